@@ -67,7 +67,7 @@ async def measure(catalog: Everything, texts: Sequence[str], like: sqlite3.Conne
         segments = await catalog.segment_sizes("acme")
         whole = await catalog.read_segments("acme", [each.id for each in segments])
         assert whole is not None
-        stored = sum(len(each.listed) + sum(map(len, each.parts)) for each in whole)
+        stored = sum(len(each.packed_documents) + sum(map(len, each.parts)) for each in whole)
         print(f"index: {stored / 1e6:.2f} MB in {len(segments)} segments, {stored / size:.3f} of the payloads")
         for what, query in QUERIES.items():
             ours, scan, found = Timings(), Timings(), 0

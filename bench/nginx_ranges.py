@@ -64,7 +64,7 @@ def found_of(data: bytes) -> FoundArtifact:
     )  # fmt: skip
     measure = Measure(size=len(data), lines=0, chars=0, tokens=Tokens(0, exact=False), sha256=digest, utf8=False)
     artifact = Artifact(
-        namespace="default", id="art_000000000000000097", said=DeclaredMetadata(), measure=measure,
+        namespace="default", id="art_000000000000000097", declared=DeclaredMetadata(), measure=measure,
         facts=DetectedMetadata(kind=Kind.BINARY), blob=blob,
         created_at=CREATED, expires_at=None, ttl=None, idle_ttl=None,
     )  # fmt: skip

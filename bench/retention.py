@@ -95,7 +95,7 @@ async def _plans(name: str, catalog: Any) -> None:  # noqa: ANN401 - either cata
         return clock.now()
 
     deletions = _deletion_clock(catalog, clock)
-    plan = PlanRetention(catalog, deletions, _new_id, grace=GRACE, settled=now)
+    plan = PlanRetention(catalog, deletions, _new_id, grace=GRACE, flush_reads=now)
     runs = RunRetention(catalog, deletions, plan, _new_id, me="bench", tombstone_life=timedelta(days=30))
     whole = replace(WHOLE_STORE, namespace="default")
     session = replace(whole, session="s77")

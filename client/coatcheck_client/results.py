@@ -286,7 +286,7 @@ class Outline(Struct, frozen=True, kw_only=True):
     total: int
     total_exact: bool
     next: int | None
-    looked: Members
+    searched: Members
     partial: bool
     notices: tuple[str, ...]
     message: str | None

@@ -280,7 +280,7 @@ def _check(s: Settings) -> None:
         value = getattr(s, name)
         if not low <= value <= high:
             raise ValueError(f"{PREFIX}{name.upper()}={value} is out of bounds: {low} to {high}.")
-    _check_places(s)
+    _check_store_urls(s)
     if s.require_keys and s.allow_unauthenticated:
         raise ValueError(f"{PREFIX}REQUIRE_KEYS and {PREFIX}ALLOW_UNAUTHENTICATED contradict each other. Set one.")
     if s.redaction not in {"off", "shown", "stored", "refuse"}:
@@ -291,7 +291,7 @@ def _check(s: Settings) -> None:
         raise ValueError(f"{PREFIX}LOG_FORMAT={s.log_format!r} is not one of text, json.")
 
 
-def _check_places(s: Settings) -> None:
+def _check_store_urls(s: Settings) -> None:
     """Raise ValueError for URLs that name no store. Whether anything is there is for whoever opens it to say."""
     scheme, _, rest = s.database_url.partition(":")
     if s.database_url and scheme not in {"postgresql", "postgres", "postgresql+asyncpg"}:

@@ -461,7 +461,7 @@ async def test_that_the_tool_failed_is_kept(client: httpx.AsyncClient, harness: 
     await client.post("/v1/artifacts", json={"content": result})
     await client.post("/v1/artifacts", json={"content": {**result, "content": "fine", "is_error": False}})
     listing = await harness.browse(CALLER, ArtifactFilter(), None, 10)
-    assert [artifact.said.failed for artifact in listing.items] == [False, True]
+    assert [artifact.declared.failed for artifact in listing.items] == [False, True]
 
 
 async def test_the_holds_of_an_artifact_are_told_with_it_by_one_query_for_a_list(

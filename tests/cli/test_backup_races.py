@@ -11,7 +11,7 @@ import pytest
 
 from coatcheck.adapters.backup.disk import Disk
 from coatcheck.adapters.backup.make import StagedBackup, backup_to
-from coatcheck.adapters.backup.restore import restored_from
+from coatcheck.adapters.backup.restore import restore_backup
 from coatcheck.core import ids
 from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
@@ -104,7 +104,7 @@ async def test_a_moment_whose_files_were_swept_under_it_is_given_up_for_a_later_
     assert rival.locked == [False] * min(times + 1, 4) + [True] * (times == 4), "writers wait for the last one only"
     assert (staged.manifest.artifacts, staged.manifest.files, staged.linked) == (3, 2, 2)
     assert len([p for p in (tmp_path / "b" / "blobs").rglob("*") if p.is_file()]) == 2
-    with restored_from(tmp_path / "b", tmp_path / "new"):
+    with restore_backup(tmp_path / "b", tmp_path / "new"):
         pass
     with harness_in(tmp_path / "new", tmp_path / "none") as again:
         assert await again.content(kept.id) == noise(50_000)
@@ -175,7 +175,7 @@ async def test_what_is_posted_after_the_moment_is_not_in_the_backup_and_the_back
             assert not (tmp_path / "b").exists()
 
     await asyncio.to_thread(make)
-    with restored_from(tmp_path / "b", tmp_path / "new"):
+    with restore_backup(tmp_path / "b", tmp_path / "new"):
         pass
     with harness_in(tmp_path / "new", tmp_path / "none") as again:
         assert [a.id for a in (await again.browse(CALLER, ArtifactFilter(), None, 10)).items] == [before.id]
@@ -196,7 +196,7 @@ async def test_an_upload_that_was_under_way_is_reaped_in_the_restored_store(harn
             pass
 
     await asyncio.to_thread(make)
-    with restored_from(tmp_path / "b", tmp_path / "new"):
+    with restore_backup(tmp_path / "b", tmp_path / "new"):
         pass
     with harness_in(tmp_path / "new", tmp_path / "none") as again:
         assert (len(again.stored_files()), again.count("uploads")) == (1, 1)

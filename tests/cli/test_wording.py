@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.terminal import Ended, call
-from coatcheck.cli.command_setup import size_of
+from coatcheck.cli.command_setup import render_size
 from coatcheck.cli.retention_text import plan_text, status_text, undone_text
 from support.service import Service, serving
 
@@ -61,7 +61,7 @@ def test_one_artifact_is_one_from_its_plan_to_its_return(place: Service, tmp_pat
 
 
 def test_one_byte_is_one() -> None:
-    assert [size_of(count) for count in (0, 1, 1023, 1024)] == ["0 bytes", "1 byte", "1,023 bytes", "1.0 KiB"]
+    assert [render_size(count) for count in (0, 1, 1023, 1024)] == ["0 bytes", "1 byte", "1,023 bytes", "1.0 KiB"]
 
 
 def test_the_hint_for_undoing_a_run_of_expire_brings_back_what_it_removed(place: Service) -> None:

@@ -92,7 +92,7 @@ def stored_content(content: object) -> object:
 def stored(planned: CompactionPlan | list[PlannedPayload]) -> dict[str, StoredPayload]:
     """Every payload stored, with a card that is a function of the payload."""
     kept: dict[str, StoredPayload] = {}
-    for payload in planned if isinstance(planned, list) else planned.stored:
+    for payload in planned if isinstance(planned, list) else planned.payloads_to_store:
         content = stored_content(payload.content)
         name = artifact_id(payload.call_id, content)
         card = f"[{name} · text · stored outside this conversation; below: facts]\n"
@@ -118,7 +118,9 @@ def compact(
 ) -> tuple[Body, Report]:
     """Both phases."""
     counting = counter()
-    planned = plan(body, policy, counting, PlanContext(index=index_of(body, named), known=known, window=window), stored)
+    planned = plan(
+        body, policy, counting, PlanContext(index=index_of(body, named), known_artifacts=known, window=window), stored
+    )
     return apply(body, planned, stored(planned), counting)
 
 

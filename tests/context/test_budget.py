@@ -9,7 +9,15 @@ import pytest
 
 from coatcheck.core.context import CompactionPolicy, Counter, plan
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import Omitted, OmittedArtifact, carrier_of, notice_in, notice_tokens, read, written
+from coatcheck.core.context.notice import (
+    Omitted,
+    OmittedArtifact,
+    carrier_of,
+    notice_in,
+    notice_tokens,
+    read,
+    render_notice,
+)
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import (
@@ -159,7 +167,10 @@ def test_what_was_stored_of_messages_left_out_is_named_in_the_notice() -> None:
     counting = counter()
     body = chat(told)
     planned = plan(body, BUDGET, counting)
-    assert [(p.call_id, p.left_out, p.needs_card) for p in planned.stored] == [("c0", True, False), (None, True, False)]
+    assert [(p.call_id, p.left_out, p.needs_card) for p in planned.payloads_to_store] == [
+        ("c0", True, False),
+        (None, True, False),
+    ]
     kept = stored(planned)
     new, report = apply(chat(told), planned, kept, counting)
     name = kept["p0"].artifact_id
@@ -171,7 +182,7 @@ def test_what_was_stored_of_messages_left_out_is_named_in_the_notice() -> None:
     lines = new["messages"][1]["content"].split("\n")
     assert lines[1].startswith(f"They are stored as {whole}, one on each line")
     assert lines[-1] == f"- {name} · {about}"
-    archive = b"".join(next(p.content for p in planned.stored if p.key == "omitted"))
+    archive = b"".join(next(p.content for p in planned.payloads_to_store if p.key == "omitted"))
     assert [json.loads(line) for line in archive.splitlines()] == [body["messages"][n] for n in planned.dropped]
     assert report.changes == []
 
@@ -180,9 +191,9 @@ def test_a_notice_reads_back_as_what_was_written() -> None:
     one, two = artifact_id("a", 1), artifact_id("b", 2)
     refs = (OmittedArtifact(one, "bash: make · 300 lines"), OmittedArtifact(two, ""))
     said = Omitted(1_234, 56, 7_890_123, ("First", "Second"), refs, 1_300, artifact_id("c", 3), ("So it is", "- art_1"))
-    assert all(read(written(said, can_read=can)) == said for can in (True, False))
-    assert read(written(Omitted(1, 0, 7), can_read=True)) == Omitted(1, 0, 7)
-    assert read("Hello " + written(said, can_read=True)) is None
+    assert all(read(render_notice(said, can_read=can)) == said for can in (True, False))
+    assert read(render_notice(Omitted(1, 0, 7), can_read=True)) == Omitted(1, 0, 7)
+    assert read("Hello " + render_notice(said, can_read=True)) is None
 
 
 def test_hostile_words_of_a_user_stay_inside_a_notices_bound() -> None:

@@ -223,6 +223,6 @@ def test_what_stays_large_is_always_named(name: str, policy: CompactionPolicy) -
             for piece in pieces:
                 if counting.piece(piece.text) > policy.inline_tokens and not is_ours(str(piece.text)):
                     assert any(render(piece.at) == one or one.startswith(render(piece.at)) for one in named), piece
-            for piece in item.said:
+            for piece in item.pieces:
                 if counting.text(piece.text) > 2 * policy.inline_tokens:
                     assert render(piece.at) in named

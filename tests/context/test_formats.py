@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, detect, plan
-from coatcheck.core.context.body.encoding import serialised
-from coatcheck.core.context.body.inner import spliced
+from coatcheck.core.context.body.encoding import serialise_canonical
+from coatcheck.core.context.body.inner import splice_inner
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.errors import CoatcheckError, Code
@@ -210,10 +210,10 @@ def test_arguments_in_strings_keep_every_other_byte() -> None:
 
 def test_a_value_that_is_there_twice_is_written_anew_in_the_same_style() -> None:
     text = json.dumps({"a": "same", "b": "same", "c": "ö"}, ensure_ascii=False)
-    assert spliced(text, {("a",): "X", ("b",): "Y"}) == '{"a": "X", "b": "Y", "c": "ö"}'
+    assert splice_inner(text, {("a",): "X", ("b",): "Y"}) == '{"a": "X", "b": "Y", "c": "ö"}'
     odd = '{"f":1e5,"g":1.10,"big":1e999,"dup":1,"dup":2,"h":"\\u003c\\/","a":"\\u003cs","b":"<s"}'
-    assert spliced(odd, {("a",): "… X"}) == odd.replace('"\\u003cs"', '"\\u2026 X"')
-    assert spliced('{"a":"s","b":"s","c":"\\ud800"}', {("a",): "X"}) == '{"a":"X","b":"s","c":"\\ud800"}'
+    assert splice_inner(odd, {("a",): "… X"}) == odd.replace('"\\u003cs"', '"\\u2026 X"')
+    assert splice_inner('{"a":"s","b":"s","c":"\\ud800"}', {("a",): "X"}) == '{"a":"X","b":"s","c":"\\ud800"}'
 
 
 def test_free_text_of_a_custom_tool_becomes_a_marker_by_a_rule() -> None:
@@ -337,7 +337,7 @@ def test_gemini_responses_keep_their_keys_and_their_casing(snake: bool) -> None:
         ]
 
     new, _ = compact({"contents": contents(LONG, nested)}, ALL)
-    assert new == {"contents": contents(card_of(None, LONG), card_of(None, str(serialised(nested))))}
+    assert new == {"contents": contents(card_of(None, LONG), card_of(None, str(serialise_canonical(nested))))}
 
 
 def test_a_gemini_response_of_many_small_values_becomes_one_card_under_the_key_that_providers_read() -> None:
@@ -349,7 +349,7 @@ def test_a_gemini_response_of_many_small_values_becomes_one_card_under_the_key_t
     ]
     new, _ = compact({"contents": contents}, ALL)
     assert new["contents"][2]["parts"][0]["functionResponse"]["response"] == {
-        "output": card_of("f1", str(serialised(many)))
+        "output": card_of("f1", str(serialise_canonical(many)))
     }
     assert compact(new, ALL)[0] is new
     contents[2]["parts"][0]["functionResponse"]["response"] = {**many, "error": "no"}
@@ -726,7 +726,7 @@ def test_pydantic_ai_keeps_bytes_typed_outputs_and_instructions_as_they_are() ->
     new, report = compact(history, ALL)
     got = [part["content"] for part in new[2]["parts"]]
     assert got[0] == card_of("c0", LONG)
-    assert got[1] == card_of("c1", str(serialised(contents[1])))
+    assert got[1] == card_of("c1", str(serialise_canonical(contents[1])))
     assert got[2] == [card_of("c2", LONG + "!"), binary]
     assert got[3:] == [binary, typed["content"]]
     assert new[0] is history[0]

@@ -54,7 +54,7 @@ def test_again_changes_nothing(name: str, kind: str, monkeypatch: pytest.MonkeyP
                 pass
         policy, counting = CompactionPolicy(**sizes), counter()
         window = ModelWindow(model=max(size * rng.randint(20, 150) // 100, 4_000)) if kind == "window" else None
-        context = PlanContext(known=KNOWN, window=window)
+        context = PlanContext(known_artifacts=KNOWN, window=window)
         first = plan(body, policy, counting, context, stored)
         new, report = apply(body, first, stored(first), counting)
         changed += report.changed

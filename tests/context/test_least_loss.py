@@ -35,7 +35,7 @@ def least(body: Json, counting: Counter) -> list[int]:
     request, and the middle of long messages but the latest of the user. Reads of that step may not: the model would
     only ask for them again. Each is counted with the text that stands there afterwards.
     """
-    planned = plan(body, CompactionPolicy(**ALL), counting, PlanContext(known=KNOWN))
+    planned = plan(body, CompactionPolicy(**ALL), counting, PlanContext(known_artifacts=KNOWN))
     items, candidates = planned.index.items, planned.replaceable
     spoken = [number for number, item in enumerate(items) if item.model]
     runs = [number for number in spoken if number - 1 not in spoken]
@@ -89,7 +89,7 @@ def test_no_block_is_left_out_where_replacing_suffices(name: str) -> None:
         before, largest = sum(all_sizes), max(all_sizes)
         for share in sorted(1 + (seed * 7 + n * 100 // SHARES) % 100 for n in range(SHARES)):
             budget = max(before * share // 100, 2_000)
-            planned = plan(body, policy(budget), counting, PlanContext(known=KNOWN), stored)
+            planned = plan(body, policy(budget), counting, PlanContext(known_artifacts=KNOWN), stored)
             new, report = apply(body, planned, stored(planned), counting)
             assert report.tokens_after <= report.tokens_before
             assert pair(index_of(new)).orphans == []

@@ -9,8 +9,8 @@ import pytest
 
 from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.body.decoding import decode
-from coatcheck.core.context.body.encoding import CANONICAL, COMPACT, SPACED, JsonForm, MessageLines, dumped, plain
-from coatcheck.core.context.body.inner import parsed, spliced
+from coatcheck.core.context.body.encoding import CANONICAL, COMPACT, SPACED, JsonForm, MessageLines, dump_value, plain
+from coatcheck.core.context.body.inner import parse_document, splice_inner
 from coatcheck.core.text.long_text import LongText, head_of, strings, text_of
 from context.histories import FORMATS, compact, conversation
 
@@ -61,7 +61,7 @@ def test_values_around_a_long_text_are_as_they_were() -> None:
     assert isinstance(found["b"][3]["deep"], LongText)
     assert plain(found) == value
     for form in FORMS:
-        assert str(dumped(found, form)) == str(dumped(value, form)) == form.dumps(value)
+        assert str(dump_value(found, form)) == str(dump_value(value, form)) == form.dumps(value)
     assert b"".join(MessageLines([found, value])) == b"\n".join([COMPACT.dumps(value).encode()] * 2)
     assert MessageLines([found]).sizes == [len(COMPACT.dumps(value).encode())]
 
@@ -84,9 +84,12 @@ def test_a_document_in_a_string_keeps_its_other_bytes() -> None:
     document = '{ "a": 1.0, "content": "' + EMOJI * 900 + '", "b":"\\u00e9", "n": 123456789012345678901234567890}'
     text = text_of(document.encode())
     assert isinstance(text, LongText)
-    assert plain(parsed(text)) == json.loads(document)
-    assert str(spliced(text, {("content",): "[…]"})) == document.replace(EMOJI * 900, "[…]")
-    assert plain(parsed(document.replace("1.0", "NaN").replace("}", ', "c": "\\u00e9"}')))["content"] == EMOJI * 900
+    assert plain(parse_document(text)) == json.loads(document)
+    assert str(splice_inner(text, {("content",): "[…]"})) == document.replace(EMOJI * 900, "[…]")
+    assert (
+        plain(parse_document(document.replace("1.0", "NaN").replace("}", ', "c": "\\u00e9"}')))["content"]
+        == EMOJI * 900
+    )
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, index_of
-from coatcheck.core.context.body.pointer import edited
+from coatcheck.core.context.body.pointer import apply_edits
 from coatcheck.core.context.notice import carrier_of, notice_tokens
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.signs import marker
@@ -245,7 +245,7 @@ def test_a_notice_that_somebody_changed_is_nobody_s_notice(name: str, how: str) 
     notice_ = str(carrier.piece.text)[len(carrier.words) + 2 * bool(carrier.words) :]
     changed = CHANGED[how](notice_)
     assert changed != notice_
-    forged = edited(new, {carrier.piece.at: str(carrier.piece.text).replace(notice_, changed)})
+    forged = apply_edits(new, {carrier.piece.at: str(carrier.piece.text).replace(notice_, changed)})
     assert all(carrier_of(item) is None for item in index_of(forged).items)
     assert report.omitted is not None
     more, told = compact(_grown(name, forged, FORMATS[name](FILLER)), BUDGET)

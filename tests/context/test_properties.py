@@ -106,7 +106,7 @@ def test_pairs_order_bytes_and_size_hold_and_again_changes_nothing(name: str, po
         body = FORMATS[name](rich(seed))
         before = copy.deepcopy(body)
         counting = counter()
-        planned = plan(body, POLICIES[policy], counting, PlanContext(known=KNOWN))
+        planned = plan(body, POLICIES[policy], counting, PlanContext(known_artifacts=KNOWN))
         new, report = apply(body, planned, stored(planned), counting)
         assert body == before
         assert report.tokens_after <= report.tokens_before
@@ -126,7 +126,7 @@ def test_pairs_order_bytes_and_size_hold_and_again_changes_nothing(name: str, po
         if not gone:
             expected = {outer(change.pointer, new) for change in report.changes}
             assert set(differences(body, new)) == expected
-        assert not any(payload.kind in {"read", "search"} for payload in planned.stored)
+        assert not any(payload.kind in {"read", "search"} for payload in planned.payloads_to_store)
         CHECKS[name](new)
         again, second = compact(new, POLICIES[policy], known=KNOWN)
         assert again is new, second.changes
@@ -146,7 +146,7 @@ def test_a_longer_history_keeps_every_earlier_decision(name: str, policy: str) -
         dropped: set[int] = set()
         for told in moments(rich(seed)):
             body = FORMATS[name](told)
-            planned = plan(body, POLICIES[policy], counter(), PlanContext(known=KNOWN))
+            planned = plan(body, POLICIES[policy], counter(), PlanContext(known_artifacts=KNOWN))
             now = {(one.message, at): one.why for one in planned.payloads for at in one.pointers}
             assert dropped <= set(planned.dropped)
             dropped = set(planned.dropped)

@@ -34,7 +34,7 @@ def test_every_card_is_known_again_and_no_payload_is_taken_for_one(name: str) ->
     facts = recognise(sample, said)
     for budget, stored in ((64, True), (256, False), (600, True), (2_000, False)):
         text = cut(
-            CardInput(ARTIFACT, said, measure, facts, sample, budget=budget, tokenizer=TOKENIZER, stored=stored)
+            CardInput(ARTIFACT, said, measure, facts, sample, budget=budget, tokenizer=TOKENIZER, is_stored=stored)
         )[1]
         assert is_card(text)
         assert not is_card("x" + text)

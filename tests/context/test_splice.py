@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import Splice, spliced
-from coatcheck.core.context.body.pointer import Pointer, edited
+from coatcheck.core.context import Splice, splice_body
+from coatcheck.core.context.body.pointer import Pointer, apply_edits
 
 Json = Any
 KEYS = ("a", "b", 'q"', "back\\slash", "é", "日本", "", "messages")
@@ -58,8 +58,8 @@ def test_any_values_are_set_in_any_body() -> None:
         body = value(rng)
         edits = apart(rng, body)
         data = written(rng, body)
-        new = spliced(data, edits)
-        assert json.loads(new) == edited(body, edits)
+        new = splice_body(data, edits)
+        assert json.loads(new) == apply_edits(body, edits)
         changed += new != data
     assert changed > 1_000
 
@@ -69,10 +69,10 @@ def test_what_is_not_set_keeps_its_bytes() -> None:
         b' {"n": [1.0, 1e5 ,-0.0, 12345678901234567890123,1E+2],\n"s":"\\u0041\\/\xc3\xa9" , "k\\u0065y":"old",'
         b'"o" :{ "z":1,"a":2 } }\n'
     )
-    assert spliced(data, {("key",): "new", ("o", "z"): {"b": [1]}}) == data.replace(b'"old"', b'"new"').replace(
+    assert splice_body(data, {("key",): "new", ("o", "z"): {"b": [1]}}) == data.replace(b'"old"', b'"new"').replace(
         b'"z":1', b'"z":{"b":[1]}'
     )
-    assert spliced(data, {}) is data
+    assert splice_body(data, {}) is data
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_is_not_set_keeps_its_bytes() -> None:
     ],
 )
 def test_of_a_key_that_is_there_twice_the_last_counts(data: bytes, new: bytes) -> None:
-    assert spliced(data, {("a",): "NEW"}) == new
+    assert splice_body(data, {("a",): "NEW"}) == new
     assert json.loads(new)["a"] == "NEW"
 
 
@@ -94,24 +94,25 @@ def test_elements_are_left_out_with_one_separator_each() -> None:
         edits: dict[Pointer, Json] = {("x",): 2}
         if 3 not in gone:
             edits["m", 3, "n"] = "k"
-        new = spliced(data, edits, Splice(("m",), gone, "note"))
+        new = splice_body(data, edits, Splice(("m",), gone, "note"))
         kept: list[Json] = [{"n": "k" if n == 3 else n} for n in range(5) if n not in gone]
         kept.insert(gone[0], "note")
         assert json.loads(new) == {"m": kept, "x": 2}
     assert (
-        spliced(data, {}, Splice(("m",), (1, 2), "note")) == b'{"m": [ {"n":0} , "note",\n{"n":3} ,{"n":4} ], "x":1.0}'
+        splice_body(data, {}, Splice(("m",), (1, 2), "note"))
+        == b'{"m": [ {"n":0} , "note",\n{"n":3} ,{"n":4} ], "x":1.0}'
     )
-    assert spliced(b"[1,2]", {}, Splice((), (1,), 3)) == b"[1,3]"
+    assert splice_body(b"[1,2]", {}, Splice((), (1,), 3)) == b"[1,3]"
 
 
 def test_halves_of_surrogate_pairs_stay_where_nothing_is_set() -> None:
     data = b'{"a":"\\ud83d cut","b":["\\udc00",{"c":"\\ud83d\\ude00 old"}]}'
     decodable = data.replace(b"\\ud83d cut", b"\\ufffd cut").replace(b"\\udc00", b"\\ufffd")
-    new = spliced(data, {("b", 1, "c"): "é"}, decodable=decodable)
+    new = splice_body(data, {("b", 1, "c"): "é"}, decodable=decodable)
     assert new == data.replace(b'"\\ud83d\\ude00 old"', '"é"'.encode())
 
 
 def test_millions_of_escapes_are_passed_over() -> None:
     long = 'said "no"\\\n' * 300_000
     data = json.dumps({"a": [long, {"b": "old", "c": long}], "d": 1}).encode()
-    assert spliced(data, {("a", 1, "b"): "new"}) == data.replace(b'"old"', b'"new"')
+    assert splice_body(data, {("a", 1, "b"): "new"}) == data.replace(b'"old"', b'"new"')

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.core.context import CompactionPolicy, Format, ModelWindow, index_of
 from coatcheck.core.context.window import budget_of, family_percent, model_of, window_of
-from coatcheck.core.model_windows import known_window
+from coatcheck.core.model_windows import find_window
 from context.histories import FORMATS, LISTS, Call, Step, Turn, compact
 from context.test_over_http import asked
 from context.test_over_http import compact as compact_over_http
@@ -108,14 +108,14 @@ def test_a_body_that_declares_the_tool_gets_its_calls_and_no_note(service: Servi
     ],
 )
 def test_windows_are_known_by_the_model_s_name(model: str, window: int) -> None:
-    known = known_window(model.casefold())
+    known = find_window(model.casefold())
     assert known is not None
     assert known.window == window
 
 
 @pytest.mark.parametrize("model", ["gpt-4-1106-preview", "glm-9", "solo1", "o1x"])
 def test_a_name_that_only_looks_like_a_known_one_is_not_known(model: str) -> None:
-    assert known_window(model) is None
+    assert find_window(model) is None
 
 
 ANSWER = {"type": "ai", "content": "Done."}

@@ -74,7 +74,7 @@ def store(
     return StoreArtifact(
         namespace=namespace,
         identity=ids.identity(namespace, said.session, said.tool_call_id, sha256),
-        said=said,
+        declared=said,
         measure=Measure(
             size=len(content),
             lines=encoder.newlines,

@@ -59,7 +59,7 @@ async def test_a_stored_artifact_is_found_whole_with_its_bytes(catalog: Everythi
     artifact = Artifact(
         namespace="acme",
         id=ids.render(number_of(change)),
-        said=said,
+        declared=said,
         measure=change.measure,
         facts=change.facts,
         blob=change.blob,
@@ -144,7 +144,7 @@ async def test_a_store_whose_intent_is_gone_is_fenced_and_changes_nothing(catalo
     assert await catalog.find("acme", number_of(change), START) is None
     await catalog.commit(begin(change.blob.id, "other"))
     assert await catalog.commit(change) == UploadFenced()
-    assert await catalog.known_blobs([("acme", change.blob.id)]) == set()
+    assert await catalog.find_known_blobs([("acme", change.blob.id)]) == set()
 
 
 async def test_a_store_uses_its_intent_up(catalog: Everything) -> None:
@@ -457,10 +457,10 @@ async def test_labels_are_replaced_and_nothing_else_of_what_was_said(catalog: Ev
     before = await stored(catalog, change)
     number = number_of(change)
     answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=START, labels=("c",)))
-    assert answer.said == DeclaredMetadata(title="t", labels=("c",))
+    assert answer.declared == DeclaredMetadata(title="t", labels=("c",))
     assert answer.expires_at == before.artifact.expires_at
     answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=START, labels=()))
-    assert answer.said == DeclaredMetadata(title="t")
+    assert answer.declared == DeclaredMetadata(title="t")
 
 
 async def test_a_read_moves_the_idle_expiry_but_never_past_the_ttl_or_backwards(catalog: Everything) -> None:
@@ -580,7 +580,7 @@ async def test_a_list_holds_exactly_what_meets_all_conditions(
         change = store(str(said.title).encode(), said=said)
         await stored(catalog, replace(change, facts=replace(change.facts, fetch=fetch)))
     page = await catalog.list_artifacts("acme", where, START, before=None, limit=200)
-    assert [artifact.said.title for artifact in page.artifacts] == titles[::-1]
+    assert [artifact.declared.title for artifact in page.artifacts] == titles[::-1]
     assert page.before is None
 
 

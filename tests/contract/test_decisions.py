@@ -449,7 +449,7 @@ async def test_a_namespace_that_goes_takes_nothing_new_and_is_as_new_when_it_is_
     assert await catalog.commit(going) == 0
     assert await catalog.commit(mark) is True
     assert await catalog.commit(mark) is False
-    assert [usage.namespace for usage in await catalog.marked_namespaces()] == ["acme"]
+    assert [usage.namespace for usage in await catalog.list_marked_namespaces()] == ["acme"]
     new = in_session("s", "new", b"new\n")
     with pytest.raises(CoatcheckError) as refused:
         await catalog.commit(new)

@@ -55,7 +55,7 @@ async def test_what_was_recognised_once_of_the_stored_bytes_stays(catalog: Every
     await stored(catalog, replace(first, facts=facts))
     again = store(said=replace(FIRST, kind=Kind.LOG, compared_to="art_2"), now=LATER)
     artifact = (await stored(catalog, again)).artifact
-    assert artifact.said.compared_to == "art_1"
+    assert artifact.declared.compared_to == "art_1"
     assert artifact.facts == replace(facts, kind=Kind.LOG)
 
 
@@ -95,13 +95,13 @@ async def test_a_replayed_request_declares_nothing(catalog: Everything) -> None:
     second = replace(FIRST, title="second")
     await stored(catalog, store(said=second, now=LATER))
     answer = await stored(catalog, store(said=FIRST, key=key, now=LATER))
-    assert (answer.artifact.said, answer.created, answer.redeclared) == (second, True, False)
+    assert (answer.artifact.declared, answer.created, answer.redeclared) == (second, True, False)
 
 
 async def test_a_request_that_comes_late_declares_nothing(catalog: Everything) -> None:
     await stored(catalog, store(said=FIRST))
     late = replace(store(said=replace(FIRST, title="late"), now=LATER), unless_buried_since=START)
-    assert (await stored(catalog, late)).artifact.said == FIRST
+    assert (await stored(catalog, late)).artifact.declared == FIRST
 
 
 async def test_labels_that_were_patched_stay(catalog: Everything) -> None:
@@ -109,7 +109,7 @@ async def test_labels_that_were_patched_stay(catalog: Everything) -> None:
     patch = PatchArtifact(namespace="acme", number=number_of(store(said=FIRST)), now=START, labels=("patched",))
     await catalog.commit(patch)
     answer = await stored(catalog, store(said=replace(FIRST, title="second"), now=LATER))
-    assert answer.artifact.said == replace(FIRST, title="second", labels=("patched",))
+    assert answer.artifact.declared == replace(FIRST, title="second", labels=("patched",))
 
 
 async def test_of_many_declarations_at_once_one_is_stored_whole(catalog: Everything) -> None:
@@ -121,8 +121,8 @@ async def test_of_many_declarations_at_once_one_is_stored_whole(catalog: Everyth
     ]
     await asyncio.gather(*map(catalog.commit, changes))
     kept = await found(catalog, store(said=FIRST))
-    assert kept.artifact.said.title in titles
-    assert kept.survey == (kept.artifact.said.title or "").encode()
+    assert kept.artifact.declared.title in titles
+    assert kept.survey == (kept.artifact.declared.title or "").encode()
 
 
 def run(said: DeclaredMetadata, but: bytes = b"") -> RunKey:
@@ -178,7 +178,7 @@ async def test_given_cards_are_those_of_the_same_bytes_and_session_newest_first(
 
     async def listed(now: datetime, namespace: str = "acme") -> list[str]:
         payload = PayloadKey(namespace=namespace, session="s", sha256=sha256, size=4)
-        found = await catalog.given_cards(payload, now)
+        found = await catalog.find_given_cards(payload, now)
         assert all(each.facts.given == given for each in found)
         return [each.id for each in found]
 

@@ -198,7 +198,7 @@ async def test_a_list_of_sessions_that_begin_alike_has_those_to_the_letter(catal
         page = await catalog.list_artifacts(
             "acme", ArtifactFilter(session_prefix=prefix), START, before=None, limit=200
         )
-        found = {artifact.said.session for artifact in page.artifacts}
+        found = {artifact.declared.session for artifact in page.artifacts}
         assert found == {name for name in names if name.startswith(prefix)}, prefix
 
 

@@ -57,7 +57,7 @@ async def test_a_deletion_removes_the_receipt_and_an_undo_brings_it_back(catalog
     number = ids.number(change.identity)
     gone = DeleteArtifact(namespace=change.namespace, number=number, now=START, tombstone_until=START + DAY)
     assert await catalog.commit(gone) is True
-    left = await catalog.removed_artifact(change.namespace, number, START - DAY)
+    left = await catalog.find_removal(change.namespace, number, START - DAY)
     assert left is not None
     restore = RestoreArtifact(
         namespace=change.namespace,

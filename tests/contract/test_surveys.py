@@ -25,7 +25,7 @@ async def removed(catalog: Everything, change: StoreArtifact) -> RestoreArtifact
     number = number_of(change)
     gone = DeleteArtifact(namespace=change.namespace, number=number, now=START, tombstone_until=START + DAY)
     assert await catalog.commit(gone) is True
-    left = await catalog.removed_artifact(change.namespace, number, START - DAY)
+    left = await catalog.find_removal(change.namespace, number, START - DAY)
     assert left is not None
     assert left.artifact is not None
     return RestoreArtifact(

@@ -85,7 +85,7 @@ async def test_forgetting_drops_a_dead_blob_only_and_is_fine_when_repeated(catal
     for change in (live, dying, dying):
         await catalog.commit(ForgetBlobs(blobs=(("acme", change.blob.id),)))
     names = [("acme", live.blob.id), ("acme", dying.blob.id)]
-    assert await catalog.known_blobs(names) == {("acme", live.blob.id)}
+    assert await catalog.find_known_blobs(names) == {("acme", live.blob.id)}
     found = await catalog.find("acme", number_of(live), START, with_bytes=True)
     assert isinstance(found, FoundArtifact)
     assert found.inline == live.inline
@@ -112,9 +112,9 @@ async def test_known_are_live_and_dead_blobs_and_open_uploads_of_the_namespace_a
     await begin(catalog, open_one, 60)
     known = {("acme", live.blob.id), ("acme", dead.blob.id), ("acme", open_one), ("", live.blob.id)}
     others = {("other", live.blob.id), ("acme", unknown), ("", unknown)}
-    assert await catalog.known_blobs([*known, *others]) == known
+    assert await catalog.find_known_blobs([*known, *others]) == known
     many = [("acme", fresh_blob_id()) for _ in range(1500)]
-    assert await catalog.known_blobs([*many, ("acme", live.blob.id)]) == {("acme", live.blob.id)}
+    assert await catalog.find_known_blobs([*many, ("acme", live.blob.id)]) == {("acme", live.blob.id)}
 
 
 async def test_all_live_blobs_are_walked_once(catalog: Everything) -> None:

@@ -65,18 +65,18 @@ async def test_a_view_of_an_earlier_version_is_replaced(catalog: Everything) -> 
     assert old.blob is not None
     assert old.blob.id in await dead(catalog)
     again = await keep(catalog, change, view(b"other\n"))
-    assert (again.blob_used, again.found.view) == (False, new.view)
+    assert (again.blob_used, again.view.view) == (False, new.view)
 
 
 async def test_a_view_may_tell_the_form_that_was_not_looked_for(catalog: Everything) -> None:
     change = await put(catalog, store(b"\xff\xfea\x00", said=DeclaredMetadata(tool_call_id="1")))
     facts = replace(change.facts, form=PayloadForm(Charset("utf-16-le", mark=2)), kind=Kind.TABLE)
-    for said, answer in ((DeclaredMetadata(media_type="text/html"), UploadFenced), (change.said, StoredView)):
+    for said, answer in ((DeclaredMetadata(media_type="text/html"), UploadFenced), (change.declared, StoredView)):
         asked = replace(of(change, view(b"a")), facts=facts, inputs=view_inputs(said, facts))
         assert isinstance(await catalog.commit(asked), answer)
     known = await catalog.find(change.namespace, number_of(change), START)
     assert isinstance(known, FoundArtifact)
-    assert (known.artifact.facts, known.artifact.said) == (facts, change.said)
+    assert (known.artifact.facts, known.artifact.declared) == (facts, change.declared)
     listed = await catalog.list_artifacts("acme", ArtifactFilter(kind=Kind.TABLE), START, before=None, limit=5)
     assert [each.id for each in listed.artifacts] == [known.artifact.id]
 
@@ -131,7 +131,7 @@ async def test_a_view_is_found_whole_with_its_artifact_when_it_is_asked_for(
     new = view(placement=placement)
     assert await keep(catalog, page, new) == StoredView(kept(new), blob_used=True)
     assert await found(catalog, page) == kept(new)
-    assert await catalog.known_blobs([("acme", id_of(new))]) == {("acme", id_of(new))}
+    assert await catalog.find_known_blobs([("acme", id_of(new))]) == {("acme", id_of(new))}
     assert await live(catalog) == {page.blob.id, id_of(new)}
     assert await catalog.inline_bytes("acme", id_of(new)) == new.inline
 
@@ -188,8 +188,8 @@ async def test_of_many_views_at_once_one_is_kept_and_all_are_answered_that_one(c
     answers = await asyncio.gather(*(keep(catalog, pages[i % 3], new) for i, new in enumerate(made)))
     for i, page in enumerate(pages):
         mine = answers[i::3]
-        assert len({answer.found.view.extractor for answer in mine}) == 1
-        assert {answer.found.blob for answer in mine} == {(await catalog_view(catalog, page)).blob}
+        assert len({answer.view.view.extractor for answer in mine}) == 1
+        assert {answer.view.blob for answer in mine} == {(await catalog_view(catalog, page)).blob}
         assert sum(answer.blob_used for answer in mine) <= 1
     used = {id_of(new) for new, answer in zip(made, answers, strict=True) if answer.blob_used}
     files = {id_of(new) for new in made if new.inline is None}
@@ -263,7 +263,7 @@ async def test_a_view_goes_with_its_artifact_and_the_sweep_leaves_nothing(
     gone = {page.blob.id, id_of(new)}
     assert await dead(catalog) == gone
     await catalog.commit(ForgetBlobs(blobs=tuple(("acme", blob_id) for blob_id in gone)))
-    assert await catalog.known_blobs([("acme", blob_id) for blob_id in gone]) == set()
+    assert await catalog.find_known_blobs([("acme", blob_id) for blob_id in gone]) == set()
     assert await catalog.inline_bytes("acme", id_of(new)) is None
     assert await found(catalog, await put(catalog, store(b"<p>one", said=said))) is None
     assert (await catalog_view(catalog, other)).inline is not None
@@ -440,5 +440,5 @@ async def test_patching_and_reading_an_artifact_leave_its_view_alone(catalog: Ev
     page = await put(catalog, store(b"<p>one", ttl=60))
     new = view()
     await keep(catalog, page, new)
-    unknown = await catalog.known_blobs([("acme", fresh_blob_id()), ("other", id_of(new))])
+    unknown = await catalog.find_known_blobs([("acme", fresh_blob_id()), ("other", id_of(new))])
     assert (unknown, await found(catalog, page)) == (set(), kept(new))

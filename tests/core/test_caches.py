@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from coatcheck.adapters.metrics import Metrics, Standing, rendered
+from coatcheck.adapters.metrics import Metrics, Standing, render_metrics
 from coatcheck.core.caches import CACHE_NAMES, BoundedCache, CacheSize, cache_sizes, memory_bytes, remember
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.ids import number
@@ -28,7 +28,9 @@ def test_held_bytes_include_slots_fields_and_arrays() -> None:
     assert memory_bytes(zeros) >= zeros.nbytes
     few, many = (
         memory_bytes(
-            FrameIndex(frame_size=10, size=10 * n, stored_size=n, stored=[1] * n, newlines=[0] * n, chars=[10] * n)
+            FrameIndex(
+                frame_size=10, size=10 * n, stored_size=n, compressed_sizes=[1] * n, newlines=[0] * n, chars=[10] * n
+            )
         )
         for n in (2, 1_002)
     )
@@ -115,7 +117,7 @@ def test_remembered_results_are_counted_and_bounded() -> None:
 
 
 def test_every_cache_has_its_series_from_the_start() -> None:
-    text = rendered(Metrics("1", Standing).registry, "")[0].decode()
+    text = render_metrics(Metrics("1", Standing).registry, "")[0].decode()
     for name in CACHE_NAMES:
         assert f'coatcheck_cache_bytes{{cache="{name}"}}' in text
         assert f'coatcheck_cache_entries{{cache="{name}"}}' in text

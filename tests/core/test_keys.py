@@ -201,10 +201,10 @@ def test_which_namespace_an_administrators_request_is_about(
     caller: Caller, named: str | None, space: str | Code
 ) -> None:
     if not isinstance(space, Code):
-        assert keys.administered(caller, named) == space
+        assert keys.resolve_administered(caller, named) == space
         return
     with pytest.raises(CoatcheckError) as caught:
-        keys.administered(caller, named)
+        keys.resolve_administered(caller, named)
     assert caught.value.code is space
 
 

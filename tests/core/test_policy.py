@@ -24,7 +24,7 @@ from coatcheck.core.policies.policy import (
     decisions,
     decode,
     encode,
-    kept,
+    resolve_terms,
 )
 from coatcheck.core.policies.policy import Part as PartName
 
@@ -135,12 +135,12 @@ def test_a_policy_is_kept_as_it_is() -> None:
 def test_nobody_gets_longer_than_the_longest_and_a_wish_within_it_is_met(
     wish: Wish, idle: Wish, ttl: Wish, longest: Wish
 ) -> None:
-    got = kept(Policy(ttl=ttl, max_ttl=longest), ttl=wish, idle_ttl=idle, otherwise=7200)
+    got = resolve_terms(Policy(ttl=ttl, max_ttl=longest), ttl=wish, idle_ttl=idle, otherwise=7200)
     wanted = wish if wish is not UNSET else ttl if ttl is not UNSET else 7200
     most = None if longest is UNSET else longest
     fits = most is None or (wanted is not None and wanted <= most)
     assert got == RetentionTerms(
-        wanted if fits else most, None if idle is UNSET else idle, cut=not fits and wish is not UNSET
+        wanted if fits else most, None if idle is UNSET else idle, is_capped=not fits and wish is not UNSET
     )
 
 

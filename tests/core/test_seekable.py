@@ -66,14 +66,14 @@ def test_what_is_fed_in_any_pieces_comes_back_whole_here_and_to_foreign_readers(
     content = content_of(style, size, seed)
     stored, index = encode(content, cuts)
     frames = [content[a : a + FRAME_BYTES] for a in range(0, size, FRAME_BYTES)]
-    start, end = index.stored_range(0, index.count)
+    start, end = index.locate_frames(0, index.count)
     assert decode_frames(stored[start:end], index, 0, index.count) == content
     assert foreign_decode(stored) == content
     table = foreign_table(stored)
     assert [b for _, b in table] == [len(f) for f in frames]
     position = 0
     for i, (packed, _) in enumerate(table):
-        assert index.stored_range(i, i + 1) == (position, position + packed)
+        assert index.locate_frames(i, i + 1) == (position, position + packed)
         assert zstd.decompress(stored[position : position + packed]) == frames[i]
         position += packed
     assert (index.size, index.stored_size, index.count) == (size, len(stored), len(frames))
@@ -105,7 +105,7 @@ def test_numbers_outside_the_content_are_refused() -> None:
         lambda: index.frame_of_newline(2),
         lambda: index.frame_of_char(8),
         lambda: index.frame_of_newline(-1),
-        lambda: index.stored_range(0, 2),
+        lambda: index.locate_frames(0, 2),
         lambda: index.newlines_before(2),
         lambda: index.frame_length(1),
     ):
@@ -121,7 +121,7 @@ def test_running_totals_count_what_was_fed_even_inside_an_unfinished_frame() -> 
 
 def test_empty_content_has_no_frames_and_only_a_seek_table() -> None:
     stored, index = encode(b"")
-    assert (len(stored), index.count, index.stored_range(0, 0)) == (17, 0, (0, 0))
+    assert (len(stored), index.count, index.locate_frames(0, 0)) == (17, 0, (0, 0))
     assert decode_frames(b"", index, 0, 0) == foreign_decode(stored) == b""
     assert FrameIndex.unpack(index.pack()) == index
 
@@ -131,7 +131,7 @@ def test_content_that_does_not_compress_is_stored_raw_after_its_first_frame() ->
     text = b"the same line\n" * (FRAME_BYTES // 14)
     stored, index = encode(noise + text * 3)
     assert len(stored) > 4 * FRAME_BYTES - 100
-    assert index.stored_range(2, 3)[1] - index.stored_range(2, 3)[0] > FRAME_BYTES
+    assert index.locate_frames(2, 3)[1] - index.locate_frames(2, 3)[0] > FRAME_BYTES
     assert encode(text * 3 + noise)[1].stored_size < FRAME_BYTES + 5000
 
 
@@ -153,7 +153,7 @@ def test_a_flipped_bit_is_an_error_and_never_wrong_bytes(data: st.DataObject) ->
     style = data.draw(st.sampled_from(["text", "random"]))
     content = content_of(style, 700, 3)
     stored, index = encode(content)
-    start, end = index.stored_range(0, 1)
+    start, end = index.locate_frames(0, 1)
     bit = data.draw(st.integers(0, 8 * (end - start) - 1))
     assert decode_flipped(stored[start:end], index, bit) in {None, content}
 
@@ -161,7 +161,7 @@ def test_a_flipped_bit_is_an_error_and_never_wrong_bytes(data: st.DataObject) ->
 def test_of_the_bits_of_a_frame_header_only_the_one_without_a_meaning_may_flip() -> None:
     content = content_of("text", FRAME_BYTES, 3)
     stored, index = encode(content)
-    start, end = index.stored_range(0, 1)
+    start, end = index.locate_frames(0, 1)
     answers = {bit: decode_flipped(stored[start:end], index, bit) for bit in range(8 * 9)}
     # RFC 8878, section 3.1.1.1.1.3: decoders ignore bit 4 of the descriptor, the fifth byte.
     assert [bit for bit, answer in answers.items() if answer == content] == [8 * 4 + 4]
@@ -183,7 +183,7 @@ def test_a_frame_that_promises_another_size_is_refused_before_it_is_decompressed
         frame_size=FRAME_BYTES,
         size=FRAME_BYTES,
         stored_size=len(bomb) + 25,
-        stored=[len(bomb)],
+        compressed_sizes=[len(bomb)],
         newlines=[0],
         chars=[0],
     )
@@ -193,12 +193,12 @@ def test_a_frame_that_promises_another_size_is_refused_before_it_is_decompressed
 def test_stored_bytes_of_another_length_or_another_frame_are_refused() -> None:
     content = content_of("text", 3 * FRAME_BYTES - 7, 5)
     stored, index = encode(content)
-    start, end = index.stored_range(1, 2)
+    start, end = index.locate_frames(1, 2)
     piece = stored[start:end]
     assert decode_frames(piece, index, 1, 2) == content[FRAME_BYTES : 2 * FRAME_BYTES]
     assert_damaged(piece[:-1], index, 1, 2)
     assert_damaged(piece + b"\0", index, 1, 2)
-    last = index.stored_range(2, 3)
+    last = index.locate_frames(2, 3)
     padded = stored[last[0] : last[1]].ljust(end - start, b"\0")
     assert_damaged(padded[: end - start], index, 1, 2)
 

@@ -48,7 +48,7 @@ EVENTS = {
     "CoatcheckExpiryBehind": Event("coatcheck_overdue_seconds", f"1000x{LAST}", 11),
     "CoatcheckUpkeepFailing": Event('coatcheck_job_runs_total.*result="failed",task="tidying".*', f"1+1x{LAST}", 25),
     "CoatcheckDeletionsPaused": Event("coatcheck_deletions_paused", f"1x{LAST}", 2),
-    "CoatcheckMetricsStale": Event("coatcheck_census_age_seconds", f"400x{LAST}", 6),
+    "CoatcheckMetricsStale": Event("coatcheck_backlog_age_seconds", f"400x{LAST}", 6),
     "CoatcheckLoopLate": Event(
         r'coatcheck_event_loop_lag_seconds_(bucket.*le="(1.0|5.0|\+Inf)"|count).*', f"1+10x{LAST}", 16
     ),

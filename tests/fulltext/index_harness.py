@@ -82,9 +82,9 @@ class IndexHarness:
 
 def called(listing: Listing) -> list[str]:
     """Call IDs, in the list's order."""
-    return [item.said.tool_call_id or "" for item in listing.items]
+    return [item.declared.tool_call_id or "" for item in listing.items]
 
 
 def call(change: StoreArtifact) -> str:
     """The call ID of a change."""
-    return change.said.tool_call_id or ""
+    return change.declared.tool_call_id or ""

@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.core.findings import Finding
 from coatcheck.ports.text_index import DropSegment, MergeSegments
-from coatcheck.upkeep.check_text_index import unlisted
+from coatcheck.upkeep.check_text_index import check_text_index
 from fulltext.index_harness import IndexHarness, call, called
 
 
@@ -22,7 +22,7 @@ async def spoil(shelf: IndexHarness, *, listed: bool) -> None:
             last=segment.last,
             documents=segment.documents,
             postings=segment.postings,
-            listed=_flipped(segment.listed) if listed else segment.listed,
+            packed_documents=_flipped(segment.packed_documents) if listed else segment.packed_documents,
             parts=segment.parts if listed else tuple(map(_flipped, segment.parts)),
         )
         change = MergeSegments(namespace="acme", old=(size.id,), segment_id=size.id + 1, segment=spoilt)
@@ -60,7 +60,7 @@ async def test_indexing_heals_a_damaged_segment_and_is_not_stopped_by_it(shelf: 
     names = await filled(shelf, listed=listed)
     await shelf.index()
     await shelf.index()
-    assert await shelf.catalog.unindexed("acme", 10) == []
+    assert await shelf.catalog.list_unindexed("acme", 10) == []
     assert await shelf.found("zeppelin") == names
 
 
@@ -68,11 +68,11 @@ async def test_indexing_heals_a_damaged_segment_and_is_not_stopped_by_it(shelf: 
 async def test_a_check_names_a_damaged_segment_and_repairs_it_when_told_to(shelf: IndexHarness, listed: bool) -> None:
     names = await filled(shelf, listed=listed)
     for repairs, repaired in ((None, False), (shelf.catalog, True)):
-        (finding,) = await unlisted(shelf.catalog, repairs)
+        (finding,) = await check_text_index(shelf.catalog, repairs)
         assert isinstance(finding, Finding)
         assert (finding.what, finding.namespace, finding.repaired) == ("unlisted", "acme", repaired)
         assert "1 segments" in finding.detail
-    assert await unlisted(shelf.catalog, None) == []
+    assert await check_text_index(shelf.catalog, None) == []
     assert await shelf.found("zeppelin") == names
 
 

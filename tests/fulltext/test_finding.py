@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.fulltext import IndexedDocument, built, keys_of
+from coatcheck.core.fulltext import IndexedDocument, build_segment, keys_of
 from coatcheck.core.views.view import View, ViewMeasure
 from coatcheck.ports.artifacts import NewView, StoredView, StoreView
 from coatcheck.ports.catalog import ArtifactFilter
@@ -285,12 +285,12 @@ async def test_two_who_index_at_once_lose_and_double_nothing(shelf: IndexHarness
     await indexing
     newest = [call(change) for change in changes][::-1]
     assert [called(answer) for answer in answers] == [newest] * 4
-    assert await shelf.catalog.unindexed("acme", 10) == []
+    assert await shelf.catalog.list_unindexed("acme", 10) == []
 
 
 async def test_what_changed_while_it_was_read_is_read_again(shelf: IndexHarness) -> None:
     change = await shelf.put("zeppelin", labels=["before"])
-    read = await shelf.catalog.unindexed("acme", 10)
+    read = await shelf.catalog.list_unindexed("acme", 10)
     await shelf.label(change, "afterwards")
     assert await _index_what_was(shelf, read) == 0
     assert await shelf.found("afterwards") == [call(change)]
@@ -300,31 +300,31 @@ async def test_an_artifact_that_the_index_lacks_is_named_and_can_be_put_back(she
     change = await shelf.put("zeppelin")
     assert await shelf.found("zeppelin") == [call(change)]
     sizes = await shelf.catalog.segment_sizes("acme")
-    rows, end = await shelf.catalog.unlisted("acme", 0)
+    rows, end = await shelf.catalog.find_unlisted("acme", 0)
     assert rows == []
     drop = MergeSegments(namespace="acme", old=tuple(size.id for size in sizes), segment_id=2, segment=None)
     assert await shelf.catalog.commit(drop) is True
     assert await shelf.catalog.commit(drop) is False
     assert await shelf.found("zeppelin") == []
-    rows, end = await shelf.catalog.unlisted("acme", 0)
+    rows, end = await shelf.catalog.find_unlisted("acme", 0)
     assert end is not None
     assert len(rows) == 1
     await shelf.catalog.commit(Reindex(namespace="acme", rows=tuple(rows)))
     assert await shelf.found("zeppelin") == [call(change)]
-    assert await shelf.catalog.unlisted("acme", 0) == ([], end)
-    assert await shelf.catalog.unlisted("acme", end) == ([], None)
+    assert await shelf.catalog.find_unlisted("acme", 0) == ([], end)
+    assert await shelf.catalog.find_unlisted("acme", end) == ([], None)
 
 
 async def _index_what_was(shelf: IndexHarness, read: list[Unindexed]) -> int:
     documents = [
-        IndexedDocument(r.row, r.fingerprint or 0, *keys_of([(r.found.artifact, (b"zeppelin",))]))
+        IndexedDocument(r.row, r.fingerprint or 0, *keys_of([(r.entry.artifact, (b"zeppelin",))]))
         for r in read
-        if r.found
+        if r.entry
     ]
     change = IndexDocuments(
         namespace="acme",
-        read=tuple((r.row, r.fingerprint) for r in read),
+        documents=tuple((r.row, r.fingerprint) for r in read),
         segment_id=1,
-        segment=built(documents),
+        segment=build_segment(documents),
     )
     return await shelf.catalog.commit(change)

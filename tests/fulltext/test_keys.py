@@ -27,7 +27,7 @@ def of_text(said: DeclaredMetadata | None = None) -> Artifact:
     return Artifact(
         namespace="acme",
         id="art_1",
-        said=change.said,
+        declared=change.declared,
         measure=change.measure,
         facts=change.facts,
         blob=change.blob,
@@ -49,7 +49,7 @@ def expected(text: bytes, encoding: str = "utf-8") -> list[int]:
     for chunk in (read(run) for between in text.decode(encoding, "replace").split() for run in runs(between)):
         for word, parts in chunk.words:
             found |= {word_key(word), *map(word_key, parts), *map(pair_key, itertools.pairwise(parts))}
-        found |= {*map(pair_key, chunk.joined), *map(gram_key, chunk.grams)}
+        found |= {*map(pair_key, chunk.joints), *map(gram_key, chunk.grams)}
     return sorted(found)
 
 

@@ -13,11 +13,11 @@ from coatcheck.core.fulltext import (
     IndexedDocument,
     PackedSegment,
     SegmentSize,
-    built,
+    build_segment,
     documents_of,
     locate,
     matches,
-    merged,
+    merge_segments,
     to_merge,
 )
 
@@ -38,18 +38,18 @@ def rows_with(segment: PackedSegment, *terms: tuple[int, ...]) -> list[int]:
     """The rows that have a key of each term."""
     parts = {locate(key, segment.bits) for keys in terms for key in keys}
     places = matches(terms, segment.bits, {at: segment.parts[at] for at in parts})
-    return documents_of(segment.listed)[0][places].tolist()
+    return documents_of(segment.packed_documents)[0][places].tolist()
 
 
 @pytest.mark.parametrize("count", [1, 2, 40, 700])
 def test_a_segment_answers_what_its_documents_say(count: int) -> None:
     rng = random.Random(count)
     documents = made(rng, range(5, 5 + 3 * count, 3))
-    segment = built(documents)
+    segment = build_segment(documents)
     keys = sorted({key for document in documents for key in document.keys.tolist()})
     held = {document.row: set(document.keys.tolist()) for document in documents}
     assert len(segment.parts) == 1 << segment.bits
-    assert documents_of(segment.listed)[1].tolist() == [document.fingerprint for document in documents]
+    assert documents_of(segment.packed_documents)[1].tolist() == [document.fingerprint for document in documents]
     for _ in range(100):
         one, two, three = (rng.choice(keys) if keys else 1 for _ in range(3))
         assert rows_with(segment, (one,)) == [row for row in held if one in held[row]]
@@ -69,17 +69,17 @@ def test_merging_leaves_out_what_is_gone_and_keeps_the_last_of_a_row() -> None:
         for document, here in zip(group, alive.tolist(), strict=True)
         if here
     }
-    assert merged([built(group) for group in groups], live) == built(list(kept.values()))
+    assert merge_segments([build_segment(group) for group in groups], live) == build_segment(list(kept.values()))
 
 
 def test_merging_what_is_gone_leaves_nothing() -> None:
     group = made(random.Random(1), range(1, 9))
-    assert merged([built(group)], [np.zeros(8, dtype=np.bool_)]) is None
+    assert merge_segments([build_segment(group)], [np.zeros(8, dtype=np.bool_)]) is None
 
 
 def test_damage_is_an_error_and_never_another_answer() -> None:
     rng = random.Random(9)
-    segment = built(made(rng, range(1, 30)))
+    segment = build_segment(made(rng, range(1, 30)))
     key = 500_000_003
     whole = rows_with(segment, (key,))
     for _ in range(300):

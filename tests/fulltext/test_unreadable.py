@@ -30,7 +30,7 @@ class Broken(MemoryBlobStore):
 async def _put_apart(shelf: IndexHarness, blobs: MemoryBlobStore, text: bytes) -> StoreArtifact:
     """Store a payload whose bytes are not in the catalogue."""
     inline = store(text)
-    change = store(text, said=inline.said, placement=blobs.placement)
+    change = store(text, said=inline.declared, placement=blobs.placement)
     intent = BeginUpload(namespace="acme", blob_id=change.blob.id, placement=blobs.placement, lease_until=START + DAY)
     await shelf.catalog.commit(intent)
     writer = await blobs.create("acme", change.blob.id)
@@ -53,11 +53,11 @@ async def test_what_cannot_be_read_waits_alone_and_is_found_when_it_can(shelf: I
         assert (len(listing.items), listing.partial) == (3, True)
         with pytest.raises(CoatcheckError, match="EIO"):
             await index()
-        assert await shelf.catalog.unindexed("z", 10) == []
+        assert await shelf.catalog.list_unindexed("z", 10) == []
         assert len(await shelf.found("zeppelin", namespace="z")) == len(readable) // 2
-        (waiting,) = await shelf.catalog.unindexed("acme", 10)
-        assert waiting.found is not None
-        assert waiting.found.artifact.said == unreadable.said
+        (waiting,) = await shelf.catalog.list_unindexed("acme", 10)
+        assert waiting.entry is not None
+        assert waiting.entry.artifact.declared == unreadable.declared
         blobs.mended = True
         await index()
         assert len(await shelf.found("zeppelin")) == 4

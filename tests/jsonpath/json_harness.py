@@ -11,7 +11,7 @@ from coatcheck.core.jsonpath.collect import collect
 from coatcheck.core.jsonpath.effort import Effort
 from coatcheck.core.jsonpath.evaluate import evaluate
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
-from coatcheck.core.jsonpath.location import normalized, steps
+from coatcheck.core.jsonpath.location import normalize_path, steps
 from coatcheck.core.jsonpath.page import PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.query import plan_of
@@ -64,7 +64,7 @@ def body(text: str) -> str:
 def plainly(value: object, path: str) -> list[tuple[str, object]]:
     """Normalized paths and values, by evaluation of the whole query in memory."""
     nodes = evaluate(parse_path(path).segments, (None, value), value, Effort(lambda: 0.0, 1))
-    return [(normalized(steps(location)), found) for location, found in nodes]
+    return [(normalize_path(steps(location)), found) for location, found in nodes]
 
 
 def page_of(

@@ -8,9 +8,9 @@ import jsonpath_rfc9535
 import pytest
 
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import mended, span_of
+from coatcheck.core.jsonpath.decode import mend_document, span_of
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
-from coatcheck.core.jsonpath.location import normalized
+from coatcheck.core.jsonpath.location import normalize_path
 from coatcheck.core.jsonpath.structure import StructureReader
 from coatcheck.core.jsonpath.walk import WalkSource
 from jsonpath.json_harness import dumps, page_of, plainly
@@ -41,7 +41,7 @@ def written(value: object, rng: random.Random) -> bytes:
 
 
 def found(page: ValuePage) -> list[tuple[str, object]]:
-    return [(normalized(h.path), json.loads(h.text)) for h in page.hits]
+    return [(normalize_path(h.path), json.loads(h.text)) for h in page.hits]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -209,7 +209,7 @@ def test_a_cut_document_keeps_what_is_whole(seed: int) -> None:
     value = {"items": [document(rng, 2) for _ in range(6)]}
     data = dumps(value)
     for end in range(2, len(data) - 1):
-        mend = mended(data[:end])
+        mend = mend_document(data[:end])
         assert mend is not None
         json.loads(mend)
         page = page_of(data[:end], "$.items[*]")

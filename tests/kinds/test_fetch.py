@@ -146,9 +146,9 @@ def test_the_address_that_was_declared_was_asked_for_and_that_of_the_payload_is_
     fetch = found({"code": 200, "result": TEXT, "url": LED}, url=ASKED)
     assert fetch is not None
     assert fetch.final_url == LED
-    again = fetch.led_from(LED)
+    again = fetch.with_requested_url(LED)
     assert again.final_url is None
-    assert again.led_from(ASKED) == fetch
+    assert again.with_requested_url(ASKED) == fetch
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.adapters.extract.view_writer import TEXT_BYTES
 from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
 from coatcheck.core.kinds import recognise
-from coatcheck.core.media.formats import declared_encoding
+from coatcheck.core.media.formats import read_encoding
 
 BODY = "<doc>" + "<p>Гавань на реке</p>" * 40 + "</doc>"
 
@@ -18,7 +18,7 @@ def declared(name: str, body: str = BODY) -> str:
 @pytest.mark.parametrize("name", ["windows-1251", "KOI8-R", "ISO-8859-5", "IBM866", "MacCyrillic"])
 def test_a_declared_encoding_is_used(name: str) -> None:
     data = declared(name).encode(name)
-    assert declared_encoding(data) == name
+    assert read_encoding(data) == name
     facts = recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata(media_type="text/xml"))
     assert (facts.kind, facts.media_type, facts.shape) == (Kind.BINARY, "application/xml", (f"Format: XML in {name}",))
     made = extract_document(data, 10.0)
@@ -44,7 +44,7 @@ def test_a_declared_encoding_is_used(name: str) -> None:
     ],
 )
 def test_what_declares_no_encoding_of_its_text_is_not_decoded(data: bytes) -> None:
-    assert declared_encoding(data) is None
+    assert read_encoding(data) is None
 
 
 def test_what_is_mostly_ascii_stays_a_text() -> None:

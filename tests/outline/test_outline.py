@@ -128,12 +128,14 @@ async def test_of_a_large_payload_as_much_is_looked_at_as_there_is_time_for(shel
     block = b"def a():\n" + b"    x = 1  # some more words\n" * 2_000
     number = await shelf.put(block * 100, kind=Kind.CODE_OR_FILE, title="x.py")
     whole = await outline(shelf, number)
-    assert (whole.total, whole.partial, whole.looked.bytes) == (100, False, len(block) * 100)
+    assert (whole.total, whole.partial, whole.searched.bytes) == (100, False, len(block) * 100)
     ticks = iter(range(0, 10_000, 1))
     hurried = await outline(shelf, number, clock=lambda: float(next(ticks)))
     assert 0 < hurried.total < 100
     assert (hurried.partial, hurried.total_exact) == (True, False)
-    assert hurried.notices == [f"Only the first {hurried.looked.bytes:,} of {len(block) * 100:,} bytes were looked at."]
+    assert hurried.notices == [
+        f"Only the first {hurried.searched.bytes:,} of {len(block) * 100:,} bytes were looked at."
+    ]
 
 
 async def test_a_single_endless_line_has_no_outline_and_takes_no_time(shelf: ReadingHarness) -> None:
@@ -150,7 +152,7 @@ async def test_large_json_is_outlined_from_its_beginning(shelf: ReadingHarness) 
     number = await shelf.put(b"[" + b",".join([record] * 150_000) + b"]", kind=Kind.JSON)
     answer = await outline(shelf, number)
     assert said(answer)[1] == ("$[*]", "object: id int, name string")
-    assert (answer.partial, answer.total_exact, answer.looked.bytes < answer.looked.total) == (True, False, True)
+    assert (answer.partial, answer.total_exact, answer.searched.bytes < answer.searched.total) == (True, False, True)
     lines = await outline(shelf, await shelf.put(b"\n".join([record] * 5), kind=Kind.JSON))
     assert said(lines)[1] == ("$[*]", "object: id int, name string")
     assert lines.notices == ["JSON lines: an array of its lines; all 5 were looked at."]

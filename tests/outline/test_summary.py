@@ -3,7 +3,7 @@
 import pytest
 
 from coatcheck.core.outline.summary import summary
-from coatcheck.core.outline.titles import meant_titles, without_arguments
+from coatcheck.core.outline.titles import match_titles, without_arguments
 from outline.test_landmarks import found
 
 LONG = "aLongParameter: SomeType, another_of_them: SomeOtherType"
@@ -38,7 +38,7 @@ def test_signatures_that_do_not_fit_are_named_without_arguments_and_found_by_tha
         short = without_arguments(title)
         assert short != title
         assert f"{short} " in outline
-        assert meant_titles(titles, short, names=True) == [number]
+        assert match_titles(titles, short, names=True) == [number]
     assert LONG not in outline
 
 

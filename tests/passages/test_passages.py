@@ -361,7 +361,7 @@ async def test_a_phrase_that_is_not_there_changes_no_answer_and_is_not_named(she
 
 
 def test_where_words_and_their_phrase_are_everywhere_the_scan_ends_early() -> None:
-    terms = terms_of("river stone").looked_for
+    terms = terms_of("river stone").all_terms
     scanner = PassageScanner(terms)
     for at in range(64):
         scanner.feed(b"stone river stone\n" * 10_000, last=at == 63)
@@ -369,7 +369,7 @@ def test_where_words_and_their_phrase_are_everywhere_the_scan_ends_early() -> No
 
 
 def test_words_that_are_everywhere_without_their_phrase_are_said_to_be() -> None:
-    alone, both = PassageScanner(terms_of("river stone").terms), PassageScanner(terms_of("river stone").looked_for)
+    alone, both = PassageScanner(terms_of("river stone").terms), PassageScanner(terms_of("river stone").all_terms)
     for scanner in (alone, both):
         for at in range(64):
             scanner.feed(b"stone and river\n" * 10_000, last=at == 63)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from coatcheck.core.text.terminal import blanked, hidden_ranges
+from coatcheck.core.text.terminal import blank_hidden, hidden_ranges
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_what_was_never_visible_is_known(data: bytes, visible: bytes) -> None:
     hidden = hidden_ranges(data)
     edges = [0, *(edge for span in hidden for edge in span), len(data)]
     assert b"".join(data[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)) == visible
-    assert blanked(data).replace(b" ", b"") == visible.replace(b" ", b"")
+    assert blank_hidden(data).replace(b" ", b"") == visible.replace(b" ", b"")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -36,6 +36,6 @@ def test_of_any_bytes_the_ranges_are_in_order_and_nothing_moves(seed: int) -> No
     hidden = hidden_ranges(data)
     edges = [edge for span in hidden for edge in span]
     assert edges == sorted(edges)
-    shown = blanked(data)
+    shown = blank_hidden(data)
     assert len(shown) == len(data)
     assert shown.count(b"\n") == data.count(b"\n")

@@ -125,7 +125,7 @@ class ReadingHarness:
             StoreArtifact(
                 namespace="default",
                 identity=ids.identity("default", None, str(len(self.stored)), digest),
-                said=DeclaredMetadata(**said),
+                declared=DeclaredMetadata(**said),
                 measure=_measure(data, encoder, digest),
                 facts=DetectedMetadata(kind=kind, media_type=recognised),
                 engine=1,

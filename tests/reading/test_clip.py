@@ -30,8 +30,8 @@ def test_a_clip_is_a_true_start_within_both_budgets(
     assert got.tokens == TOKENIZER.count(got.text) <= tokens
     assert len(got.text) <= chars
     assert got.end > 0 or not data
-    assert (got.cut is None) == (whole and got.end == len(data))
-    if got.cut is not None and by_line and b"\n" in data[: got.end]:
+    assert (got.limited_by is None) == (whole and got.end == len(data))
+    if got.limited_by is not None and by_line and b"\n" in data[: got.end]:
         assert data[got.end - 1 : got.end] == b"\n"
 
 

@@ -41,7 +41,7 @@ def scan(
         deadline=100.0,
         count_on=1.0,
     )
-    while not found.done and found.needs < len(data):
+    while not found.is_done and found.needs < len(data):
         found.feed(data[found.needs : found.needs + block])
     return found
 
@@ -141,7 +141,7 @@ def test_no_byte_is_searched_that_could_not_be_finished_in_time() -> None:
     while mark.byte < len(data):
         now[0] = 0.0
         found = PatternScan(timed, len(data), mark, skip=0, keep=9, clock=lambda: now[0], deadline=2.0, count_on=1.0)
-        while not found.done:
+        while not found.is_done:
             found.feed(data[found.needs : found.needs + 1024 * 1024])
         assert now[0] <= 2.3
         assert found.mark().byte > mark.byte

@@ -130,7 +130,7 @@ def _streamed(data: bytes) -> list[str]:
     stream = RecordStream()
     for at in range(0, len(data), _BLOCK):
         stream.feed(data[at : at + _BLOCK])
-    return stream.found().facts
+    return stream.collect_facts().facts
 
 
 def _outcome(number: int) -> dict[str, object]:

@@ -90,12 +90,12 @@ class Flood:
             session="s",
         )
         if document.search:
-            got = await self.services.search_results(self.caller, document.data, ResultsAsk(said=said))
+            got = await self.services.search_results(self.caller, document.data, ResultsAsk(declared=said))
             outs.append(("search_results", _json(got.answer)))
             assert got.answer.id is not None
             return ids.parse(got.answer.id)
         offer = IngestRequest(
-            said=said, inline_tokens=random.choice((0, 1000)), card_tokens=random.choice((None, 128, 4000))
+            declared=said, inline_tokens=random.choice((0, 1000)), card_tokens=random.choice((None, 128, 4000))
         )
         receipt = await self.services.ingest(self.caller, _once(document.data), lambda: offer)
         outs.append(("ingest", _json(receipt)))
@@ -111,7 +111,7 @@ class Flood:
         s, caller, random = self.services, self.caller, self.random
         described = await s.describe(caller, number, budget=random.choice((64, 256, 2000)), query=_question(made[0]))
         outs.append(("describe", _json(described.card) + described.text))
-        outs.append(("artifact", _json(described.artifact.said) + _json(described.artifact.facts)))
+        outs.append(("artifact", _json(described.artifact.declared) + _json(described.artifact.facts)))
         for each in made:
             await self._around(number, document, each, outs)
         for view in ("raw", "text"):
@@ -140,7 +140,7 @@ class Flood:
             if not isinstance(each, CoatcheckError)
         ]
         listing = await s.browse(caller, ArtifactFilter(session="s"), None, 3)
-        outs.append(("list", _json([[a.said, a.facts] for a in listing.items])))
+        outs.append(("list", _json([[a.declared, a.facts] for a in listing.items])))
 
     async def _around(
         self, number: int, document: documents.Document, each: planted_secrets.Planted, outs: list[tuple[str, str]]
@@ -160,7 +160,7 @@ class Flood:
             ),
             ReadRequest(unit="token", offset=random.randint(0, 60), limit=200),
         ):
-            await self._try(f"read {ask.unit}", s.read(caller, number, ask), outs)
+            await self._try(f"read {ask.unit}", s.read_span(caller, number, ask), outs)
         size = len(each.secret)
         for pattern in (each.secret[: size // 2], each.secret[size // 2 : size // 2 + 6], f"{each.secret[:4]}.*"):
             for literal in (True, False):

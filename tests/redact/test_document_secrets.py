@@ -94,11 +94,11 @@ async def test_no_document_shows_a_secret_on_a_card_or_in_a_read(tmp_path: Path,
         for secret in CHOSEN:
             payload = WAYS[way](_line(secret))
             assert seen(secret.secret, _view(payload))  # what a mask has to hide
-            request = IngestRequest(said=DeclaredMetadata(tool_name="get"), inline_tokens=0, card_tokens=2000)
+            request = IngestRequest(declared=DeclaredMetadata(tool_name="get"), inline_tokens=0, card_tokens=2000)
             receipt = await s.ingest(CALLER, once(payload), lambda request=request: request)
             artifact = ids.parse(receipt.id)
             read = ReadRequest(unit="line", offset=1, limit=80, view="text")
-            answers = {"card": receipt.text, "lines": (await s.read(CALLER, artifact, read)).text}
+            answers = {"card": receipt.text, "lines": (await s.read_span(CALLER, artifact, read)).text}
             assert "[redacted" in answers["lines"]
             pattern = PatternSearchRequest(pattern=".", view="text", context=3)
             answers["pattern"] = str(await s.search(CALLER, artifact, pattern))
@@ -114,7 +114,7 @@ async def test_no_document_shows_a_secret_on_a_card_or_in_a_read(tmp_path: Path,
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_no_document_is_stored_with_a_secret_or_taken_for_one_without(tmp_path: Path, way: str) -> None:
-    request = IngestRequest(said=DeclaredMetadata(tool_name="get"), inline_tokens=0)
+    request = IngestRequest(declared=DeclaredMetadata(tool_name="get"), inline_tokens=0)
     for mode in ("stored", "refuse"):
         async with open_service(load({}, data=str(tmp_path / mode), redaction=mode, port=0)) as running:
             s = running.services

@@ -62,7 +62,7 @@ def encodings(stored: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_no_secret_in_encoded_bytes_is_stored(tmp_path: Path, form: str) -> None:
-    request = IngestRequest(said=DeclaredMetadata(tool_name="get"), inline_tokens=0)
+    request = IngestRequest(declared=DeclaredMetadata(tool_name="get"), inline_tokens=0)
     part = SECRET.secret[4:20].encode()
     for mode in ("off", "stored", "refuse"):
         async with open_service(load({}, data=str(tmp_path / mode), redaction=mode, port=0)) as running:

@@ -74,7 +74,7 @@ def _json(value: object) -> str:
 
 async def _take_in(services: Services, hidden: Hidden) -> tuple[int, str]:
     said = DeclaredMetadata(tool_name="make", media_type=hidden.media_type)
-    request = IngestRequest(said=said, inline_tokens=0, card_tokens=2000)
+    request = IngestRequest(declared=said, inline_tokens=0, card_tokens=2000)
     receipt = await services.ingest(CALLER, _once(hidden.payload), lambda: request)
     return ids.parse(receipt.id), receipt.text
 
@@ -83,7 +83,7 @@ def test_every_secret_is_found_as_it_is(mask: Mask) -> None:
     assert len(SECRETS) == 40
     assert len(WAYS) >= 25
     for each in SECRETS:
-        shown = mask.reveal(mask.filled(f"{each.before}{each.secret}{each.behind}\n".encode()).decode())
+        shown = mask.reveal(mask.fill_secrets(f"{each.before}{each.secret}{each.behind}\n".encode()).decode())
         assert re.fullmatch(re.escape(each.before) + r"\[redacted(: [\w-]+)?\]" + re.escape(each.behind) + "\n", shown)
         assert seen(each.secret, f"{each.before}{each.secret}{each.behind}")
 
@@ -100,7 +100,7 @@ async def test_no_way_of_writing_shows_a_secret_on_a_card_or_in_a_read(tmp_path:
             for view in ("raw", "text"):
                 with contextlib.suppress(CoatcheckError):  # not every payload has a text view
                     read = ReadRequest(unit="line", offset=1, limit=80, view=view)
-                    answers[f"lines of {view}"] = (await services.read(CALLER, artifact, read)).text
+                    answers[f"lines of {view}"] = (await services.read_span(CALLER, artifact, read)).text
             assert "lines of raw" in answers
             answers |= await _others(services, artifact, secret, number % _WAYS_OUT)
             leaks += [
@@ -119,10 +119,10 @@ async def _others(services: Services, artifact: int, secret: Secret, which: int)
         size = (await s.open_view(CALLER, artifact, view="raw")).content.size
         offsets = [at for at in range(0, size, 37) if at >= size // 3][:12]
         reads = [ReadRequest(unit="byte", offset=at, limit=300, view="raw") for at in offsets]
-        return {"bytes": "\n".join([(await s.read(CALLER, artifact, each)).text for each in reads])}
+        return {"bytes": "\n".join([(await s.read_span(CALLER, artifact, each)).text for each in reads])}
     if which == 1:
         read = ReadRequest(unit="token", offset=0, limit=900, view="raw")
-        return {"tokens": (await s.read(CALLER, artifact, read)).text}
+        return {"tokens": (await s.read_span(CALLER, artifact, read)).text}
     if which == 2:
         patterns = [PatternSearchRequest(pattern=each, view="raw", context=9) for each in (".", secret.secret[:4])]
         return {"pattern": _json([await s.search(CALLER, artifact, each) for each in patterns])}
@@ -179,7 +179,7 @@ async def test_what_was_stored_before_is_masked_by_the_rules_of_now(tmp_path: Pa
     async with open_service(load({}, data=str(tmp_path), redaction="shown", port=0)) as running:
         for secret, artifact in kept:
             card = await running.services.describe(CALLER, artifact, budget=2000)
-            read = await running.services.read(CALLER, artifact, ReadRequest(unit="line", offset=1, limit=80))
+            read = await running.services.read_span(CALLER, artifact, ReadRequest(unit="line", offset=1, limit=80))
             assert seen(secret.secret, card.text + read.text) is None
 
 
@@ -198,7 +198,7 @@ def test_no_escape_of_ecma_48_splits_a_secret(mask: Mask) -> None:
     token = SECRETS[0].secret
     for escape in _escapes():
         data = b"use " + token[:9].encode() + escape + token[9:20].encode() + escape + token[20:].encode() + b" now\n"
-        filled = mask.filled(data)
+        filled = mask.fill_secrets(data)
         assert len(filled) == len(data)
         assert seen(token, filled.decode("utf-8", "replace")) is None, escape
 
@@ -219,9 +219,9 @@ def test_a_hidden_secret_at_every_edge_of_a_unit_is_masked(mask: Mask, way: str)
 def test_a_payload_of_nothing_but_secrets_and_a_long_line_are_masked_whole(mask: Mask) -> None:
     token = SECRETS[0].secret.encode()
     for data in ((token + b"\n") * 3_000, (token + b"\x1b[0m ") * 3_000, base64.b64encode((token + b" ") * 900)):
-        assert seen(token.decode(), mask.filled(data).decode()) is None
+        assert seen(token.decode(), mask.fill_secrets(data).decode()) is None
     long = b"x" * 4_000_000 + b" " + token[:9] + b"\x1b[1m" + token[9:] + b" " + b"y" * 4_000_000
-    filled = mask.filled(long)
+    filled = mask.fill_secrets(long)
     assert (filled.count(b"\x7f") >= len(token), filled[:4_000_000], filled[-4_000_000:]) == (
         True,
         b"x" * 4_000_000,

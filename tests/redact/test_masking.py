@@ -11,8 +11,8 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, PayloadSample
 from coatcheck.core.kinds import recognise
 from coatcheck.core.redact.filler import SecretRange, fill, reveal
-from coatcheck.core.redact.mask import Mask, shown
-from coatcheck.core.redact.masked_artifact import facts_of, said_of, sections_of, veiled
+from coatcheck.core.redact.mask import Mask, reveal_text
+from coatcheck.core.redact.masked_artifact import facts_of, mask_artifact, mask_declared, sections_of
 from coatcheck.core.views.view import TITLE_CHARS, Section
 from core.sample_payloads import sample_of, survey_of
 
@@ -27,7 +27,7 @@ def mask() -> Mask:
 
 
 def _shown(mask: Mask, data: bytes) -> str:
-    return mask.reveal(mask.filled(data).decode())
+    return mask.reveal(mask.fill_secrets(data).decode())
 
 
 def test_a_marker_names_the_rule_and_nothing_else(mask: Mask) -> None:
@@ -37,7 +37,7 @@ def test_a_marker_names_the_rule_and_nothing_else(mask: Mask) -> None:
 def test_lines_bytes_and_characters_stay_where_they_were(mask: Mask) -> None:
     text = f"é {TOKEN}\n{KEY}\npostgres://me:pässwörd-1@db/x\nlast ü"
     data = text.encode()
-    filled = mask.filled(data)
+    filled = mask.fill_secrets(data)
     assert len(filled) == len(data)
     assert len(filled.decode()) == len(text)
     assert [n for n, byte in enumerate(filled) if byte == 10] == [n for n, byte in enumerate(data) if byte == 10]
@@ -48,7 +48,7 @@ def test_lines_bytes_and_characters_stay_where_they_were(mask: Mask) -> None:
 
 def test_whatever_is_cut_neither_part_shows_anything_of_the_secret(mask: Mask) -> None:
     data = f"before {TOKEN} after".encode()
-    filled = mask.filled(data).decode()
+    filled = mask.fill_secrets(data).decode()
     for at in range(len(filled) + 1):
         left, right = (mask.reveal(part) for part in (filled[:at], filled[at:]))
         for part in (left, right):
@@ -144,7 +144,7 @@ def test_a_sample_without_secrets_is_the_same_object(mask: Mask) -> None:
 
 def test_names_are_masked_and_a_beginning_that_was_cut_off_too(mask: Mask) -> None:
     said = DeclaredMetadata(title=f"run {TOKEN}", url=f"https://h/?q={TOKEN}", tool_name="make", labels=("a", TOKEN))
-    assert said_of(mask, said) == DeclaredMetadata(
+    assert mask_declared(mask, said) == DeclaredMetadata(
         title="run [redacted: github-pat]",
         url="https://h/?q=[redacted: github-pat]",
         tool_name="make",
@@ -152,7 +152,7 @@ def test_names_are_masked_and_a_beginning_that_was_cut_off_too(mask: Mask) -> No
     )
     assert mask.text(f"a title that was cut in ghp_{TOKEN[4:20]}") == "a title that was cut in [redacted]"
     plain = DeclaredMetadata(title="nothing", labels=("b",))
-    assert said_of(mask, plain) is plain
+    assert mask_declared(mask, plain) is plain
 
 
 def test_values_of_records_between_the_ends_of_a_large_payload_are_not_told(mask: Mask) -> None:
@@ -166,7 +166,7 @@ def test_values_of_records_between_the_ends_of_a_large_payload_are_not_told(mask
         facts = recognise(sample, DeclaredMetadata(), survey)
         assert survey is not None
         assert any("ghp_" in line for line in facts.shape)
-        made = veiled(mask, DeclaredMetadata(), facts, sample, survey)
+        made = mask_artifact(mask, DeclaredMetadata(), facts, sample, survey)
         assert "ghp_" not in " ".join(made.facts.shape)
         assert made.survey is not None
         assert made.survey.facts == ()
@@ -176,9 +176,9 @@ def test_values_of_records_between_the_ends_of_a_large_payload_are_not_told(mask
 def test_what_was_recognised_is_recognised_again_without_the_secrets(mask: Mask) -> None:
     body = msgspec.json.encode({"a": TOKEN, TOKEN: 1, "list": [{"x": 1}] * 40})
     facts = DetectedMetadata(kind=Kind.JSON, shape=(f"$ object a; int {TOKEN[:30]}",), title=f"t {TOKEN[:24]}")
-    made = veiled(mask, DeclaredMetadata(), facts, PayloadSample(body, b"", len(body)))
+    made = mask_artifact(mask, DeclaredMetadata(), facts, PayloadSample(body, b"", len(body)))
     assert made.facts.kind is Kind.JSON
-    assert "ghp_" not in msgspec.json.encode([made.facts, made.said]).decode()
+    assert "ghp_" not in msgspec.json.encode([made.facts, made.declared]).decode()
     assert b"ghp_" not in made.sample.head
     assert facts_of(mask, DetectedMetadata(kind=Kind.TEXT)) == DetectedMetadata(kind=Kind.TEXT)
 
@@ -186,8 +186,8 @@ def test_what_was_recognised_is_recognised_again_without_the_secrets(mask: Mask)
 def test_markers_never_make_a_text_longer_than_it_may_be(mask: Mask) -> None:
     tokenizer = load_tokenizer()
     data = " ".join(["AKIA" + "".join(Random(n).choices("ABCDEFGHIJKLMNOP234567", k=16)) for n in range(200)])
-    filled = mask.filled(data.encode()).decode()
+    filled = mask.fill_secrets(data.encode()).decode()
     most = tokenizer.count(filled)
-    text, count = shown(filled, mask, tokenizer, 500, 30_000)
+    text, count = reveal_text(filled, mask, tokenizer, 500, 30_000)
     assert "AKIA" not in text
     assert count <= 500 or count <= most

@@ -33,7 +33,7 @@ def mask() -> Mask:
     ],
 )
 def test_a_secret_behind_quotes_that_are_written_out_is_masked_and_nothing_else(text: str, mask: Mask) -> None:
-    shown = mask.filled(text.encode()).decode()
+    shown = mask.fill_secrets(text.encode()).decode()
     assert len(shown) == len(text)
     secret = NAMED.split('"')[1]
     at = text.index(secret)
@@ -90,7 +90,7 @@ def test_every_byte_as_it_reads_knows_its_place(seed: int) -> None:
     ],
 )
 def test_what_got_through_once_is_masked(text: str, mask: Mask) -> None:
-    shown = mask.filled(text.encode()).decode()
+    shown = mask.fill_secrets(text.encode()).decode()
     for secret in ("IL62Q~hS91zc", "CJVRx_CAl9WJa3c", "AAOU", "Qk6pLxfTp", "Zw8rBvmYc", "e8d724d97db6"):
         assert secret not in shown
 
@@ -102,7 +102,9 @@ def test_nothing_of_a_secret_is_left_in_many_documents_of_every_kind(mask: Mask)
         rules = [names[number % len(names)], *random.sample(names, random.randint(0, 2))]
         made = [planted_secrets.plant(rule, random) for rule in rules]
         kind = kinds[(number + number // len(kinds)) % len(kinds)]
-        shown = mask.filled(documents.make(kind, [each.text for each in made], random).data).decode("utf-8", "replace")
+        shown = mask.fill_secrets(documents.make(kind, [each.text for each in made], random).data).decode(
+            "utf-8", "replace"
+        )
         for each in made:
             for written in (each.secret, json.dumps(each.secret)[1:-1]):
                 assert leaked(written, shown) is None, (kind, each)

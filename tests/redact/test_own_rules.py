@@ -65,14 +65,16 @@ def mask() -> Mask:
 )
 def test_a_value_behind_the_name_of_a_secret_is_masked_and_nothing_else(mask: Mask, form: str) -> None:
     text = form.format(w=WORD, v=VALUE)
-    shown = mask.reveal(mask.filled(text.encode()).decode())
+    shown = mask.reveal(mask.fill_secrets(text.encode()).decode())
     rule = "password" if "{w}" in form else "secret-value"
     assert shown == form.format(w=f"[redacted: {rule}]", v=f"[redacted: {rule}]")
 
 
 def test_a_password_of_letters_is_masked_behind_a_variable(mask: Mask) -> None:
-    assert mask.reveal(mask.filled(b"PGPASSWORD=swordfish").decode()) == "PGPASSWORD=[redacted: password-variable]"
-    assert mask.filled(b"POSTGRES_PASSWORD=postgres") == b"POSTGRES_PASSWORD=postgres"
+    assert (
+        mask.reveal(mask.fill_secrets(b"PGPASSWORD=swordfish").decode()) == "PGPASSWORD=[redacted: password-variable]"
+    )
+    assert mask.fill_secrets(b"POSTGRES_PASSWORD=postgres") == b"POSTGRES_PASSWORD=postgres"
 
 
 @pytest.mark.parametrize("what", ["KEY", "AUTH", "ID", "HASH", "key", "auth", "id", "hash", "public_key", "cache_key"])
@@ -124,7 +126,7 @@ def test_no_other_name_makes_a_value_secret(mask: Mask, what: str) -> None:
     ],
 )
 def test_what_refers_to_a_secret_or_is_none_stays(mask: Mask, text: str) -> None:
-    assert mask.filled(text.encode()).decode() == text
+    assert mask.fill_secrets(text.encode()).decode() == text
 
 
 def test_sources_of_installed_packages_are_not_masked(mask: Mask) -> None:

@@ -54,17 +54,17 @@ def test_a_secret_that_a_rule_describes_is_masked_wherever_it_stands(rule: str, 
     random = Random(rule)
     for form in ("{}", "see {} there", "\n{}\n", "<code>{}</code>", "({})", "u={}&v=1"):
         made = planted_secrets.plant(rule, random)
-        shown = mask.filled(form.replace("{}", made.text).encode("latin-1")).decode("latin-1")
+        shown = mask.fill_secrets(form.replace("{}", made.text).encode("latin-1")).decode("latin-1")
         assert _core(made.secret) not in shown, form
     made = planted_secrets.plant(rule, random)
-    inside = mask.filled(json.dumps({"log": f"before\n{made.text}\nafter"}).encode())
+    inside = mask.fill_secrets(json.dumps({"log": f"before\n{made.text}\nafter"}).encode())
     assert json.dumps(_core(made.secret))[1:-1].encode() not in inside
 
 
 def test_each_of_two_commands_in_one_line_of_json_loses_its_password(mask: Mask) -> None:
     commands = ["curl https://a.example -u ann:Qx7wLp02", "curl --user 'bob:Zt5vKm91'"]
     for body in (json.dumps(commands), json.dumps({"body": json.dumps(commands)}), json.dumps(dict.fromkeys(commands))):
-        shown = mask.filled(body.encode()).decode()
+        shown = mask.fill_secrets(body.encode()).decode()
         assert "Qx7wLp02" not in shown, body
         assert "Zt5vKm91" not in shown, body
 

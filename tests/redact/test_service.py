@@ -44,7 +44,7 @@ async def shown(tmp_path: Path) -> AsyncGenerator[Services]:
 
 async def test_a_card_says_what_is_masked_and_is_the_same_when_it_is_asked_for_again(shown: Services) -> None:
     said = DeclaredMetadata(title=f"build {TOKEN}", url=f"https://h/?access_token={TOKEN}", labels=(TOKEN,))
-    receipt = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=said))
+    receipt = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=said))
     lines = receipt.text.splitlines()
     assert "Title: build [redacted: github-pat]" in lines
     assert "URL: https://h/?access_token=[redacted: github-pat]" in lines
@@ -52,20 +52,23 @@ async def test_a_card_says_what_is_masked_and_is_the_same_when_it_is_asked_for_a
     assert "token [redacted: github-pat] here" in lines
     assert receipt.card.redacted == "3 secrets (github-pat, private-key) masked here"
     described = await shown.describe(CALLER, ids.parse(receipt.id))
-    again = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=said))
+    again = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=said))
     assert described.text == receipt.text == again.text
-    assert "ghp_" not in msgspec.json.encode([receipt.card, described.artifact.said, described.artifact.facts]).decode()
+    assert (
+        "ghp_"
+        not in msgspec.json.encode([receipt.card, described.artifact.declared, described.artifact.facts]).decode()
+    )
 
 
 async def test_ranges_are_those_of_the_stored_bytes(shown: Services) -> None:
     number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest)).id)
-    got = await shown.read(CALLER, number, ReadRequest(offset=1, limit=25))
+    got = await shown.read_span(CALLER, number, ReadRequest(offset=1, limit=25))
     assert got.text == "line one\ntoken [redacted: github-pat] here\n[redacted: private-key]\nafter the key\n"
     assert got.window.bytes.end == TEXT.index("nothing")
     assert got.next is not None
-    on = await shown.read(CALLER, number, ReadRequest(cursor=got.next.cursor, limit=1))
+    on = await shown.read_span(CALLER, number, ReadRequest(cursor=got.next.cursor, limit=1))
     assert on.text == "nothing of interest\n"
-    inside = await shown.read(CALLER, number, ReadRequest(unit="byte", offset=TEXT.index(TOKEN) + 10, limit=8))
+    inside = await shown.read_span(CALLER, number, ReadRequest(unit="byte", offset=TEXT.index(TOKEN) + 10, limit=8))
     assert inside.text == "[redacted]"
 
 
@@ -87,10 +90,10 @@ async def test_patterns_queries_and_paths_cannot_probe_a_secret(shown: Services)
 
 async def test_lists_words_and_tools_show_nothing_either(shown: Services) -> None:
     receipt = await shown.ingest(
-        CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=DeclaredMetadata(title=TOKEN))
+        CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=DeclaredMetadata(title=TOKEN))
     )
     listed = await shown.browse(CALLER, ArtifactFilter(), None, 10)
-    assert [each.said.title for each in listed.items] == ["[redacted: github-pat]"]
+    assert [each.declared.title for each in listed.items] == ["[redacted: github-pat]"]
     assert (await shown.browse(CALLER, ArtifactFilter(), None, 10, query=TOKEN)).items == []
     assert len((await shown.browse(CALLER, ArtifactFilter(), None, 10, query="interest")).items) == 1
     for arguments in ({"offset": 1}, {"pattern": "token"}, {"query": "after the key"}):
@@ -110,18 +113,18 @@ async def test_a_small_payload_is_answered_inline_with_markers_and_counted_with_
 async def test_what_was_stored_unmasked_is_read_by_the_policy_of_now(tmp_path: Path) -> None:
     async with open_service(load({}, data=str(tmp_path), port=0)) as running:
         receipt = await running.services.ingest(
-            CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=DeclaredMetadata(title=TOKEN))
+            CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=DeclaredMetadata(title=TOKEN))
         )
         assert TOKEN in receipt.text
     async with open_service(load({}, data=str(tmp_path), redaction="shown", port=0)) as running:
         number = ids.parse(receipt.id)
         described = await running.services.describe(CALLER, number)
         assert "ghp_" not in described.text
-        read = await running.services.read(CALLER, number, ReadRequest(offset=2, limit=1))
+        read = await running.services.read_span(CALLER, number, ReadRequest(offset=2, limit=1))
         assert read.text == "token [redacted: github-pat] here\n"
     async with open_service(load({}, data=str(tmp_path), port=0)) as running:
         assert (
-            await running.services.read(CALLER, number, ReadRequest(offset=2, limit=1))
+            await running.services.read_span(CALLER, number, ReadRequest(offset=2, limit=1))
         ).text == f"token {TOKEN} here\n"
 
 
@@ -129,7 +132,7 @@ async def test_stored_masks_before_storing_and_the_artifact_says_so(tmp_path: Pa
     async with open_service(load({}, data=str(tmp_path), redaction="stored", port=0)) as running:
         services = running.services
         receipt = await services.ingest(
-            CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=DeclaredMetadata(title=f"a {TOKEN}"))
+            CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=DeclaredMetadata(title=f"a {TOKEN}"))
         )
         assert [notice.code for notice in receipt.warnings] == ["secrets_masked"]
         assert "Redacted: 3 secrets (github-pat, private-key) masked before it was stored" in receipt.text
@@ -138,7 +141,7 @@ async def test_stored_masks_before_storing_and_the_artifact_says_so(tmp_path: Pa
         stored = await reading.read(0, reading.content.size)
         masked = TEXT.replace(TOKEN, "[redacted: github-pat]").replace(KEY, "[redacted: private-key]")
         assert stored.decode() == masked
-        assert reading.artifact.said.title == "a [redacted: github-pat]"
+        assert reading.artifact.declared.title == "a [redacted: github-pat]"
 
 
 @pytest.mark.parametrize(
@@ -153,10 +156,10 @@ async def test_refuse_stores_nothing_and_names_the_place(
 ) -> None:
     async with open_service(load({}, data=str(tmp_path), redaction="refuse", port=0)) as running:
         with pytest.raises(CoatcheckError) as refused:
-            await running.services.ingest(CALLER, _once(body.encode()), lambda: IngestRequest(said=said))
+            await running.services.ingest(CALLER, _once(body.encode()), lambda: IngestRequest(declared=said))
         assert (refused.value.code, refused.value.extra) == (Code.SECRET_REFUSED, expected)
         assert (await running.services.browse(CALLER, ArtifactFilter(), None, 10)).items == []
-        assert (await running.services.ingest(CALLER, _once(b"plain"), IngestRequest)).stored
+        assert (await running.services.ingest(CALLER, _once(b"plain"), IngestRequest)).is_stored
 
 
 async def test_nothing_of_a_secret_comes_out_of_a_few_documents_of_every_kind() -> None:
@@ -277,14 +280,14 @@ async def test_a_comparison_shows_no_secret_of_either_run(shown: Services) -> No
     for extra in (f"{KEY}\n{private[1]}\n", f"{TOKEN}\n"):
         payload = f"{steps}{extra}end\n".encode()
         receipt = await shown.ingest(
-            CALLER, _once(payload), lambda: IngestRequest(said=run, compare_to="previous", card_tokens=2_000)
+            CALLER, _once(payload), lambda: IngestRequest(declared=run, compare_to="previous", card_tokens=2_000)
         )
     assert "Compared with art_" in receipt.text
     one_line = DeclaredMetadata(session="t", tool_name="bash")
     for extra in (f"{private[1]}\n", ""):
         payload = f"{steps}{extra}end\n".encode()
         receipt = await shown.ingest(
-            CALLER, _once(payload), lambda: IngestRequest(said=one_line, compare_to="previous")
+            CALLER, _once(payload), lambda: IngestRequest(declared=one_line, compare_to="previous")
         )
     assert "Gone, line 401: before [redacted: github-pat] after" in receipt.text.splitlines()
     described = await shown.describe(CALLER, ids.parse(receipt.id))
@@ -299,7 +302,7 @@ async def test_a_line_of_a_key_that_is_gone_is_masked_as_part_of_it(shown: Servi
     steps = "".join(f"step {n} of the build is done\n" for n in range(400))
     for first in (f"{lines[0]}x/y+\n".replace("MIIE", "Completely different words ZZ/"), ""):
         payload = f"{steps}{rest[0]}{first}{''.join(rest[1:])}end\n".encode()
-        receipt = await shown.ingest(CALLER, _once(payload), lambda: IngestRequest(said=run, compare_to="previous"))
+        receipt = await shown.ingest(CALLER, _once(payload), lambda: IngestRequest(declared=run, compare_to="previous"))
     assert "of it gone" in receipt.text
     assert "QwErTyUiOp" not in receipt.text
     assert "Completely" not in receipt.text

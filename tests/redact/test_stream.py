@@ -45,8 +45,8 @@ def test_a_stream_is_masked_alike_however_it_is_cut(mask: Mask, seed: int) -> No
     sieve = RedactingStream(mask, refuse=False)
     sieve.feed(data)
     sieve.end()
-    assert sieve.masked.count == len(edges)
-    assert sieve.masked.rules == ("github-pat",)
+    assert sieve.masked_secrets.count == len(edges)
+    assert sieve.masked_secrets.rules == ("github-pat",)
 
 
 def test_what_has_no_secrets_comes_through_unchanged(mask: Mask) -> None:

@@ -51,7 +51,12 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
             retention=catalog,
         )
         self.plan_retention = PlanRetention(
-            catalog, self.clock, self.new_id, grace=GRACE, audit_life=AUDIT_LIFE, settled=self.maintenance.settled
+            catalog,
+            self.clock,
+            self.new_id,
+            grace=GRACE,
+            audit_life=AUDIT_LIFE,
+            flush_reads=self.maintenance.flush_reads,
         )
         self.runs = self.worker("first")
         self.undo = UndoRemoval(catalog, self.deps(inline_bytes=4 * 1024), self.opened(), grace=GRACE)
@@ -65,7 +70,7 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
             self.new_id,
             me=name,
             tombstone_life=TOMBSTONE_LIFE,
-            chores={Job.SWEEP: self.maintenance.sweep},
+            maintenance_jobs={Job.SWEEP: self.maintenance.sweep},
         )
 
     async def store(self, payload: bytes, *, namespace: str = "acme", **said: Any) -> int:  # noqa: ANN401 - as `put`
@@ -73,7 +78,7 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
         offer = {name: said.pop(name) for name in ("ttl", "idle_ttl", "pinned") if name in said}
         settings = {"inline_bytes": 4 * 1024}
         receipt = await self.put(payload, settings=settings, caller=Caller(namespace=namespace), said=said, **offer)
-        assert receipt.stored
+        assert receipt.is_stored
         return ids.parse(receipt.id)
 
     async def plan(self, job: Job, **scope: Any) -> RetentionPlan:  # noqa: ANN401 - of a Scope

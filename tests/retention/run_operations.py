@@ -49,7 +49,7 @@ def _planning(world: "World") -> PlanRetention:
     async def settled() -> datetime:
         return world.now
 
-    return PlanRetention(world.catalog, HandClock(world.now), fresh_blob_id, grace=GRACE, settled=settled)
+    return PlanRetention(world.catalog, HandClock(world.now), fresh_blob_id, grace=GRACE, flush_reads=settled)
 
 
 async def plan(world: "World") -> None:
@@ -63,7 +63,7 @@ async def plan(world: "World") -> None:
         max_artifacts=rng.choice([0, 2]) if job is Job.EVICT else None,
     )
     made = await _planning(world)(_CALLER, job, scope)
-    kept = await world.catalog.kept_plan(made.digest, world.now)
+    kept = await world.catalog.find_plan(made.digest, world.now)
     assert kept is not None
     parts = select(plan_parts.c.namespace, plan_parts.c.numbers).where(plan_parts.c.plan_id == kept.id)
     rows = await world.opened.ask(lambda conn: conn.execute(parts).all())
@@ -112,7 +112,7 @@ async def undo(world: "World") -> None:
     """Bring back what was removed, if it can be."""
     space, number = world.some()
     since = world.now - GRACE
-    was = await world.catalog.removed_artifact(space, number, since)
+    was = await world.catalog.find_removal(space, number, since)
     if was is None or was.artifact is None:
         return
     over = was.artifact.expires_at is not None and was.artifact.expires_at <= world.now

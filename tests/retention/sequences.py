@@ -411,7 +411,7 @@ async def _compared(world: World, before: Before, what: str) -> Before:
         hollow = [tuple(row) for statement in _HOLLOW for row in conn.execute(statement)]
         held = {(row[0], row[1]) for row in conn.execute(_COVERED, {"now": world.now})}
         pinned = {(row[0], row[1]) for row in conn.execute(_PINNED)}
-        return there, hollow, sums.drifted(conn), Before(held, pinned)
+        return there, hollow, sums.find_drifts(conn), Before(held, pinned)
 
     there, hollow, drifted, after = await world.opened.ask(question)
     assert before.held <= there, f"{what} deleted what is held: {before.held - there}"

@@ -11,7 +11,7 @@ from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.tables import audit_log
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.retention.audit import AuditLine, By, merged
+from coatcheck.core.retention.audit import AuditLine, By, merge_lines
 from coatcheck.core.retention.jobs import Job
 from coatcheck.ports.artifacts import DeleteArtifact
 from contract.sample_changes import START, number_of, store
@@ -31,7 +31,7 @@ def test_removals_of_one_hand_and_reason_are_one_line_and_nothing_else_is() -> N
 
     in_a_run = By(ALICE.actor, ALICE.key_id, "r")
     lines = [gone(1), gone(2, "deleted"), gone(3), gone(4, by=in_a_run), _line(1), _line(1)]
-    assert [(line.numbers, line.size) for line in merged(lines)] == [
+    assert [(line.numbers, line.size) for line in merge_lines(lines)] == [
         ((1, 3), 20),
         ((2,), 10),
         ((4,), 10),

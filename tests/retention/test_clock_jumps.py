@@ -48,7 +48,7 @@ class Replica:
             retention=harness.catalog,
         )
         self.plan = PlanRetention(
-            harness.catalog, self.guard, harness.new_id, grace=GRACE, settled=self.maintenance.settled
+            harness.catalog, self.guard, harness.new_id, grace=GRACE, flush_reads=self.maintenance.flush_reads
         )
         self.runs = RunRetention(
             harness.catalog, self.guard, self.plan, harness.new_id, me=harness.new_id(), tombstone_life=TOMBSTONE_LIFE
@@ -93,7 +93,7 @@ async def test_a_jump_ahead_deletes_nothing_and_reads_expire_until_it_is_correct
     assert await replica.maintenance() == MaintenanceRound()
     replica.wall.forward(-jump)
     await replica.tick()
-    assert (replica.guard.doubt, await _is_readable(harness, number)) == (None, True)
+    assert (replica.guard.pause_reason, await _is_readable(harness, number)) == (None, True)
     # The control: the same time that really passes removes it.
     await replica.pass_time(jump)
     assert (await replica.maintenance()).expired == 1
@@ -113,7 +113,7 @@ async def test_a_jump_pauses_sweeps_purges_plans_and_runs(
     for work in (
         replica.maintenance.sweep(),
         replica.maintenance.purge(),
-        replica.maintenance.settled(),
+        replica.maintenance.flush_reads(),
         replica.plan(EVERYONES, Job.SESSION, scope),
         replica.runs.apply(EVERYONES, plan.digest, confirm=True),
     ):
@@ -154,9 +154,9 @@ async def test_an_administrator_who_says_that_the_clock_is_right_lets_deletions_
     await replica.tick()
     (state,) = [each for each in await replica.job_schedule.states() if each.name == DELETIONS]
     assert (state.paused, state.changed_by, state.last_outcome) == (True, "schedule", "failed")
-    assert state.last_detail == replica.guard.doubt
+    assert state.last_detail == replica.guard.pause_reason
     await replica.resume()
-    assert (replica.guard.doubt, abs(replica.guard.drift) < MAX_DRIFT) == (None, True)
+    assert (replica.guard.pause_reason, abs(replica.guard.drift) < MAX_DRIFT) == (None, True)
     await replica.pass_time(timedelta(hours=2))
     assert (await replica.maintenance()).expired == int(jump > timedelta())
     assert (number in await harness.there()) == (jump < timedelta())
@@ -174,7 +174,7 @@ async def test_weeks_in_which_a_process_is_stopped_or_asleep_are_no_jump(
     replica.steady += timedelta(weeks=3).total_seconds()  # nothing is compared before it goes on
     assert (await replica.maintenance()).expired == 1
     await replica.guard.check()
-    assert (replica.guard.doubt, await harness.audit_lines(action="job.changed")) == (None, [])
+    assert (replica.guard.pause_reason, await harness.audit_lines(action="job.changed")) == (None, [])
 
 
 async def test_a_service_that_was_down_for_weeks_starts_without_doubt(
@@ -192,10 +192,10 @@ async def test_a_restart_does_not_confirm_a_jump(harness: RetentionHarness, repl
     await harness.store(b"x", ttl=HOUR)
     replica.wall.forward(timedelta(days=400))
     await replica.tick()
-    doubt = replica.guard.doubt
+    doubt = replica.guard.pause_reason
     restarted = Replica(harness, replica.wall)
     await restarted.guard.check()
-    assert restarted.guard.doubt == doubt
+    assert restarted.guard.pause_reason == doubt
     assert await restarted.maintenance() == MaintenanceRound()
     await restarted.resume()
     assert (await restarted.maintenance()).expired == 1
@@ -214,10 +214,10 @@ async def test_replicas_agree_and_one_that_started_after_the_jump_too(
     assert await late.maintenance() == MaintenanceRound()
     replica.wall.forward(-jump)
     await replica.tick()
-    assert replica.guard.doubt is None
+    assert replica.guard.pause_reason is None
     for each in (late, replica, late, replica):
         await each.tick()
-        assert each.guard.doubt is None
+        assert each.guard.pause_reason is None
     assert len(await harness.audit_lines(action="job.changed")) == 2
     await replica.pass_time(jump)
     await late.tick(jump)
@@ -231,7 +231,7 @@ async def test_an_administrator_can_pause_deletions_and_only_one_resumes_them(
     await replica.pass_time(timedelta(hours=2))
     await replica.job_schedule.change(DELETIONS, paused=True, interval=None, by=ALICE)
     await replica.tick()
-    assert "paused by alice" in (replica.guard.doubt or "")
+    assert "paused by alice" in (replica.guard.pause_reason or "")
     assert await replica.maintenance() == MaintenanceRound()
     await replica.tick()
     assert await replica.maintenance() == MaintenanceRound()
@@ -245,4 +245,4 @@ async def test_a_drift_of_less_than_a_day_changes_nothing(harness: RetentionHarn
     await replica.tick(timedelta())
     assert (await replica.maintenance()).expired == 1
     replica.wall.forward(timedelta(seconds=1))
-    assert replica.guard.doubt is not None
+    assert replica.guard.pause_reason is not None

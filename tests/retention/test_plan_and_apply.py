@@ -12,7 +12,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.holds import Hold
 from coatcheck.core.retention.jobs import WHOLE_STORE, Job
 from coatcheck.core.retention.plan import Group
-from coatcheck.core.retention.runs import Outcome, RetentionRun, begun_run
+from coatcheck.core.retention.runs import Outcome, RetentionRun, begin_run
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
@@ -143,7 +143,7 @@ async def test_what_is_held_is_counted_and_stays(harness: RetentionHarness) -> N
     )
     await harness.catalog.commit(PlaceHold(hold=second))
     run = await harness.apply(plan)
-    assert (run.artifacts, run.left) == (28, 1)
+    assert (run.artifacts, run.left_count) == (28, 1)
     assert {mine[0], mine[1]} <= await harness.there()
 
 
@@ -208,7 +208,7 @@ async def test_an_eviction_takes_the_least_recently_read_down_to_the_limit_and_n
 async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(harness: RetentionHarness) -> None:
     mine = await _filled(harness, 1100, session="s")
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
-    kept = await harness.catalog.kept_plan(plan.digest, harness.clock.now())
+    kept = await harness.catalog.find_plan(plan.digest, harness.clock.now())
     assert kept is not None
     begun = await _begun(harness, kept)
     await harness.runs._part(begun)  # pyright: ignore[reportPrivateUsage] - one part, and then the process is gone
@@ -227,7 +227,7 @@ async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(ha
 async def _begun(harness: RetentionHarness, kept: KeptPlan) -> RetentionRun:
     now = harness.clock.now()
     run = replace(
-        begun_run("run_1", "session", replace(WHOLE_STORE, namespace="acme", session="s"), ALICE, now),
+        begin_run("run_1", "session", replace(WHOLE_STORE, namespace="acme", session="s"), ALICE, now),
         plan=kept.plan.digest,
         planned=kept.plan.artifacts,
     )

@@ -23,8 +23,8 @@ def check(made: Budgeted, laid: ResponseLayout) -> None:
     """Everything that holds for every answer, counted from nothing."""
     limits, counts = made.limits, made.counts
     assert TOKENIZER.count(made.text) == made.tokens <= limits.max_total_tokens
-    assert len(made.shown) <= limits.max_results
-    for shown in made.shown:
+    assert len(made.shown_results) <= limits.max_results
+    for shown in made.shown_results:
         body = laid.bodies[shown.result.rank - 1]
         assert TOKENIZER.count(shown.block) == shown.tokens <= limits.max_tokens_per_result
         assert shown.block in made.text
@@ -37,15 +37,15 @@ def check(made: Budgeted, laid: ResponseLayout) -> None:
             assert quote.bytes.start >= end
             assert (quote.text == piece.decode()) == quote.exact
             end = quote.bytes.end
-        assert shown.shown_chars + shown.furniture_chars <= shown.chars == len(body.text)
+        assert shown.shown_chars + shown.boilerplate_chars <= shown.chars == len(body.text)
     assert (
         counts.shown + counts.listed + counts.unlisted + counts.folded + counts.excluded
         == counts.results
         == len(laid.sections)
     )
-    assert counts.shown_chars + counts.cut_chars + counts.furniture_chars == counts.chars_of_shown
+    assert counts.shown_chars + counts.cut_chars + counts.boilerplate_chars == counts.chars_of_shown
     assert min(counts.cut_chars, counts.unlisted, counts.listed) >= 0
-    assert (counts.shown, counts.listed) == (len(made.shown), len(made.listed))
+    assert (counts.shown, counts.listed) == (len(made.shown_results), len(made.title_results))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -94,7 +94,7 @@ def test_our_lines_cannot_be_forged() -> None:
     ours = [line for line in made.text.split("\n") if MARK in line]
     assert all(line.startswith(MARK) and line.count(MARK) == 1 for line in ours)
     assert not re.search("<system>|\u202e|<\\|im_end", made.text)
-    assert not made.shown[0].quotes[0].exact
+    assert not made.shown_results[0].quotes[0].exact
 
 
 def test_short_results_are_shown_whole_and_the_rest_is_listed() -> None:
@@ -102,7 +102,7 @@ def test_short_results_are_shown_whole_and_the_rest_is_listed() -> None:
         (f"Title {n}", f"https://a.example/{n}", f"A sentence about number {n} that is short.") for n in range(1, 6)
     ]
     made = budget_search(laid_out(tavily(*items, query="number")), TOKENIZER, artifact_id=ID)
-    assert [(each.section, each.whole, each.citation) for each in made.shown] == [
+    assert [(each.section, each.whole, each.citation) for each in made.shown_results] == [
         (f"r{n}", True, f"{ID}#r{n}") for n in (1, 2, 3)
     ]
     assert all(url in made.text for _, url, _ in items)
@@ -132,7 +132,7 @@ def test_the_passage_that_answers_is_found_in_any_language(language: str) -> Non
     query = {"zh": "灯塔看守人看见几艘船", "ja": "灯台守は何隻の船を見た"}.get(language, "where did zeppelin land")
     text = "\n\n".join([sentences(rng, language, 30_000), needle, sentences(rng, language, 30_000)])
     made = budget_search(laid_out(tavily(("T", "https://a.example/", text))), TOKENIZER, query=query, artifact_id=ID)
-    assert needle in made.shown[0].block
+    assert needle in made.shown_results[0].block
     assert made.counts.cut_chars > 30_000
 
 
@@ -146,8 +146,8 @@ def test_what_one_result_leaves_over_flows_to_the_others() -> None:
     ]
     limits = Limits(max_total_tokens=2_000)
     made = budget_search(laid_out(tavily(*items)), TOKENIZER, query="copper", artifact_id=ID, limits=limits)
-    assert [each.tokens > 1_500 for each in made.shown] == [True, False, False]
-    assert [each.section for each in made.shown] == ["r2", "r1", "r3"]
+    assert [each.tokens > 1_500 for each in made.shown_results] == [True, False, False]
+    assert [each.section for each in made.shown_results] == ["r2", "r1", "r3"]
     assert shares([10, 5_000, 20], 1_000) == [10, 970, 20]
     assert shares([5_000, 5_000], 1_001) == [500, 501]
     assert shares([3, 3], 0) == [0, 0]
@@ -182,7 +182,7 @@ def test_blocks_for_anthropic_hold_what_the_text_holds_within_its_budget() -> No
         assert all(text.strip() for text in texts)
         assert sum(TOKENIZER.count(text) for text in texts) <= made.limits.max_total_tokens
         found = [block for block in blocks if block["type"] == "search_result"]
-        assert [block["source"] for block in found] == [each.result.url for each in made.shown if each.quotes]
+        assert [block["source"] for block in found] == [each.result.url for each in made.shown_results if each.quotes]
         assert all(block["citations"] == {"enabled": True} for block in found)
 
 
@@ -202,11 +202,11 @@ def test_where_every_token_counts_texts_are_read_from_their_beginning_and_each_r
     laid = laid_out(tavily(*items))
     made = budget_search(laid, TOKENIZER, artifact_id=ID, limits=Limits(max_total_tokens=400))
     check(made, laid)
-    assert (len(made.shown), len(made.listed)) == (3, 2)
-    for shown, content in zip(made.shown, contents, strict=False):
+    assert (len(made.shown_results), len(made.title_results)) == (3, 2)
+    for shown, content in zip(made.shown_results, contents, strict=False):
         (quote,) = shown.quotes
         assert content.startswith(quote.text)
         assert shown.block.endswith(f"{quote.text}\n{MARK} …")
-    for listed, content in zip(made.listed, contents[3:], strict=True):
+    for listed, content in zip(made.title_results, contents[3:], strict=True):
         assert f"| {listed.result.url}\n  {one_line(content[:30]).rstrip()}" in made.text
     assert made.tokens > 380

@@ -28,7 +28,7 @@ def budgeted(allowed: tuple[str, ...] = (), excluded: tuple[str, ...] = (), *, t
 
 
 def urls(made: Budgeted) -> set[str]:
-    return {each.result.url or "" for each in (*made.shown, *made.listed)}
+    return {each.result.url or "" for each in (*made.shown_results, *made.title_results)}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_result_that_is_left_out_does_not_hide_its_copy() -> None:
     made = budgeted(excluded=("copies.example",), twin=True)
     assert (made.counts.folded, made.counts.excluded) == (0, 1)
     assert next(iter(PAGES)) in urls(made)
-    assert {each.section for each in (*made.shown, *made.listed)} == {"r2", "r3", "r4", "r5"}
+    assert {each.section for each in (*made.shown_results, *made.title_results)} == {"r2", "r3", "r4", "r5"}
 
 
 def test_a_panel_of_an_excluded_site_goes_and_the_providers_own_answer_stays() -> None:

@@ -46,7 +46,7 @@ def test_pages_and_texts_are_folded_into_the_first() -> None:
         )
     )
     left = unfold(laid)
-    assert left.kept == (0, 3)
+    assert left.indices == (0, 3)
     assert left.folds == (Fold("r2", "r1", "url"), Fold("r3", "r1", "text"))
     text = budget_search(laid, TOKENIZER, artifact_id=ID).text
     assert "Not shown twice: r2 is r1 (same page); r3 is r1 (same text)" in text
@@ -58,7 +58,7 @@ def test_the_first_of_a_page_gives_way_to_one_with_a_text() -> None:
             ("A", "https://a.example/", ""), ("A", "https://a.example/#x", TEXTS[0]), ("A", "https://a.example", "z")
         )
     )
-    assert unfold(laid).kept == (1,)
+    assert unfold(laid).indices == (1,)
     assert unfold(laid).folds == (Fold("r1", "r2", "url"), Fold("r3", "r2", "url"))
 
 
@@ -71,9 +71,9 @@ def test_an_earlier_source_is_named_instead_and_its_other_passages_are_news() ->
     assert unfold(laid, (elsewhere,)).folds == (Fold("r2", "art_1#r3", "text"),)
     assert unfold(laid, (other,)).folds == ()
     assert unfold(laid, (other,)).also == {0: "art_1#r2"}
-    assert unfold(laid, (EarlierSource("art_1#r4", "https://a.example/"),)).kept == (1,)
+    assert unfold(laid, (EarlierSource("art_1#r4", "https://a.example/"),)).indices == (1,)
     made = budget_search(laid, TOKENIZER, artifact_id=ID, earlier=(known, elsewhere))
-    assert (made.shown, made.counts.folded) == ((), 2)
+    assert (made.shown_results, made.counts.folded) == ((), 2)
     assert "r1 is already stored as art_1#r1 (same page)" in made.text
 
 
@@ -83,7 +83,7 @@ def test_only_a_query_that_asks_for_the_same_finds_nothing_new_in_a_known_text()
 
     def folds(query: str) -> tuple[int, list[str]]:
         made = budget_search(laid, TOKENIZER, query=query, artifact_id=ID, earlier=(known,))
-        return made.counts.folded, [each.section for each in made.known]
+        return made.counts.folded, [each.section for each in made.earlier_results]
 
     assert folds("granite mill") == (1, ["r1"])
     assert folds("zeppelin") == (1, ["r1"])
@@ -94,7 +94,7 @@ def test_only_a_query_that_asks_for_the_same_finds_nothing_new_in_a_known_text()
 
 def order(query: str, *items: tuple[str, str, str]) -> list[str]:
     made = budget_search(laid_out(tavily(*items)), TOKENIZER, query=query, artifact_id=ID)
-    return [each.section for each in (*made.shown, *made.listed)]
+    return [each.section for each in (*made.shown_results, *made.title_results)]
 
 
 ITEMS = (

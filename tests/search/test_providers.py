@@ -391,7 +391,7 @@ def test_news_and_web_results_are_one_ranking_and_say_where_they_stood() -> None
             "news": [{"url": "https://n.example/", "title": "N", "date": "1 day ago"}],
         }
     }
-    assert [(r.rank, r.title, r.listed, r.date, r.date_iso) for r in normalise(body).results] == [
+    assert [(r.rank, r.title, r.list_name, r.date, r.date_iso) for r in normalise(body).results] == [
         (1, "W", "", None, None),
         (2, "N", "news", "1 day ago", None),
     ]

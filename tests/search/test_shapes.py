@@ -24,11 +24,11 @@ def test_the_tables_are_as_long_as_they_should_be() -> None:
 @pytest.mark.parametrize("name", FOUND)
 def test_results_of_any_shape_are_read_with_titles_and_texts(name: str) -> None:
     made, summary = searched(FOUND[name])
-    assert [each.result.title for each in made.shown] == ["One", "Two"]
-    for shown, text in zip(made.shown, (WORDS, OTHER), strict=True):
+    assert [each.result.title for each in made.shown_results] == ["One", "Two"]
+    for shown, text in zip(made.shown_results, (WORDS, OTHER), strict=True):
         assert text in shown.block
         assert "<" not in shown.block
-    assert {each.result.url for each in made.shown} in ({ONE, TWO}, {"a.example/1", "b.example/2"}, {None})
+    assert {each.result.url for each in made.shown_results} in ({ONE, TWO}, {"a.example/1", "b.example/2"}, {None})
     assert summary.text.startswith("¦ searched 'x': 2 results, 2 read\n")
     assert all(f"{ID}#r{n}" in summary.text for n in (1, 2))
 
@@ -47,7 +47,7 @@ def test_what_has_no_list_of_results_is_shown_all_the_same(name: str) -> None:
 def test_a_failure_is_told_this_turn_and_in_what_stays(name: str) -> None:
     body, reason = FAILED[name]
     made, summary = searched(body)
-    assert made.shown == ()
+    assert made.shown_results == ()
     for text in (made.text, summary.text):
         first = text.partition("\n")[0]
         assert reason in first or (reason in text and name == "searxng")

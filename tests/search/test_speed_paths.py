@@ -8,7 +8,7 @@ from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
 from coatcheck.core.search import fingerprint
 from coatcheck.core.search.caching_tokenizer import CachingTokenizer
 from coatcheck.core.search.responses.markup import html_text
-from coatcheck.core.search.similarity import fingerprints
+from coatcheck.core.search.similarity import fingerprint_texts
 from search.responses import TOKENIZER, VOCABULARY, sentences
 
 
@@ -37,8 +37,8 @@ def test_a_page_is_read_as_its_readers_see_it(page: str, text: str) -> None:
 def test_fingerprints_of_several_texts_are_those_of_each() -> None:
     rng = random.Random(3)
     texts = ["", "one two three", *(sentences(rng, language, 900) for language in VOCABULARY), "a b c d"]
-    assert fingerprints(texts) == [fingerprint(text) for text in texts]
-    assert [len(each) > 0 for each in fingerprints(texts)] == [False, False, *[True] * (len(texts) - 2)]
+    assert fingerprint_texts(texts) == [fingerprint(text) for text in texts]
+    assert [len(each) > 0 for each in fingerprint_texts(texts)] == [False, False, *[True] * (len(texts) - 2)]
 
 
 def test_a_text_is_counted_as_by_the_tokenizer_itself() -> None:

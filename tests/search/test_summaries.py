@@ -53,7 +53,7 @@ def test_sources_are_given_up_before_sentences() -> None:
     made = budget_search(laid, TOKENIZER, artifact_id=ID)
     summary = summarise(made, laid, TOKENIZER, max_tokens=120)
     assert summary.summary
-    assert len(summary.citations) < len(made.shown) + len(made.listed)
+    assert len(summary.citations) < len(made.shown_results) + len(made.title_results)
     assert summary.token_estimate <= 120
 
 

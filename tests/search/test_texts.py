@@ -4,7 +4,7 @@
 
 import pytest
 
-from coatcheck.core.search.boilerplate import ResultText, furniture
+from coatcheck.core.search.boilerplate import ResultText, find_boilerplate
 from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.responses.markup import format_of, html_text, markdown_text
 from coatcheck.core.search.texts import result_text
@@ -21,7 +21,7 @@ PROSE = " ".join(
 def shown(text: str, *others: str, site: str = "") -> str:
     """A text without its furniture."""
     data = text.encode()
-    ranges = furniture([ResultText(data, site), *(ResultText(other.encode(), site) for other in others)])[0]
+    ranges = find_boilerplate([ResultText(data, site), *(ResultText(other.encode(), site) for other in others)])[0]
     for start, end in reversed(ranges):
         data = data[:start] + data[end:]
     return data.decode()
@@ -128,7 +128,7 @@ def test_what_a_page_is_about_is_no_furniture(text: str) -> None:
 
 def test_what_is_asked_for_is_no_furniture() -> None:
     data = f"Home\nPricing\nBlog\nDocs\nTeam\nLogin\n{PROSE}".encode()
-    asked = furniture([ResultText(data, "")], lambda data, start, end: b"Pricing" in data[start:end])[0]
+    asked = find_boilerplate([ResultText(data, "")], lambda data, start, end: b"Pricing" in data[start:end])[0]
     assert b"Pricing" in data
     assert all(b"Pricing" not in data[start:end] for start, end in asked)
     assert asked != []
@@ -137,9 +137,9 @@ def test_what_is_asked_for_is_no_furniture() -> None:
 def test_a_line_of_several_results_stands_once_and_one_of_a_whole_site_never() -> None:
     line = "This line stands in each of the results, word for word.\n"
     pages = [ResultText(f"{line}Number {n} says something of its own here.\n".encode(), "") for n in range(2)]
-    assert [len(ranges) for ranges in furniture(pages)] == [0, 1]
+    assert [len(ranges) for ranges in find_boilerplate(pages)] == [0, 1]
     pages = [ResultText(f"{line}Number {n} says something of its own here.\n".encode(), "a.example") for n in range(3)]
-    assert all(ranges and ranges[0] == (0, len(line)) for ranges in furniture(pages))
+    assert all(ranges and ranges[0] == (0, len(line)) for ranges in find_boilerplate(pages))
 
 
 def test_the_view_holds_every_result_as_a_section_at_its_place() -> None:

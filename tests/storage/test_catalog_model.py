@@ -107,8 +107,8 @@ class Model:
             id=row.artifact.id,
             reason="expired",
             at=at,
-            tool_name=row.artifact.said.tool_name,
-            session=row.artifact.said.session,
+            tool_name=row.artifact.declared.tool_name,
+            session=row.artifact.declared.session,
         )
 
     def bury(self, key: Key, reason: Reason, now: datetime) -> None:
@@ -117,8 +117,8 @@ class Model:
             id=row.artifact.id,
             reason=reason,
             at=now,
-            tool_name=row.artifact.said.tool_name,
-            session=row.artifact.said.session,
+            tool_name=row.artifact.declared.tool_name,
+            session=row.artifact.declared.session,
         )
         gone = self.expired(row) if reason == "expired" else gone
         self.graves[key] = Grave(gone, row.identity, now + TOMBSTONE)
@@ -161,7 +161,7 @@ class Model:
         artifact = Artifact(
             namespace=change.namespace,
             id=ids.render(key[1]),
-            said=change.said,
+            declared=change.declared,
             measure=change.measure,
             facts=change.facts,
             blob=blob,
@@ -184,8 +184,8 @@ class Model:
     def redeclare(self, change: StoreArtifact, row: Row) -> bool:
         """Declare a live artifact anew; whether that changes it."""
         before = row.artifact
-        said = replace(change.said, labels=before.said.labels)
-        if said == before.said:
+        said = replace(change.declared, labels=before.declared.labels)
+        if said == before.declared:
             return False
         row.artifact = replace(before, said=said, facts=change.facts)
         row.survey = change.survey
@@ -348,7 +348,7 @@ class CatalogMachine(RuleBasedStateMachine):
         doomed = [
             key
             for key, row in self.model.rows.items()
-            if (key[0], row.artifact.said.session) == (namespace, session) and row.live(self.now)
+            if (key[0], row.artifact.declared.session) == (namespace, session) and row.live(self.now)
         ][:limit]
         change = DeleteSession(
             namespace=namespace,
@@ -392,7 +392,7 @@ class CatalogMachine(RuleBasedStateMachine):
             was_pinned = expected.pinned
             expected = replace(
                 expected,
-                said=expected.said if labels is UNSET else replace(expected.said, labels=labels),
+                said=expected.declared if labels is UNSET else replace(expected.declared, labels=labels),
                 ttl=expected.ttl if ttl is UNSET else ttl,
                 idle_ttl=expected.idle_ttl if idle_ttl is UNSET else idle_ttl,
                 pinned=was_pinned if pinned is UNSET else pinned,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.adapters.sql.changes.usage import drifted
+from coatcheck.adapters.sql.changes.usage import find_drifts
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
@@ -156,7 +156,7 @@ async def test_a_limit_holds_and_sums_are_true_however_many_replicas_fill_a_name
 
     await asyncio.gather(*(fills(catalog, at) for at, catalog in enumerate(replicas.catalogs)))
     assert seen == {IngestResult, QuotaExceeded}
-    assert await replicas.catalogs[0].ask(None, drifted) == []
+    assert await replicas.catalogs[0].ask(None, find_drifts) == []
 
 
 async def test_replicas_that_make_room_at_once_let_go_of_no_more_than_is_needed(replicas: Replicas) -> None:

@@ -54,7 +54,7 @@ async def test_one_bad_change_fails_alone_and_leaves_nothing(catalog: PostgresCa
         return_exceptions=True,
     )
     assert [type(answer) for answer in answers] == [IngestResult] * 6 + [ZeroDivisionError] + [IngestResult] * 6
-    assert await catalog.known_blobs([("", "half")]) == set()
+    assert await catalog.find_known_blobs([("", "half")]) == set()
     page = await catalog.list_artifacts("acme", ArtifactFilter(), START, before=None, limit=20)
     assert len(page.artifacts) == 12
 
@@ -156,7 +156,7 @@ async def test_a_commit_that_nobody_can_be_asked_about_is_no_success_and_may_be_
     committed = where is Break.BEFORE_ANSWER
     # The bytes belong to the artifact, or to an intent that the reaper will find: never to nobody.
     assert isinstance(await catalog.find("acme", number_of(first), START), FoundArtifact) == committed
-    assert await catalog.known_blobs([("acme", first.blob.id)]) == {("acme", first.blob.id)}
+    assert await catalog.find_known_blobs([("acme", first.blob.id)]) == {("acme", first.blob.id)}
     again = await catalog.commit(await with_intent(catalog, b"file", said))
     assert isinstance(again, IngestResult)
     assert (again.created, again.blob_used) == (not committed, not committed)
@@ -175,7 +175,7 @@ async def test_replicas_that_store_the_same_at_once_make_one_artifact_and_no_err
         ]
         answers = await asyncio.gather(*calls)
         assert {type(answer) for answer in answers} == {IngestResult}
-        created = [a.artifact.said.tool_call_id for a in answers if isinstance(a, IngestResult) and a.created]
+        created = [a.artifact.declared.tool_call_id for a in answers if isinstance(a, IngestResult) and a.created]
         assert sorted(created, key=str) == sorted((s.tool_call_id for s in said), key=str)
     for replica in replicas:
         await replica.close()
@@ -262,7 +262,7 @@ async def test_a_cancelled_change_that_waits_for_a_lock_is_made_when_it_gets_it(
     await catalog._writer.run(lambda _: None)
     found = await catalog.find("acme", number_of(held), START)
     assert isinstance(found, FoundArtifact)
-    assert found.artifact.said.labels == ("late",)
+    assert found.artifact.declared.labels == ("late",)
     assert set(await states(url)) == {"idle"}
 
 

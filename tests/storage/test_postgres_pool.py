@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event, text
 
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
-from coatcheck.adapters.sql.postgres_url import shown_url
+from coatcheck.adapters.sql.postgres_url import mask_url
 from coatcheck.adapters.sql.reads import listing
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
@@ -41,7 +41,7 @@ def codes(answers: list[Any]) -> list[Code | None]:
 
 async def test_lists_that_take_long_keep_nobody_from_storing_and_reading(catalog: PostgresCatalog) -> None:
     change = store()
-    lists = [asyncio.create_task(catalog.ask_for_list("acme", sleeps(1.2))) for _ in range(24)]
+    lists = [asyncio.create_task(catalog.query_list("acme", sleeps(1.2))) for _ in range(24)]
     await asyncio.sleep(0)
     await catalog.commit(change)
     assert isinstance(await catalog.find("acme", number_of(change), START), FoundArtifact)
@@ -60,7 +60,7 @@ async def test_who_waits_in_vain_among_those_who_are_answered_is_told_of_a_crowd
 async def test_a_list_that_takes_too_long_is_cancelled_by_the_server(url: str) -> None:
     catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=2, listing=0.2))
     with pytest.raises(CoatcheckError) as caught:
-        await catalog.ask_for_list("acme", sleeps(3.0))
+        await catalog.query_list("acme", sleeps(3.0))
     assert caught.value.code is Code.STORAGE_UNAVAILABLE
     assert "57014" in caught.value.detail
     await catalog.close()
@@ -90,11 +90,11 @@ async def test_a_list_that_stops_early_goes_on_where_it_stopped_and_misses_nothi
             stretch=stretch,
             seconds=seconds,
         )
-        page = await catalog.ask_for_list("acme", partial(page_of, before=None))
-        seen = [artifact.said.tool_call_id for artifact in page.artifacts]
+        page = await catalog.query_list("acme", partial(page_of, before=None))
+        seen = [artifact.declared.tool_call_id for artifact in page.artifacts]
         while page.before is not None:
-            page = await catalog.ask_for_list("acme", partial(page_of, before=page.before))
-            seen += [artifact.said.tool_call_id for artifact in page.artifacts]
+            page = await catalog.query_list("acme", partial(page_of, before=page.before))
+            seen += [artifact.declared.tool_call_id for artifact in page.artifacts]
         assert seen == wanted
 
 
@@ -134,4 +134,4 @@ async def test_noting_many_reads_takes_a_few_statements_however_many_they_are(ca
     ],
 )
 def test_no_message_shows_a_secret(url: str, shown: str) -> None:
-    assert shown_url(url) == shown
+    assert mask_url(url) == shown

@@ -204,7 +204,7 @@ async def test_a_dead_blob_that_an_artifact_points_at_stops_nobody_else_from_bei
     await conn.close()
     names = [("acme", change.blob.id) for change in changes]
     await replicas[0].commit(ForgetBlobs(blobs=tuple(names)))
-    assert await replicas[0].known_blobs(names) == {names[2]}
+    assert await replicas[0].find_known_blobs(names) == {names[2]}
     assert [changes[2].blob.id in record.getMessage() for record in caplog.records] == [True]
 
 
@@ -226,7 +226,7 @@ async def test_no_upkeep_statement_scans_a_table_that_grows(url: str) -> None:
     await catalog.commit(PurgeRecords(now=now, limit=500))
     await catalog.commit(DeleteSession(namespace="acme", session="s", limit=500, **ends))
     await catalog.dead_blobs(now, 500)
-    await catalog.known_blobs([("acme", change.blob.id)])
+    await catalog.find_known_blobs([("acme", change.blob.id)])
     assert len(seen) > 8
 
     def plans(conn: Connection) -> list[str]:

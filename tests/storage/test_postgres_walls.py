@@ -57,7 +57,7 @@ async def test_a_row_of_another_namespace_cannot_be_written(catalog: PostgresCat
     forged = "INSERT INTO uploads (blob_id, namespace, placement, lease_until) VALUES ('b', 'other', 'file', now())"
     with pytest.raises(DBAPIError, match="row-level security"):
         await run_in(catalog, "acme", lambda conn: conn.execute(text(forged)))
-    assert await catalog.known_blobs([("", "b")]) == set()
+    assert await catalog.find_known_blobs([("", "b")]) == set()
 
 
 async def test_groups_of_several_namespaces_and_failures_between_them_leave_no_stale_namespace(

@@ -98,7 +98,7 @@ async def test_one_bad_change_fails_alone_and_leaves_nothing(catalog: SqliteCata
         await bad
     answers = await asyncio.gather(*good, *more)
     assert [isinstance(answer, IngestResult) and answer.created for answer in answers] == [True] * 12
-    assert await catalog.known_blobs([("", "half")]) == set()
+    assert await catalog.find_known_blobs([("", "half")]) == set()
     for change in changes:
         assert isinstance(await catalog.find("acme", number_of(change), START), FoundArtifact)
 
@@ -334,7 +334,7 @@ async def test_a_tombstone_keeps_its_number_from_other_identities(path: Path) ->
     assert isinstance(other, IngestResult)
     assert other.artifact.id != before.artifact.id
     assert isinstance(await catalog.find("acme", number, START + timedelta(hours=1)), Gone)
-    again = await catalog.commit(store(b"%d" % twins.index(first), said=first.said))
+    again = await catalog.commit(store(b"%d" % twins.index(first), said=first.declared))
     assert isinstance(again, IngestResult)
     assert again.artifact.id == before.artifact.id
     catalog.close()
@@ -389,7 +389,7 @@ async def _explain_everything(catalog: SqliteCatalog) -> None:
     await catalog.dead_blobs(START + DAY, 9, DeadBlob("acme", change.blob.id, "inline", START))
     await catalog.same_bytes("acme", change.blob.sha256, change.blob.size)
     await catalog.commit(MarkBlobCorrupt(namespace="acme", blob_id=change.blob.id, now=START))
-    await catalog.known_blobs([("acme", change.blob.id)])
+    await catalog.find_known_blobs([("acme", change.blob.id)])
     assert [pair async for pair in catalog.all_blobs()] == []
     queries = [sql for sql in seen if sql.startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))]
     assert len(queries) > 25

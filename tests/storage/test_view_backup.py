@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.adapters.backup.make import backup_to
-from coatcheck.adapters.backup.restore import restored_from
+from coatcheck.adapters.backup.restore import restore_backup
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
@@ -55,7 +55,7 @@ async def test_a_restored_store_has_the_views_of_its_artifacts_with_their_bytes(
     root, target, new_root = tmp_path / "data", tmp_path / "backup", tmp_path / "new"
     with backup_to(root, target, links=True, release="1", now=lambda: START) as staged:
         assert (staged.manifest.artifacts, staged.manifest.blobs, staged.manifest.files) == (3, 5, 1)
-    with restored_from(target, new_root):
+    with restore_backup(target, new_root):
         pass
     restored = SqliteCatalog.open(new_root / "coatcheck.db")
     try:

@@ -24,7 +24,7 @@ class HandClock:
         return self.moment.timestamp()
 
     @property
-    def doubt(self) -> str | None:
+    def pause_reason(self) -> str | None:
         """Never: the test decides what time it is."""
         return None
 

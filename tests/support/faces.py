@@ -91,7 +91,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             extend=self.extend,
             forget=self.forget,
             forget_session=self.forget_session,
-            read=read,
+            read_span=read,
             search=search,
             windows=windows,
             read_json=read_json,
@@ -122,7 +122,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
 
     def _retention(self, deps: IngestDeps, content: OpenContent) -> AdministerRetention:
         catalog, clock = self.catalog, self.clock
-        planning = PlanRetention(catalog, clock, self.new_id, grace=GRACE, settled=self.tidy().settled)
+        planning = PlanRetention(catalog, clock, self.new_id, grace=GRACE, flush_reads=self.tidy().flush_reads)
         return AdministerRetention(
             retention=catalog,
             accounts=catalog,

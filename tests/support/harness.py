@@ -141,7 +141,7 @@ class Harness(Generic[CatalogT, BlobsT]):
     ) -> Receipt:
         """Hand over a payload; a `str` field of `said` is what the caller says about it."""
         source = stream(payload) if isinstance(payload, bytes) else payload
-        asked = IngestRequest(said=DeclaredMetadata(**(said or {})), keep_ends=keep_ends, **offer)
+        asked = IngestRequest(declared=DeclaredMetadata(**(said or {})), keep_ends=keep_ends, **offer)
         return await self.ingest(**(settings or {}))(caller, source, lambda: asked, keep_ends=keep_ends)
 
     async def content(self, artifact_id: str, caller: Caller = CALLER) -> bytes:

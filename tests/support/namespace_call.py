@@ -19,7 +19,7 @@ class NamespaceFunction(FunctionChange[T], frozen=True, kw_only=True):
 
     @property
     @override
-    def entered(self) -> str | None:
+    def only_namespace(self) -> str | None:
         return self.namespace
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from coatcheck.core.grep.patterns import compile_pattern
-from coatcheck.tools.pattern_variants import is_copied, or_plain, other_spellings, quoted
+from coatcheck.tools.pattern_variants import is_copied, or_plain, other_spellings, quote_text
 from tools.agent import Agent
 
 LOG = (
@@ -34,7 +34,7 @@ def test_alternatives_of_an_expression_are_not(pattern: str) -> None:
 
 @pytest.mark.parametrize("text", ["[main] done (3 ms)", "a.b*c+d?", "x{2}", "$HOME^", "a(b", "a[b", "f(x)|g[y]"])
 def test_a_pattern_matches_itself_as_plain_text_whenever_it_is_valid(text: str) -> None:
-    assert finds(quoted(text), f"… {text} …")
+    assert finds(quote_text(text), f"… {text} …")
     try:
         compile_pattern(text, literal=False, ignore_case=False)
     except Exception:  # noqa: BLE001 - then the search says that it is no expression

@@ -8,7 +8,7 @@ import pytest
 from coatcheck.api.http.body import Expansion, Wire
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.runtime.concurrency_limiter import STALL_SECONDS, ConcurrencyLimiter, stalled
+from coatcheck.runtime.concurrency_limiter import STALL_SECONDS, ConcurrencyLimiter, stall_error
 from coatcheck.runtime.pool import ReadThreads, in_pool
 
 
@@ -85,7 +85,7 @@ async def test_slots_are_granted_in_the_order_of_asking() -> None:
     for holder in holders:
         holder.go.set()
         await holder.task
-    assert (log, state(limiter), limiter.granted) == (["a", "b", "c", "d"], (0, 0, 0), 4)
+    assert (log, state(limiter), limiter.granted_count) == (["a", "b", "c", "d"], (0, 0, 0), 4)
 
 
 async def test_who_finds_the_queue_full_is_refused_at_once() -> None:
@@ -206,9 +206,9 @@ async def test_a_silent_sender_gives_way_to_who_waits_and_a_slow_one_does_not() 
     with await limiter.acquire():
         with pytest.raises(CoatcheckError) as error:
             await silent.task
-        assert (error.value.code, error.value.detail) == (Code.TRUNCATED_BODY, stalled(2).detail)
+        assert (error.value.code, error.value.detail) == (Code.TRUNCATED_BODY, stall_error(2).detail)
     await steady
-    assert (limiter.stalled, state(limiter), slow.size > 10) == (1, (0, 0, 0), True)
+    assert (limiter.stalled_count, state(limiter), slow.size > 10) == (1, (0, 0, 0), True)
 
 
 async def test_as_many_silent_senders_give_way_as_others_wait() -> None:
@@ -224,7 +224,7 @@ async def test_as_many_silent_senders_give_way_as_others_wait() -> None:
             upload.send(b"the end", more=False)
             await upload.task
     assert isinstance(silent[0].task.exception(), CoatcheckError)
-    assert (limiter.stalled, state(limiter)) == (1, (0, 0, 0))
+    assert (limiter.stalled_count, state(limiter)) == (1, (0, 0, 0))
 
 
 async def test_a_key_at_its_limit_gets_only_slots_of_its_own_silent_senders() -> None:
@@ -246,7 +246,7 @@ async def test_where_slots_are_for_short_work_a_slow_sender_gives_way_as_well() 
     steady = asyncio.create_task(slow.send_steadily(until=waiting))
     with await waiting, pytest.raises(CoatcheckError) as error:
         await slow.task
-    assert (error.value.code, limiter.stalled) == (Code.OVERLOADED, 0)
+    assert (error.value.code, limiter.stalled_count) == (Code.OVERLOADED, 0)
     steady.cancel()
 
 

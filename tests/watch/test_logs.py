@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from coatcheck.cli.serving.logs import JsonLines, TextLines, told
+from coatcheck.cli.serving.logs import JsonLines, TextLines, format_error
 from coatcheck.core.errors import CoatcheckError, Code
 from support.service import Service, serving
 
@@ -134,7 +134,7 @@ def test_an_exception_is_logged_by_its_type_and_place_and_without_words_that_dat
 
     with pytest.raises(CoatcheckError) as caught:
         broken()
-    text = told(caught.value)
+    text = format_error(caught.value)
     assert "CoatcheckError: The number is none." in text
     assert "ValueError (its words are not shown" in text
     assert text.count("test_logs.py") == 3

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from coatcheck.adapters.metrics import Metrics, Standing, rendered
+from coatcheck.adapters.metrics import Metrics, Standing, render_metrics
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.telemetry import Overdue
@@ -85,15 +85,15 @@ def test_every_counter_of_the_documentation_exists_in_a_process_that_has_just_st
 
 def test_what_happens_makes_no_new_series_of_a_counter() -> None:
     metrics = Metrics("1", Standing, [("/v1/artifacts", "POST")])
-    before = set(samples(rendered(metrics.registry, "")[0].decode()))
-    metrics.answered("/v1/artifacts", "POST", 201, 0.1, 1)
+    before = set(samples(render_metrics(metrics.registry, "")[0].decode()))
+    metrics.record_answer("/v1/artifacts", "POST", 201, 0.1, 1)
     metrics.problem(Code.INTEGRITY)
-    metrics.limited("bytes")
-    metrics.ingested(Kind.LOG, "unstored", 10, 5, 3)
-    metrics.refused("blob store", Code.STORAGE_FULL)
+    metrics.record_limited("bytes")
+    metrics.record_ingest(Kind.LOG, "unstored", 10, 5, 3)
+    metrics.record_refusal("blob store", Code.STORAGE_FULL)
     metrics.ran("tidying", "failed", 1.0)
-    metrics.tidied("purged", 3)
-    after = samples(rendered(metrics.registry, "")[0].decode())
+    metrics.record_maintenance("purged", 3)
+    after = samples(render_metrics(metrics.registry, "")[0].decode())
     assert {name for name, _ in after.keys() - before} <= {
         f"coatcheck_http_request_seconds_{part}" for part in ("bucket", "count", "sum")
     }
@@ -105,15 +105,15 @@ def test_what_happens_makes_no_new_series_of_a_counter() -> None:
 
 def test_what_callers_choose_makes_no_series() -> None:
     metrics = Metrics("1", Standing)
-    before = rendered(metrics.registry, "")[0].count(b"\n")
+    before = render_metrics(metrics.registry, "")[0].count(b"\n")
     for number in range(500):
-        metrics.answered("none", f"METHOD{number}", 405, 0.001, 0)
-        metrics.ingested(Kind.LOG, "stored", 10, 5, 3)
-    assert rendered(metrics.registry, "")[0].count(b"\n") - before < 60
+        metrics.record_answer("none", f"METHOD{number}", 405, 0.001, 0)
+        metrics.record_ingest(Kind.LOG, "stored", 10, 5, 3)
+    assert render_metrics(metrics.registry, "")[0].count(b"\n") - before < 60
 
 
 def test_what_is_not_known_is_not_said() -> None:
-    said = samples(rendered(Metrics("1", lambda: Standing(dead_blobs=3)).registry, "")[0].decode())
+    said = samples(render_metrics(Metrics("1", lambda: Standing(dead_blobs=3)).registry, "")[0].decode())
     assert total(said, "coatcheck_dead_blobs") == 3
     assert not any(name == "coatcheck_artifacts" for name, _ in said)
 
@@ -152,12 +152,15 @@ class Hand:
 async def test_the_catalogue_is_counted_once_in_a_while_however_many_ask() -> None:
     books, ticks = Books(), Hand()
     backlog = CountBacklog(books, Clock(), ticks)
-    assert backlog.known is None
+    assert backlog.last_backlog is None
     await asyncio.gather(*(backlog() for _ in range(50)))
     await backlog()
     ticks.now = PAUSE - 0.1
     await backlog()
-    assert (books.asked, backlog.known) == (1, Backlog(Overdue(expired=1, oldest=NOW - timedelta(seconds=7)), 7.0, 4.9))
+    assert (books.asked, backlog.last_backlog) == (
+        1,
+        Backlog(Overdue(expired=1, oldest=NOW - timedelta(seconds=7)), 7.0, 4.9),
+    )
     ticks.now = PAUSE
     await backlog()
     assert books.asked == 2
@@ -169,7 +172,7 @@ async def test_a_catalogue_that_fails_leaves_what_was_known_and_how_old_it_is() 
     await backlog()
     books.broken, ticks.now = True, 60.0
     await backlog()
-    known = backlog.known
+    known = backlog.last_backlog
     assert known is not None
     assert (known.overdue.expired, known.age, backlog.failures) == (1, 60.0, 1)
 
@@ -180,8 +183,8 @@ async def test_nobody_waits_long_for_a_catalogue_that_is_silent() -> None:
     backlog = CountBacklog(books, Clock(), Hand())
     await asyncio.wait_for(backlog(), 20)
     await asyncio.wait_for(backlog(), 20)
-    assert (books.asked, backlog.known) == (1, None)
-    await backlog.settled()
+    assert (books.asked, backlog.last_backlog) == (1, None)
+    await backlog.stop()
 
 
 @pytest.fixture(scope="module")

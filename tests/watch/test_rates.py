@@ -41,7 +41,7 @@ def test_a_bucket_gives_a_minutes_worth_at_once_and_then_what_flows_in() -> None
         False,
         True,
     ]
-    assert (bucket.left(1000.0), bucket.full(1000.0)) == (60, True)
+    assert (bucket.count_left(1000.0), bucket.full(1000.0)) == (60, True)
 
 
 def test_a_bucket_says_how_long_it_takes_until_there_is_enough() -> None:
@@ -53,7 +53,7 @@ def test_a_bucket_says_how_long_it_takes_until_there_is_enough() -> None:
 def test_a_clock_that_steps_back_gives_nothing() -> None:
     bucket = TokenBucket(60, 100.0)
     assert bucket.take(60, 100.0)
-    assert (bucket.left(50.0), bucket.left(100.0)) == (0, 0)
+    assert (bucket.count_left(50.0), bucket.count_left(100.0)) == (0, 0)
 
 
 def test_who_has_no_limit_is_not_counted() -> None:
@@ -120,7 +120,7 @@ def test_who_has_used_nothing_of_late_is_forgotten_and_nobody_else() -> None:
         spent.begin(None)
     for number in range(20_000):
         assert allowances.of(Caller(key_id=f"k{number}")) is not None
-    assert allowances.known < 15_000
+    assert allowances.caller_count < 15_000
     still = allowances.of(Caller(key_id="spent"))
     assert still is not None
     with pytest.raises(CoatcheckError):

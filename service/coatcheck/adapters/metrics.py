@@ -73,7 +73,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     overdue_seconds: float | None = None
     dead_blobs: int | None = None
     dead_blob_bytes: int | None = None
-    census_age_seconds: float | None = None
+    backlog_age_seconds: float | None = None
 
 
 _SAID: Final = {
@@ -103,7 +103,7 @@ _SAID: Final = {
     "none.",
     "dead_blobs": "Unreferenced blobs that are not swept yet; counted up to 10,000.",
     "dead_blob_bytes": "Stored bytes of the dead blobs.",
-    "census_age_seconds": "Age in seconds of the gauges that are read from the catalogue.",
+    "backlog_age_seconds": "Age in seconds of the gauges that are read from the catalogue.",
 }
 
 
@@ -120,8 +120,8 @@ class Metrics:
         """
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        told = "Always 1; the labels name the release."
-        Gauge("coatcheck_build_info", told, ["version", "engine"], registry=self.registry).labels(
+        documentation = "Always 1; the labels name the release."
+        Gauge("coatcheck_build_info", documentation, ["version", "engine"], registry=self.registry).labels(
             version, str(ENGINE)
         ).set(1)
         self._requests = Counter(
@@ -150,7 +150,7 @@ class Metrics:
         for kind in Kind:
             self._payload_tokens.labels(kind)
         self._cards = self._counter("cards", "Ingested payloads that were answered with a card.", kind=Kind)
-        self._carded = self._counter(
+        self._tokens_with_card = self._counter(
             "carded_tokens", "Tokens of the payloads that were answered with a card.", kind=Kind
         )
         self._shown = self._counter("card_tokens", "Tokens of the cards returned in place of payloads.", kind=Kind)
@@ -178,28 +178,28 @@ class Metrics:
         self._kinds: dict[tuple[Kind, str], tuple[Histogram, tuple[Counter, ...]]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def _counter(self, name: str, told: str, **labels: Iterable[str]) -> Counter:
+    def _counter(self, name: str, documentation: str, **labels: Iterable[str]) -> Counter:
         """Creates a counter with all its series; `labels` have all values that each may take."""
-        counter = Counter(f"coatcheck_{name}", told, labels, registry=self.registry)
+        counter = Counter(f"coatcheck_{name}", documentation, labels, registry=self.registry)
         for values in product(*labels.values()) if labels else ():
             counter.labels(*values)
         return counter
 
-    def _histogram(self, name: str, told: str, buckets: Iterable[float], *labels: str) -> Histogram:
-        return Histogram(f"coatcheck_{name}", told, labels, buckets=tuple(buckets), registry=self.registry)
+    def _histogram(self, name: str, documentation: str, buckets: Iterable[float], *labels: str) -> Histogram:
+        return Histogram(f"coatcheck_{name}", documentation, labels, buckets=tuple(buckets), registry=self.registry)
 
-    def answered(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
+    def record_answer(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
         """See Meter."""
         key = (route, method, status // 100)
-        found = self._answered.get(key)
-        if found is None:
-            named = method if method in _METHODS else "other"
-            counted = self._requests.labels(route, named, f"{status // 100}xx")
-            found = counted, self._request_seconds.labels(route, named)
-            if named == method:  # other method names are chosen by callers, and unlimited in number
-                self._answered[key] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        entry = self._answered.get(key)
+        if entry is None:
+            method_label = method if method in _METHODS else "other"
+            requests = self._requests.labels(route, method_label, f"{status // 100}xx")
+            entry = requests, self._request_seconds.labels(route, method_label)
+            if method_label == method:  # other method names are chosen by callers, and unlimited in number
+                self._answered[key] = entry
+        entry[0].inc()
+        entry[1].observe(seconds)
         if received:
             self._received.inc(received)
 
@@ -207,32 +207,34 @@ class Metrics:
         """See Meter."""
         self._problems.labels(code).inc()
 
-    def limited(self, what: RateLimit) -> None:
+    def record_limited(self, what: RateLimit) -> None:
         """See Meter."""
         self._limited.labels(what).inc()
 
-    def ingested(self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, shown: int | None) -> None:
+    def record_ingest(
+        self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, card_tokens: int | None
+    ) -> None:
         """See Meter."""
-        found = self._kinds.get((kind, outcome))
-        if found is None:
-            counters = (self._ingested_bytes, self._cards, self._carded, self._shown)
-            counted = self._ingested.labels(kind, outcome)
-            series = (counted, *(counter.labels(kind) for counter in counters))
-            found = self._kinds[kind, outcome] = (self._payload_tokens.labels(kind), series)
-        payload_tokens, (counted, taken, cards, carded, told) = found
+        entry = self._kinds.get((kind, outcome))
+        if entry is None:
+            counters = (self._ingested_bytes, self._cards, self._tokens_with_card, self._shown)
+            payloads = self._ingested.labels(kind, outcome)
+            series = (payloads, *(counter.labels(kind) for counter in counters))
+            entry = self._kinds[kind, outcome] = (self._payload_tokens.labels(kind), series)
+        payload_tokens, (payloads, payload_bytes, cards, tokens_with_card, tokens_of_cards) = entry
         payload_tokens.observe(tokens)
-        counted.inc()
-        taken.inc(size)
-        if shown is not None:
+        payloads.inc()
+        payload_bytes.inc(size)
+        if card_tokens is not None:
             cards.inc()
-            carded.inc(tokens)
-            told.inc(shown)
+            tokens_with_card.inc(tokens)
+            tokens_of_cards.inc(card_tokens)
 
-    def refused(self, store: StoreName, code: Code) -> None:
+    def record_refusal(self, store: StoreName, code: Code) -> None:
         """See Meter."""
         self._faults.labels(store, code).inc()
 
-    def committed(self, changes: int, waited: float, took: float) -> None:
+    def record_commit(self, changes: int, waited: float, took: float) -> None:
         """See Meter."""
         self._changes.observe(changes)
         self._waited.observe(waited)
@@ -243,16 +245,16 @@ class Metrics:
         self._runs.labels(job, result).inc()
         self._run_seconds.labels(job).observe(seconds)
 
-    def tidied(self, what: RemovedRows, rows: int) -> None:
+    def record_maintenance(self, what: RemovedRows, rows: int) -> None:
         """See Meter."""
         self._tidied.labels(what).inc(rows)
 
-    def lagged(self, seconds: float) -> None:
+    def record_lag(self, seconds: float) -> None:
         """See Meter."""
         self._lag.observe(max(0.0, seconds))
 
 
-def rendered(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+def render_metrics(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     """Returns all metrics, in the format that best matches an Accept field, and that format's media type."""
     encode, media_type = choose_encoder(accept)
     return encode(registry), media_type
@@ -286,21 +288,21 @@ class _Reading(Collector):
     def collect(self) -> Iterable[Metric]:
         """See Collector."""
         now = self._standing()
-        for field, said in _SAID.items():
+        for field, documentation in _SAID.items():
             value: float | None = getattr(now, field)
             if value is None:
                 continue
             name = f"coatcheck_{field}"
             if field.endswith("_total"):
-                yield CounterMetricFamily(name.removesuffix("_total"), said, value)
+                yield CounterMetricFamily(name.removesuffix("_total"), documentation, value)
             else:
-                yield GaugeMetricFamily(name, said, float(value))
+                yield GaugeMetricFamily(name, documentation, float(value))
 
     def describe(self) -> Iterable[Metric]:
         """Returns names and types for the registry, including gauges that are unknown at the moment."""
-        for field, said in _SAID.items():
+        for field, documentation in _SAID.items():
             name = f"coatcheck_{field}"
             if field.endswith("_total"):
-                yield CounterMetricFamily(name.removesuffix("_total"), said)
+                yield CounterMetricFamily(name.removesuffix("_total"), documentation)
             else:
-                yield GaugeMetricFamily(name, said)
+                yield GaugeMetricFamily(name, documentation)

@@ -34,7 +34,7 @@ _SAME: Final = frozenset(
         "overdue_seconds",
         "dead_blobs",
         "dead_blob_bytes",
-        "census_age_seconds",
+        "backlog_age_seconds",
     )
 ) | {"process_start_time_seconds", "process_max_fds"}
 """Gauges that are equal in all processes, or true if they are true of one: the maximum is shown."""
@@ -44,7 +44,7 @@ class _Left(Struct, array_like=True):
     """A metric as written by a process."""
 
     name: str
-    said: str
+    documentation: str
     kind: str
     samples: list[tuple[str, dict[str, str], float]]
 
@@ -64,8 +64,8 @@ class MetricsOfAll(Collector):
         """Writes the metrics of this process for the others. Blocks briefly."""
         path = self._folder / f"{os.getpid()}.json"
         with self._lock:  # older values must not overwrite newer ones
-            left = [_left(metric) for metric in self._own.collect()]
-            path.with_suffix(".new").write_bytes(msgspec.json.encode(left))
+            metrics = [_copy_metric(metric) for metric in self._own.collect()]
+            path.with_suffix(".new").write_bytes(msgspec.json.encode(metrics))
             path.with_suffix(".new").rename(path)
 
     @override
@@ -75,12 +75,12 @@ class MetricsOfAll(Collector):
         This process's values also count as written, so that no sum falls, whichever process is queried next.
         """
         self.leave()
-        found: dict[str, Metric] = {}
+        metrics: dict[str, Metric] = {}
         values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
         for metric, ended in self._everything():
             if ended and metric.kind == "gauge":
                 continue
-            found.setdefault(metric.name, Metric(metric.name, metric.said, metric.kind))
+            metrics.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.kind))
             mine = values.setdefault(metric.name, {})
             for name, labels, value in metric.samples:
                 key = name, tuple(labels.items())
@@ -88,10 +88,10 @@ class MetricsOfAll(Collector):
                     mine[key] = value
                 else:
                     mine[key] = max(mine[key], value) if metric.name in _SAME else mine[key] + value
-        for name, metric in found.items():
+        for name, metric in metrics.items():
             for (sample, labels), value in values[name].items():
                 metric.add_sample(sample, dict(labels), value)
-        return found.values()
+        return metrics.values()
 
     def describe(self) -> Iterable[Metric]:
         """Returns nothing: the metrics of processes are unknown before they are written."""
@@ -110,6 +110,6 @@ class MetricsOfAll(Collector):
                 yield metric, path.suffix == ".ended"
 
 
-def _left(metric: Metric) -> _Left:
+def _copy_metric(metric: Metric) -> _Left:
     samples = [(sample.name, sample.labels, float(sample.value)) for sample in metric.samples]
     return _Left(metric.name, metric.documentation, metric.type, samples)

@@ -35,11 +35,11 @@ class Masks:
         self._lock = threading.Lock()
         self._mask: Mask | None = None
         if names:
-            _known(self.rules(), (*self._off, *self._asked))
+            _check_names(self.rules(), (*self._off, *self._asked))
 
     def rules(self) -> RuleSet:
         """Returns the rules, newly compiled."""
-        return read_rules(rules_text(), asked=self._asked, off=self._off)
+        return read_rules(rules_text(), extra=self._asked, off=self._off)
 
     def __call__(self) -> Mask:
         """Returns the mask; the first call takes about 0.2 seconds of CPU time."""
@@ -57,20 +57,20 @@ def rules_text() -> str:
 
 def _starts(rules: RuleSet) -> tuple[str, ...]:
     """Returns the beginnings of secrets that are recognised by their first letters."""
-    found: set[str] = set()
+    starts: set[str] = set()
     for rule in rules.rules:
-        if rule.named or rule.own:
+        if rule.needs_name or rule.own:
             continue
         plain = re.sub(r"\(\?i\)|\\b|\(\?:|\(|\\(?=[.-])", "", rule.source)
         for word in rule.keywords:
             text = word.decode()
             if len(text) >= _LEAST_START and plain.lower().startswith(text):
-                found.add(text)
-    return tuple(sorted(found))
+                starts.add(text)
+    return tuple(sorted(starts))
 
 
-def _known(rules: RuleSet, names: tuple[str, ...]) -> None:
-    known = {*rules.names, *(left.rule for left in rules.left_out)}
-    wrong = [name for name in names if name not in known]
+def _check_names(rules: RuleSet, names: tuple[str, ...]) -> None:
+    known_names = {*rules.names, *(entry.rule for entry in rules.left_out)}
+    wrong = [name for name in names if name not in known_names]
     if wrong:
         raise ValueError(f"There is no redaction rule named {', '.join(wrong)}.")

@@ -53,15 +53,15 @@ def load_tokenizer(name: str = "o200k_base") -> Tokenizer:
         CoatcheckError: `invalid_request` for a name without a vocabulary; `integrity` if a shipped vocabulary does not
             match its digest.
     """
-    known = _ALIASES.get(name, name)
-    if known not in VOCABULARIES:
+    encoding = _ALIASES.get(name, name)
+    if encoding not in VOCABULARIES:
         names = ", ".join(sorted([*VOCABULARIES, *_ALIASES]))
         raise CoatcheckError(Code.INVALID_REQUEST, f"There is no encoding named {name[:40]!a}. Use one of: {names}.")
     with _lock:
-        found = _loaded.get(known)
-        if found is None:
-            found = _loaded[known] = ExactTokenizer(known)
-    return found
+        tokenizer = _loaded.get(encoding)
+        if tokenizer is None:
+            tokenizer = _loaded[encoding] = ExactTokenizer(encoding)
+    return tokenizer
 
 
 @final
@@ -86,21 +86,21 @@ class OnDemandTokenizer:
 
     def count(self, text: str) -> int:
         """Returns the number of tokens of `text`."""
-        return self._loaded().count(text)
+        return self._load().count(text)
 
     def encode(self, text: str) -> list[int]:
         """Returns the token numbers of `text`."""
-        return self._loaded().encode(text)
+        return self._load().encode(text)
 
     def decode(self, tokens: list[int]) -> bytes:
         """Returns the bytes of these tokens."""
-        return self._loaded().decode(tokens)
+        return self._load().decode(tokens)
 
     def ends(self, text: str) -> npt.NDArray[np.int64]:
         """Returns where each token of `text` ends, in bytes of its UTF-8."""
-        return self._loaded().ends(text)
+        return self._load().ends(text)
 
-    def _loaded(self) -> Tokenizer:
+    def _load(self) -> Tokenizer:
         if self._loading is None:
             self._loading = load_tokenizer(self._name)
         return self._loading

@@ -27,7 +27,7 @@ _QUESTIONS: Final = {"find": "find", "list_artifacts": "list", "find_keys": "aut
 """Queries to the catalogue, by method, and their stage names."""
 
 
-def traced_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - whatever ports it has, it keeps
+def trace_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - whatever ports it has, it keeps
     """Returns a catalogue some of whose commits and queries appear as stages of the request's trace."""
     return _Catalog(catalog, tracer)
 
@@ -41,7 +41,7 @@ class _Catalog:
         for name, stage in _QUESTIONS.items():
             call = getattr(catalog, name, None)
             if call is not None:
-                setattr(self, name, _followed(call, stage, tracer))
+                setattr(self, name, _trace_call(call, stage, tracer))
 
     async def commit(self, change: CatalogChange[Answer], /) -> Answer:
         stage = _CHANGES.get(type(change))
@@ -52,12 +52,12 @@ class _Catalog:
         return getattr(self._catalog, name)
 
 
-def _followed(call: Any, stage: str, tracer: Tracer) -> Any:  # noqa: ANN401 - the catalogue's own
-    async def followed(*args: object, **named: object) -> object:
+def _trace_call(call: Any, stage: str, tracer: Tracer) -> Any:  # noqa: ANN401 - the catalogue's own
+    async def call_in_stage(*args: object, **kwargs: object) -> object:
         with tracer.stage(stage):
-            return await call(*args, **named)
+            return await call(*args, **kwargs)
 
-    return followed
+    return call_in_stage
 
 
 class TracedBlobs:

@@ -48,10 +48,10 @@ class OtlpTracer:
         """
         exporter = OTLPSpanExporter(endpoint=None if endpoint is None else f"{endpoint.rstrip('/')}/v1/traces")
         # The variables' own attributes take precedence, but the service must not be called "unknown_service".
-        named = Resource.create({"service.version": version})
-        if str(named.attributes.get("service.name", "")).startswith("unknown_service"):
-            named = named.merge(Resource({"service.name": "coatcheck"}))
-        self._provider = TracerProvider(resource=named, shutdown_on_exit=False)
+        resource = Resource.create({"service.version": version})
+        if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
+            resource = resource.merge(Resource({"service.name": "coatcheck"}))
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._exporter = exporter
         self._tracer = self._provider.get_tracer("coatcheck", version)

@@ -56,8 +56,8 @@ def rank_file(name: str) -> bytes:
     Raises:
         CoatcheckError: `integrity` if the shipped file does not match its digest.
     """
-    packed = resources.files("coatcheck.vocab").joinpath(f"{name}.tiktoken.gz").read_bytes()
-    data = gzip.decompress(packed)
+    gzip_bytes = resources.files("coatcheck.vocab").joinpath(f"{name}.tiktoken.gz").read_bytes()
+    data = gzip.decompress(gzip_bytes)
     if hashlib.sha256(data).hexdigest() != VOCABULARIES[name].sha256:
         raise CoatcheckError(
             Code.INTEGRITY,

@@ -70,12 +70,12 @@ class WaitingFileFolder:
         """See WaitingFiles."""
         for draft in self._folder.glob(f"{_DRAFT}*"):
             with contextlib.suppress(OSError), draft.open("rb") as file:
-                if _locked(file.fileno()):
+                if _try_lock(file.fileno()):
                     draft.unlink()
         for path in self._files():
             try:
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-                if not _locked(fd):
+                if not _try_lock(fd):
                     os.close(fd)
                     continue
                 self._path, self._fd, self._damaged = path, fd, False
@@ -83,11 +83,11 @@ class WaitingFileFolder:
             except OSError as error:
                 if not isinstance(error, FileNotFoundError):  # another process has just settled all of it
                     log.warning("%s, where payloads wait for storage, cannot be read: %s", path, error.strerror)
-                self.close(done=False)
+                self.close(is_complete=False)
                 continue
             if positions:
                 return positions
-            self.close(done=True)
+            self.close(is_complete=True)
         return []
 
     def read(self, position: int) -> bytes:
@@ -95,7 +95,7 @@ class WaitingFileFolder:
         _, size, _ = _HEAD.unpack(os.pread(self._fd, _HEAD.size, position))
         return os.pread(self._fd, size, position + _HEAD.size)
 
-    def settle(self, position: int, *, durably: bool) -> None:
+    def finish(self, position: int, *, durably: bool) -> None:
         """See WaitingFiles."""
         os.pwrite(self._fd, _SETTLED, position)
         if durably:
@@ -105,17 +105,17 @@ class WaitingFileFolder:
         """See WaitingFiles."""
         self._damaged = True
 
-    def close(self, *, done: bool) -> None:
+    def close(self, *, is_complete: bool) -> None:
         """See WaitingFiles."""
         path, self._path = self._path, None
         if path is None:
             return
         try:
-            if done and self._damaged:
+            if is_complete and self._damaged:
                 aside = path.with_name(path.name.replace(NAME, _ASIDE))
                 path.rename(aside)
                 log.error("payloads that waited for storage cannot be read; their file is set aside: %s", aside)
-            elif done:
+            elif is_complete:
                 path.unlink()
             self._sync_folder()
         except OSError as error:  # the next process finds it, with every record settled
@@ -125,11 +125,11 @@ class WaitingFileFolder:
 
     def _files(self) -> list[Path]:
         """Returns the files, in the order in which they were written."""
-        found: list[tuple[int, Path]] = []
+        entries: list[tuple[int, Path]] = []
         for path in self._folder.glob(f"{NAME}*"):
             with contextlib.suppress(FileNotFoundError):
-                found.append((path.stat().st_mtime_ns, path))
-        return [path for _, path in sorted(found)]
+                entries.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(entries)]
 
     def _scan(self) -> list[int]:
         """Returns the positions of the records of the open file that wait; what is damaged ends it."""
@@ -159,7 +159,7 @@ class WaitingFileFolder:
             os.close(fd)
 
 
-def _locked(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     """Returns whether this process now has the lock of a file that still exists."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -116,7 +116,7 @@ class Face(Litestar):
         exchange = Exchange(cast("HTTPScope", scope), receive, send, request_id)
         scope["state"]["exchange"] = exchange
         if self._services.tracer.on and not exchange.is_asked_all_the_time:
-            await self._traced(exchange)
+            await self._trace_answer(exchange)
         else:
             await self._answer(exchange)
 
@@ -131,7 +131,7 @@ class Face(Litestar):
         assert self._services.inspection is not None  # noqa: S101 - _is_page was asked
         return Page(self._context, self._services.inspection)
 
-    async def _traced(self, exchange: Exchange) -> None:
+    async def _trace_answer(self, exchange: Exchange) -> None:
         parent, state = field(exchange.scope, b"traceparent"), field(exchange.scope, b"tracestate")
         with self._services.tracer.request(exchange.scope["method"], parent, state) as span:
             await self._answer(exchange)
@@ -143,7 +143,7 @@ class Face(Litestar):
         try:
             await self._serve(scope, cast("Receive", exchange.received), sending, request_id)
         except CoatcheckError as e:
-            self._log.failed(e, request_id, exchange.route)
+            self._log.log_failure(e, request_id, exchange.route)
             if sending.started:
                 raise
             await self._send_problem(e, scope, sending, request_id)
@@ -152,14 +152,14 @@ class Face(Litestar):
             if exchange.left:
                 sending.status = sending.status or LEFT
             elif not sending.started:  # the service is stopping
-                await asyncio.shield(self._send_problem(_stopped(), scope, sending, request_id, close=True))
+                await asyncio.shield(self._send_problem(_stopping_error(), scope, sending, request_id, close=True))
         except Exception as e:
             self._log.broke(e, request_id, exchange.route)
             if sending.started:
                 raise
             await self._send_problem(internal(), scope, sending, request_id)
         finally:
-            self._log.answered(exchange, caller_of(scope))
+            self._log.log_answer(exchange, caller_of(scope))
 
     async def _serve(self, scope: HTTPScope, receive: Receive, send: ResponseSender, request_id: str) -> None:
         admit(scope, self._limits)
@@ -193,7 +193,7 @@ class Face(Litestar):
             await self._let_in(scope, route.path, route.scope)
             await route.function(self._services, content[1], request_id, scope, receive, send)
             return
-        if method == "HEAD" and "GET" in self._allowed(scope):
+        if method == "HEAD" and "GET" in self._methods_of_path(scope):
             send.silent = True
             # A copy, because the server checks its own scope to see that this answer has no body.
             scope = cast("HTTPScope", {**scope, "method": "GET"})
@@ -225,39 +225,39 @@ class Face(Litestar):
         await self._let_in(cast("HTTPScope", connection.scope), route.path, route.scope)
 
     async def _options(self, scope: HTTPScope, send: Send) -> None:
-        allow = sorted(_EVERY) if scope["path"] == "*" else self._allowed(scope)
+        allow = sorted(_EVERY) if scope["path"] == "*" else self._methods_of_path(scope)
         if not allow:
             raise _no_route(scope)
         headers = [(b"allow", ", ".join(allow).encode())]
         await send({"type": "http.response.start", "status": 204, "headers": headers})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _allowed(self, scope: Scope) -> list[str]:
+    def _methods_of_path(self, scope: Scope) -> list[str]:
         """Returns the methods of a request's path, in alphabetical order; none if no route takes it."""
         path = scope["path"]
         if self._is_page(path):
             return self._page.methods(path)
-        found = self._plain.get(path.rstrip("/"))
-        if found is None:
+        allowed_methods = self._plain.get(path.rstrip("/"))
+        if allowed_methods is None:
             matching = (methods for pattern, methods in self._patterns if pattern.fullmatch(path))
-            found = next(matching, frozenset[str]())
+            allowed_methods = next(matching, frozenset[str]())
         if path.startswith(SESSIONS):  # two templates that routing cannot tell apart
-            found &= {"GET", "OPTIONS"} if names_usage(scope) else {"DELETE", "OPTIONS"}
-        return sorted(found | {"HEAD"} if "GET" in found else found)
+            allowed_methods &= {"GET", "OPTIONS"} if names_usage(scope) else {"DELETE", "OPTIONS"}
+        return sorted(allowed_methods | {"HEAD"} if "GET" in allowed_methods else allowed_methods)
 
     def _problem(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         """Turns an exception of a route into a response."""
-        known = _known(error, request.scope)
+        known_error = _error_of(error, request.scope)
         request_id, route = request.scope["state"]["request_id"], route_of(request.scope)
-        if known is None:
+        if known_error is None:
             self._log.broke(error, request_id, route)
-            known = internal()
-        self._log.failed(known, request_id, route)
-        problem = render(known, request_id)
+            known_error = internal()
+        self._log.log_failure(known_error, request_id, route)
+        problem = render(known_error, request_id)
         headers = dict(problem.headers)
         media_type = headers.pop("content-type")
-        if known.code is Code.METHOD_NOT_ALLOWED:
-            headers["allow"] = ", ".join(self._allowed(request.scope))
+        if known_error.code is Code.METHOD_NOT_ALLOWED:
+            headers["allow"] = ", ".join(self._methods_of_path(request.scope))
         return Response(content=problem.body, status_code=problem.status, headers=headers, media_type=media_type)
 
     async def _send_problem(
@@ -270,7 +270,7 @@ class Face(Litestar):
             problem = self._page.problem(error, request_id)
         headers = [*problem.headers, ("content-length", str(len(problem.body)))]
         if error.code is Code.METHOD_NOT_ALLOWED:
-            headers.append(("allow", ", ".join(self._allowed(scope))))
+            headers.append(("allow", ", ".join(self._methods_of_path(scope))))
         if close:
             headers.append(("connection", "close"))
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
@@ -279,7 +279,7 @@ class Face(Litestar):
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
+def _error_of(error: Exception, scope: Scope) -> CoatcheckError | None:
     """Returns the exception as a CoatcheckError; None for a bug."""
     match error:
         case CoatcheckError():
@@ -299,15 +299,15 @@ def caller_of(scope: Scope) -> Caller | None:
     return cast("Caller | None", scope["state"].get("caller"))
 
 
-def _stopped() -> CoatcheckError:
+def _stopping_error() -> CoatcheckError:
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE, "The service is stopping and abandoned this request. Retry the same call."
     )
 
 
 def _no_route(scope: Scope) -> CoatcheckError:
-    shown = ascii(scope["path"][:80])
-    return CoatcheckError(Code.ROUTE_NOT_FOUND, f"There is no route {shown}. /v1/openapi.json lists all routes.")
+    path = ascii(scope["path"][:80])
+    return CoatcheckError(Code.ROUTE_NOT_FOUND, f"There is no route {path}. /v1/openapi.json lists all routes.")
 
 
 def _not_allowed(method: str) -> CoatcheckError:
@@ -316,5 +316,5 @@ def _not_allowed(method: str) -> CoatcheckError:
 
 def _matcher(path: str) -> re.Pattern[str]:
     """Returns a path template as a pattern; a path parameter of type `path` may hold slashes."""
-    pattern = _PARAMETER.sub(lambda found: "(.+)" if found[1] == "path" else "([^/]+)", re.escape(path))
+    pattern = _PARAMETER.sub(lambda match: "(.+)" if match[1] == "path" else "([^/]+)", re.escape(path))
     return re.compile(f"{pattern}/?")

@@ -15,23 +15,23 @@ def plain(value: str | None, name: str) -> str | None:
     Raises:
         CoatcheckError: `invalid_request`.
     """
-    if value is not None and (found := CONTROL.search(value)):
+    if value is not None and (match := CONTROL.search(value)):
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"'{name}' contains a control character (U+{ord(found[0]):04X}) at position {found.start()}.",
+            f"'{name}' contains a control character (U+{ord(match[0]):04X}) at position {match.start()}.",
             field=name,
         )
     return value
 
 
-def checked_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+def check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
     """Returns labels without duplicates, in the given order; refuses control characters."""
     for label in labels:
         plain(label, "labels")
     return tuple(dict.fromkeys(labels))
 
 
-def describe(given: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+def describe(metadata: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Notice, ...]]:
     """Returns metadata that only describes a payload, within its bounds, and a warning if any of it was changed."""
-    adjusted, changes = adjust_metadata(given)
+    adjusted, changes = adjust_metadata(metadata)
     return adjusted, (Notice("metadata_adjusted", f"{'; '.join(changes)}."),) if changes else ()

@@ -41,7 +41,7 @@ def seconds(value: int | str | None, name: str) -> int | None:
     )
 
 
-def given_seconds(value: int | str | None | UnsetType, name: str) -> int | None | UnsetType:
+def seconds_or_unset(value: int | str | None | UnsetType, name: str) -> int | None | UnsetType:
     """Returns a duration in seconds; UNSET if it was left out."""
     return UNSET if isinstance(value, UnsetType) else seconds(value, name)
 

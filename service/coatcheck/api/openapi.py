@@ -56,8 +56,8 @@ def openapi_document(routes: Iterable[Route]) -> bytes:
     """Returns the OpenAPI document of the routes as pretty-printed JSON; the same code gives the same bytes."""
     paths: dict[str, dict[str, Route]] = {}
     for route in routes:
-        known = route if route.scope is None else replace(route, problems=(*route.problems, *_CALLED))
-        paths.setdefault(route.path, {})[str(route.method).lower()] = known
+        full_route = route if route.scope is None else replace(route, problems=(*route.problems, *_CALLED))
+        paths.setdefault(route.path, {})[str(route.method).lower()] = full_route
     every = [route for operations in paths.values() for route in operations.values()]
     schemas = _schemas(every)
     queries = {route.query.__name__ for route in every}
@@ -107,7 +107,7 @@ def _info() -> Node:
 def _schemas(routes: list[Route]) -> dict[str, Node]:
     """Returns every schema that a route names, without what msgspec adds but readers do not need."""
     models: dict[str, type[Struct]] = {}
-    written: dict[str, Node] = {"Problem": PROBLEM}
+    explicit_schemas: dict[str, Node] = {"Problem": PROBLEM}
     for route in routes:
         models[route.query.__name__] = route.query
         if route.model is not None:
@@ -115,14 +115,14 @@ def _schemas(routes: list[Route]) -> dict[str, Node]:
         models |= {_body_name(model): model for model in route.body.values() if not isinstance(model, str)}
         for name, schema in route.schemas.items():
             if isinstance(schema, dict):
-                written[name] = schema
+                explicit_schemas[name] = schema
             else:
                 models[name] = schema
     ordered = sorted(models.values(), key=lambda model: model.__name__)
     _, generated = msgspec.json.schema_components(ordered, ref_template=_REF + "{name}")
-    schemas: dict[str, Node] = {name: _clean(schema) for name, schema in generated.items()} | written
+    schemas: dict[str, Node] = {name: _clean(schema) for name, schema in generated.items()} | explicit_schemas
     for name, model in models.items():
-        schemas[name] = _completed(schemas.pop(model.__name__), model)
+        schemas[name] = _complete_schema(schemas.pop(model.__name__), model)
     bodies = {_schema_name(body) for route in routes for body in route.body.values()}
     for route in routes:
         if isinstance(form := route.body.get(FORM), type):
@@ -134,30 +134,32 @@ def _schemas(routes: list[Route]) -> dict[str, Node]:
 def _optional(schema: Node) -> Node:
     """Returns a request's schema with defaults in words: type generators consider a field with a `default` required."""
     fields: Node = schema.get("properties", {})
-    return schema | ({"properties": {name: _told_default(field) for name, field in fields.items()}} if fields else {})
+    return schema | (
+        {"properties": {name: _describe_default(field) for name, field in fields.items()}} if fields else {}
+    )
 
 
-def _told_default(field: Node) -> Node:
+def _describe_default(field: Node) -> Node:
     if "default" not in field:
         return field
     rest = {key: value for key, value in field.items() if key != "default"}
-    told = f"Default: {json.dumps(field['default'])}."
-    return {**rest, "description": f"{rest['description']} {told}" if "description" in rest else told}
+    note = f"Default: {json.dumps(field['default'])}."
+    return {**rest, "description": f"{rest['description']} {note}" if "description" in rest else note}
 
 
 def _open(node: Node) -> Node:
     """Returns a schema that says explicitly that untyped objects and lists may contain anything."""
-    opened = {key: _opened(value) for key, value in node.items()}
+    open_node = {key: _open_value(value) for key, value in node.items()}
     if node.get("type") == "object" and not {"properties", "additionalProperties"} & node.keys():
-        opened["additionalProperties"] = True
+        open_node["additionalProperties"] = True
     if node.get("type") == "array":
-        opened.setdefault("items", {})
-    return opened
+        open_node.setdefault("items", {})
+    return open_node
 
 
-def _opened(value: object) -> object:
+def _open_value(value: object) -> object:
     if isinstance(value, list):
-        return [_opened(item) for item in cast("list[object]", value)]
+        return [_open_value(item) for item in cast("list[object]", value)]
     return _open(cast("Node", value)) if isinstance(value, dict) else value
 
 
@@ -171,7 +173,7 @@ def _body_name(model: type[Struct]) -> str:
     return f"{name.removesuffix('Body')}Request" if name.endswith("Body") else name
 
 
-def _completed(schema: Node, model: type[Struct]) -> Node:
+def _complete_schema(schema: Node, model: type[Struct]) -> Node:
     """Returns a model's schema with the examples and the properties that the model spells out."""
     for name, node in getattr(model, "WRITTEN", {}).items():
         properties = schema["properties"]
@@ -194,15 +196,15 @@ def _clean(node: Node) -> Node:
 
     Descriptions from docstrings lose their indentation, as they do from Python 3.13 on.
     """
-    cleaned = {key: _cleaned(value) for key, value in node.items() if not _is_noise(key, value, node)}
-    if isinstance(text := cleaned.get("description"), str):
-        cleaned["description"] = cleandoc(text)
-    return _flat(cleaned)
+    clean_node = {key: _clean_value(value) for key, value in node.items() if not _is_noise(key, value, node)}
+    if isinstance(text := clean_node.get("description"), str):
+        clean_node["description"] = cleandoc(text)
+    return _flat(clean_node)
 
 
-def _cleaned(value: object) -> object:
+def _clean_value(value: object) -> object:
     if isinstance(value, list):
-        return [_cleaned(item) for item in cast("list[object]", value)]
+        return [_clean_value(item) for item in cast("list[object]", value)]
     return _clean(cast("Node", value)) if isinstance(value, dict) else value
 
 
@@ -301,12 +303,12 @@ def _answer(answer: Answer, model: type[Struct] | None) -> Node:
 def _problems(route: Route, *, body: bool) -> Node:
     """Returns the problem responses, one per status, with an example for each code."""
     return {
-        str(status): _shared(codes[0]) if body and len(codes) == 1 else _problem(codes, body=body)
+        str(status): _response_ref(codes[0]) if body and len(codes) == 1 else _problem(codes, body=body)
         for status, codes in _by_status(route).items()
     }
 
 
-def _shared(code: Code) -> Node:
+def _response_ref(code: Code) -> Node:
     return {"$ref": f"#/components/responses/{code}"}
 
 

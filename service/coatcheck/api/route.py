@@ -180,30 +180,32 @@ class Route:
         status = next(iter(self.answers))
 
         async def handle(request: Request[Any, Any, Any], context: NamedDependency[RouteContext]) -> Response[bytes]:
-            given = {name: str(request.path_params[name]) for name in parameters}
-            return _response(await self._called(RouteCall(request.scope, request.receive, context), given), status)
+            path_values = {name: str(request.path_params[name]) for name in parameters}
+            return _response(
+                await self._call_function(RouteCall(request.scope, request.receive, context), path_values), status
+            )
 
         handle.__name__ = self.function.__name__
         return HTTPRouteHandler(self.routed, http_method=self.method, status_code=200, opt={"route": self})(handle)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, context: RouteContext) -> None:
         """Answers a request to a `direct` route, whose function returns a `Reply`."""
-        reply: Reply[Any] = await self._called(RouteCall(scope, receive, context), {})
+        reply: Reply[Any] = await self._call_function(RouteCall(scope, receive, context), {})
         content = msgspec.json.encode(reply.view)
         headers = {"content-type": JSON, "content-length": str(len(content)), **(reply.headers or {})}
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": encoded})
         await send({"type": "http.response.body", "body": content, "more_body": False})
 
-    async def _called(self, call: RouteCall, given: dict[str, Any]) -> Any:  # noqa: ANN401 - what its function returns
+    async def _call_function(self, call: RouteCall, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - what its function returns
         """Returns the function's result, given its path parameters; passes its query and its body as well."""
         hints = self.function.__annotations__
         query = read_query(call.scope, self.query)
         if "query" in hints:
-            given["query"] = query
+            arguments["query"] = query
         if "body" in hints:
-            given["body"] = await call.small_json(hints["body"])
-        return await self.function(call, **given)
+            arguments["body"] = await call.small_json(hints["body"])
+        return await self.function(call, **arguments)
 
 
 def route(
@@ -243,7 +245,7 @@ def route(
     def declare(function: Callable[..., Awaitable[Any]]) -> Route:
         hints = function.__annotations__
         summary, _, description = (function.__doc__ or "").partition("\n")
-        taken = body if body is not None else ({JSON: hints["body"]} if "body" in hints else {})
+        bodies = body if body is not None else ({JSON: hints["body"]} if "body" in hints else {})
         return Route(
             method=cast("Method", method),
             path=path,
@@ -254,8 +256,8 @@ def route(
             summary=summary.removesuffix("."),
             description=_paragraphs(description),
             query=hints.get("query", query),
-            headers=(*headers, *(_CODED if taken else ())),
-            body=taken,
+            headers=(*headers, *(_CODED if bodies else ())),
+            body=bodies,
             schemas=schemas or {},
             model=_model(hints.get("return")),
             answers={status: Answer(text) if isinstance(text, str) else text for status, text in answers.items()},

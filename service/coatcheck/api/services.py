@@ -73,7 +73,7 @@ class Inspection:
     """
 
     describe: Describe
-    read: Read
+    read_span: Read
     search: Search
     windows: FindPassages
     read_json: ReadJson
@@ -95,7 +95,7 @@ class Services:
     extend: Extend
     forget: Forget
     forget_session: ForgetSession
-    read: Read
+    read_span: Read
     search: Search
     windows: FindPassages
     read_json: ReadJson

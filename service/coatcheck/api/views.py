@@ -19,7 +19,7 @@ TextTokens = Annotated[int, Meta(ge=0, description="Tokens of `text` in o200k_ba
 Text = Annotated[str, Meta(description="Exactly what to put into the tool result.")]
 
 
-class Warned(Struct, frozen=True):
+class WarningView(Struct, frozen=True):
     """A warning about a request that succeeded."""
 
     code: Annotated[str, Meta(description="Permanent name.", examples=["lone_surrogates_replaced"])]
@@ -30,8 +30,8 @@ _COPIED: Final[dict[tuple[type, ...], tuple[tuple[str, int], ...]]] = {}
 """For each pair of types, the fields that both have, with the source of each."""
 
 
-def copy_fields(model: type[V], *sources: object, **given: object) -> V:
-    """Returns a `model` with fields from `given`, else from the first source that has them, else their defaults.
+def copy_fields(model: type[V], *sources: object, **overrides: object) -> V:
+    """Returns a `model` with fields from `overrides`, else from the first source that has them, else their defaults.
 
     Raises:
         TypeError: if a field without a default is found nowhere.
@@ -39,17 +39,17 @@ def copy_fields(model: type[V], *sources: object, **given: object) -> V:
     kinds = (model, *map(type, sources))
     copied = _COPIED.get(kinds)
     if copied is None:
-        found = {
+        positions = {
             name: next((at for at, s in enumerate(sources) if hasattr(s, name)), None)
             for name in model.__struct_fields__
         }
-        copied = _COPIED[kinds] = tuple((name, at) for name, at in found.items() if at is not None)
+        copied = _COPIED[kinds] = tuple((name, at) for name, at in positions.items() if at is not None)
     for name, at in copied:
-        if name not in given:
-            given[name] = getattr(sources[at], name)
-    return model(**given)
+        if name not in overrides:
+            overrides[name] = getattr(sources[at], name)
+    return model(**overrides)
 
 
-def warnings_view(notices: Iterable[Notice]) -> tuple[Warned, ...]:
+def warnings_view(notices: Iterable[Notice]) -> tuple[WarningView, ...]:
     """Returns notices as callers see them."""
-    return tuple(copy_fields(Warned, notice) for notice in notices)
+    return tuple(copy_fields(WarningView, notice) for notice in notices)

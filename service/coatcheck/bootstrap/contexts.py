@@ -38,23 +38,23 @@ def contexts(
     ingest: Ingest,
     deps: IngestDeps,
     card_text: CardText | None,
-    stored: Find,
+    find: Find,
     open_content: OpenContent,
     session_names: SessionNames | None = None,
     switches: Switches = Switches(),  # noqa: B008 - frozen
     search_limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Contexts:
-    """Returns the use cases; `stored` finds only what is stored, not what waits in memory.
+    """Returns the use cases; `find` finds only what is stored, not what waits in memory.
 
     `switches` and `search_limits` are those of web searches where no policy decides.
     """
     counts, ledger, pool = CountCache(), deps.ledger, deps.pool
     note = NoteAccounts(accounts, ledger, deps.clock, _random_number)
-    step = FindOrIngest(FindOrIngestDeps(ingest=ingest, deps=deps, find=stored, card_text=card_text))
+    step = FindOrIngest(FindOrIngestDeps(ingest=ingest, deps=deps, find=find, card_text=card_text))
     events = ListEvents(accounts, note, deps.redacting, session_names)
     look_up = LookUpReferences(
         LookUpDeps(
-            find=stored,
+            find=find,
             open_content=open_content,
             tokenizer=deps.tokenizer,
             pool=pool,

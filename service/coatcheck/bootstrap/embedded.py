@@ -15,7 +15,7 @@ from coatcheck.adapters.disk_reserve import DiskReserve
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
 from coatcheck.adapters.sql.engine import sqlite_url
-from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.faults import fault_of
 from coatcheck.adapters.sql.sqlite.damage import CatalogDamage, look_for_damage
 from coatcheck.adapters.sql.sqlite.examine import SqliteExamination
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
@@ -31,14 +31,14 @@ DATABASE = "coatcheck.db"
 """The catalogue's file in the data directory."""
 
 
-def migrate(root: Path) -> tuple[str | None, str]:
+def migrate_embedded(root: Path) -> tuple[str | None, str]:
     """Migrates a data directory's catalogue to this release's schema; returns the revision before and after.
 
     Raises:
         CoatcheckError: another process serves the directory, it is on a network file system, or it cannot be written;
             `schema_outdated` if a newer release made it.
     """
-    with explained(root):
+    with explain_opening_errors(root):
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_network_file_system(root)
         refuse_unfinished(root)
@@ -98,14 +98,14 @@ def _open(root: Path, reserve: DiskReserve) -> SqliteCatalog:
             look_for_damage(path, damage, used=(root / MARK).exists())
         try:
             if damage.error is None:
-                migrate(root)
-            with explained(root):
+                migrate_embedded(root)
+            with explain_opening_errors(root):
                 return SqliteCatalog.open(path, reserve=reserve, damage=damage)
         except CoatcheckError as error:
             if error.code is not Code.STORAGE_FULL or not (path.exists() and path.stat().st_size):
                 raise
             reserve.note_full()
-            with explained(root):
+            with explain_opening_errors(root):
                 return SqliteCatalog.open(path, reserve=reserve, damage=damage, alone=True)
 
 
@@ -122,13 +122,15 @@ async def _tells_access(catalog: SqliteCatalog) -> bool:
 
 
 @asynccontextmanager
-async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tuple[RepairCatalog | None, str | None]]:
+async def open_embedded_repair(
+    root: Path, pool: ThreadPoolExecutor
+) -> AsyncGenerator[tuple[RepairCatalog | None, str | None]]:
     """Yields the catalogue for repairing rows, if nobody serves it; otherwise None, and why.
 
     Raises:
         CoatcheckError: this user cannot write to the directory, so nothing can be repaired.
     """
-    with explained(root):
+    with explain_opening_errors(root):
         try:
             catalog, why = SqliteCatalog.open(root / DATABASE), None
         except CoatcheckError as error:
@@ -141,7 +143,7 @@ async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tupl
 
 
 @contextmanager
-def explained(root: Path) -> Generator[None]:
+def explain_opening_errors(root: Path) -> Generator[None]:
     """Explains what keeps a store from being opened, in a sentence for whoever starts the service."""
     try:
         yield
@@ -152,7 +154,7 @@ def explained(root: Path) -> Generator[None]:
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, detail) from error
         raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
     except Exception as error:
-        fault = known_fault(error)
+        fault = fault_of(error)
         if fault is None or fault.code is Code.INTEGRITY:
             raise fault or error from error
         raise _opening_fault(fault.code, root, fault.detail.partition(",")[0]) from error

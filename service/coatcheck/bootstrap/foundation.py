@@ -42,7 +42,7 @@ class Foundation:
 
     settings: Settings
     store: Store
-    watched: Telemetry
+    telemetry: Telemetry
     tokenizer: OnDemandTokenizer
     authenticate: Authenticate
     policies: Policies
@@ -54,7 +54,7 @@ class Foundation:
     make_room: Evict
     job_schedule: JobSchedule
     deletions: ClockJumpGuard
-    tidy: Maintenance
+    maintenance: Maintenance
     deps: IngestDeps
     readiness: CheckReadiness
 
@@ -62,7 +62,7 @@ class Foundation:
     """How long routes answer that an artifact is gone."""
 
 
-async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Foundation:
+async def foundation(settings: Settings, store: Store, telemetry: Telemetry) -> Foundation:
     """Creates what use cases share, and reads keys and policies from the store.
 
     Raises:
@@ -88,7 +88,7 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
     return Foundation(
         settings=settings,
         store=store,
-        watched=watched,
+        telemetry=telemetry,
         tokenizer=tokenizer,
         authenticate=authenticate,
         policies=policies,
@@ -100,10 +100,10 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
         make_room=make_room,
         job_schedule=job_schedule,
         deletions=deletions,
-        tidy=_tidier(settings, store, deletions, reads, note, policies, job_schedule),
-        deps=_ingest_deps(settings, store, watched, tokenizer, fallback, make_room, policies, redacting),
+        maintenance=_tidier(settings, store, deletions, reads, note, policies, job_schedule),
+        deps=_ingest_deps(settings, store, telemetry, tokenizer, fallback, make_room, policies, redacting),
         readiness=CheckReadiness(
-            StoreCheck(store.catalog, watched.catalog_breaker), StoreCheck(store.blobs, watched.blobs_breaker)
+            StoreCheck(store.catalog, telemetry.catalog_breaker), StoreCheck(store.blobs, telemetry.blobs_breaker)
         ),
         tombstone_life=life,
     )
@@ -126,7 +126,7 @@ async def _load(store: Store, load: Callable[[], Awaitable[object]]) -> None:
 def _ingest_deps(
     settings: Settings,
     store: Store,
-    watched: Telemetry,
+    telemetry: Telemetry,
     tokenizer: OnDemandTokenizer,
     fallback: FallbackBuffer,
     make_room: Evict,
@@ -148,12 +148,12 @@ def _ingest_deps(
         card_tokens=settings.card_tokens,
         inline_tokens=settings.inline_tokens,
         fallback=fallback,
-        catalog_breaker=watched.catalog_breaker,
-        blobs_breaker=watched.blobs_breaker,
-        limiters=watched.limiters,
-        approaching=watched.approaching,
-        meter=watched.meter,
-        tracer=watched.tracer,
+        catalog_breaker=telemetry.catalog_breaker,
+        blobs_breaker=telemetry.blobs_breaker,
+        limiters=telemetry.limiters,
+        approaching=telemetry.approaching,
+        meter=telemetry.meter,
+        tracer=telemetry.tracer,
         rooms=make_room,
         rules=policies.now,
         redacting=redacting,

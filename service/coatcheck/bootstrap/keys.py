@@ -23,15 +23,15 @@ async def open_keys(settings: Settings) -> AsyncGenerator[AdministerKeys]:
     Raises:
         CoatcheckError: whatever keeps the store from being opened; `schema_outdated`.
     """
-    opening = _embedded(Path(settings.data)) if is_embedded(settings) else _scale(settings.database_url)
+    opening = _open_embedded(Path(settings.data)) if is_embedded(settings) else _scale(settings.database_url)
     async with opening as (keys, clock):
         yield AdministerKeys(keys, clock, secrets.token_bytes)
 
 
 @asynccontextmanager
-async def _embedded(root: Path) -> AsyncGenerator[tuple[Keys, Clock]]:
-    await asyncio.to_thread(embedded.migrate, root)
-    with embedded.explained(root):
+async def _open_embedded(root: Path) -> AsyncGenerator[tuple[Keys, Clock]]:
+    await asyncio.to_thread(embedded.migrate_embedded, root)
+    with embedded.explain_opening_errors(root):
         catalog = await asyncio.to_thread(SqliteCatalog.beside, root / embedded.DATABASE)
     try:
         await catalog.check_reads()

@@ -35,7 +35,7 @@ class Readers:
     describe: Describe
     open_view: OpenView
     """Opens views as models and callers read them: masked according to policy."""
-    read: Read
+    read_span: Read
     search: Search
     windows: FindPassages
     read_json: ReadJson
@@ -64,7 +64,7 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
         inline_bytes=base.settings.inline_bytes,
     )
     open_view = OpenView(base.find, open_content, keep_text, base.deps.ledger, base.redacting)
-    read, search = Read(open_view, tokenizer, store.readers), Search(open_view, tokenizer, store.readers)
+    read_span, search = Read(open_view, tokenizer, store.readers), Search(open_view, tokenizer, store.readers)
     passages = FindPassages(open_view, tokenizer, store.readers)
     read_json = ReadJson(open_view, tokenizer, store.readers)
     outline = Outline(open_view, tokenizer, store.readers)
@@ -72,7 +72,7 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
     session_names = SessionNames(store.catalog, base.redacting)
     browse = Browse(store.catalog, store.clock, seal_key, index, base.redacting, session_names)
     reading_tool = ReadArtifact(
-        open_view, read, search, outline, tokenizer, store.readers, passages=passages, values=read_json
+        open_view, read_span, search, outline, tokenizer, store.readers, passages=passages, values=read_json
     )
     return Readers(
         extractor=extractor,
@@ -89,7 +89,7 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
             base.redacting,
         ),
         open_view=open_view,
-        read=read,
+        read_span=read_span,
         search=search,
         windows=passages,
         read_json=read_json,
@@ -118,7 +118,7 @@ def inspection(base: Foundation, reading: Readers) -> Inspection:
             base.policies.now,
             base.redacting,
         ),
-        read=Read(open_view, tokenizer, threads),
+        read_span=Read(open_view, tokenizer, threads),
         search=Search(open_view, tokenizer, threads),
         windows=FindPassages(open_view, tokenizer, threads),
         read_json=ReadJson(open_view, tokenizer, threads),

@@ -21,7 +21,7 @@ from coatcheck.upkeep.maintenance import Maintenance, MaintenanceJobResult
 from coatcheck.usecases.operations.verify_store import VerifyStore
 from coatcheck.usecases.retention.administer_retention import AdministerRetention
 from coatcheck.usecases.retention.plan_retention import PlanRetention
-from coatcheck.usecases.retention.run_retention import Chores, RunRetention
+from coatcheck.usecases.retention.run_retention import MaintenanceJobs, RunRetention
 from coatcheck.usecases.retention.undo_removal import UndoRemoval
 
 _RESUME_SECONDS: Final = 5.0
@@ -30,11 +30,11 @@ _LAST_SECONDS: Final = 5.0
 """Seconds that a run may continue when the service stops; it is resumed from wherever it was left."""
 
 
-def retention_desk(
+def administer_retention(
     settings: Settings,
     store: Store,
     deps: IngestDeps,
-    tidy: Maintenance,
+    maintenance: Maintenance,
     policies: Policies,
     job_schedule: JobSchedule,
     deletions: DeletionClock,
@@ -43,7 +43,9 @@ def retention_desk(
     grace = timedelta(seconds=settings.grace_seconds)
     new_id = deps.new_blob_id
     audit_life = timedelta(seconds=settings.audit_ttl)
-    plan = PlanRetention(store.catalog, deletions, new_id, grace=grace, audit_life=audit_life, settled=tidy.settled)
+    plan = PlanRetention(
+        store.catalog, deletions, new_id, grace=grace, audit_life=audit_life, flush_reads=maintenance.flush_reads
+    )
     run = RunRetention(
         store.catalog,
         deletions,
@@ -52,7 +54,7 @@ def retention_desk(
         me=secrets.token_hex(8),
         tombstone_life=timedelta(seconds=settings.tombstone_ttl),
         lives=policies.tombstone_lives,
-        chores=_chores(store, tidy),
+        maintenance_jobs=_chores(store, maintenance),
         alone=is_embedded(settings),
     )
     undo = UndoRemoval(store.catalog, deps, store.open_content, grace=grace)
@@ -68,18 +70,18 @@ def retention_desk(
 
 
 @asynccontextmanager
-async def retaining(desk: AdministerRetention, meter: Meter) -> AsyncGenerator[None]:
+async def retaining(retention: AdministerRetention, meter: Meter) -> AsyncGenerator[None]:
     """Resumes interrupted runs while the service runs; on exit, stops what is in progress."""
     stop = asyncio.Event()
     resuming = asyncio.create_task(
-        rounds("taking up runs", desk.running.resume, _RESUME_SECONDS, stop, meter=meter), name="taking up runs"
+        rounds("taking up runs", retention.running.resume, _RESUME_SECONDS, stop, meter=meter), name="taking up runs"
     )
     try:
         yield
     finally:
         stop.set()
         await asyncio.wait([resuming])
-        await desk.running.close(_LAST_SECONDS)
+        await retention.running.close(_LAST_SECONDS)
 
 
 def when_due(job_schedule: JobSchedule, lead: Callable[[], Awaitable[bool]] | None) -> Callable[[], Awaitable[bool]]:
@@ -91,7 +93,7 @@ def when_due(job_schedule: JobSchedule, lead: Callable[[], Awaitable[bool]] | No
     return now
 
 
-def _chores(store: Store, tidy: Maintenance) -> Chores:
+def _chores(store: Store, maintenance: Maintenance) -> MaintenanceJobs:
     audit = VerifyStore(
         store.catalog,
         store.blobs,
@@ -104,14 +106,14 @@ def _chores(store: Store, tidy: Maintenance) -> Chores:
     async def check(*, digests: bool) -> MaintenanceJobResult:
         audited = await audit(digests=digests)
         wrong = [f for f in audited.findings if not f.repaired]
-        looked = f"looked at {plural(audited.blobs, 'blob')} of {plural(audited.content, 'byte')}"
-        said = f"{looked}; {plural(len(wrong), 'finding')}"
+        coverage = f"looked at {plural(audited.blobs, 'blob')} of {plural(audited.content, 'byte')}"
+        summary = f"{coverage}; {plural(len(wrong), 'finding')}"
         first = f"; the first: {wrong[0].what}: {wrong[0].detail}" if wrong else ""
-        return MaintenanceJobResult(items=len(wrong), bytes=audited.content, detail=f"{said}{first}"[:1000])
+        return MaintenanceJobResult(items=len(wrong), bytes=audited.content, detail=f"{summary}{first}"[:1000])
 
     return {
-        Job.SWEEP: tidy.sweep,
-        Job.PURGE: tidy.purge,
+        Job.SWEEP: maintenance.sweep,
+        Job.PURGE: maintenance.purge,
         Job.STORAGE: lambda: check(digests=False),
         Job.VERIFY: lambda: check(digests=True),
     }

@@ -19,7 +19,7 @@ PATIENT = PostgresLimits(connections=2, statement=600.0, answer=660.0)
 """For checks, whose queries read whole tables."""
 
 
-def migrate(url: str) -> tuple[str | None, str]:
+def migrate_scale(url: str) -> tuple[str | None, str]:
     """Migrates a database to this release's schema; returns the revision before and after. Safe from many at once.
 
     Raises:
@@ -47,8 +47,8 @@ async def open_scale(
     catalog = await opening
     try:
         await catalog.check_reads()
-        belong = belonging(catalog, catalog.clock, looking=beside)
-        blobs, warnings = await open_bytes(settings, pool, readers, belong, make=not beside)
+        binding = belonging(catalog, catalog.clock, looking=beside)
+        blobs, warnings = await open_bytes(settings, pool, readers, binding, make=not beside)
         warnings += await catalog.warnings()
         yield Engines(catalog, blobs, catalog.clock, (PostgresExamination(catalog),), warnings)
     finally:
@@ -56,7 +56,7 @@ async def open_scale(
 
 
 @asynccontextmanager
-async def repairing(settings: Settings) -> AsyncGenerator[RepairCatalog]:
+async def open_scale_repair(settings: Settings) -> AsyncGenerator[RepairCatalog]:
     """Yields the catalogue for repairing rows, even beside processes that serve it."""
     catalog = await PostgresCatalog.open(settings.database_url)
     try:

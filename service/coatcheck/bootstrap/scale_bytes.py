@@ -6,7 +6,7 @@ from pathlib import Path
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.multi_store import SwitchedBlobStore
 from coatcheck.adapters.blobs.s3 import S3BlobStore
-from coatcheck.bootstrap.embedded import explained
+from coatcheck.bootstrap.embedded import explain_opening_errors
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.runtime.pool import in_pool
@@ -15,7 +15,7 @@ from coatcheck.upkeep.store_binding import StoreBinding
 
 
 async def open_bytes(
-    settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, belong: StoreBinding, *, make: bool
+    settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, binding: StoreBinding, *, make: bool
 ) -> tuple[BlobStore, list[str]]:
     """Returns the location in the settings, with earlier files if there are any; and what should be known about it.
 
@@ -24,25 +24,25 @@ async def open_bytes(
             `storage_unavailable`.
     """
     if not settings.blob_url:
-        await _refuse_without_bucket(belong)
+        await _refuse_without_bucket(binding)
         files = await in_pool(pool, _files, Path(settings.data), pool, readers, make=make)
-        await belong(files)
+        await binding(files)
         return files, []
     try:
         bucket = S3BlobStore.open(settings.blob_url)
     except ValueError as error:
         raise CoatcheckError(Code.INVALID_REQUEST, f"COATCHECK_BLOB_URL: {error}") from error
     await bucket.reaches()
-    await belong(bucket)
+    await binding(bucket)
     before = await in_pool(pool, _files, Path(settings.data), pool, readers, make=False)
-    if await belong.holds(before):
+    if await binding.holds(before):
         return SwitchedBlobStore(bucket, before), []
-    return bucket, await _unopened_files(belong, settings.data)
+    return bucket, await _warn_of_files(binding, settings.data)
 
 
-async def _refuse_without_bucket(belong: StoreBinding) -> None:
+async def _refuse_without_bucket(binding: StoreBinding) -> None:
     """Refuses a missing setting, which would put new bytes into an unshared directory that may go with a container."""
-    if await belong.bound("s3"):
+    if await binding.bound("s3"):
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             "This database keeps its bytes in an S3-compatible store, but COATCHECK_BLOB_URL is not set. Set it; "
@@ -50,16 +50,16 @@ async def _refuse_without_bucket(belong: StoreBinding) -> None:
         )
 
 
-async def _unopened_files(belong: StoreBinding, data: str) -> list[str]:
-    told = (
+async def _warn_of_files(binding: StoreBinding, data: str) -> list[str]:
+    warning = (
         f"This database has kept bytes as files, and {Path(data)} is not the directory that has them: what is still in "
         "files cannot be read or removed. Name that directory with COATCHECK_DATA, beside COATCHECK_BLOB_URL."
     )
-    return [told] if await belong.bound("file") else []
+    return [warning] if await binding.bound("file") else []
 
 
 def _files(root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, make: bool) -> FileBlobStore:
-    with explained(root):
+    with explain_opening_errors(root):
         if make:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
         return FileBlobStore(root, pool, make=make, readers=readers)

@@ -13,7 +13,7 @@ from coatcheck.api.services import Services
 from coatcheck.bootstrap.contexts import Contexts, contexts
 from coatcheck.bootstrap.foundation import Foundation, foundation
 from coatcheck.bootstrap.readers import Readers, inspection, readers, text_extractor
-from coatcheck.bootstrap.retention import retaining, retention_desk, when_due
+from coatcheck.bootstrap.retention import administer_retention, retaining, when_due
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.bootstrap.telemetry import watching
 from coatcheck.core.search import Limits
@@ -69,31 +69,34 @@ async def open_service(
         clock: the authoritative time; None: the store's own.
         metrics: the directory where this process and its siblings write their metrics; None: there are no siblings.
     """
-    async with open_store(settings, clock=clock) as opened, watching(settings, opened, metrics) as (watched, store):
+    async with (
+        open_store(settings, clock=clock) as base_store,
+        watching(settings, base_store, metrics) as (telemetry, store),
+    ):
         for warning in store.warnings:
             log.warning(warning)
-        base = await foundation(settings, store, watched)
+        base = await foundation(settings, store, telemetry)
         extractor = text_extractor(base)
-        watched.look_at(base.fallback, extractor.workers, base.deletions, base.readiness)
+        telemetry.look_at(base.fallback, extractor.workers, base.deletions, base.readiness)
         keep_text = KeepText(base.deps, store.open_content, extractor)
         index = _index(base, keep_text)
         reading = readers(base, extractor, keep_text, index)
         ingest = Ingest(base.deps, reading.card_text)
-        stored = Find(store.catalog, store.clock, base.reads)
+        find = Find(store.catalog, store.clock, base.reads)
         context = contexts(
             store.catalog,
             ingest,
             base.deps,
             reading.card_text,
-            stored,
+            find,
             store.open_content,
             reading.session_names,
             _switches(settings),
             _search_limits(settings),
         )
         empty = EmptyNamespace(store.catalog, store.clock, base.policies, tombstone_life=base.tombstone_life)
-        retention = retention_desk(
-            settings, store, base.deps, base.tidy, base.policies, base.job_schedule, base.deletions
+        retention = administer_retention(
+            settings, store, base.deps, base.maintenance, base.policies, base.job_schedule, base.deletions
         )
         services = _services(base, reading, ingest, context, empty, retention)
         try:
@@ -105,21 +108,21 @@ async def open_service(
                     base.deletions,
                     store.catalog,
                     settings.sweep_seconds,
-                    watched.meter,
+                    telemetry.meter,
                 ),
-                retaining(retention, watched.meter),
+                retaining(retention, telemetry.meter),
                 running(
-                    base.tidy,
+                    base.maintenance,
                     base.job_schedule.pause,
                     base.note,
                     FlushFallback(base.deps, base.readiness),
                     index,
                     context.note,
-                    calm=WaitUntilIdle(watched.limiters),
-                    meter=watched.meter,
+                    wait_until_idle=WaitUntilIdle(telemetry.limiters),
+                    meter=telemetry.meter,
                 ),
             ):
-                yield RunningService(services, _limits(settings), base.authenticate.required)
+                yield RunningService(services, _limits(settings), base.authenticate.is_required)
         finally:
             await _close(base, reading)
 
@@ -129,9 +132,9 @@ async def _close(base: Foundation, reading: Readers) -> None:
     await base.authenticate.close()
     if base.deps.afterwards:  # the reaper handles what is not undone by then
         await asyncio.wait(base.deps.afterwards, timeout=LAST_SECONDS)
-    await reading.keep_text.settled(LAST_SECONDS)
+    await reading.keep_text.finish_views(LAST_SECONDS)
     reading.extractor.close()
-    await base.tidy.leave()
+    await base.maintenance.leave()
     await base.readiness.close()
 
 
@@ -144,7 +147,7 @@ def _services(
     retention: AdministerRetention,
 ) -> Services:
     catalog, clock, policies = base.store.catalog, base.store.clock, base.policies
-    life, watched = base.tombstone_life, base.watched
+    life, telemetry = base.tombstone_life, base.telemetry
     return Services(
         ingest=ingest,
         describe=reading.describe,
@@ -155,11 +158,11 @@ def _services(
         # for programs: bytes as stored
         open_view=OpenView(base.find, base.store.open_content, reading.keep_text, base.deps.ledger),
         outline=reading.outline,
-        read=reading.read,
+        read_span=reading.read_span,
         search=reading.search,
         windows=reading.windows,
         read_json=reading.read_json,
-        search_results=SearchResults(_search_places(base, reading, ingest)),
+        search_results=SearchResults(_search_deps(base, reading, ingest)),
         verify_citations=VerifyCitations(reading.open_view, base.store.readers),
         compact=context.compact,
         measure=context.measure,
@@ -177,16 +180,16 @@ def _services(
         retention=retention,
         clock=clock,
         deletions=base.deletions,
-        allowances=watched.allowances,
-        metrics=watched.render,
-        meter=watched.meter,
-        tracer=watched.tracer,
+        allowances=telemetry.allowances,
+        metrics=telemetry.render,
+        meter=telemetry.meter,
+        tracer=telemetry.tracer,
         inspection=inspection(base, reading) if base.settings.page else None,
         readiness=base.readiness,
     )
 
 
-def _search_places(base: Foundation, reading: Readers, ingest: Ingest) -> SearchResultsDeps:
+def _search_deps(base: Foundation, reading: Readers, ingest: Ingest) -> SearchResultsDeps:
     store = base.store
     return SearchResultsDeps(
         ingest=ingest,

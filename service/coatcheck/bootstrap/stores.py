@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.sql.postgres_url import shown_url
+from coatcheck.adapters.sql.postgres_url import mask_url
 from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.embedded import open_embedded
 from coatcheck.bootstrap.engines import Rows
@@ -53,10 +53,10 @@ def migrate(settings: Settings) -> tuple[str | None, str]:
         CoatcheckError: whatever keeps the store from being opened; `schema_outdated` if a newer release made it.
     """
     if is_embedded(settings):
-        return embedded.migrate(Path(settings.data))
+        return embedded.migrate_embedded(Path(settings.data))
     from coatcheck.bootstrap import scale  # noqa: PLC0415 - the embedded store does without the driver
 
-    return scale.migrate(settings.database_url)
+    return scale.migrate_scale(settings.database_url)
 
 
 def is_embedded(settings: Settings) -> bool:
@@ -74,7 +74,7 @@ def place_of(settings: Settings) -> str:
     if is_embedded(settings):
         return f"in {Path(settings.data).resolve()}"
     blobs = settings.blob_url.partition("?")[0] or str(Path(settings.data))
-    return f"in {shown_url(settings.database_url)} and {blobs}"
+    return f"in {mask_url(settings.database_url)} and {blobs}"
 
 
 @asynccontextmanager
@@ -105,7 +105,7 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         async with opening as engines:
             time = clock or engines.clock
             health = BlobHealth(engines.catalog, engines.blobs, time)
-            damaged = None if beside else health.damaged
+            damaged = None if beside else health.report_damage
             content = OpenContent(engines.catalog, engines.blobs, readers, damaged)
             try:
                 yield Store(
@@ -120,4 +120,4 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
                     engines.damage,
                 )
             finally:
-                await health.settled()
+                await health.wait_until_recorded()

@@ -11,9 +11,9 @@ from typing import Final
 
 from coatcheck import __version__
 from coatcheck.adapters.extract.workers import Workers
-from coatcheck.adapters.metrics import Metrics, Standing, rendered
+from coatcheck.adapters.metrics import Metrics, Standing, render_metrics
 from coatcheck.adapters.metrics_of_all import MetricsOfAll
-from coatcheck.adapters.traced import TracedBlobs, traced_catalog
+from coatcheck.adapters.traced import TracedBlobs, trace_catalog
 from coatcheck.api.http.rates import Allowances
 from coatcheck.api.routes import ROUTES
 from coatcheck.bootstrap.stores import Store
@@ -41,7 +41,7 @@ class Telemetry:
 
     def __init__(self, settings: Settings, store: Store, tracer: Tracer, metrics: Path | None) -> None:
         self._readers = store.readers
-        self._census = CountBacklog(store.catalog, store.clock)
+        self._backlog = CountBacklog(store.catalog, store.clock)
         self._fallback: FallbackBuffer | None = None
         self._readiness: CheckReadiness | None = None
         self._extract: Workers | None = None
@@ -57,7 +57,7 @@ class Telemetry:
         self.blobs_breaker = CircuitBreaker("blob store", meter=self.meter)
         self.allowances = Allowances(settings.rate_requests, settings.rate_bytes, self.meter)
         self.approaching = ApproachingCommits()
-        store.catalog.watch_commits(self.meter.committed)
+        store.catalog.watch_commits(self.meter.record_commit)
         store.catalog.gather_commits(lambda: self.approaching.count)
 
     def look_at(
@@ -72,10 +72,10 @@ class Telemetry:
 
         Also checks the readiness: while nobody stores anything, nobody else would notice that a store is away.
         """
-        await asyncio.gather(self._census(), self._checked())
+        await asyncio.gather(self._backlog(), self._check_readiness())
         if self._all is not None:
-            return await in_pool(self._pool, rendered, self._all.registry, accept)
-        return rendered(self.meter.registry, accept)
+            return await in_pool(self._pool, render_metrics, self._all.registry, accept)
+        return render_metrics(self.meter.registry, accept)
 
     @asynccontextmanager
     async def leaving(self) -> AsyncGenerator[None]:
@@ -98,7 +98,7 @@ class Telemetry:
                 log.warning("the other workers do not report this worker's metrics: %s", error.strerror)
             await asyncio.sleep(_LEFT_SECONDS)
 
-    async def _checked(self) -> None:
+    async def _check_readiness(self) -> None:
         """Checks the readiness; a check that takes longer counts at the next scrape."""
         if self._readiness is not None:
             with contextlib.suppress(TimeoutError):
@@ -106,25 +106,25 @@ class Telemetry:
 
     async def close(self) -> None:
         """Cancels a count in progress."""
-        await self._census.settled()
+        await self._backlog.stop()
 
     def _standing(self) -> Standing:
-        counted = self._census.known
-        overdue = None if counted is None else counted.overdue
+        backlog = self._backlog.last_backlog
+        overdue = None if backlog is None else backlog.overdue
         fallback, extract, deletions = self._fallback, self._extract, self._deletions
-        known = None if self._readiness is None else self._readiness.known
-        reasons = () if known is None else known.reasons
+        readiness = None if self._readiness is None else self._readiness.known
+        reasons = () if readiness is None else readiness.reasons
         away = {reason.component for reason in reasons if reason.health == "away"}
         return Standing(
             ingests_running=self.limiters.running,
             ingests_waiting=self.limiters.waiting,
-            ingests_shed_total=self.limiters.cards.granted,
+            ingests_shed_total=self.limiters.cards.granted_count,
             ingests_refused_total=self.limiters.cards.refused,
-            ingests_stalled_total=self.limiters.stalled,
+            ingests_stalled_total=self.limiters.stalled_count,
             reads_waiting=self._readers.waiting,
             reads_refused_total=self._readers.refused,
             fallback_payloads=0 if fallback is None else fallback.count,
-            fallback_bytes=0 if fallback is None else fallback.used,
+            fallback_bytes=0 if fallback is None else fallback.used_bytes,
             catalog_silent=self.catalog_breaker.silent or self.catalog_breaker.name in away,
             blobs_silent=self.blobs_breaker.silent or self.blobs_breaker.name in away,
             degraded=bool(reasons),
@@ -132,15 +132,15 @@ class Telemetry:
             catalog_damaged=any(reason.code is Code.INTEGRITY for reason in reasons),
             extract_workers_started_total=0 if extract is None else extract.started,
             extract_workers_lost_total=0 if extract is None else extract.lost,
-            deletions_paused=deletions is not None and deletions.doubt is not None,
+            deletions_paused=deletions is not None and deletions.pause_reason is not None,
             clock_drift_seconds=0.0 if deletions is None else deletions.drift.total_seconds(),
             artifacts=None if overdue is None else overdue.artifacts,
             stored_bytes=None if overdue is None else overdue.stored_bytes,
             expired_artifacts=None if overdue is None else overdue.expired,
-            overdue_seconds=None if counted is None else counted.overdue_seconds,
+            overdue_seconds=None if backlog is None else backlog.overdue_seconds,
             dead_blobs=None if overdue is None else overdue.dead,
             dead_blob_bytes=None if overdue is None else overdue.dead_bytes,
-            census_age_seconds=None if counted is None else counted.age,
+            backlog_age_seconds=None if backlog is None else backlog.age,
         )
 
 
@@ -156,20 +156,20 @@ async def watching(
         metrics: the directory where this process and its siblings write their metrics; None: there are no siblings.
     """
     tracer, close = _tracer(settings)
-    watched = _followed(store, tracer) if tracer.on else store
-    seen = Telemetry(settings, store, tracer, metrics)
+    traced_store = _trace_store(store, tracer) if tracer.on else store
+    telemetry = Telemetry(settings, store, tracer, metrics)
     try:
-        async with lagging(seen.meter), seen.leaving():
-            yield seen, watched
+        async with lagging(telemetry.meter), telemetry.leaving():
+            yield telemetry, traced_store
     finally:
-        await seen.close()
+        await telemetry.close()
         await in_pool(store.pool, close)
 
 
-def _followed(store: Store, tracer: Tracer) -> Store:
+def _trace_store(store: Store, tracer: Tracer) -> Store:
     blobs: BlobStore = TracedBlobs(store.blobs, tracer)
     content = store.open_content.through(blobs)
-    return replace(store, catalog=traced_catalog(store.catalog, tracer), blobs=blobs, open_content=content)
+    return replace(store, catalog=trace_catalog(store.catalog, tracer), blobs=blobs, open_content=content)
 
 
 def _tracer(settings: Settings) -> tuple[Tracer, Callable[[], None]]:

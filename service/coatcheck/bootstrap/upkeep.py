@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from coatcheck import __version__
 from coatcheck.adapters.backup.make import backup_to
 from coatcheck.adapters.backup.manifest import Manifest
-from coatcheck.adapters.backup.restore import restored_from
+from coatcheck.adapters.backup.restore import restore_backup
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
@@ -45,12 +45,12 @@ async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tupl
         if not repair:
             yield _audit_of(store), None
         elif is_embedded(settings):
-            async with embedded.repairing(Path(settings.data), store.pool) as (catalog, why):
+            async with embedded.open_embedded_repair(Path(settings.data), store.pool) as (catalog, why):
                 yield _audit_of(store, catalog), why
         else:
             from coatcheck.bootstrap import scale  # noqa: PLC0415 - the embedded store does without the driver
 
-            async with scale.repairing(settings) as catalog:
+            async with scale.open_scale_repair(settings) as catalog:
                 yield _audit_of(store, catalog), None
 
 
@@ -97,9 +97,9 @@ def restore(settings: Settings, source: Path, *, digests: bool, progress: Progre
     """Restores a backup to a data directory that contains no store. Blocks.
 
     Raises:
-        CoatcheckError: as `restored_from`, and `integrity` if digests were requested and something is damaged.
+        CoatcheckError: as `restore_backup`, and `integrity` if digests were requested and something is damaged.
     """
-    with restored_from(source, Path(settings.data), progress) as copied:
+    with restore_backup(source, Path(settings.data), progress) as copied:
         verified = digests and not copied.outdated
         if verified:
             asyncio.run(_verify(settings, copied.path, "Nothing was restored", progress))

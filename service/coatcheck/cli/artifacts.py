@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 import httpx
 
-from coatcheck.cli.command_setup import size_of
+from coatcheck.cli.command_setup import render_size
 from coatcheck.cli.exits import Exit, echo, echo_items, fail
-from coatcheck.cli.http_client import artifact_path, ask, connect, given, service_options, unless_reached
+from coatcheck.cli.http_client import artifact_path, ask, connect, encode_options, service_options, unless_reached
 
 _PIECE: Final = 256 * 1024
 
@@ -37,7 +37,7 @@ def list_(
     words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **only: str | int | None
 ) -> None:
     """List artifacts, newest first; with WORDS only those that contain all of them."""
-    params: dict[str, Any] = given(only) | ({"q": " ".join(words)} if words else {})
+    params: dict[str, Any] = encode_options(only) | ({"q": " ".join(words)} if words else {})
     items: list[dict[str, Any]] = []
     with connect(service, key) as client:
         while len(items) < limit:  # a page may be short although there are more
@@ -56,7 +56,7 @@ def _line(item: dict[str, Any]) -> str:
         what += f" -> {item['final_url']}"
     if (status := item.get("status")) is not None and status // 100 != 2:  # noqa: PLR2004 - the page came
         what = f"HTTP {status}  {what}"
-    size = size_of(item["size"]["bytes"])
+    size = render_size(item["size"]["bytes"])
     return f"{item['id']}  {item['created_at'][:16]}Z  {item['kind']}  {size}  {what}".rstrip()
 
 
@@ -81,12 +81,12 @@ def get(
     path = artifact_path(artifact_id)
     with connect(service, key) as client:
         if as_json:
-            found = ask(lambda: client.get(path), client, artifact=dict)
-            echo(json.dumps(found["artifact"], indent=2, ensure_ascii=False))
+            answer = ask(lambda: client.get(path), client, artifact=dict)
+            echo(json.dumps(answer["artifact"], indent=2, ensure_ascii=False))
             return
         with (
             unless_reached(client),
-            client.stream("GET", f"{path}/content", params=given(parameters)) as response,
+            client.stream("GET", f"{path}/content", params=encode_options(parameters)) as response,
         ):
             if not response.is_success:
                 response.read()
@@ -122,9 +122,9 @@ def outline(artifact_id: str, service: str | None, key: str | None, as_json: boo
     """Print what is in an artifact and where: headings, definitions, files, keys, tables."""
     path = f"{artifact_path(artifact_id)}/outline"
     with connect(service, key) as client:
-        found = ask(lambda: client.get(path, params=given(parameters)), client, text=str, entries=list)
-    echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else found["text"])
-    if not found["entries"]:
+        answer = ask(lambda: client.get(path, params=encode_options(parameters)), client, text=str, entries=list)
+    echo(json.dumps(answer, indent=2, ensure_ascii=False) if as_json else answer["text"])
+    if not answer["entries"]:
         sys.exit(Exit.NOTHING)
 
 

@@ -27,13 +27,13 @@ def audit() -> None:
 def list_(limit: int, service: str | None, key: str | None, as_json: bool, **where: str | None) -> None:
     """List the audit log, newest first."""
     params: dict[str, Any] = {name: value for name, value in where.items() if value}
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     with connect(service, key) as client:
-        while len(found) < limit:
-            asked = params | {"limit": min(PAGE, limit - len(found))}
-            page = ask(lambda: client.get(_AUDIT, params=asked), client, items=list, next=object)  # noqa: B023 - asked at once
-            found += page["items"]
+        while len(lines) < limit:
+            page_params = params | {"limit": min(PAGE, limit - len(lines))}
+            page = ask(lambda: client.get(_AUDIT, params=page_params), client, items=list, next=object)  # noqa: B023 - asked at once
+            lines += page["items"]
             if page["next"] is None:
                 break
             params["before"] = page["next"]
-    echo_items(found, line_text, "No matching audit lines.", as_json=as_json)
+    echo_items(lines, line_text, "No matching audit lines.", as_json=as_json)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from coatcheck.cli.command_setup import end, require_store, settings_for, size_of
+from coatcheck.cli.command_setup import end, render_size, require_store, settings_for
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.waiting import waiting
 from coatcheck.core.errors import CoatcheckError
@@ -38,20 +38,20 @@ def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bo
     began = time.monotonic()
     try:
         with _stoppable(), waiting(f"Copying to {target}", "file") as work:
-            done = bootstrap.backup(settings, target, digests=verify, links=not copy, progress=work.add)
+            result = bootstrap.backup(settings, target, digests=verify, links=not copy, progress=work.add)
     except CoatcheckError as error:
         end(error)
     if as_json:
-        echo(msgspec.json.encode(done).decode())
+        echo(msgspec.json.encode(result).decode())
         return
-    m = done.manifest
-    size = size_of(m.database.size + m.file_bytes)
+    m = result.manifest
+    size = render_size(m.database.size + m.file_bytes)
     echo(f"{target} holds {plural(m.artifacts, 'artifact')} as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC: {size}.")
-    if done.linked:
+    if result.linked:
         echo("Its files are links to the store's: copy it to another disk, or back up to there. Never change them.")
     if m.lost:
         echo(f"{plural(len(m.lost), 'blob')} lost before: not in it; `coatcheck check` lists what is lost.")
-    checked = "Every digest was compared" if done.verified else "Sizes and the database were checked, digests not"
+    checked = "Every digest was compared" if result.verified else "Sizes and the database were checked, digests not"
     echo(f"{checked}. It took {time.monotonic() - began:,.1f} s.")
 
 
@@ -71,23 +71,23 @@ def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None
     _require_embedded(settings)
     try:
         with _stoppable(), waiting(f"Restoring {source}", "file") as work:
-            done = bootstrap.restore(settings, source, digests=verify, progress=work.add)
+            result = bootstrap.restore(settings, source, digests=verify, progress=work.add)
     except CoatcheckError as error:
         end(error)
     if as_json:
-        echo(msgspec.json.encode(done).decode())
+        echo(msgspec.json.encode(result).decode())
         return
-    m = done.manifest
+    m = result.manifest
     echo(
-        f"{done.data} holds {plural(m.artifacts, 'artifact')} as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC. "
+        f"{result.data} holds {plural(m.artifacts, 'artifact')} as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC. "
         "What was deleted since then is there again."
     )
-    if done.outdated:
+    if result.outdated:
         echo(
             f"Its schema {m.schema} is older than this release's: the next start migrates it. "
             "Run `coatcheck check` then."
         )
-    elif not done.verified:
+    elif not result.verified:
         echo("Digests were not compared; `coatcheck check` does that.")
     if m.lost:
         echo(f"{plural(len(m.lost), 'blob')} lost before the backup: {', '.join(m.lost[:5])}.")

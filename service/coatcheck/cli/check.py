@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from coatcheck import __version__
-from coatcheck.cli.command_setup import end, require_store, settings_for, size_of
+from coatcheck.cli.command_setup import end, render_size, require_store, settings_for
 from coatcheck.cli.exits import Exit, echo
 from coatcheck.cli.waiting import waiting
 from coatcheck.core.errors import CoatcheckError
@@ -105,9 +105,13 @@ def _tell(audited: StoreVerification, why: str | None, *, digests: bool) -> None
     for note in audited.notes:
         echo(f"Note: {note}")
     echo(", ".join(f"{name} {version}" for name, version in _versions().items()))
-    how = f"{size_of(audited.content)} read and compared with their digests" if digests else "names and sizes compared"
+    how = (
+        f"{render_size(audited.content)} read and compared with their digests"
+        if digests
+        else "names and sizes compared"
+    )
     did = f", {audited.removed:,} removed" if audited.removed else ""
     did += f", {audited.condemned:,} marked as lost" if audited.condemned else ""
-    found = ", ".join(f"{count:,} {what}" for what, count in kinds.items()) or "nothing"
+    summary = ", ".join(f"{count:,} {what}" for what, count in kinds.items()) or "nothing"
     verdict = "OK" if audited.clean else "DAMAGED"
-    echo(f"{verdict}: {plural(audited.blobs, 'blob')}, {how}; found {found}{did}.")
+    echo(f"{verdict}: {plural(audited.blobs, 'blob')}, {how}; found {summary}{did}.")

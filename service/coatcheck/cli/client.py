@@ -19,7 +19,15 @@ import httpx
 import msgspec
 
 from coatcheck.cli.exits import Exit, Failure, echo, fail
-from coatcheck.cli.http_client import artifact_path, ask, connect, given, in_header, service_options, timeout_option
+from coatcheck.cli.http_client import (
+    artifact_path,
+    ask,
+    connect,
+    encode_options,
+    in_header,
+    service_options,
+    timeout_option,
+)
 from coatcheck.cli.option_names import in_options
 from coatcheck.cli.pipes import PIPE, PipeCommand, is_terminal, open_input, sendable, unreadable
 from coatcheck_client import fallback
@@ -62,7 +70,7 @@ class _Payload:
             yield piece
 
     @contextlib.contextmanager
-    def printed_on_failure(self) -> Generator[None]:
+    def print_on_failure(self) -> Generator[None]:
         """Prints the payload, or its ends, if the block fails; the reason has been printed, or is raised on."""
         try:
             yield
@@ -86,7 +94,7 @@ def _reason(error: BaseException) -> ServiceError:
 
 
 def _rescue(pipe: str, stream: BufferedReader, failure: Failure, as_json: bool) -> None:
-    with _Payload(_pieces(pipe, stream, None), {}, as_json=as_json).printed_on_failure():
+    with _Payload(_pieces(pipe, stream, None), {}, as_json=as_json).print_on_failure():
         raise failure
 
 
@@ -133,7 +141,7 @@ def put(
     size = _size(file)
     with open_input(file) as stream:
         payload = _Payload(_pieces(file, stream, size), fields, as_json=as_json)
-        with payload.printed_on_failure():
+        with payload.print_on_failure():
             params = _params(file, fields)
             headers = _headers(file, fields, size)
             with connect(service, key, timeout) as client:
@@ -218,12 +226,12 @@ def _chunks(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
 
 def _pieces(file: str, stream: BufferedReader, size: int | None) -> Iterator[bytes]:
     """Yields the file in pieces, up to its announced size."""
-    done = 0
+    sent_bytes = 0
     # What is appended to a log while it is sent was not announced, and is left for the next time.
-    while chunk := _piece(file, stream, CHUNK if size is None else min(CHUNK, size - done)):
+    while chunk := _piece(file, stream, CHUNK if size is None else min(CHUNK, size - sent_bytes)):
         yield chunk
-        done += len(chunk)
-    if size is not None and done < size:
+        sent_bytes += len(chunk)
+    if size is not None and sent_bytes < size:
         fail(
             Exit.WRONG, f"{sendable(file)} became shorter while it was being read. Store it again when it is complete."
         )
@@ -247,7 +255,11 @@ def _piece(file: str, stream: BufferedReader, size: int) -> bytes:
 def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
     """Print the card of an artifact again, with any token budget."""
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"{artifact_path(artifact_id)}/card", params=given(parameters)), client, text=str)
+        body = ask(
+            lambda: client.get(f"{artifact_path(artifact_id)}/card", params=encode_options(parameters)),
+            client,
+            text=str,
+        )
     _show(body, as_json=as_json)
 
 
@@ -264,7 +276,11 @@ def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
     """Print a part of an artifact."""
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"{artifact_path(artifact_id)}/read", params=given(parameters)), client, text=str)
+        body = ask(
+            lambda: client.get(f"{artifact_path(artifact_id)}/read", params=encode_options(parameters)),
+            client,
+            text=str,
+        )
     _show(body, as_json=as_json)
     if not as_json and body.get("next"):
         echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
@@ -291,7 +307,7 @@ def search(
     **parameters: Any,  # noqa: ANN401
 ) -> None:
     """Print the lines of an artifact that match PATTERN (RE2), as grep does."""
-    params = {"pattern": pattern} | given(parameters)
+    params = {"pattern": pattern} | encode_options(parameters)
     with connect(service, key) as client:
         path = f"{artifact_path(artifact_id)}/search"
         body = ask(lambda: client.get(path, params=params), client, text=str, matches=list)

@@ -46,7 +46,7 @@ def end(error: CoatcheckError) -> NoReturn:
     fail(_EXITS.get(error.code, Exit.UNREACHABLE), error.detail)
 
 
-def size_of(count: float) -> str:
+def render_size(count: float) -> str:
     """Returns a number of bytes in readable form."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:  # noqa: PLR2004 - binary units

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from coatcheck.cli.exits import Exit, Failure, echo, fail
-from coatcheck.cli.http_client import ask, connect, given, service_options, timeout_option
+from coatcheck.cli.http_client import ask, connect, encode_options, service_options, timeout_option
 from coatcheck.cli.pipes import PipeCommand, open_input, unreadable
 from coatcheck.cli.waiting import waiting
 from coatcheck.core.text.plural import plural
@@ -54,19 +54,23 @@ def compact(
     with open_input(file) as stream:
         data = _read(file, stream)
     try:
-        body = _parsed(data)
-        asked = {"body": body, **given(fields), "policy": {} if max_tokens is None else {"max_tokens": max_tokens}}
-        asked |= {"repair": True} if repair else {}
+        body = _parse_request(data)
+        request = {
+            "body": body,
+            **encode_options(fields),
+            "policy": {} if max_tokens is None else {"max_tokens": max_tokens},
+        }
+        request |= {"repair": True} if repair else {}
         with connect(service, key, timeout) as client, waiting("Compacting"):
-            found = ask(lambda: client.post("/v1/context/compact", json=asked), client, body=object, report=dict)
-        printed = json.dumps(found if as_json else found["body"], ensure_ascii=False, indent=2 if as_json else None)
+            answer = ask(lambda: client.post("/v1/context/compact", json=request), client, body=object, report=dict)
+        printed = json.dumps(answer if as_json else answer["body"], ensure_ascii=False, indent=2 if as_json else None)
     except BaseException:
         _print_unchanged(data, as_json=as_json)
         raise
     echo(printed)
     if not as_json:
-        echo(f"coatcheck: {plural(len(found['report']['changes']), 'change')}; --json says which.", err=True)
-        for sentence in (*found["report"].get("repaired", ()), *found["report"].get("notes", ())):
+        echo(f"coatcheck: {plural(len(answer['report']['changes']), 'change')}; --json says which.", err=True)
+        for sentence in (*answer["report"].get("repaired", ()), *answer["report"].get("notes", ())):
             echo(f"coatcheck: {sentence}", err=True)
 
 
@@ -77,7 +81,7 @@ def _read(file: str, stream: BufferedReader) -> bytes:
         unreadable(file, error)
 
 
-def _parsed(data: bytes) -> Any:  # noqa: ANN401 - JSON
+def _parse_request(data: bytes) -> Any:  # noqa: ANN401 - JSON
     """Returns the request; ends the command if it is not JSON."""
     try:
         return json.loads(data)

@@ -50,12 +50,12 @@ def fail(exit_code: Exit, message: str, *, code: str | None = None) -> NoReturn:
     """
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("as_json"):
-        said = json.dumps({"detail": message, "code": code, "exit": exit_code}, ensure_ascii=False)
+        line = json.dumps({"detail": message, "code": code, "exit": exit_code}, ensure_ascii=False)
     else:
         word = click.style("coatcheck:", fg="red", bold=True)
-        said = f"{word} {message}" + ("" if code is None else f" [{code}]")
+        line = f"{word} {message}" + ("" if code is None else f" [{code}]")
     with contextlib.suppress(OSError):  # if nothing can be printed, the exit code still tells
-        click.echo(said, err=True)  # without colours if standard error is not a terminal
+        click.echo(line, err=True)  # without colours if standard error is not a terminal
     _forget_outputs()
     raise Failure(exit_code, message, code)
 
@@ -113,8 +113,8 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         room = formatter.width - 6 - max(map(len, self.summaries))
         rows = [
-            (name, click.Command(name, help=said).get_short_help_str(room))
-            for name, (_, said) in sorted(self.summaries.items())
+            (name, click.Command(name, help=summary).get_short_help_str(room))
+            for name, (_, summary) in sorted(self.summaries.items())
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)

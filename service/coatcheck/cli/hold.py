@@ -38,27 +38,27 @@ def add(
     service: str | None,
     key: str | None,
     as_json: bool,
-    **asked: str | None,
+    **options: str | None,
 ) -> None:
     """Place a hold on the artifact ARTIFACT_ID, on a session or, with --all, on a namespace."""
-    named = [each for each in (artifact_id, asked["artifact"], asked["session"]) if each is not None]
-    if len(named) + everything != 1:
+    targets = [each for each in (artifact_id, options["artifact"], options["session"]) if each is not None]
+    if len(targets) + everything != 1:
         fail(Exit.WRONG, "name what to hold: one of an artifact's ID, --session and --all.")
-    asked["artifact"] = artifact_id or asked["artifact"]
-    body = {name: value for name, value in asked.items() if value is not None}
+    options["artifact"] = artifact_id or options["artifact"]
+    body = {name: value for name, value in options.items() if value is not None}
     with connect(service, key) as client:
-        found = ask(lambda: client.post(_HOLDS, json=body), client, **_HOLD)
-    echo(json.dumps(found, indent=2) if as_json else _shown(found))
+        answer = ask(lambda: client.post(_HOLDS, json=body), client, **_HOLD)
+    echo(json.dumps(answer, indent=2) if as_json else _render_hold(answer))
 
 
 @hold.command("list")
 @click.option("--namespace", help="Only holds in this namespace.")
 @service_options
-def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+def list_holds(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """List the holds, including those that have ended."""
     with connect(service, key) as client:
-        found = all_items(client, _HOLDS, namespace)
-    echo_items(found, _shown, "There are no holds.", as_json=as_json)
+        holds = all_items(client, _HOLDS, namespace)
+    echo_items(holds, _render_hold, "There are no holds.", as_json=as_json)
 
 
 @hold.command()
@@ -71,11 +71,11 @@ def release(hold_id: str, service: str | None, key: str | None, as_json: bool) -
     except CoatcheckError as error:
         fail(Exit.WRONG, error.detail)
     with connect(service, key) as client:
-        found = ask(lambda: client.delete(f"{_HOLDS}/{hold_id}"), client, **_HOLD)
-    echo(json.dumps(found, indent=2) if as_json else f"Released: {_shown(found)}")
+        answer = ask(lambda: client.delete(f"{_HOLDS}/{hold_id}"), client, **_HOLD)
+    echo(json.dumps(answer, indent=2) if as_json else f"Released: {_render_hold(answer)}")
 
 
-def _shown(hold: dict[str, Any]) -> str:
+def _render_hold(hold: dict[str, Any]) -> str:
     if hold["artifact"] is not None:
         what = hold["artifact"]
     elif hold["session"] is not None:

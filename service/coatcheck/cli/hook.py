@@ -38,12 +38,12 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
         settings = service_settings(service, key)
     except SystemExit:
         sys.exit(Exit.NOTHING)  # with 2, the host would show the error to its model
-    given = standard_input()
-    if given is None:
+    stdin = standard_input()
+    if stdin is None:
         echo("coatcheck: the tool's output stays as it is: standard input is closed.", err=True)
         return
     try:
-        event = whole_event(json.load(given))
+        event = whole_event(json.load(stdin))
         with Client(settings.url, key=settings.key or None, timeout=SECONDS, retries=Retries(attempts=1)) as client:
             answer = client.answer_hook(event, labels=label, **options)
     except Exception as e:  # noqa: BLE001 - whatever it is, the host goes on with what it has

@@ -84,7 +84,7 @@ def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: t
     if not has(body, **(fields if response.is_success else {"detail": str, "code": str})):
         fail(Exit.UNREACHABLE, f"{client.base_url} answered {response.status_code}, but not as Coatcheck does.")
     if not response.is_success:
-        refused(response.status_code, body)
+        fail_with_problem(response.status_code, body)
     return body
 
 
@@ -111,7 +111,7 @@ def artifact_path(artifact_id: str) -> str:
     return f"/v1/artifacts/{artifact_id}"
 
 
-def given(parameters: dict[str, Any]) -> dict[str, str]:
+def encode_options(parameters: dict[str, Any]) -> dict[str, str]:
     """Returns the given options, as in a query string."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
@@ -122,14 +122,14 @@ def given(parameters: dict[str, Any]) -> dict[str, str]:
 
 def all_items(client: httpx.Client, path: str, namespace: str | None) -> list[dict[str, Any]]:
     """Returns all items of an administrative list, page by page; only those of one namespace if it is given."""
-    asked: dict[str, Any] = {"limit": PAGE} | ({} if namespace is None else {"namespace": namespace})
+    params: dict[str, Any] = {"limit": PAGE} | ({} if namespace is None else {"namespace": namespace})
     items: list[dict[str, Any]] = []
     while True:
-        page = ask(lambda: client.get(path, params=asked), client, items=list, next=object)
+        page = ask(lambda: client.get(path, params=params), client, items=list, next=object)
         items += page["items"]
         if page["next"] is None:
             return items
-        asked["cursor"] = page["next"]
+        params["cursor"] = page["next"]
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _why(error: Exception) -> str:
     )
 
 
-def refused(status: int, body: dict[str, Any]) -> NoReturn:
+def fail_with_problem(status: int, body: dict[str, Any]) -> NoReturn:
     """Ends the command with the service's own words."""
     code = Exit.ABSENT if status in {404, 410} else Exit.WRONG if status < 500 else Exit.UNREACHABLE  # noqa: PLR2004
     fail(code, in_options(body["detail"]), code=body["code"])

@@ -82,12 +82,12 @@ def create(
     usual = scopes or ((ADMIN,) if namespace == EVERYWHERE else _USUAL)
     may_be_first = not scopes and namespace is None and session_prefix is None
     if _through_service(data, service):
-        asked: dict[str, Any] = {"name": name, "namespace": namespace, "session_prefix": session_prefix, "ttl": ttl}
-        asked |= {"requests_per_minute": requests, "bytes_per_minute": size}
+        body: dict[str, Any] = {"name": name, "namespace": namespace, "session_prefix": session_prefix, "ttl": ttl}
+        body |= {"requests_per_minute": requests, "bytes_per_minute": size}
         with connect(service, key) as client:
             first = may_be_first and not all_items(client, "/v1/admin/keys", None)
-            asked["scopes"] = (ADMIN, *usual) if first else usual
-            made = ask(lambda: client.post("/v1/admin/keys", json=asked), client, key=str, **_KEY)
+            body["scopes"] = (ADMIN, *usual) if first else usual
+            new_key = ask(lambda: client.post("/v1/admin/keys", json=body), client, key=str, **_KEY)
             where = f"of {str(client.base_url).rstrip('/')}"
     else:
 
@@ -95,14 +95,14 @@ def create(
             first = may_be_first and not await _all(keys, None)
             return await _create(keys, name, namespace, (ADMIN, *usual) if first else usual, session_prefix, ttl, rates)
 
-        made, where = _directly(data, create_first)
+        new_key, where = _directly(data, create_first)
     if as_json:
-        echo(json.dumps(made, indent=2))
+        echo(json.dumps(new_key, indent=2))
         return
-    echo(f"Key {made['id']} {where}, shown only this once: {_terms(made)}.", err=True)
-    if may_be_first and ADMIN in made["scopes"]:
+    echo(f"Key {new_key['id']} {where}, shown only this once: {_terms(new_key)}.", err=True)
+    if may_be_first and ADMIN in new_key["scopes"]:
         echo("This is the first key: from now on every caller needs one.", err=True)
-    echo(made["key"])
+    echo(new_key["key"])
 
 
 @key.command("list")
@@ -112,11 +112,11 @@ def list_(namespace: str | None, data: str | None, service: str | None, key: str
     """List keys, newest first, including expired and revoked ones."""
     if _through_service(data, service):
         with connect(service, key) as client:
-            found = all_items(client, "/v1/admin/keys", namespace)
+            rows = all_items(client, "/v1/admin/keys", namespace)
     else:
-        found, _ = _directly(data, lambda keys: _all(keys, namespace))
+        rows, _ = _directly(data, lambda keys: _all(keys, namespace))
     none = "No key has been made." if namespace is None else f"Namespace {namespace} has no key."
-    echo_items(found, lambda each: f"{each['id']}  {each['name']}: {_terms(each)}", none, as_json=as_json)
+    echo_items(rows, lambda each: f"{each['id']}  {each['name']}: {_terms(each)}", none, as_json=as_json)
 
 
 @key.command()
@@ -126,10 +126,12 @@ def revoke(key_id: str, data: str | None, service: str | None, key: str | None, 
     """Revoke the key with the ID KEY_ID: it is refused from now on."""
     if _through_service(data, service):
         with connect(service, key) as client:
-            found = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client, **_KEY)
+            revoked_key = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client, **_KEY)
     else:
-        found, _ = _directly(data, lambda keys: _revoke(keys, key_id))
-    echo(json.dumps(found, indent=2) if as_json else f"Key {found['id']} ({found['name']}) is revoked.")
+        revoked_key, _ = _directly(data, lambda keys: _revoke(keys, key_id))
+    echo(
+        json.dumps(revoked_key, indent=2) if as_json else f"Key {revoked_key['id']} ({revoked_key['name']}) is revoked."
+    )
 
 
 def _plain(key_id: str) -> str:
@@ -172,7 +174,7 @@ async def _create(
         life=None if life is None else timedelta(seconds=life),
         rates=rates,
     )
-    return _shown(info) | {"key": secret.reveal()}
+    return _render_key(info) | {"key": secret.reveal()}
 
 
 async def _all(keys: "AdministerKeys", namespace: str | None) -> list[dict[str, Any]]:
@@ -180,17 +182,17 @@ async def _all(keys: "AdministerKeys", namespace: str | None) -> list[dict[str, 
     before: str | None = None
     while True:
         page = await keys.list(_HERE, namespace=namespace, before=before, limit=_PAGE)
-        rows += map(_shown, page.items)
+        rows += map(_render_key, page.items)
         before = page.before
         if before is None:
             return rows
 
 
 async def _revoke(keys: "AdministerKeys", key_id: str) -> dict[str, Any]:
-    return _shown(await keys.revoke(_HERE, key_id))
+    return _render_key(await keys.revoke(_HERE, key_id))
 
 
-def _shown(info: "KeyInfo") -> dict[str, Any]:
+def _render_key(info: "KeyInfo") -> dict[str, Any]:
     import msgspec  # noqa: PLC0415 - as above
 
     return msgspec.to_builtins(info)
@@ -210,12 +212,12 @@ def _directly(data: str | None, work: "Callable[[AdministerKeys], Awaitable[T]]"
     settings = settings_for(data)
     require_store(settings)
 
-    async def done() -> T:
+    async def open_and_work() -> T:
         async with open_keys(settings) as keys:
             return await work(keys)
 
     try:
-        return asyncio.run(done()), place_of(settings)
+        return asyncio.run(open_and_work()), place_of(settings)
     except CoatcheckError as error:
         if error.code is Code.KEY_NOT_FOUND:
             fail(Exit.ABSENT, error.detail)

@@ -18,7 +18,7 @@ from coatcheck.settings import Settings
 if TYPE_CHECKING:
     from coatcheck.tools.answers import ToolAnswer
 
-_TIMEOUT = httpx.Timeout(30, read=120)
+_SERVER_TIMEOUT = httpx.Timeout(30, read=120)
 
 
 @click.command()
@@ -40,7 +40,9 @@ async def _serve(settings: Settings) -> None:
     from coatcheck.tools.mcp import server  # noqa: PLC0415 - as above
 
     headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
-    async with httpx.AsyncClient(base_url=settings.url, headers=headers, timeout=_TIMEOUT, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=settings.url, headers=headers, timeout=_SERVER_TIMEOUT, trust_env=False
+    ) as client:
 
         async def execute(_: object, name: str, arguments: dict[str, Any]) -> "ToolAnswer":
             return await _call(client, name, arguments)

@@ -24,11 +24,11 @@ def namespace() -> None:
 
 @namespace.command("list")
 @service_options
-def list_(service: str | None, key: str | None, as_json: bool) -> None:
+def list_namespaces(service: str | None, key: str | None, as_json: bool) -> None:
     """List namespaces that were created or received a key."""
     with connect(service, key) as client:
-        found = all_items(client, _NAMESPACES, None)
-    echo_items(found, _shown, "No namespace has been created.", as_json=as_json)
+        namespaces = all_items(client, _NAMESPACES, None)
+    echo_items(namespaces, _render_namespace, "No namespace has been created.", as_json=as_json)
 
 
 @namespace.command()
@@ -37,8 +37,8 @@ def list_(service: str | None, key: str | None, as_json: bool) -> None:
 def create(name: str, service: str | None, key: str | None, as_json: bool) -> None:
     """Create the namespace NAME. Creating its first key creates it as well."""
     with connect(service, key) as client:
-        found = ask(lambda: client.post(_NAMESPACES, json={"name": name}), client, name=str)
-    echo(json.dumps(found, indent=2) if as_json else _shown(found))
+        answer = ask(lambda: client.post(_NAMESPACES, json={"name": name}), client, name=str)
+    echo(json.dumps(answer, indent=2) if as_json else _render_namespace(answer))
 
 
 @namespace.command()
@@ -67,19 +67,19 @@ def delete(name: str, yes: bool, service: str | None, key: str | None, as_json: 
     if not yes:
         fail(Exit.WRONG, f"this deletes every artifact of the namespace {name}: confirm it with --yes.")
     with connect(service, key) as client:
-        found = ask(lambda: client.delete(path), client, namespace=str, artifacts=int)
+        answer = ask(lambda: client.delete(path), client, namespace=str, artifacts=int)
     echo(
-        json.dumps(found, indent=2)
+        json.dumps(answer, indent=2)
         if as_json
-        else f"{name} is being emptied: {plural(found['artifacts'], 'artifact')} to go."
+        else f"{name} is being emptied: {plural(answer['artifacts'], 'artifact')} to go."
     )
 
 
 def _switch(name: str, service: str | None, key: str | None, *, disabled: bool, as_json: bool) -> None:
     path = _path(name)
     with connect(service, key) as client:
-        found = ask(lambda: client.patch(path, json={"disabled": disabled}), client, name=str)
-    echo(json.dumps(found, indent=2) if as_json else _shown(found))
+        answer = ask(lambda: client.patch(path, json={"disabled": disabled}), client, name=str)
+    echo(json.dumps(answer, indent=2) if as_json else _render_namespace(answer))
 
 
 def _path(name: str) -> str:
@@ -91,6 +91,6 @@ def _path(name: str) -> str:
     return f"{_NAMESPACES}/{name}"
 
 
-def _shown(found: dict[str, Any]) -> str:
-    state = "enabled" if found["disabled_at"] is None else f"disabled since {found['disabled_at']}"
-    return f"{found['name']}: {state}, created {found['created_at']}"
+def _render_namespace(row: dict[str, Any]) -> str:
+    state = "enabled" if row["disabled_at"] is None else f"disabled since {row['disabled_at']}"
+    return f"{row['name']}: {state}, created {row['created_at']}"

@@ -27,10 +27,10 @@ def migrate(data: str | None, as_json: bool) -> None:
     if as_json:
         echo(json.dumps({"before": before, "after": after}))
     else:
-        echo(_moved(before, after))
+        echo(_describe_migration(before, after))
 
 
-def _moved(before: str | None, after: str) -> str:
+def _describe_migration(before: str | None, after: str) -> str:
     if before is None:
         return f"The schema is at {after}; there was none before."
     return f"The schema is at {after}." if before == after else f"The schema went from {before} to {after}."
@@ -51,11 +51,11 @@ def settings(as_json: bool) -> None:
         echo(json.dumps(rows, indent=2))
         return
     for row in rows:
-        value = "" if row["value"] == row["default"] else f"  (here: {_typed(row['value'])})"
-        echo(f"{row['name']}={_typed(row['default'])}{value}\n    {row['meaning']}")
+        value = "" if row["value"] == row["default"] else f"  (here: {_render_value(row['value'])})"
+        echo(f"{row['name']}={_render_value(row['default'])}{value}\n    {row['meaning']}")
 
 
-def _typed(value: object) -> str:
+def _render_value(value: object) -> str:
     """Returns a value as one types it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -25,9 +25,9 @@ def in_options(sentence: str) -> str:
         return sentence
     options = {each.name: each.opts[0] for each in context.command.params if isinstance(each, click.Option)}
 
-    def option(found: re.Match[str]) -> str:
-        name = next(each for each in found.groups() if each)
-        return options.get(name) or options.get(_CALLED.get(name, "")) or found[0]
+    def option(match: re.Match[str]) -> str:
+        name = next(each for each in match.groups() if each)
+        return options.get(name) or options.get(_CALLED.get(name, "")) or match[0]
 
     # What is in quotation marks is somebody's pattern, or an example.
     parts = re.split(r'(".*")', sentence)

@@ -30,14 +30,14 @@ class PipeCommand(click.Command):
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = list(args)  # click empties the list
+        arguments = list(args)  # click empties the list
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            if (pipe := next(filter(_is_pipe, given), None)) is not None:
+            if (pipe := next(filter(_is_pipe, arguments), None)) is not None:
                 failure = Failure(Exit.WRONG, error.format_message())
                 with contextlib.suppress(Failure), open_input(pipe) as stream:
-                    self._rescue(pipe, stream, failure, "--json" in given)
+                    self._rescue(pipe, stream, failure, "--json" in arguments)
             raise
 
 
@@ -63,10 +63,10 @@ def open_input(file: str) -> BufferedReader:
             return Path(file).open("rb")
     except OSError as error:
         unreadable(file, error)
-    given = standard_input()
-    if given is None:
+    stdin = standard_input()
+    if stdin is None:
         fail(Exit.WRONG, "standard input is closed, so there is nothing to read.")
-    return cast("BufferedReader", given.buffer)
+    return cast("BufferedReader", stdin.buffer)
 
 
 def unreadable(file: str, error: OSError) -> NoReturn:

@@ -37,13 +37,13 @@ def policy() -> None:
 def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """List the policies."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(_POLICIES, params=_given(namespace=namespace)), client, items=list)
+        answer = ask(lambda: client.get(_POLICIES, params=_drop_missing(namespace=namespace)), client, items=list)
     if as_json:
-        echo(json.dumps(found, indent=2))
+        echo(json.dumps(answer, indent=2))
         return
-    for each in found["items"]:
+    for each in answer["items"]:
         echo(f"{_name(each['scope'])}: {_terms(each['policy'])}")
-    if not found["items"]:
+    if not answer["items"]:
         echo("No policy has been set: the settings apply.", err=True)
 
 
@@ -53,14 +53,14 @@ def list_(namespace: str | None, service: str | None, key: str | None, as_json: 
 def show(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
     """Show a scope's policy and its earlier versions."""
     with connect(service, key) as client:
-        found = ask(
-            lambda: client.get(f"{_POLICIES}/history", params=_given(**scope)), client, scope=dict, versions=list
+        answer = ask(
+            lambda: client.get(f"{_POLICIES}/history", params=_drop_missing(**scope)), client, scope=dict, versions=list
         )
     if as_json:
-        echo(json.dumps(found, indent=2))
+        echo(json.dumps(answer, indent=2))
         return
-    echo(_name(found["scope"]))
-    for each in found["versions"]:
+    echo(_name(answer["scope"]))
+    for each in answer["versions"]:
         terms = "removed" if each["policy"] is None else _terms(each["policy"])
         echo(f"  version {each['version']}, {each['at']} by {each['by']}: {terms}")
 
@@ -85,13 +85,13 @@ def set_(
     changes = dict(_field(each) for each in fields)
     with connect(service, key) as client:
         before: dict[str, Any] = {} if replace else _current(client, scope)
-        wanted = {name: value for name, value in (before | changes).items() if value != ""}
-        body = _given(**scope) | {"policy": wanted}
-        found = ask(lambda: client.put(_POLICIES, json=body), client, scope=dict, policy=dict, version=int)
+        decisions = {name: value for name, value in (before | changes).items() if value != ""}
+        body = _drop_missing(**scope) | {"policy": decisions}
+        answer = ask(lambda: client.put(_POLICIES, json=body), client, scope=dict, policy=dict, version=int)
     if as_json:
-        echo(json.dumps(found, indent=2))
+        echo(json.dumps(answer, indent=2))
         return
-    echo(f"{_name(found['scope'])}: {_terms(found['policy'])} (version {found['version']})")
+    echo(f"{_name(answer['scope'])}: {_terms(answer['policy'])} (version {answer['version']})")
 
 
 @policy.command()
@@ -100,9 +100,9 @@ def set_(
 def remove(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
     """Remove a scope's policy."""
     with connect(service, key) as client:
-        found = ask(lambda: client.delete(_POLICIES, params=_given(**scope)), client, scope=dict, version=int)
-    shown = f"{_name(found['scope'])}: no policy (version {found['version']})"
-    echo(json.dumps(found, indent=2) if as_json else shown)
+        answer = ask(lambda: client.delete(_POLICIES, params=_drop_missing(**scope)), client, scope=dict, version=int)
+    line = f"{_name(answer['scope'])}: no policy (version {answer['version']})"
+    echo(json.dumps(answer, indent=2) if as_json else line)
 
 
 @policy.command()
@@ -115,13 +115,15 @@ def remove(service: str | None, key: str | None, as_json: bool, **scope: str | N
 def explain(service: str | None, key: str | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401
     """Show the terms that apply to a payload, and which scope sets each of them."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_POLICIES}/effective", params=_given(**options)), client, sources=list)
+        answer = ask(
+            lambda: client.get(f"{_POLICIES}/effective", params=_drop_missing(**options)), client, sources=list
+        )
     if as_json:
-        echo(json.dumps(found, indent=2))
+        echo(json.dumps(answer, indent=2))
         return
-    for each in found["sources"]:
+    for each in answer["sources"]:
         echo(f"{each['field']} = {_value(each['value'])}  (from {_name(each['scope'])})")
-    if not found["sources"]:
+    if not answer["sources"]:
         echo("No policy covers it: the settings apply.", err=True)
 
 
@@ -129,7 +131,7 @@ def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, An
     """Returns the scope's present policy; empty if it has none."""
 
     def send() -> httpx.Response:
-        response = client.get(f"{_POLICIES}/history", params=_given(**scope))
+        response = client.get(f"{_POLICIES}/history", params=_drop_missing(**scope))
         never = response.status_code == 404  # noqa: PLR2004 - it never had one
         return httpx.Response(200, json={"versions": [{"policy": None}]}) if never else response
 
@@ -157,7 +159,7 @@ def _size(name: str, value: str) -> int:
         fail(Exit.WRONG, f"{name}={value}: {error}")
 
 
-def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
+def _drop_missing(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
     return {name: value for name, value in options.items() if value is not None}
 
 

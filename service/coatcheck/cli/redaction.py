@@ -21,18 +21,18 @@ def redaction(as_json: bool) -> None:
         rules = Masks(current.redaction_rules).rules()
     except ValueError as error:
         fail(Exit.WRONG, str(error))
-    left = [{"rule": each.rule, "why": each.why} for each in rules.left_out]
+    left_out = [{"rule": each.rule, "why": each.why} for each in rules.left_out]
     age = (SystemClock().now().date() - date.fromisoformat(RELEASED)).days
     if as_json:
-        made = {
+        report = {
             "gitleaks": VERSION,
             "released": RELEASED,
             "days_old": age,
             "default": current.redaction,
             "rules": list(rules.names),
-            "left_out": left,
+            "left_out": left_out,
         }
-        echo(json.dumps(made, indent=2))
+        echo(json.dumps(report, indent=2))
         return
     echo(
         f"{len(rules.names)} rules: gitleaks' of {RELEASED} ({VERSION}), {age} days old, and Coatcheck's own. "
@@ -41,5 +41,5 @@ def redaction(as_json: bool) -> None:
     for name in rules.names:
         echo(f"  {name}")
     echo("Left out:")
-    for each in left:
+    for each in left_out:
         echo(f"  {each['rule']}: {each['why']}")

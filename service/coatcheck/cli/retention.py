@@ -41,8 +41,8 @@ def plan(job: str, service: str | None, key: str | None, as_json: bool, **scope:
         fail(Exit.WRONG, f"{job} works in one namespace: name it with --namespace.")
     body = {"job": job} | {name: value for name, value in scope.items() if value is not None}
     with connect(service, key) as client:
-        found = ask(lambda: client.post(f"{_BASE}/plan", json=body), client, job=str, digest=str, artifacts=int)
-    echo(json.dumps(found, indent=2) if as_json else plan_text(found))
+        answer = ask(lambda: client.post(f"{_BASE}/plan", json=body), client, job=str, digest=str, artifacts=int)
+    echo(json.dumps(answer, indent=2) if as_json else plan_text(answer))
 
 
 @retention.command()
@@ -79,13 +79,13 @@ def runs(run_id: str | None, limit: int, service: str | None, key: str | None, a
             echo(json.dumps(one, indent=2) if as_json else run_text(one))
             return
         params: dict[str, Any] = {"limit": limit} | {name: value for name, value in where.items() if value}
-        found = ask(lambda: client.get(f"{_BASE}/runs", params=params), client, items=list)
+        answer = ask(lambda: client.get(f"{_BASE}/runs", params=params), client, items=list)
     if as_json:
-        echo(json.dumps(found, indent=2))
+        echo(json.dumps(answer, indent=2))
         return
-    for run in found["items"]:
+    for run in answer["items"]:
         echo(run_line(run))
-    if not found["items"]:
+    if not answer["items"]:
         echo("No runs: nothing had to be done.", err=True)
 
 
@@ -94,9 +94,9 @@ def runs(run_id: str | None, limit: int, service: str | None, key: str | None, a
 def status(service: str | None, key: str | None, as_json: bool) -> None:
     """Show what is overdue, the state of the schedule, and the runs in progress. Exit code 1: something is wrong."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_BASE}/status"), client, jobs=list, running=list, expired=int)
-    echo(json.dumps(found, indent=2) if as_json else status_text(found))
-    if any(job["last_outcome"] == "failed" for job in found["jobs"]):
+        answer = ask(lambda: client.get(f"{_BASE}/status"), client, jobs=list, running=list, expired=int)
+    echo(json.dumps(answer, indent=2) if as_json else status_text(answer))
+    if any(job["last_outcome"] == "failed" for job in answer["jobs"]):
         raise SystemExit(Exit.NOTHING)
 
 
@@ -122,12 +122,12 @@ def job(
     if interval is not None:
         body["interval"] = interval or None
     with connect(service, key) as client:
-        found = ask(lambda: client.patch(f"{_BASE}/jobs/{job}", json=body), client, paused=bool, interval=object)
-    pace = "as the settings say" if found["interval"] is None else f"every {found['interval']} s"
-    said = f"{job} is paused." if found["paused"] else f"{job} runs, {pace}."
+        answer = ask(lambda: client.patch(f"{_BASE}/jobs/{job}", json=body), client, paused=bool, interval=object)
+    pace = "as the settings say" if answer["interval"] is None else f"every {answer['interval']} s"
+    sentence = f"{job} is paused." if answer["paused"] else f"{job} runs, {pace}."
     if job == "deletions":
-        said = "Nothing is deleted by time until you resume it." if found["paused"] else "Deletions go on."
-    echo(json.dumps(found, indent=2) if as_json else said)
+        sentence = "Nothing is deleted by time until you resume it." if answer["paused"] else "Deletions go on."
+    echo(json.dumps(answer, indent=2) if as_json else sentence)
 
 
 @retention.command()

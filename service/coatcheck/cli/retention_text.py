@@ -57,7 +57,7 @@ def plan_text(plan: Node) -> str:
         looks = plan["job"] in _LOOKING
         lines.append("  NOTHING to look at: no bytes are stored." if looks else "  NOTHING to remove.")
         lines.append(f"  {'What it does' if looks else 'Looked for'}: {plan['why']}.")
-        return "\n".join([*lines, *_held(plan)])
+        return "\n".join([*lines, *_render_held(plan)])
     if plan["job"] in _LOOKING:
         lines.append(f"  WILL LOOK AT {plural(items, 'blob')}, {size(plan['bytes'])}. Removes nothing.")
     elif items:
@@ -68,7 +68,7 @@ def plan_text(plan: Node) -> str:
             f"  WILL REMOVE {count:,} of {plural(plan['live_artifacts'], 'artifact')}: {size(plan['bytes'])}, {share}."
         )
         lines.append(f"  Why these: {plan['why']}.")
-    lines += _held(plan)
+    lines += _render_held(plan)
     if plan["oldest_overdue_seconds"]:
         lines.append(f"  The longest overdue expired {lasting(plan['oldest_overdue_seconds'])} ago.")
     for title, name in (
@@ -89,7 +89,7 @@ def plan_text(plan: Node) -> str:
     return "\n".join(lines)
 
 
-def _held(plan: Node) -> list[str]:
+def _render_held(plan: Node) -> list[str]:
     return [f"  {plan['held']:,} more {_are(plan['held'])} HELD and will stay."] if plan["held"] else []
 
 
@@ -100,13 +100,15 @@ def _are(count: int) -> str:
 def _table(title: str, groups: list[Node]) -> list[str]:
     if not groups or (len(groups) == 1 and not groups[0]["name"]):
         return []
-    shown = groups[:_MOST_ROWS]
-    width = max(len(_name(group)) for group in shown)
-    rows = [f"    {_name(group):<{width}}  {group['artifacts']:>10,}  {size(group['bytes']):>10}" for group in shown]
+    top_groups = groups[:_MOST_ROWS]
+    width = max(len(_name(group)) for group in top_groups)
+    rows = [
+        f"    {_name(group):<{width}}  {group['artifacts']:>10,}  {size(group['bytes']):>10}" for group in top_groups
+    ]
     rest = groups[_MOST_ROWS:]
     if rest:
-        left, left_bytes = sum(group["artifacts"] for group in rest), sum(group["bytes"] for group in rest)
-        rows.append(f"    {f'and {len(rest)} more':<{width}}  {left:>10,}  {size(left_bytes):>10}")
+        rest_count, left_bytes = sum(group["artifacts"] for group in rest), sum(group["bytes"] for group in rest)
+        rows.append(f"    {f'and {len(rest)} more':<{width}}  {rest_count:>10,}  {size(left_bytes):>10}")
     return [f"  {title}", *rows]
 
 
@@ -115,17 +117,19 @@ def _name(group: Node) -> str:
 
 
 def _sample(sample: Node) -> str:
-    named = [sample["kind"], sample["tool_name"], sample["session"] and f"session {sample['session'][:40]}"]
-    said = ", ".join(str(each) for each in named if each)
-    return f"{sample['id']}  {size(sample['bytes']):>10}  {when(sample['created_at'])}  {said}"
+    origins = [sample["kind"], sample["tool_name"], sample["session"] and f"session {sample['session'][:40]}"]
+    origin = ", ".join(str(each) for each in origins if each)
+    return f"{sample['id']}  {size(sample['bytes']):>10}  {when(sample['created_at'])}  {origin}"
 
 
 def run_line(run: Node) -> str:
     """Returns a run in one line."""
-    done = plural(*((run["artifacts"], "artifact") if run["artifacts"] or not run["items"] else (run["items"], "item")))
+    amount = plural(
+        *((run["artifacts"], "artifact") if run["artifacts"] or not run["items"] else (run["items"], "item"))
+    )
     flag = "" if run["outcome"] == "finished" else f"  {run['outcome'].upper()}"
     return (
-        f"{when(run['started_at'])}  {run['id']}  {run['job']:<9}  {done}, {size(run['bytes'])}, "
+        f"{when(run['started_at'])}  {run['id']}  {run['job']:<9}  {amount}, {size(run['bytes'])}, "
         f"by {run['actor']}, {scope_text(run['scope'])}{flag}"
     )
 

@@ -49,18 +49,18 @@ def search_results(
         {"response": _response(data), **{name: value for name, value in fields.items() if value is not None}}
     )
     with connect(service, key) as client:
-        found = ask(
+        answer = ask(
             lambda: client.post("/v1/search-results", content=body, headers={"content-type": "application/json"}),
             client,
             text=str,
             summary=dict,
         )
     if as_json:
-        echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
         return
-    echo(found["summary"]["text"] if summary else found["text"])
-    echo(f"coatcheck: {found['payload']['text']} tokens", err=True)
-    for warning in found["warnings"]:
+    echo(answer["summary"]["text"] if summary else answer["text"])
+    echo(f"coatcheck: {answer['payload']['text']} tokens", err=True)
+    for warning in answer["warnings"]:
         echo(f"coatcheck: {warning['message']} [{warning['code']}]", err=True)
 
 

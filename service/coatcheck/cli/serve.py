@@ -130,11 +130,11 @@ def _bind(settings: Settings, *, shared: bool = False) -> socket.socket:
         sock.bind((settings.host, settings.port))
     except OSError as error:
         sock.close()
-        fail(Exit.UNREACHABLE, _taken(settings, error))
+        fail(Exit.UNREACHABLE, _render_listen_error(settings, error))
     return sock
 
 
-def _taken(settings: Settings, error: OSError) -> str:
+def _render_listen_error(settings: Settings, error: OSError) -> str:
     where = f"{settings.host} port {settings.port}"
     return f"cannot listen on {where}: {error.strerror}. Choose another port: --port, or COATCHECK_PORT."
 
@@ -151,7 +151,7 @@ class _Stopping:
         self._stop: Callable[[int, FrameType | None], None] | None = None
         self.asked = False
 
-    def started(self, stop: Callable[[int, FrameType | None], None]) -> None:
+    def set_stop(self, stop: Callable[[int, FrameType | None], None]) -> None:
         """Sets what stops the server, which from now on is asked to stop."""
         self._stop = stop
 
@@ -219,13 +219,13 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
             )
             server = uvicorn.Server(config)
             server.capture_signals = _no_signals
-            stopping.started(server.handle_exit)
-            _settle()
+            stopping.set_stop(server.handle_exit)
+            _freeze_garbage_collection()
             # Whoever connects from now on is answered: nothing is left that can fail.
             try:
                 sock.listen(BACKLOG)
             except OSError as error:
-                fail(Exit.UNREACHABLE, _taken(settings, error))
+                fail(Exit.UNREACHABLE, _render_listen_error(settings, error))
             if post is not None:
                 os.write(post.ready, b".")
                 os.close(post.ready)
@@ -234,12 +234,12 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
             notify("READY=1")
             async with returning_free_pages():
                 await server.serve(sockets=[sock])
-            await _ended(server.server_state.tasks)
+            await _wait_for_requests(server.server_state.tasks)
     finally:
         sock.close()
 
 
-def _settle() -> None:
+def _freeze_garbage_collection() -> None:
     """Exempts what lives as long as the process from garbage collection.
 
     Scanning all of it takes 40 ms and more, during which everything waits.
@@ -268,14 +268,14 @@ def _listening_to_signals(stopping: _Stopping) -> Generator[None]:
             loop.remove_signal_handler(number)
 
 
-async def _ended(tasks: set[asyncio.Task[None]]) -> None:
+async def _wait_for_requests(tasks: set[asyncio.Task[None]]) -> None:
     """Waits for the requests that outlived the grace: while the store is open, they can remove what they had begun."""
-    left = list(tasks)
-    for task in left:
+    remaining = list(tasks)
+    for task in remaining:
         if not task.cancelling():
             task.cancel()
-    if left:
-        await asyncio.wait(left, timeout=LAST_SECONDS)
+    if remaining:
+        await asyncio.wait(remaining, timeout=LAST_SECONDS)
 
 
 def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import click
 import httpx
 
-from coatcheck.cli.command_setup import size_of
+from coatcheck.cli.command_setup import render_size
 from coatcheck.cli.exits import Exit, echo, echo_items, fail
 from coatcheck.cli.http_client import PAGE, all_items, ask, connect, service_options
 from coatcheck.core.text.plural import plural
@@ -33,25 +33,25 @@ def usage(namespace: str | None, session: str | None, service: str | None, key: 
         fail(Exit.WRONG, "--session is one of the key's own namespace: leave out --namespace.")
     with connect(service, key) as client:
         if session is not None:
-            found = _usage_of(client, session)
-            echo(json.dumps(found, indent=2) if as_json else _session(found))
+            account = _usage_of(client, session)
+            echo(json.dumps(account, indent=2) if as_json else _session(account))
             return
         usages = all_items(client, "/v1/admin/usage", namespace)
-    echo_items(usages, _shown, "Nothing has been stored yet.", as_json=as_json)
+    echo_items(usages, _render_usage, "Nothing has been stored yet.", as_json=as_json)
 
 
 def _count(artifacts: int, most: int | None) -> str:
     return plural(artifacts, "artifact") if most is None else f"{artifacts:,} of {plural(most, 'artifact')}"
 
 
-def _shown(usage: dict[str, Any]) -> str:
+def _render_usage(usage: dict[str, Any]) -> str:
     most, count = usage["max_bytes"], usage["max_artifacts"]
     parts = [
         _count(usage["artifacts"], count),
-        size_of(usage["bytes"]) + ("" if most is None else f" of {size_of(most)}"),
+        render_size(usage["bytes"]) + ("" if most is None else f" of {render_size(most)}"),
     ]
     if usage["reserved"]:
-        parts.append(f"{size_of(usage['reserved'])} reserved by uploads")
+        parts.append(f"{render_size(usage['reserved'])} reserved by uploads")
     if most is not None or count is not None:
         parts.append("evicts what was read longest ago" if usage["evict"] != "off" else "refuses when full")
     if usage["deleting_at"] is not None:
@@ -63,9 +63,9 @@ def _session(usage: dict[str, Any]) -> str:
     """Returns a session's account in up to two lines, and the three lines of its context if it was measured."""
     if usage["since"] is None:
         return f"{usage['session']}: nothing has been counted yet."
-    taken = f"{plural(usage['artifacts'], 'artifact')} of {usage['raw_tokens']:,} tokens"
-    read = f"{usage['read_tokens']:,} read back in {plural(usage['reads'], 'read')}"
-    sums = f"{taken}, {usage['given_tokens']:,} given, {read}; {usage['saved_tokens']:,} saved"
+    artifacts = f"{plural(usage['artifacts'], 'artifact')} of {usage['raw_tokens']:,} tokens"
+    reads = f"{usage['read_tokens']:,} read back in {plural(usage['reads'], 'read')}"
+    sums = f"{artifacts}, {usage['given_tokens']:,} given, {reads}; {usage['saved_tokens']:,} saved"
     lines = [f"{usage['session']}: {sums}"]
     if usage["compactions"]:
         lines.append(f"{plural(usage['compactions'], 'compaction')} left {usage['unsent_tokens']:,} tokens unsent")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from typing import Final, TextIO
 
-from coatcheck.cli.command_setup import size_of
+from coatcheck.cli.command_setup import render_size
 from coatcheck.core.text.plural import plural
 
 QUIET_SECONDS: Final = 2.0
@@ -33,7 +33,7 @@ class Waiting:
     @property
     def line(self) -> str:
         """Returns what is done, for how long, and how much of it."""
-        amount = f", {plural(self._count, self._items)}, {size_of(self._size)}" if self._count else ""
+        amount = f", {plural(self._count, self._items)}, {render_size(self._size)}" if self._count else ""
         return f"{self._what}: {time.monotonic() - self._began:,.0f} s{amount}"
 
 
@@ -45,24 +45,24 @@ def waiting(what: str, items: str = "blob", *, quiet: float = QUIET_SECONDS, tic
     if stream is None or not stream.isatty():
         yield work
         return
-    done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(stream, work, done, quiet, tick), daemon=True)
+    stop = threading.Event()
+    teller = threading.Thread(target=_tell, args=(stream, work, stop, quiet, tick), daemon=True)
     teller.start()
     try:
         yield work
     finally:
-        done.set()
+        stop.set()
         teller.join()
 
 
-def _tell(stream: TextIO, work: Waiting, done: threading.Event, quiet: float, tick: float) -> None:
-    if done.wait(quiet):
+def _tell(stream: TextIO, work: Waiting, stop: threading.Event, quiet: float, tick: float) -> None:
+    if stop.wait(quiet):
         return
     with contextlib.suppress(OSError):  # a terminal that has gone does not end the work
         while True:
             stream.write(f"\r\x1b[K{work.line} ")
             stream.flush()
-            if done.wait(tick):
+            if stop.wait(tick):
                 break
         stream.write("\r\x1b[K")
         stream.flush()

@@ -93,11 +93,11 @@ class PageFetch(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the server answered with something other than the page: a status that is not 2xx."""
         return self.status is not None and self.status // 100 != 2  # noqa: PLR2004 - RFC 9110 section 15
 
-    def led_from(self, url: str | None) -> "PageFetch":
+    def with_requested_url(self, url: str | None) -> "PageFetch":
         """Returns this for a page of which is known that `url` was asked for: the one stated is then where it led."""
         led_to = None if self.final_url == self.url else self.final_url  # equal: from an earlier `url`
         if url not in {None, self.url}:
@@ -128,19 +128,19 @@ class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     content_type: str | None = None
     fetched_at: datetime | None = None
 
-    def following(self, earlier: "DeclaredMetadata") -> "DeclaredMetadata":
+    def merged_over(self, earlier: "DeclaredMetadata") -> "DeclaredMetadata":
         """Returns the declaration of an artifact stored with `earlier`, after it was posted again with this one.
 
         The last declaration counts, as a whole. One that declares none of DECLARED changes nothing, and returns
         `earlier` itself.
         """
-        now = self.beside(earlier)
+        now = self.keeping_first_time_fields(earlier)
         silent = not any(getattr(self, name) for name in DECLARED)
         return earlier if silent or now == earlier else now
 
-    def beside(self, stored: "DeclaredMetadata") -> "DeclaredMetadata":
-        """Returns this with what a repeated request never changes: labels and comparison of `stored`."""
-        return msgspec.structs.replace(self, labels=stored.labels, compared_to=stored.compared_to)
+    def keeping_first_time_fields(self, earlier: "DeclaredMetadata") -> "DeclaredMetadata":
+        """Returns this with what a repeated request never changes: labels and comparison of `earlier`."""
+        return msgspec.structs.replace(self, labels=earlier.labels, compared_to=earlier.compared_to)
 
 
 FETCH: Final = ("status", "final_url", "content_type", "fetched_at")
@@ -311,10 +311,12 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Lines that say how it differs from the artifact it was compared with. Determined once, when the artifact is
     created."""
 
-    def beside(self, stored: "DetectedMetadata") -> "DetectedMetadata":
-        """Returns this with what a repeated request never changes: what `stored` determined when it was created."""
-        kept = {name: getattr(stored, name) for name in ("redacted", "comparison", "novelty", "given", "repeats")}
-        return msgspec.structs.replace(self, fetch=self.fetch or stored.fetch, **kept)
+    def keeping_first_time_fields(self, earlier: "DetectedMetadata") -> "DetectedMetadata":
+        """Returns this with what a repeated request never changes: what `earlier` determined when it was created."""
+        fixed_fields = {
+            name: getattr(earlier, name) for name in ("redacted", "comparison", "novelty", "given", "repeats")
+        }
+        return msgspec.structs.replace(self, fetch=self.fetch or earlier.fetch, **fixed_fields)
 
     def of_form(self, form: PayloadForm | None, declared: DeclaredMetadata) -> "DetectedMetadata":
         """Returns this as facts of a text of that form, with the URL that stands beside a page."""
@@ -328,15 +330,15 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         if fetch is None:
             return self
-        fetch, url = fetch.led_from(declared.url), fetch.url if declared.url is None else None
+        fetch, url = fetch.with_requested_url(declared.url), fetch.url if declared.url is None else None
         return msgspec.structs.replace(self, fetch=fetch, title=self.title or fetch.title, url=self.url or url)
 
     def fetch_of(self, declared: DeclaredMetadata) -> PageFetch:
         """Returns how the page was fetched: what was declared of it, and what the payload says beyond that."""
-        stated = self.fetch or PageFetch()
+        fetch = self.fetch or PageFetch()
         values: dict[str, Any] = {name: value for name in FETCH if (value := getattr(declared, name)) is not None}
         names = {"url": declared.url or self.url, "title": declared.title or self.title}
-        return msgspec.structs.replace(stated, **names, **values)
+        return msgspec.structs.replace(fetch, **names, **values)
 
 
 class EarlierRun(Struct, frozen=True, kw_only=True):
@@ -374,12 +376,12 @@ class Blob(Struct, frozen=True, kw_only=True):
     it."""
 
 
-class Artifact(Struct, frozen=True, kw_only=True):
+class Artifact(Struct, frozen=True, kw_only=True, rename={"declared": "said"}):
     """A stored payload with its metadata."""
 
     namespace: str
     id: str
-    said: DeclaredMetadata
+    declared: DeclaredMetadata
     measure: Measure
     facts: DetectedMetadata
     blob: Blob

@@ -56,14 +56,14 @@ def memory_bytes(value: object) -> int:
     return _measure(value, set())
 
 
-def _measure(value: object, seen: set[int]) -> int:
-    if isinstance(value, _SHARED) or id(value) in seen:
+def _measure(value: object, object_ids: set[int]) -> int:
+    if isinstance(value, _SHARED) or id(value) in object_ids:
         return 0
-    seen.add(id(value))
+    object_ids.add(id(value))
     total = -(-sys.getsizeof(value) // _ALIGNED) * _ALIGNED
     if isinstance(value, str | bytes | int | float):
         return total
-    return total + sum([_measure(part, seen) for part in _parts(value)])
+    return total + sum([_measure(part, object_ids) for part in _parts(value)])
 
 
 def _parts(value: object) -> list[object]:

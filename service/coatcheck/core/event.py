@@ -58,7 +58,7 @@ def first_number(moment: datetime) -> int:
     return min(_HIGHEST, event_number((moment - _EPOCH) // timedelta(microseconds=1), 0))
 
 
-def shortened(details: dict[str, Any]) -> dict[str, Any]:
+def shorten_details(details: dict[str, Any]) -> dict[str, Any]:
     """Returns details without absent values, and with long strings cut."""
     return {
         name: f"{value[: DETAIL_CHARS - 1]}…" if isinstance(value, str) and len(value) > DETAIL_CHARS else value

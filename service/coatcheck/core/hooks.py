@@ -68,9 +68,9 @@ class Slot(Struct, frozen=True, kw_only=True):
     """Whether it is a list of a search's results, in place of which one text stands alone."""
 
 
-def event_of(said: object) -> HookEvent | None:
+def event_of(hook_input: object) -> HookEvent | None:
     """Returns the event in a hook's input; None for an event that no card is returned for."""
-    event = as_object(said)
+    event = as_object(hook_input)
     name = event.get("tool_name")
     if event.get("hook_event_name") != EVENT or not isinstance(name, str) or "tool_response" not in event:
         return None
@@ -86,7 +86,7 @@ def event_of(said: object) -> HookEvent | None:
     )
 
 
-def slots(event: HookEvent) -> list[Slot]:
+def find_texts(event: HookEvent) -> list[Slot]:
     """Returns what in a response may become cards, without anything that must stay as it is."""
     name, response = event.tool_name, event.response
     members = as_object(response)
@@ -95,19 +95,19 @@ def slots(event: HookEvent) -> list[Slot]:
     if name.startswith(_MCP):
         member = "content" if isinstance(response, dict) else None
         blocks = members.get("content", response)
-        found = [*_resources(member, blocks), _slot(member, blocks or response)]
+        candidates = [*_resources(member, blocks), _slot(member, blocks or response)]
     elif name == _SEARCH:
-        found = [_search_slot(members)]
+        candidates = [_search_slot(members)]
     elif name in _BLOCKS:
-        found = [_slot("content", members.get("content"))]
+        candidates = [_slot("content", members.get("content"))]
     elif members.get("isImage") is not True and all(members.get(mark) is None for mark in _SPILLED):
-        found = [_slot(member, members.get(member)) for member in _TEXTS.get(name, ())]
+        candidates = [_slot(member, members.get(member)) for member in _TEXTS.get(name, ())]
     else:
-        found = []
-    return [slot for slot in found if slot is not None]
+        candidates = []
+    return [slot for slot in candidates if slot is not None]
 
 
-def replaced(response: Value, cards: list[tuple[Slot, str]]) -> Value:
+def insert_cards(response: Value, cards: list[tuple[Slot, str]]) -> Value:
     """Returns the response with cards in their slots; the same object if there are none.
 
     Cards of resources come first, and stay beside that of the texts.
@@ -117,9 +117,9 @@ def replaced(response: Value, cards: list[tuple[Slot, str]]) -> Value:
         if slot.is_search:
             response = {**response, "results": [card]}
         elif slot.member is None:
-            response = _carded(response, card, slot.at, others)
+            response = _with_card(response, card, slot.at, others)
         else:
-            response = {**response, slot.member: _carded(response[slot.member], card, slot.at, others)}
+            response = {**response, slot.member: _with_card(response[slot.member], card, slot.at, others)}
             response.pop("structuredContent", None)  # a copy, which the model would be shown instead
     return response
 
@@ -156,13 +156,13 @@ def _resources(member: str | None, value: Value) -> list[Slot]:
     out: list[Slot] = []
     for at, block in enumerate(as_list(value)):
         resource = as_object(as_object(block).get("resource"))
-        held = as_text(resource.get("text")) or as_text(resource.get("blob"))
-        if held is not None and block.get("type") == "resource" and not is_ours(held):
-            out.append(Slot(member=member, content=[block], size=len(held.encode("utf-8", "replace")), at=at))
+        content = as_text(resource.get("text")) or as_text(resource.get("blob"))
+        if content is not None and block.get("type") == "resource" and not is_ours(content):
+            out.append(Slot(member=member, content=[block], size=len(content.encode("utf-8", "replace")), at=at))
     return out
 
 
-def _carded(value: Value, card: str, at: int | None, others: set[int]) -> Value:
+def _with_card(value: Value, card: str, at: int | None, others: set[int]) -> Value:
     """Returns a value with the block `at`, or its text, replaced by the card.
 
     Of blocks, the first text is, other texts are dropped, and the rest stays.
@@ -172,13 +172,13 @@ def _carded(value: Value, card: str, at: int | None, others: set[int]) -> Value:
     if at is not None:
         return [*value[:at], {"type": "text", "text": card}, *value[at + 1 :]]
     blocks: list[Value] = []
-    placed = False
+    has_card = False
     for number, block in enumerate(value):
         if number in others or not _is_text(block):
             blocks.append(block)
-        elif not placed:
+        elif not has_card:
             blocks.append({**block, "text": card})
-            placed = True
+            has_card = True
     return blocks
 
 

@@ -88,10 +88,10 @@ def parse(text: str) -> int:
         CoatcheckError: `invalid_artifact_id`, saying whether the form or a digit is wrong.
     """
     if not _SHAPE.fullmatch(text):
-        shown = text[:40].encode("ascii", "backslashreplace").decode().replace("\r", "\\r").replace("\n", "\\n")
+        excerpt = text[:40].encode("ascii", "backslashreplace").decode().replace("\r", "\\r").replace("\n", "\\n")
         raise CoatcheckError(
             Code.INVALID_ARTIFACT_ID,
-            f"'{shown}' is not an artifact ID. An ID is 'art_' and 18 digits; copy it from the card.",
+            f"'{excerpt}' is not an artifact ID. An ID is 'art_' and 18 digits; copy it from the card.",
         )
     value = int(text[len(PREFIX) :])
     if value % 97 != 1:

@@ -48,12 +48,12 @@ def open_session(secret: bytes, word: str, now: int) -> KeySession:
     if len(word) > _LONGEST or not word.isascii():
         raise ValueError("not a session")
     try:
-        packed = base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True)
+        data = base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True)
     except binascii.Error:
         raise ValueError("not a session") from None
-    tag, hidden = packed[1 : 1 + _TAG], packed[1 + _TAG :]
+    tag, hidden = data[1 : 1 + _TAG], data[1 + _TAG :]
     plain = _hidden(secret, tag, hidden)
-    if packed[:1] != _VERSION or not hmac.compare_digest(_tag(secret, plain), tag):
+    if data[:1] != _VERSION or not hmac.compare_digest(_tag(secret, plain), tag):
         raise ValueError("not a session")
     since = int.from_bytes(plain[:_TIME], "big")
     if not since - _SKEW <= now < since + SESSION_SECONDS:

@@ -129,14 +129,16 @@ def parse(text: str) -> Key:
     Raises:
         CoatcheckError: `unauthenticated`, without repeating a character of it, for an invalid or mistyped key.
     """
-    found = _SHAPE.fullmatch(text)
-    if found is None:
-        raise unauthenticated(
+    match = _SHAPE.fullmatch(text)
+    if match is None:
+        raise refusal_of_caller(
             f"The presented key is not one of this service's. A key begins with {PREFIX}; send it exactly as issued."
         )
-    if not hmac.compare_digest(_checksum(text[:-_CHECK]), found[3]):
-        raise unauthenticated("The key is mistyped or incomplete: its checksum does not match. Copy it again in full.")
-    return Key(found[1], _digest(text))
+    if not hmac.compare_digest(_checksum(text[:-_CHECK]), match[3]):
+        raise refusal_of_caller(
+            "The key is mistyped or incomplete: its checksum does not match. Copy it again in full."
+        )
+    return Key(match[1], _digest(text))
 
 
 def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
@@ -150,12 +152,12 @@ def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
     # Always compared, and in constant time.
     same = hmac.compare_digest(bytes(32) if row is None else row.digest, key.digest)
     if row is None or not same:
-        raise unauthenticated("This key does not exist. Ask the administrator for one.")
+        raise refusal_of_caller("This key does not exist. Ask the administrator for one.")
     info = row.info
     if info.revoked_at is not None:
-        raise unauthenticated("The key was revoked. Ask the administrator for a new one.")
+        raise refusal_of_caller("The key was revoked. Ask the administrator for a new one.")
     if info.expires_at is not None and info.expires_at <= now:
-        raise unauthenticated("The key has expired. Ask the administrator for a new one.")
+        raise refusal_of_caller("The key has expired. Ask the administrator for a new one.")
     if row.disabled_at is not None:
         raise _forbidden("The key's namespace is disabled. Only the administrator of the service can enable it.")
     return Caller(
@@ -201,7 +203,7 @@ def require_everywhere(caller: Caller) -> None:
         )
 
 
-def administered(caller: Caller, named: str | None) -> str:
+def resolve_administered(caller: Caller, namespace: str | None) -> str:
     """Returns the namespace that an administrator's request is about, which it may name.
 
     A key administers its own namespace, and need not name it. A key of `*` must name one. Without a key, any may be
@@ -210,13 +212,13 @@ def administered(caller: Caller, named: str | None) -> str:
     Raises:
         CoatcheckError: `forbidden` for a namespace other than the key's; `invalid_request` if one must be named.
     """
-    if named is None:
+    if namespace is None:
         if caller.namespace == EVERYWHERE:
             raise _invalid("With a key of the namespace '*', name the namespace to administer.", "namespace")
         return caller.namespace
-    if named != caller.namespace and not is_everywhere(caller):
+    if namespace != caller.namespace and not is_everywhere(caller):
         raise _forbidden("The key can administer only its own namespace. Leave `namespace` out, or use a key of '*'.")
-    return named
+    return namespace
 
 
 def require_session(caller: Caller, session: str | None) -> None:
@@ -245,7 +247,7 @@ def hide(text: str) -> str:
     return _IN_TEXT.sub(f"{PREFIX}***", text) if PREFIX in text else text
 
 
-def unauthenticated(detail: str) -> CoatcheckError:
+def refusal_of_caller(detail: str) -> CoatcheckError:
     """Returns the error for an unknown caller."""
     return CoatcheckError(Code.UNAUTHENTICATED, detail)
 
@@ -263,8 +265,8 @@ def check_terms(*, namespace: str, name: str, scopes: tuple[str, ...], session_p
         raise _invalid(f"A key's name must have 1 to {NAME_LENGTH} printable characters.", "name")
     unknown = sorted(set(scopes) - EVERY_SCOPE)
     if unknown or not scopes:
-        known = ", ".join(sorted(EVERY_SCOPE))
-        raise _invalid(f"A key must have at least one scope of {known}.", "scopes")
+        scope_names = ", ".join(sorted(EVERY_SCOPE))
+        raise _invalid(f"A key must have at least one scope of {scope_names}.", "scopes")
     if session_prefix is not None:
         if not 1 <= len(session_prefix) <= SESSION_LENGTH or "\0" in session_prefix:
             raise _invalid(f"A session prefix must have 1 to {SESSION_LENGTH} characters.", "session_prefix")

@@ -25,15 +25,15 @@ Adjusted = tuple[object, str]
 """What is used in place of a value, and what was done to it; empty: nothing."""
 
 
-def adjust_metadata(given: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
+def adjust_metadata(metadata: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
     """Returns metadata that only describes a payload, each value within its bounds or None, and what was changed.
 
     Args:
-        given: values of any type, by the names of `DeclaredMetadata`'s fields.
+        metadata: values of any type, by the names of `DeclaredMetadata`'s fields.
     """
     adjusted: dict[str, Any] = {}
     changes: list[str] = []
-    for name, value in given.items():
+    for name, value in metadata.items():
         adjusted[name], change = (value, "") if value is None else _ADJUST[name](value)
         if change:
             changes.append(f"'{name}' {change}")

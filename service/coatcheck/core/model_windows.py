@@ -97,7 +97,7 @@ def plain_name(model: str) -> str:
     return _CLAUDE_FIRST.sub(r"claude-\2-\1", _POINT.sub("-", model.casefold()))
 
 
-def known_window(model: str) -> KnownWindow | None:
+def find_window(model: str) -> KnownWindow | None:
     """Returns the window of a model by its name; None if it is not known."""
     name = plain_name(model)
     return next((window for pattern, window in _PATTERNS if pattern.search(name)), None)

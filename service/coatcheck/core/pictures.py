@@ -33,7 +33,7 @@ class Pictures(Struct, frozen=True, kw_only=True):
     """Number of images before the first text."""
     text: Object
     """A text part in the same form, without its text."""
-    said: bool
+    has_others: bool
     """Whether there were other parts."""
     tokens: int
     """An estimate by the rule of the provider whose form it is."""
@@ -43,7 +43,7 @@ class Pictures(Struct, frozen=True, kw_only=True):
 
         If the text is the payload itself (`inline`), it is all the parts as JSON, unless an image is text.
         """
-        if inline and self.said:
+        if inline and self.has_others:
             whole: Value = json.decode(text)
             return cast("list[Value]", whole["content"] if isinstance(whole, dict) else whole)
         return [*self.parts[: self.before], {**self.text, "text": text}, *self.parts[self.before :]]
@@ -51,17 +51,17 @@ class Pictures(Struct, frozen=True, kw_only=True):
 
 def pictures_of(parts: Sequence[Value]) -> Pictures | None:
     """Returns the images among the parts of a tool result; None if there are none."""
-    found = [number for number, part in enumerate(parts) if is_picture(part)]
-    if not found:
+    numbers = [number for number, part in enumerate(parts) if is_picture(part)]
+    if not numbers:
         return None
     first = next((number for number, part in enumerate(parts) if _says(part)), -1)
-    shown = tuple(parts[number] for number in found)
+    pictures = tuple(parts[number] for number in numbers)
     return Pictures(
-        parts=shown,
-        before=sum(number < first for number in found),
-        text=_text_part(parts[first] if first >= 0 else None, cast("Object", shown[0])),
-        said=len(parts) > 1,
-        tokens=sum(picture_tokens(cast("Object", part)) or UNKNOWN for part in shown),
+        parts=pictures,
+        before=sum(number < first for number in numbers),
+        text=_text_part(parts[first] if first >= 0 else None, cast("Object", pictures[0])),
+        has_others=len(parts) > 1,
+        tokens=sum(picture_tokens(cast("Object", part)) or UNKNOWN for part in pictures),
     )
 
 
@@ -71,18 +71,18 @@ def is_picture(part: Value) -> bool:
     if kind is not None or not isinstance(part, dict):
         return isinstance(kind, str) and kind in _KINDS
     block = cast("Object", part)
-    held = _inline(block) or next((block[name] for name in _LINKS if name in block), None)
-    mime = _member(held, "mimeType") or _member(held, "mime_type")
+    content = _inline(block) or next((block[name] for name in _LINKS if name in block), None)
+    mime = _member(content, "mimeType") or _member(content, "mime_type")
     return isinstance(mime, str) and mime.startswith("image/")
 
 
 def picture_tokens(part: Object, model: str = "") -> int | None:
     """Returns the tokens of an image by its provider's rule, from its header; None if its size is unknown."""
-    found = sides(*_beginning(part))
-    if found is None:
+    dimensions = sides(*_beginning(part))
+    if dimensions is None:
         return None
     detail = part.get("detail", _member(part.get("image_url"), "detail"))
-    return image_tokens(provider_of(part, model), *found, model=model, low=detail == "low")
+    return image_tokens(provider_of(part, model), *dimensions, model=model, low=detail == "low")
 
 
 def provider_of(part: Object, model: str = "") -> Provider:
@@ -98,16 +98,16 @@ def _beginning(part: Object) -> tuple[str | None, bytes]:
     url = _member(url, "url") if isinstance(url, dict) else url
     if isinstance(url, str):
         head, _, data = url.partition(";base64,") if url.startswith("data:") else ("", "", "")
-        return head.removeprefix("data:").partition(";")[0].lower(), _decoded(data)
+        return head.removeprefix("data:").partition(";")[0].lower(), _decode_base64(data)
     for holder in (_inline(part), part.get("source"), part):
         data = _member(holder, "data") or _member(holder, "base64")
         if isinstance(data, str):
-            mime = next((found for name in _MIMES if isinstance(found := _member(holder, name), str)), None)
-            return mime, _decoded(data)
+            mime = next((value for name in _MIMES if isinstance(value := _member(holder, name), str)), None)
+            return mime, _decode_base64(data)
     return None, b""
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     """Returns the first bytes of base64, standard or URL-safe, in one piece or in lines; none if it is invalid."""
     compact = "".join(text[:_HEADER].split()).rstrip("=").replace("-", "+").replace("_", "/")
     try:

@@ -32,7 +32,7 @@ class TokenBucket:
         self._left = float(quota)
         self._at = now
 
-    def left(self, now: float) -> int:
+    def count_left(self, now: float) -> int:
         """Returns what may be taken now, in whole units."""
         self._fill(now)
         return int(self._left)

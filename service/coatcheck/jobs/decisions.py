@@ -36,10 +36,10 @@ async def deciding(
     """
     stop = asyncio.Event()
 
-    async def carried_out() -> None:
-        done = await empty()
-        if done != EmptyRound():
-            log.info("namespaces: %s", done)
+    async def carry_out_decisions() -> None:
+        empty_round = await empty()
+        if empty_round != EmptyRound():
+            log.info("namespaces: %s", empty_round)
         await make_room.relieve_all(decisions)
 
     workers = [
@@ -49,7 +49,9 @@ async def deciding(
         asyncio.create_task(
             rounds("comparing clocks", deletions.check, CHECK_SECONDS, stop, meter=meter), name="clocks"
         ),
-        asyncio.create_task(rounds("carrying out decisions", carried_out, pause, stop, meter=meter), name="decisions"),
+        asyncio.create_task(
+            rounds("carrying out decisions", carry_out_decisions, pause, stop, meter=meter), name="decisions"
+        ),
     ]
     try:
         yield

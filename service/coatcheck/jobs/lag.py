@@ -22,7 +22,7 @@ async def lagging(meter: Meter) -> AsyncGenerator[None]:
     def look(due: float) -> None:
         nonlocal handle
         now = loop.time()
-        meter.lagged(now - due)
+        meter.record_lag(now - due)
         if not ended:
             handle = loop.call_at(now + PAUSE, look, now + PAUSE)
 

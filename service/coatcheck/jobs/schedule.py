@@ -34,32 +34,32 @@ _MOST_REST = 20.0
 
 @asynccontextmanager
 async def running(
-    tidy: Maintenance,
+    maintenance: Maintenance,
     pause: float | Callable[[], float],
     note: NoteReads | None = None,
     write_through: FlushFallback | None = None,
     index: Index | None = None,
     accounts: NoteAccounts | None = None,
     *,
-    calm: Callable[[], Awaitable[None]] | None = None,
+    wait_until_idle: Callable[[], Awaitable[None]] | None = None,
     meter: Meter = UNMETERED,
 ) -> AsyncGenerator[None]:
     """Runs maintenance every `pause` seconds.
 
     Every second writes reads, stores buffered payloads and indexes new artifacts.
 
-    New artifacts are indexed once `calm` returns.
+    New artifacts are indexed once `wait_until_idle` returns.
     """
     stop = asyncio.Event()
 
-    async def tidied() -> None:
-        done = await tidy()
-        if done != MaintenanceRound():
-            log.info("tidied: %s", done)
+    async def run_maintenance() -> None:
+        maintenance_round = await maintenance()
+        if maintenance_round != MaintenanceRound():
+            log.info("tidied: %s", maintenance_round)
             for what in get_args(RemovedRows):
-                meter.tidied(what, getattr(done, what))
+                meter.record_maintenance(what, getattr(maintenance_round, what))
 
-    workers = [asyncio.create_task(rounds("tidying", tidied, pause, stop, meter=meter), name="tidy")]
+    workers = [asyncio.create_task(rounds("tidying", run_maintenance, pause, stop, meter=meter), name="tidy")]
     noting: list[tuple[Job, NoteReads | NoteAccounts | None]] = [("noting reads", note), ("noting accounts", accounts)]
     notes: list[tuple[Job, NoteReads | NoteAccounts]] = [(what, work) for what, work in noting if work is not None]
     workers += [
@@ -68,7 +68,7 @@ async def running(
     indexing: asyncio.Task[None] | None = None
     if index is not None:
         # Not among the workers: it may pause for long, and may be interrupted at any point.
-        indexed = rounds("indexing", index, NOTE_SECONDS, stop, rest=_REST, ready=calm, meter=meter)
+        indexed = rounds("indexing", index, NOTE_SECONDS, stop, rest=_REST, ready=wait_until_idle, meter=meter)
         indexing = asyncio.create_task(indexed, name="index")
     storing: asyncio.Task[None] | None = None
     if write_through is not None:

@@ -45,6 +45,7 @@ class StoreArtifact(
     NamespaceChange["StoreAnswer"],
     frozen=True,
     kw_only=True,
+    rename={"declared": "said"},
 ):
     """The one transaction of an ingest.
 
@@ -53,10 +54,10 @@ class StoreArtifact(
     free number, point at a live blob of this namespace with the same digest and size or insert ours, insert the
     artifact, and remove a tombstone of this identity.
 
-    An existing artifact takes on what `said.following` yields for its own declaration. If that differs, its `facts`
-    (except `redacted` and `comparison`), `engine` and `survey` become those of this change; its text view stays if the
-    extractor's inputs are the same, and is otherwise replaced by `text_view`, or removed. A replayed request changes
-    nothing, and neither does one with `unless_buried_since`.
+    An existing artifact takes on what `declared.merged_over` yields for its own declaration. If that differs, its
+    `facts` (except `redacted` and `comparison`), `engine` and `survey` become those of this change; its text view
+    stays if the extractor's inputs are the same, and is otherwise replaced by `text_view`, or removed. A replayed
+    request changes nothing, and neither does one with `unless_buried_since`.
 
     A key that is remembered for this same request returns the artifact that it stands for with the original `created`,
     its tombstone, or None if it is forgotten; it never creates.
@@ -80,7 +81,7 @@ class StoreArtifact(
     takes_room: ClassVar[bool] = True
 
     identity: bytes
-    said: DeclaredMetadata
+    declared: DeclaredMetadata
     measure: Measure
     facts: DetectedMetadata
     engine: int
@@ -109,8 +110,8 @@ class StoreArtifact(
     @override
     def weight(self) -> int:
         text = "" if self.receipt is None else self.receipt.text or ""
-        stored = len(self.inline or b"") + len(self.blob.index) + len(self.survey or b"") + len(text)
-        return ROW_BYTES + stored + (0 if self.text_view is None else self.text_view.weight)
+        stored_bytes = len(self.inline or b"") + len(self.blob.index) + len(self.survey or b"") + len(text)
+        return ROW_BYTES + stored_bytes + (0 if self.text_view is None else self.text_view.weight)
 
 
 class IngestResult(Struct, frozen=True):
@@ -170,7 +171,7 @@ class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True,
 class StoredView(Struct, frozen=True):
     """The result of StoreView."""
 
-    found: "FoundView"
+    view: "FoundView"
     """The kept view, with inline bytes only if it is ours."""
     blob_used: bool
     """False: our blob is not referenced, as in IngestResult."""

@@ -148,7 +148,7 @@ class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
         """Returns the number of the live artifact of a run that was stored last; None if there is none. See RunKey."""
         ...
 
-    async def given_cards(self, payload: PayloadKey, now: datetime) -> list[Artifact]:
+    async def find_given_cards(self, payload: PayloadKey, now: datetime) -> list[Artifact]:
         """Returns live artifacts of a payload whose receipts had a card (`facts.given`): the newest 8, newest first."""
         ...
 

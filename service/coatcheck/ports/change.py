@@ -24,7 +24,7 @@ class CatalogChange(Struct, Generic[Answer], frozen=True, kw_only=True):
     """Whether it adds what callers send, which a full disk refuses; all else may use the reserve of space."""
 
     @property
-    def entered(self) -> str | None:
+    def only_namespace(self) -> str | None:
         """The only namespace whose rows it touches; None: any."""
         return None
 
@@ -43,7 +43,7 @@ class NamespaceChange(CatalogChange[Answer], frozen=True, kw_only=True):
 
     @property
     @override
-    def entered(self) -> str | None:
+    def only_namespace(self) -> str | None:
         return self.namespace
 
 

@@ -16,7 +16,7 @@ class DeletionClock(Clock, Protocol):
     """The authoritative time, and whether it may be wrong: what is deleted by a wrong clock does not come back."""
 
     @property
-    def doubt(self) -> str | None:
+    def pause_reason(self) -> str | None:
         """Returns why nothing may be deleted by time now, and what to do, for administrators; None if it may be."""
         ...
 
@@ -24,6 +24,6 @@ class DeletionClock(Clock, Protocol):
         """Returns the time by which things may be deleted, which is `now`.
 
         Raises:
-            CoatcheckError: `deletions_paused` while there is any `doubt`.
+            CoatcheckError: `deletions_paused` while there is a `pause_reason`.
         """
         ...

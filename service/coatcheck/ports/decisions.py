@@ -117,7 +117,7 @@ class Decisions(Commits, Protocol):
         """Returns what namespaces hold, by name, starting after `after`."""
         ...
 
-    async def marked_namespaces(self) -> list[Usage]:
+    async def list_marked_namespaces(self) -> list[Usage]:
         """Returns the namespaces that are being deleted."""
         ...
 

@@ -172,7 +172,7 @@ class Upkeep(Commits, Protocol):
         """Returns blobs that died before a moment, by moment and ID, starting after `after`."""
         ...
 
-    async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
+    async def find_known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
         """Returns which of these (namespace, blob ID) have a row: live, dead, or an open upload.
 
         An empty namespace means any: a store's names need not include it.

@@ -28,7 +28,7 @@ class Retention(Commits, Protocol):
         """Returns when the first artifact of a namespace that expired by `moment` did; None if none has."""
         ...
 
-    async def held_back(self, namespace: str, /, criteria: Criteria, now: datetime) -> int:
+    async def count_held(self, namespace: str, /, criteria: Criteria, now: datetime) -> int:
         """Returns how many artifacts meet the criteria but are held."""
         ...
 
@@ -56,7 +56,7 @@ class Retention(Commits, Protocol):
         """Returns the next namespace that has artifacts, in order of names."""
         ...
 
-    async def kept_plan(self, digest: str, now: datetime) -> KeptPlan | None:
+    async def find_plan(self, digest: str, now: datetime) -> KeptPlan | None:
         """Returns the plan of this digest, while it can be applied."""
         ...
 
@@ -87,11 +87,11 @@ class Retention(Commits, Protocol):
         """Returns jobs that were changed or have run, by name."""
         ...
 
-    async def removed_artifact(self, namespace: str, /, number: int, since: datetime) -> RemovedArtifact | None:
+    async def find_removal(self, namespace: str, /, number: int, since: datetime) -> RemovedArtifact | None:
         """Returns the last removal of an artifact after `since`; None if there is none."""
         ...
 
-    async def removed_by_run(self, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
+    async def list_removals(self, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
         """Returns what a run has removed after `since`, in order of removal, starting after `after`."""
         ...
 

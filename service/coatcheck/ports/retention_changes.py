@@ -101,7 +101,7 @@ class EndRun(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class NoteRound(CatalogChange[None], frozen=True, kw_only=True):
-    """Adds the result of a scheduled round, see `scheduled_round`, to the run of its job and hour."""
+    """Adds the result of a scheduled round, see `make_scheduled_round`, to the run of its job and hour."""
 
     run: RetentionRun
 

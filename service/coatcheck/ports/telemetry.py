@@ -60,7 +60,7 @@ class Meter(Protocol):
     Label values are few and fixed: kinds, codes, templates of routes. None is chosen by callers.
     """
 
-    def answered(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
+    def record_answer(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
         """Counts an answered request: route, status, duration, bytes of its body."""
         ...
 
@@ -68,11 +68,13 @@ class Meter(Protocol):
         """Counts an expected failure that a caller was told."""
         ...
 
-    def limited(self, what: RateLimit) -> None:
+    def record_limited(self, what: RateLimit) -> None:
         """Counts a request refused by a rate limit, for `requests` or `bytes`."""
         ...
 
-    def ingested(self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, shown: int | None) -> None:
+    def record_ingest(
+        self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, card_tokens: int | None
+    ) -> None:
         """Counts an ingested payload.
 
         Args:
@@ -80,15 +82,15 @@ class Meter(Protocol):
             outcome: `stored`, `repeated` (it existed already) or `unstored` (storage refused it).
             size: its bytes.
             tokens: its tokens, exact or estimated.
-            shown: tokens of its card; None if it was answered inline.
+            card_tokens: tokens of its card; None if it was answered inline.
         """
         ...
 
-    def refused(self, store: StoreName, code: Code) -> None:
+    def record_refusal(self, store: StoreName, code: Code) -> None:
         """Counts a refusal by a store."""
         ...
 
-    def committed(self, changes: int, waited: float, took: float) -> None:
+    def record_commit(self, changes: int, waited: float, took: float) -> None:
         """Counts a commit of several changes, of which the first waited for `waited` seconds."""
         ...
 
@@ -96,11 +98,11 @@ class Meter(Protocol):
         """Counts a round of a job: `done` or `failed`."""
         ...
 
-    def tidied(self, what: RemovedRows, rows: int) -> None:
+    def record_maintenance(self, what: RemovedRows, rows: int) -> None:
         """Counts rows of a sort that upkeep removed."""
         ...
 
-    def lagged(self, seconds: float) -> None:
+    def record_lag(self, seconds: float) -> None:
         """Records event-loop lag."""
         ...
 

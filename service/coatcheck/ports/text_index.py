@@ -20,7 +20,7 @@ class IndexDocuments(NamespaceChange[int], frozen=True, kw_only=True):
     takes_room: ClassVar[bool] = True
     alone: ClassVar[bool] = True
 
-    read: tuple[tuple[int, int | None], ...]
+    documents: tuple[tuple[int, int | None], ...]
     """The rows that were read, each with its fingerprint then; None: there was no artifact."""
     segment_id: int
     """62 random bits: no two segments ever have the same."""
@@ -78,7 +78,7 @@ class Unindexed(Struct, frozen=True):
     row: int
     """Its place in the order of arrival."""
     fingerprint: int | None
-    found: FoundArtifact | None
+    entry: FoundArtifact | None
     """With its stored bytes and its text view, if they are in the catalogue. None: it no longer exists."""
 
 
@@ -88,7 +88,7 @@ class TextIndex(Commits, Protocol):
     Storing an artifact, changing its labels or keeping a view of it queues it in the same transaction.
     """
 
-    async def unindexed(self, namespace: str, /, limit: int, *, after: int = 0) -> list[Unindexed]:
+    async def list_unindexed(self, namespace: str, /, limit: int, *, after: int = 0) -> list[Unindexed]:
         """Returns the oldest in the queue, starting after a row."""
         ...
 
@@ -116,7 +116,7 @@ class TextIndex(Commits, Protocol):
         """Returns the present fingerprints of the artifacts in these rows, as far as they exist."""
         ...
 
-    async def unlisted(self, namespace: str, /, after: int) -> tuple[list[int], int | None]:
+    async def find_unlisted(self, namespace: str, /, after: int) -> tuple[list[int], int | None]:
         """Returns rows after one that are neither indexed as they are nor queued, and where to continue; for checks."""
         ...
 
@@ -126,4 +126,4 @@ class TextIndex(Commits, Protocol):
 
 
 def _weight(segment: PackedSegment | None) -> int:
-    return 0 if segment is None else len(segment.listed) + sum(map(len, segment.parts))
+    return 0 if segment is None else len(segment.packed_documents) + sum(map(len, segment.parts))

@@ -27,7 +27,7 @@ class WaitingFiles(Protocol):
         """Returns a record of the open file."""
         ...
 
-    def settle(self, position: int, *, durably: bool) -> None:
+    def finish(self, position: int, *, durably: bool) -> None:
         """Marks a record: no process will read it again. `durably`: not even after a power loss."""
         ...
 
@@ -35,6 +35,6 @@ class WaitingFiles(Protocol):
         """Keeps the open file, under another name, when it is closed: a record makes no sense."""
         ...
 
-    def close(self, *, done: bool) -> None:
-        """Closes the open file and, if all of it is `done`, removes it."""
+    def close(self, *, is_complete: bool) -> None:
+        """Closes the open file and, if all of it is `is_complete`, removes it."""
         ...

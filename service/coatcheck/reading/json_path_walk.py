@@ -89,11 +89,11 @@ class _Ahead:
         self._next: tuple[Want, asyncio.Task[bytes]] | None = None
 
     async def read(self, want: Want) -> bytes:
-        held, self._next = self._next, None
-        if held is not None and held[0] == want:
-            data = await held[1]
+        prefetch, self._next = self._next, None
+        if prefetch is not None and prefetch[0] == want:
+            data = await prefetch[1]
         else:
-            await _drop(held)
+            await _drop(prefetch)
             data = await self._content.read(want.start, want.end)
         following = Want(want.end, want.end + WINDOW)
         if want.start == self._end and want.end - want.start == WINDOW and want.end < self._content.size:
@@ -102,12 +102,12 @@ class _Ahead:
         return data
 
     async def close(self) -> None:
-        held, self._next = self._next, None
-        await _drop(held)
+        prefetch, self._next = self._next, None
+        await _drop(prefetch)
 
 
-async def _drop(held: tuple[Want, asyncio.Task[bytes]] | None) -> None:
-    if held is not None:
-        held[1].cancel()
+async def _drop(prefetch: tuple[Want, asyncio.Task[bytes]] | None) -> None:
+    if prefetch is not None:
+        prefetch[1].cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
-            await held[1]
+            await prefetch[1]

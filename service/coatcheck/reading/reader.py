@@ -10,8 +10,8 @@ from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 
-from coatcheck.core.reads.read_bounds import MAX_CHARS
-from coatcheck.core.redact.answers import revealed
+from coatcheck.core.reads.read_bounds import MAX_ARGUMENT_CHARS
+from coatcheck.core.redact.answers import reveal_answer
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.runtime.pool import in_pool
@@ -41,8 +41,10 @@ class Reader:
         self._clock = clock
         self._patience = self.PATIENCE_SECONDS if patience is None else patience
 
-    async def shown(self, reading: ViewReading, answer: A, tokens: int) -> A:
+    async def prepare_answer(self, reading: ViewReading, answer: A, tokens: int) -> A:
         """Returns an answer ready to give, with markers in place of secrets that were hidden in what was read."""
         if reading.mask is None or reading.binary:
             return answer
-        return await in_pool(self._pool, revealed, answer, reading.mask, self._tokenizer, tokens, MAX_CHARS)
+        return await in_pool(
+            self._pool, reveal_answer, answer, reading.mask, self._tokenizer, tokens, MAX_ARGUMENT_CHARS
+        )

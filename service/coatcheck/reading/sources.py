@@ -85,7 +85,7 @@ class Sources:
         """
         ends = self._ticks() + _PATIENCE
         now = self._clock.now()
-        found: list[tuple[datetime, str, tuple[EarlierSource, ...]]] = []
+        dated_sources: list[tuple[datetime, str, tuple[EarlierSource, ...]]] = []
         partial = False
         for kind in (kind for kind, spec in SPECS.items() if spec.source is not None):
             where = ArtifactFilter(session=session, kind=kind)
@@ -101,9 +101,9 @@ class Sources:
                 if sources is None:
                     partial = True
                     continue
-                found.append((each.created_at, each.id, sources))
-        found.sort(key=lambda each: each[:2])
-        return SessionSources(tuple(source for _, _, sources in found for source in sources), partial)
+                dated_sources.append((each.created_at, each.id, sources))
+        dated_sources.sort(key=lambda each: each[:2])
+        return SessionSources(tuple(source for _, _, sources in dated_sources for source in sources), partial)
 
     async def searches(self, caller: Caller, session: str, label: str | None, most: int) -> list[Artifact]:
         """Returns the session's searches with results, the latest `most`; only those with a label if one is given.
@@ -126,37 +126,37 @@ class Sources:
             return None
         try:
             number = ids.parse(artifact.id)
-            found = await self._catalog.find(
+            entry = await self._catalog.find(
                 artifact.namespace, number, now, with_bytes=True, with_view=is_page, with_receipt=True
             )
-            if not isinstance(found, FoundArtifact):
+            if not isinstance(entry, FoundArtifact):
                 return ()  # it was deleted in the meantime
             if is_page:
-                made = await self._page(found)
+                sources = await self._page(entry)
             else:
-                data = await self._open(found).read(0, artifact.measure.size)
-                made = await in_pool(self._pool, _of_response, artifact.id, data, query_of(found))
+                data = await self._open(entry).read(0, artifact.measure.size)
+                sources = await in_pool(self._pool, _of_response, artifact.id, data, query_of(entry))
         except CoatcheckError:
             return None  # an unreadable source is no duplicate of anything
-        self.remember(artifact, made)
-        return made
+        self.remember(artifact, sources)
+        return sources
 
-    async def _page(self, found: FoundArtifact) -> tuple[EarlierSource, ...]:
+    async def _page(self, entry: FoundArtifact) -> tuple[EarlierSource, ...]:
         """Returns a page under its addresses: an equal text is folded into it, a different one refers to it."""
-        a, kept = found.artifact, found.text_view
-        urls = [canonical(url) or url for url in (a.said.url, a.facts.url) if url]
+        a, view = entry.artifact, entry.text_view
+        urls = [canonical(url) or url for url in (a.declared.url, a.facts.url) if url]
         if not urls:
             return ()
-        own = kept is not None and kept.blob is not None
-        content = await self._open.of_view(a.namespace, kept) if kept is not None and own else self._open(found)
+        own = view is not None and view.blob is not None
+        content = await self._open.of_view(a.namespace, view) if view is not None and own else self._open(entry)
         text = decode(await content.read(0, min(content.size, _PAGE_BYTES)))
         printed = await in_pool(self._pool, fingerprint, text)
         return tuple(EarlierSource(a.id, url, printed) for url in dict.fromkeys(urls)) if printed else ()
 
 
-def query_of(found: FoundArtifact) -> str:
+def query_of(entry: FoundArtifact) -> str:
     """Returns what the request that stored a response searched for; empty if that is not known."""
-    return (found.receipt.query or "") if found.receipt is not None else ""
+    return (entry.receipt.query or "") if entry.receipt is not None else ""
 
 
 def sources_of(

@@ -103,15 +103,15 @@ class TokenPositions:
         begin = progress.last
         indexer = TokenIndexer(self._tokenizer, begin)
         end = min(begin.byte + BLOCK_BYTES, content.size)
-        found = await in_pool(self._pool, indexer.feed, await content.read(begin.byte, end))
+        checkpoints = await in_pool(self._pool, indexer.feed, await content.read(begin.byte, end))
         if end == content.size:
             total = await in_pool(self._pool, indexer.finish)
-            found = [*found, Checkpoint(content.size, total.count)]
-        progress.add(found)
+            checkpoints = [*checkpoints, Checkpoint(content.size, total.count)]
+        progress.add(checkpoints)
 
 
-def _pending(done: int, size: int) -> CoatcheckError:
-    percent = 100 * done // size
+def _pending(processed_bytes: int, size: int) -> CoatcheckError:
+    percent = 100 * processed_bytes // size
     return CoatcheckError(
         Code.COUNT_PENDING,
         f"Token positions are still being counted ({percent} % so far). Retry the same call, or read by line.",

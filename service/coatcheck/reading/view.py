@@ -138,45 +138,47 @@ class OpenView:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
                 `integrity`; storage errors if a new view cannot be kept.
         """
-        name = _named(view, section)
-        found = await self._found(caller, number, with_view=name == "text" or section is not None)
-        return await self.of(found, name, section)
+        name = _resolve_view(view, section)
+        entry = await self._find_artifact(caller, number, with_view=name == "text" or section is not None)
+        return await self.of(entry, name, section)
 
-    def told(self, caller: Caller, reading: ViewReading, tokens: int, action: Action, asked: dict[str, Any]) -> None:
+    def report_read(
+        self, caller: Caller, reading: ViewReading, tokens: int, action: Action, extra_details: dict[str, Any]
+    ) -> None:
         """Adds the tokens of an answer from this view to its session's account, and logs the request."""
         if self._ledger is not None:
             section = None if reading.section is None else reading.section.name
-            details = {"view": reading.view, "section": section, **asked}
+            details = {"view": reading.view, "section": section, **extra_details}
             self._ledger.read(caller, reading.artifact, tokens, action, details)
 
-    async def of(self, found: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
+    async def of(self, entry: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
         """Opens a view of an artifact that was found `with_bytes` and `with_view`.
 
         Raises:
             CoatcheckError: as when calling.
         """
-        a = found.artifact
-        name = _named(view, section)
+        a = entry.artifact
+        name = _resolve_view(view, section)
         plain = is_plain(a.facts)
         if name == "raw" and section is None:
-            return self._raw(found, "raw")
-        kept = await self._mended(found)
-        if kept is None and (section is not None or not plain):
-            kept = await self._make_view(found)
-        if plain and (kept is None or kept.blob is not None):
-            reading = self._raw(found, name)
-        elif kept is None:
+            return self._raw(entry, "raw")
+        text_view = await self._repair_view(entry)
+        if text_view is None and (section is not None or not plain):
+            text_view = await self._make_view(entry)
+        if plain and (text_view is None or text_view.blob is not None):
+            reading = self._raw(entry, name)
+        elif text_view is None:
             raise CoatcheckError(Code.VIEW_NOT_AVAILABLE, f"{a.id} has no text view. {_NO_VIEW}")
         elif name == "text":
-            reading = await self._text(found, kept)
-        elif kept.blob is None:
-            reading = self._raw(found, name, kept)
+            reading = await self._text(entry, text_view)
+        elif text_view.blob is None:
+            reading = self._raw(entry, name, text_view)
         else:
             raise CoatcheckError(
                 Code.SECTION_NOT_FOUND,
                 f"The sections of {a.id} are parts of its text view, not of the payload: use view=text.",
             )
-        return _narrowed(reading, section)
+        return _narrow_view(reading, section)
 
     async def best(
         self, caller: Caller, number: int, *, section: str | None = None, sections: bool = False
@@ -195,58 +197,58 @@ class OpenView:
         Raises:
             CoatcheckError: as when calling, but not `view_not_available`.
         """
-        found = await self._found(caller, number, with_view=True)
-        plain = is_plain(found.artifact.facts)
-        view = await self._mended(found)
+        entry = await self._find_artifact(caller, number, with_view=True)
+        plain = is_plain(entry.artifact.facts)
+        view = await self._repair_view(entry)
         unkept = False
         if view is None and not (plain and section is None and not sections):
             try:
-                view = await self._make_view(found)
+                view = await self._make_view(entry)
             except CoatcheckError as error:
-                if error.code not in REFUSALS or section is not None or is_binary(found.artifact):
+                if error.code not in REFUSALS or section is not None or is_binary(entry.artifact):
                     raise
                 unkept = not plain
         if section is not None and view is None:
-            raise no_section(found.artifact.id, section, ())
+            raise no_section(entry.artifact.id, section, ())
         if plain:
-            return _narrowed(self._raw(found, "text", view), section)
-        name: ViewName = "raw" if found.artifact.facts.fields is None else "text"
-        reading = self._raw(found, name) if view is None else await self._text(found, view)
-        return _narrowed(replace(reading, unkept=unkept), section)
+            return _narrow_view(self._raw(entry, "text", view), section)
+        name: ViewName = "raw" if entry.artifact.facts.fields is None else "text"
+        reading = self._raw(entry, name) if view is None else await self._text(entry, view)
+        return _narrow_view(replace(reading, unkept=unkept), section)
 
-    async def _found(self, caller: Caller, number: int, *, with_view: bool) -> FoundArtifact:
-        found = await self._find(caller, number, with_bytes=True, with_view=with_view)
-        return found if self._keep_text is None else await self._keep_text.describe(found)
+    async def _find_artifact(self, caller: Caller, number: int, *, with_view: bool) -> FoundArtifact:
+        entry = await self._find(caller, number, with_bytes=True, with_view=with_view)
+        return entry if self._keep_text is None else await self._keep_text.describe(entry)
 
-    async def _mended(self, found: FoundArtifact) -> FoundView | None:
+    async def _repair_view(self, entry: FoundArtifact) -> FoundView | None:
         """Returns the kept view, unless it is of an earlier version.
 
         If its bytes were lost, makes it again, which repairs it if the bytes are the same.
         """
-        view = found.text_view
+        view = entry.text_view
         if view is not None and view.view.is_old and self._keep_text is not None:
             return None
         if view is None or view.blob is None or not view.blob.condemned:
             return view
-        return await self._make_view(found) or view
+        return await self._make_view(entry) or view
 
-    async def _make_view(self, found: FoundArtifact) -> FoundView | None:
-        a = found.artifact
+    async def _make_view(self, entry: FoundArtifact) -> FoundView | None:
+        a = entry.artifact
         if self._keep_text is None or (is_binary(a) and not is_document(a.facts.media_type)):
             return None
-        return await self._keep_text(found)
+        return await self._keep_text(entry)
 
-    def _raw(self, found: FoundArtifact, name: ViewName, view: FoundView | None = None) -> ViewReading:
-        m = found.artifact.measure
+    def _raw(self, entry: FoundArtifact, name: ViewName, view: FoundView | None = None) -> ViewReading:
+        m = entry.artifact.measure
         of_payload = view if view is not None and view.blob is None else None
         return self._hiding(
             ViewReading(
-                artifact=found.artifact,
+                artifact=entry.artifact,
                 view=name,
-                content=self._open(found),
+                content=self._open(entry),
                 measure=ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens),
                 sections=of_payload.view.sections if of_payload else (),
-                fields=found.artifact.facts.fields if name == "text" else None,
+                fields=entry.artifact.facts.fields if name == "text" else None,
                 sections_end=of_payload is None or not of_payload.view.partial,
             )
         )
@@ -259,14 +261,14 @@ class OpenView:
         content = self._redacting.content(reading.content, mask, text=not reading.binary)
         return replace(reading, content=content, sections=sections_of(mask, reading.sections), mask=mask)
 
-    async def _text(self, found: FoundArtifact, kept: FoundView) -> ViewReading:
-        if kept.blob is None:
-            return self._raw(found, "text", kept)
-        content = await self._open.of_view(found.artifact.namespace, kept)
-        view = kept.view
+    async def _text(self, entry: FoundArtifact, text_view: FoundView) -> ViewReading:
+        if text_view.blob is None:
+            return self._raw(entry, "text", text_view)
+        content = await self._open.of_view(entry.artifact.namespace, text_view)
+        view = text_view.view
         return self._hiding(
             ViewReading(
-                artifact=found.artifact,
+                artifact=entry.artifact,
                 view="text",
                 content=content,
                 measure=view.measure,
@@ -274,12 +276,12 @@ class OpenView:
                 partial=view.partial,
                 sections_end=not view.partial,
                 version=view.version,
-                fields=found.artifact.facts.fields if view.extractor == OPENED else None,
+                fields=entry.artifact.facts.fields if view.extractor == OPENED else None,
             )
         )
 
 
-def _named(view: str | None, section: str | int | None) -> ViewName:
+def _resolve_view(view: str | None, section: str | int | None) -> ViewName:
     if view is None:
         return "raw" if section is None else "text"
     if view not in {"raw", "text"}:
@@ -287,7 +289,7 @@ def _named(view: str | None, section: str | int | None) -> ViewName:
     return "raw" if view == "raw" else "text"
 
 
-def _narrowed(reading: ViewReading, section: str | int | None) -> ViewReading:
+def _narrow_view(reading: ViewReading, section: str | int | None) -> ViewReading:
     """Narrows a view to one of its sections."""
     if section is None:
         return reading

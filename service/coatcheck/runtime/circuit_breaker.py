@@ -44,7 +44,7 @@ class CircuitBreaker:
         return self._fault is not None
 
     @contextmanager
-    def watched(self) -> Generator[None]:
+    def guard_call(self) -> Generator[None]:
         """Wraps a call to the store.
 
         Raises:
@@ -59,7 +59,7 @@ class CircuitBreaker:
             yield
         except CoatcheckError as error:
             if error.code in FAULTS:
-                self._meter.refused(self.name, error.code)
+                self._meter.record_refusal(self.name, error.code)
             if error.code in REFUSALS:
                 self._tell(error)
             if error.code is Code.STORAGE_UNAVAILABLE:

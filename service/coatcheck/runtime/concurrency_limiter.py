@@ -64,7 +64,7 @@ class Sender:
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
 
-def stalled(seconds: float) -> CoatcheckError:
+def stall_error(seconds: float) -> CoatcheckError:
     """Returns the error for a body that stopped arriving."""
     return CoatcheckError(
         Code.TRUNCATED_BODY, f"No byte of the body arrived for {seconds:g} seconds. Nothing was stored; send it again."
@@ -132,11 +132,11 @@ class ConcurrencyLimiter:
         """Slots in use."""
         self.waiting = 0
         """Callers waiting for a slot."""
-        self.granted = 0
+        self.granted_count = 0
         """Slots granted so far."""
         self.refused = 0
         """Callers refused so far."""
-        self.stalled = 0
+        self.stalled_count = 0
         """Senders that gave way so far."""
 
     async def acquire(self, key: Key = None, sender: Sender | None = None) -> LimiterSlot:
@@ -154,7 +154,7 @@ class ConcurrencyLimiter:
             self._by_key[key] += 1
         else:
             await self._wait(key)
-        self.granted += 1
+        self.granted_count += 1
         slot = LimiterSlot(self, key, sender)
         if sender is not None:
             self._received.add(slot)
@@ -256,9 +256,9 @@ class ConcurrencyLimiter:
                 continue
             if stalls or now - slot.since >= self._max_seconds:
                 sender.give_way(
-                    stalled(STALL_SECONDS) if stalls else self._refusal("this one took too long to arrive.")
+                    stall_error(STALL_SECONDS) if stalls else self._refusal("this one took too long to arrive.")
                 )
-                self.stalled += stalls
+                self.stalled_count += stalls
                 needed -= 1
         self._alarm = loop.call_later(_LOOK_SECONDS, self._look)
 

@@ -21,31 +21,33 @@ from coatcheck.ports.telemetry import (
 class _Unmetered:
     """See Meter."""
 
-    def answered(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
+    def record_answer(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
         """Does nothing: telemetry is off."""
 
     def problem(self, code: Code) -> None:
         """Does nothing: telemetry is off."""
 
-    def limited(self, what: RateLimit) -> None:
+    def record_limited(self, what: RateLimit) -> None:
         """Does nothing: telemetry is off."""
 
-    def ingested(self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, shown: int | None) -> None:
+    def record_ingest(
+        self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, card_tokens: int | None
+    ) -> None:
         """Does nothing: telemetry is off."""
 
-    def refused(self, store: StoreName, code: Code) -> None:
+    def record_refusal(self, store: StoreName, code: Code) -> None:
         """Does nothing: telemetry is off."""
 
-    def committed(self, changes: int, waited: float, took: float) -> None:
+    def record_commit(self, changes: int, waited: float, took: float) -> None:
         """Does nothing: telemetry is off."""
 
     def ran(self, job: Job, result: JobResult, seconds: float) -> None:
         """Does nothing: telemetry is off."""
 
-    def tidied(self, what: RemovedRows, rows: int) -> None:
+    def record_maintenance(self, what: RemovedRows, rows: int) -> None:
         """Does nothing: telemetry is off."""
 
-    def lagged(self, seconds: float) -> None:
+    def record_lag(self, seconds: float) -> None:
         """Does nothing: telemetry is off."""
 
 

@@ -21,5 +21,5 @@ class RandomWords:
             try:
                 return self._words.popleft()
             except IndexError:
-                drawn = os.urandom(self._size * _AT_ONCE)
-                self._words.extend(drawn[at : at + self._size] for at in range(0, len(drawn), self._size))
+                random_bytes = os.urandom(self._size * _AT_ONCE)
+                self._words.extend(random_bytes[at : at + self._size] for at in range(0, len(random_bytes), self._size))

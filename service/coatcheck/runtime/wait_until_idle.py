@@ -18,7 +18,7 @@ class Activity(Protocol):
         ...
 
     @property
-    def granted(self) -> int:
+    def granted_count(self) -> int:
         """Number of slots granted so far."""
         ...
 
@@ -33,7 +33,7 @@ class WaitUntilIdle:
     async def __call__(self) -> None:
         """Returns when the service is idle, or after `PATIENCE` seconds."""
         for _ in range(round(PATIENCE / _LOOK)):
-            idle, before = self._ingests.running == 0, self._ingests.granted
+            idle, before = self._ingests.running == 0, self._ingests.granted_count
             await asyncio.sleep(_LOOK)
-            if idle and self._ingests.running == 0 and self._ingests.granted == before:
+            if idle and self._ingests.running == 0 and self._ingests.granted_count == before:
                 return

@@ -42,10 +42,12 @@ class BlobHealth:
         store = store_of(self._blobs, blob.placement)
         if store is None or await store.size(namespace, blob.id) == blob.stored_size:
             return True
-        found = await store.size(namespace, blob.id)
-        if found == blob.stored_size:
+        actual_size = await store.size(namespace, blob.id)
+        if actual_size == blob.stored_size:
             return True
-        why = "it is missing" if found is None else f"it has {found:,} bytes instead of {blob.stored_size:,}"
+        why = (
+            "it is missing" if actual_size is None else f"it has {actual_size:,} bytes instead of {blob.stored_size:,}"
+        )
         await self.mark_corrupt(namespace, blob.id, why)
         return False
 
@@ -56,7 +58,7 @@ class BlobHealth:
             because = why.rstrip(".")
             log.error("Blob %s of %r is lost: %s. Posting its payload again repairs it.", blob_id, namespace, because)
 
-    def damaged(self, namespace: str, blob_id: str, why: str) -> None:
+    def report_damage(self, namespace: str, blob_id: str, why: str) -> None:
         """Marks corrupt, in the background, a blob that a reader found damaged."""
         if blob_id in self._running:
             return
@@ -64,7 +66,7 @@ class BlobHealth:
         self._running[blob_id] = task
         task.add_done_callback(lambda _: self._running.pop(blob_id, None))
 
-    async def settled(self) -> None:
+    async def wait_until_recorded(self) -> None:
         """Returns once all findings are recorded, or could not be."""
         if self._running:
             await asyncio.wait(list(self._running.values()))

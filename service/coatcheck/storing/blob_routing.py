@@ -28,9 +28,9 @@ def store_of(blobs: BlobStore, placement: Placement) -> BlobStore | None:
 
 def not_opened(blobs: BlobStore, placement: Placement) -> CoatcheckError:
     """Returns `storage_unavailable`: the bytes may be intact, in a store that the service was not given."""
-    opened = " and ".join(_NAMES[store.placement] for store in all_stores(blobs))
+    store_names = " and ".join(_NAMES[store.placement] for store in all_stores(blobs))
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE,
-        f"The stored bytes are {_NAMES[placement]}, but the service is configured with {opened} only. Nothing is "
+        f"The stored bytes are {_NAMES[placement]}, but the service is configured with {store_names} only. Nothing is "
         "lost: an operator must configure that store again.",
     )

@@ -73,8 +73,8 @@ class CardText:
         """Returns the text view of a payload, given its text. May take seconds: no worker thread must wait."""
         return await extract_view(self._extractor, declared, facts, text)
 
-    def made(
-        self, extracted: ExtractedText | None, facts: DetectedMetadata, sample: PayloadSample, *, carded: bool = True
+    def make_draft(
+        self, extracted: ExtractedText | None, facts: DetectedMetadata, sample: PayloadSample, *, with_card: bool = True
     ) -> TextViewDraft | None:
         """Returns what was extracted, measured and ready to be kept. For worker threads: it counts tokens.
 
@@ -83,36 +83,36 @@ class CardText:
         """
         if extracted is None or extracted.text is None:
             return None
-        if not carded and len(extracted.text) > _DENSEST * self._inline_bytes:
+        if not with_card and len(extracted.text) > _DENSEST * self._inline_bytes:
             return TextViewDraft(extracted, None, None)
-        return self._measured(extracted, extracted.text, facts, sample.size)
+        return self._measure_view(extracted, extracted.text, facts, sample.size)
 
-    def _measured(self, extracted: ExtractedText, view: bytes, facts: DetectedMetadata, size: int) -> TextViewDraft:
-        intake = PayloadEncoder(self._tokenizer)
-        stored = intake.end(view)
-        intake.count()
-        m = intake.measure()
+    def _measure_view(self, extracted: ExtractedText, view: bytes, facts: DetectedMetadata, size: int) -> TextViewDraft:
+        encoder = PayloadEncoder(self._tokenizer)
+        stored_bytes = encoder.end(view)
+        encoder.count()
+        m = encoder.measure()
         measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-        shown = shows_text(facts, size, extracted.extractor)
-        text = text_of(intake.sample(), measure, extracted.sections, extracted.extractor) if shown else None
-        if len(stored) > self._inline_bytes:
+        is_text_shown = shows_text(facts, size, extracted.extractor)
+        text = text_of(encoder.sample(), measure, extracted.sections, extracted.extractor) if is_text_shown else None
+        if len(stored_bytes) > self._inline_bytes:
             return TextViewDraft(extracted, text, None)
         blob = Blob(
             id=self._new_blob_id(),
             placement="inline",
             size=m.size,
-            stored_size=len(stored),
+            stored_size=len(stored_bytes),
             sha256=m.sha256,
-            index=intake.index.pack(),
+            index=encoder.index.pack(),
         )
-        kept = View(
+        text_view = View(
             name=TEXT,
             extractor=extracted.extractor,
             partial=extracted.partial,
             sections=extracted.sections,
             measure=measure,
         )
-        return TextViewDraft(extracted, text, NewView(view=kept, blob=blob, inline=stored))
+        return TextViewDraft(extracted, text, NewView(view=text_view, blob=blob, inline=stored_bytes))
 
     async def keep(self, artifact: Artifact, draft: TextViewDraft | None) -> None:
         """Keeps a view that was too large for the ingest's commit; if storage refuses it, it is made again later."""
@@ -124,28 +124,28 @@ class CardText:
             if error.code not in REFUSALS:
                 log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
 
-    async def describe(self, found: FoundArtifact) -> FoundArtifact:
+    async def describe(self, entry: FoundArtifact) -> FoundArtifact:
         """Returns an artifact found `with_bytes`, with the form of its text; see KeepText.
 
         Raises:
             CoatcheckError: as KeepText's.
         """
-        return await self._keep_text.describe(found)
+        return await self._keep_text.describe(entry)
 
-    async def found(self, found: FoundArtifact) -> CardSource | None:
+    async def find_card_source(self, entry: FoundArtifact) -> CardSource | None:
         """Returns what the card of an artifact found `with_bytes` and `with_view` is cut from; None: the payload.
 
         Raises:
             CoatcheckError: `storage_unavailable` if the view exists but cannot be read; `integrity` if the payload,
                 from which it would be made again, is lost.
         """
-        a = found.artifact
+        a = entry.artifact
         if not may_show_text(a.facts, a.measure.size):
             return None
-        view = None if found.text_view is None or found.text_view.view.is_old else found.text_view
+        view = None if entry.text_view is None or entry.text_view.view.is_old else entry.text_view
         whole, text = (False, None) if view is None else await self._read(a, view)
         if not whole:  # it could not be kept before, or its bytes are lost
-            draft = await self._remade(found)
+            draft = await self._remade(entry)
             _, text = (False, None) if draft is None else await self._read(a, draft)
         return text
 
@@ -163,14 +163,14 @@ class CardText:
             return False, None
         return True, text_of(sample, view.view.measure, view.view.sections, view.view.extractor)
 
-    async def _remade(self, found: FoundArtifact) -> FoundView | None:
+    async def _remade(self, entry: FoundArtifact) -> FoundView | None:
         """Makes the view again, as at ingest; returns None if storage does not accept it."""
-        facts = found.artifact.facts
+        facts = entry.artifact.facts
         shows_view = None if facts.form is not None else spec_of(facts.kind).shows_view
-        if shows_view is not None and not shows_view(await self._open(found).read(0, _LOOKED_AT)):
+        if shows_view is not None and not shows_view(await self._open(entry).read(0, _LOOKED_AT)):
             return None
         try:
-            return await self._keep_text(found)
+            return await self._keep_text(entry)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise

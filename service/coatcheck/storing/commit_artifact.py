@@ -13,7 +13,7 @@ from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.evict import NoQuota, QuotaEnforcer
 
-Settled = IngestResult | Gone | UploadFenced | KeyConflict | None
+CommitAnswer = IngestResult | Gone | UploadFenced | KeyConflict | None
 
 
 class ApproachingCommits:
@@ -40,7 +40,7 @@ class CommitArtifact:
     def __init__(
         self,
         catalog: Catalog,
-        trust: BlobHealth,
+        blob_health: BlobHealth,
         breaker: CircuitBreaker,
         blobs_breaker: CircuitBreaker,
         rooms: QuotaEnforcer | None = None,
@@ -48,11 +48,11 @@ class CommitArtifact:
         """`breaker` is that of the catalogue. Without `rooms`, nothing is limited."""
         self._rooms: QuotaEnforcer = rooms or NoQuota()
         self._catalog = catalog
-        self._trust = trust
-        self._outage = breaker
-        self._blobs_outage = blobs_breaker
+        self._blob_health = blob_health
+        self._breaker = breaker
+        self._blobs_breaker = blobs_breaker
 
-    async def __call__(self, change: StoreArtifact) -> Settled:
+    async def __call__(self, change: StoreArtifact) -> CommitAnswer:
         """Commits.
 
         A file can be committed only once, with its intent, so what it would be deduplicated with is checked first;
@@ -63,7 +63,7 @@ class CommitArtifact:
         """
         namespace = change.namespace
         if change.blob.placement != "inline":
-            with self._outage.watched():
+            with self._breaker.guard_call():
                 same = await self._catalog.same_bytes(namespace, change.blob.sha256, change.blob.size)
             if same is not None:
                 await self._holds(namespace, same)
@@ -81,13 +81,13 @@ class CommitArtifact:
     async def _holds(self, namespace: str, blob: Blob) -> bool:
         if blob.condemned or blob.placement == "inline":
             return not blob.condemned
-        with self._blobs_outage.watched():
-            return await self._trust.holds(namespace, blob)
+        with self._blobs_breaker.guard_call():
+            return await self._blob_health.holds(namespace, blob)
 
-    async def _store(self, change: StoreArtifact) -> Settled:
-        async def stored(room: QuotaLimits | None) -> Settled | QuotaExceeded:
+    async def _store(self, change: StoreArtifact) -> CommitAnswer:
+        async def commit_change(room: QuotaLimits | None) -> CommitAnswer | QuotaExceeded:
             limited = change if room is None else replace(change, room=room)
             return await self._catalog.commit(limited)
 
-        with self._outage.watched():
-            return await self._rooms.within_quota(change.namespace, stored)
+        with self._breaker.guard_call():
+            return await self._rooms.within_quota(change.namespace, commit_change)

@@ -36,35 +36,40 @@ async def earlier_run(
         CoatcheckError: `compared_not_found` for an artifact that is unknown or gone, or that the caller may not see.
     """
     try:
-        with deps.catalog_breaker.watched():
-            return await _found(deps, caller, request, identity, open_content)
+        with deps.catalog_breaker.guard_call():
+            return await _load_earlier_run(deps, caller, request, identity, open_content)
     except CoatcheckError as error:
         if error.code not in REFUSALS:
             raise
         return None
 
 
-async def _found(
+async def _load_earlier_run(
     deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes, open_content: OpenContent
 ) -> EarlierRun | None:
-    wanted, now = request.compare_to, deps.clock.now()
-    number = await _previous(deps, caller, request, identity) if wanted == PREVIOUS else ids.parse(wanted or "")
+    compare_to, now = request.compare_to, deps.clock.now()
+    number = await _previous(deps, caller, request, identity) if compare_to == PREVIOUS else ids.parse(compare_to or "")
     if number is None:
         return None
-    found = deps.fallback.find(caller.namespace, number, now)
-    found = found or await deps.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
-    if isinstance(found, FoundArtifact) and caller.sees(found.artifact.said.session):
-        content, m = open_content(found), found.artifact.measure
+    entry = deps.fallback.find(caller.namespace, number, now)
+    entry = entry or await deps.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
+    if isinstance(entry, FoundArtifact) and caller.sees(entry.artifact.declared.session):
+        content, m = open_content(entry), entry.artifact.measure
         head, tail = sample_ranges(m.size)
         sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
-        mask = None if deps.redacting is None else deps.redacting.mask_of(found.artifact)
-        shown = None
+        mask = None if deps.redacting is None else deps.redacting.mask_of(entry.artifact)
+        masked_sample = None
         if mask is not None and sample.whole:  # only lines of a whole sample are shown
-            shown, *_ = await in_pool(deps.pool, mask.sample, sample)
+            masked_sample, *_ = await in_pool(deps.pool, mask.sample, sample)
         return EarlierRun(
-            id=found.artifact.id, sha256=m.sha256, sample=sample, lines=m.lines, survey=found.survey, shown=shown
+            id=entry.artifact.id,
+            sha256=m.sha256,
+            sample=sample,
+            lines=m.lines,
+            survey=entry.survey,
+            shown=masked_sample,
         )
-    if wanted == PREVIOUS:
+    if compare_to == PREVIOUS:
         return None  # it was deleted between the two queries
     raise CoatcheckError(
         Code.COMPARED_NOT_FOUND,
@@ -75,14 +80,14 @@ async def _found(
 
 
 async def _previous(deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes) -> int | None:
-    said = request.said
-    if said.session is None or (said.tool_name is None and said.command is None):
+    declared = request.declared
+    if declared.session is None or (declared.tool_name is None and declared.command is None):
         return None  # nothing says what it would be another run of
     run = RunKey(
         namespace=caller.namespace,
-        session=said.session,
-        tool_name=said.tool_name,
-        command=said.command,
+        session=declared.session,
+        tool_name=declared.tool_name,
+        command=declared.command,
         but=identity,
     )
     return await deps.catalog.latest_run(run, deps.clock.now())

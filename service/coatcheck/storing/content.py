@@ -60,14 +60,14 @@ class OpenContent:
         """Returns an opener over another route to the same store, with its own caches."""
         return OpenContent(self._inline, blobs, self._pool, self._damaged)
 
-    def __call__(self, found: FoundArtifact) -> "Content":
+    def __call__(self, entry: FoundArtifact) -> "Content":
         """Opens the content of an artifact that was found `with_bytes`.
 
         Raises:
             CoatcheckError: `integrity` when its inline bytes are missing or its index is damaged;
                 `storage_unavailable` when the service was not given the place where its bytes are.
         """
-        return self._open(found.artifact.namespace, found.artifact.blob, found.inline)
+        return self._open(entry.artifact.namespace, entry.artifact.blob, entry.inline)
 
     async def of_view(self, namespace: str, view: FoundView) -> "Content":
         """Opens the content of a view that has bytes of its own.
@@ -89,7 +89,7 @@ class OpenContent:
         inline = await self._inline.inline_bytes(namespace, blob.id) if blob.placement == "inline" else None
         return self._open(namespace, blob, inline)
 
-    async def stored_size(self, namespace: str, blob: Blob) -> int | None:
+    async def find_stored_size(self, namespace: str, blob: Blob) -> int | None:
         """Returns how many stored bytes of a blob exist, wherever they are; None if there are none."""
         if blob.placement != "inline":
             return await self._store(blob).size(namespace, blob.id)
@@ -157,7 +157,7 @@ class Content:
         """Bytes of content."""
         return self.index.size
 
-    def seen_through(self, mask: "ContentMask") -> "Content":
+    def apply_mask(self, mask: "ContentMask") -> "Content":
         """Returns this content with parts hidden by a mask. Its blob has its own name, for caches."""
         twin = Content(self.blob, self.index, self._source, self._cache, self._pool, self._watch)
         twin._mask = mask
@@ -200,23 +200,23 @@ class Content:
 
     async def _frames(self, first: int, last: int) -> bytes:
         few = last - first <= _FEW_FRAMES
-        held = [self._cache.get((self._id, f)) for f in range(first, last)] if few else [None] * (last - first)
-        missing = [first + n for n, frame in enumerate(held) if frame is None]
+        cached_frames = [self._cache.get((self._id, f)) for f in range(first, last)] if few else [None] * (last - first)
+        missing = [first + n for n, frame in enumerate(cached_frames) if frame is None]
         if not missing:
-            return b"".join(frame for frame in held if frame is not None)
+            return b"".join(frame for frame in cached_frames if frame is not None)
         low, high = missing[0], missing[-1] + 1
         fresh = await self._decode(low, high)
         if few:
             self._keep(low, high, fresh)
-        before = [frame for frame in held[: low - first] if frame is not None]
-        after = [frame for frame in held[high - first :] if frame is not None]
+        before = [frame for frame in cached_frames[: low - first] if frame is not None]
+        after = [frame for frame in cached_frames[high - first :] if frame is not None]
         return b"".join([*before, fresh, *after]) if before or after else fresh
 
     async def _decode(self, low: int, high: int) -> bytes:
         with self._watch:
-            return await self._decoded(low, high)
+            return await self._decode_range(low, high)
 
-    async def _decoded(self, low: int, high: int) -> bytes:
+    async def _decode_range(self, low: int, high: int) -> bytes:
         try:
             return await self._attempt(low, high, fresh=False)
         except CoatcheckError as error:
@@ -228,13 +228,13 @@ class Content:
         return content
 
     async def _attempt(self, low: int, high: int, *, fresh: bool) -> bytes:
-        start, end = self.index.stored_range(low, high)
-        stored = await self._source.read(start, end - start, fresh=fresh)
+        start, end = self.index.locate_frames(low, high)
+        stored_bytes = await self._source.read(start, end - start, fresh=fresh)
         self.store_reads += 1
         self.frames_read += high - low
         if self.index.frame_length(low) * (high - low) <= _INLINE_DECODE:
-            return decode_frames(stored, self.index, low, high)
-        return await in_pool(self._pool, decode_frames, stored, self.index, low, high)
+            return decode_frames(stored_bytes, self.index, low, high)
+        return await in_pool(self._pool, decode_frames, stored_bytes, self.index, low, high)
 
     def _keep(self, low: int, high: int, fresh: bytes) -> None:
         width = self.index.frame_size
@@ -281,11 +281,11 @@ class _Source(Protocol):
 
 
 class _Inline:
-    def __init__(self, stored: bytes) -> None:
-        self._stored = stored
+    def __init__(self, stored_bytes: bytes) -> None:
+        self._stored_bytes = stored_bytes
 
     async def read(self, start: int, length: int, *, fresh: bool) -> bytes:  # noqa: ARG002 - they are here
-        return self._stored[start : start + length]
+        return self._stored_bytes[start : start + length]
 
 
 class _Stored:

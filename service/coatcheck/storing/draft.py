@@ -29,7 +29,7 @@ from coatcheck.core.card import Card, CardSource
 from coatcheck.core.card.compose import choose_budget
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.card.repeat import SMALLEST, repeat
-from coatcheck.core.choose.novelty import compared
+from coatcheck.core.choose.novelty import compare_runs
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.description import PayloadProbe
@@ -38,10 +38,10 @@ from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import find_form, open_payload
 from coatcheck.core.policies.policy import NOTHING, Policy, Rules
-from coatcheck.core.policies.policy import said as decided
+from coatcheck.core.policies.policy import value_or as decided
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.masked_artifact import noted, veiled
+from coatcheck.core.redact.masked_artifact import mask_artifact, note_masked
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import OPENED, ViewMeasure
@@ -57,7 +57,7 @@ class Draft:
 
     id: str
     identity: bytes
-    said: DeclaredMetadata
+    declared: DeclaredMetadata
     measure: Measure
     facts: DetectedMetadata
     sample: PayloadSample
@@ -68,7 +68,7 @@ class Draft:
     text: CardSource | None = None
     """The text view that the card is cut from."""
     namespace: str = ""
-    veil: "MaskedDraft | None" = None
+    masked_draft: "MaskedDraft | None" = None
     """What a model may see, with secrets masked; None: not determined yet, or nothing is masked."""
     terms: GivenCard | None = None
     """What its card is cut for; None: not determined yet."""
@@ -93,60 +93,64 @@ class RenderedCard:
 
 
 def look(
-    intake: PayloadEncoder,
-    said: DeclaredMetadata,
+    encoder: PayloadEncoder,
+    declared: DeclaredMetadata,
     earlier: EarlierRun | None = None,
-    carded: Callable[[Measure, Kind], bool] | None = None,
+    gets_card: Callable[[Measure, Kind], bool] | None = None,
 ) -> Seen:
-    """Returns everything that a card needs, or less if none will be cut. Call it after the intake's `end`.
+    """Returns everything that a card needs, or less if none will be cut. Call it after `encoder.end`.
 
     Args:
-        intake: the payload.
-        said: what is declared of it.
+        encoder: the payload.
+        declared: what its caller declared.
         earlier: the run that it is compared with, if there is one.
-        carded: whether a card is cut of a payload of this size and kind; None: it is.
+        gets_card: returns whether a card is cut of a payload of this size and kind; None: it is.
     """
-    intake.count()
-    opened = intake.open(said.media_type)
-    shown = intake if opened is None else opened[1]
-    sample = shown.sample()
-    survey = shown.survey()
-    measure = intake.measure()
+    encoder.count()
+    opened_payload = encoder.open(declared.media_type)
+    text_source = encoder if opened_payload is None else opened_payload[1]
+    sample = text_source.sample()
+    survey = text_source.survey()
+    measure = encoder.measure()
 
     @cache
-    def wanted(kind: Kind) -> bool:
-        return earlier is not None or spec_of(kind).names or carded is None or carded(measure, kind)
+    def is_described(kind: Kind) -> bool:
+        return earlier is not None or spec_of(kind).names or gets_card is None or gets_card(measure, kind)
 
-    if opened is not None and opened[0].is_envelope:  # the declared type is that of what is around the text
-        said = structs.replace(said, media_type=None)
-    facts = recognise(sample, said, survey, fields=shown.fields(), carded=wanted)
+    if (
+        opened_payload is not None and opened_payload[0].is_envelope
+    ):  # the declared type is that of what is around the text
+        declared = structs.replace(declared, media_type=None)
+    facts = recognise(sample, declared, survey, fields=text_source.fields(), gets_card=is_described)
     text = None
-    if opened is not None:
-        if opened[0].is_envelope and (payload := intake.payload) is not None:
-            around = PayloadProbe(PayloadSample(payload, b"", len(payload)), said)
+    if opened_payload is not None:
+        if opened_payload[0].is_envelope and (payload := encoder.payload) is not None:
+            around = PayloadProbe(PayloadSample(payload, b"", len(payload)), declared)
             facts = structs.replace(facts, fetch=find_fetch(around))
-        facts = facts.of_form(opened[0], said)
-        m = shown.measure()
+        facts = facts.of_form(opened_payload[0], declared)
+        m = text_source.measure()
         sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         text = card.text_of(sample, sizes, (), OPENED)
     if not spec_of(facts.kind).readable:
         survey = None
     if earlier is not None:
-        facts = compared(facts, earlier, sample, survey, measure, reveal=reveal)
-    return facts, sample, survey, ENGINE if wanted(facts.kind) else UNDESCRIBED, text
+        facts = compare_runs(facts, earlier, sample, survey, measure, reveal=reveal)
+    return facts, sample, survey, ENGINE if is_described(facts.kind) else UNDESCRIBED, text
 
 
-def drafted(
-    namespace: str, said: DeclaredMetadata, measure: Measure, seen: Seen, view: CardSource | None = None
+def make_draft(
+    namespace: str, declared: DeclaredMetadata, measure: Measure, findings: Seen, view: CardSource | None = None
 ) -> Draft:
     """Returns the draft of a payload, with the ID that it will get unless another payload has it already."""
-    identity = ids.identity(namespace, said.session, said.tool_call_id, measure.sha256)
-    facts, sample, survey, engine, text = seen
+    identity = ids.identity(namespace, declared.session, declared.tool_call_id, measure.sha256)
+    facts, sample, survey, engine, text = findings
     number = ids.number(identity)
-    return Draft(ids.render(number), identity, said, measure, facts, sample, survey, engine, view or text, namespace)
+    return Draft(
+        ids.render(number), identity, declared, measure, facts, sample, survey, engine, view or text, namespace
+    )
 
 
-def redrafted(
+def remake_draft(
     artifact: Artifact, sample: PayloadSample, text: CardSource | None = None, survey: Survey | None = None
 ) -> Draft:
     """Returns a stored artifact as a draft, as it is declared now, for this engine to cut a card from.
@@ -155,19 +159,21 @@ def redrafted(
     artifact was created: its comparison with an earlier one, and what was redacted.
     """
     a = artifact
-    identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
+    identity = ids.identity(a.namespace, a.declared.session, a.declared.tool_call_id, a.measure.sha256)
     if a.facts.form is not None and text is not None:
         sample = text.sample
-    draft = Draft(a.id, identity, a.said, a.measure, a.facts, sample, survey, a.engine, text, a.namespace)
-    return draft if a.engine in {ENGINE, UNDESCRIBED} else _described(draft)
+    draft = Draft(a.id, identity, a.declared, a.measure, a.facts, sample, survey, a.engine, text, a.namespace)
+    return draft if a.engine in {ENGINE, UNDESCRIBED} else _recognise_facts(draft)
 
 
-def _described(draft: Draft) -> Draft:
+def _recognise_facts(draft: Draft) -> Draft:
     """Returns a draft with the facts that this engine recognises."""
     d = draft
-    said = structs.replace(d.said, kind=d.facts.kind)
-    facts = recognise(d.sample, said, d.survey, fields=find_fields(d.sample.head)).beside(d.facts)
-    return dataclass_replace(d, facts=facts.of_form(d.facts.form, said), engine=ENGINE)
+    declared = structs.replace(d.declared, kind=d.facts.kind)
+    facts = recognise(d.sample, declared, d.survey, fields=find_fields(d.sample.head)).keeping_first_time_fields(
+        d.facts
+    )
+    return dataclass_replace(d, facts=facts.of_form(d.facts.form, declared), engine=ENGINE)
 
 
 def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
@@ -176,14 +182,18 @@ def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
     None if the payload's bytes are its text.
     """
     a = artifact
-    form = find_form(PayloadSample(head, b"", a.measure.size), a.said.media_type)
+    form = find_form(PayloadSample(head, b"", a.measure.size), a.declared.media_type)
     if form is None:
         return None
     text = open_payload(form, head)[:SAMPLE_BYTES]
-    said = structs.replace(a.said, media_type=None) if form.is_envelope else a.said
+    declared = structs.replace(a.declared, media_type=None) if form.is_envelope else a.declared
     is_whole = len(head) == a.measure.size
     sample = PayloadSample(text, b"", len(text) if is_whole else max(a.measure.size, len(text) + 1))
-    return recognise(sample, said, None, fields=find_fields(text)).beside(a.facts).of_form(form, said)
+    return (
+        recognise(sample, declared, None, fields=find_fields(text))
+        .keeping_first_time_fields(a.facts)
+        .of_form(form, declared)
+    )
 
 
 def cut(
@@ -192,22 +202,22 @@ def cut(
     budget: int,
     query: str | None,
     tokenizer: Tokenizer,
-    stored: bool = True,
+    is_stored: bool = True,
     tools: bool = True,
     mask: Mask | None = None,
     earlier: str | None = None,
 ) -> RenderedCard:
-    """Returns a draft's card; unless `stored` it says that nothing can be read back; without `tools` it names none.
+    """Returns a draft's card; unless `is_stored` it says that nothing can be read back; without `tools` it names none.
 
     Given `earlier`, the ID of an artifact of the same bytes, it returns the two lines that stand for its card, if
     they fit.
     """
     d = prepare(draft, mask)
-    inputs = replace(_inputs(d, budget, tokenizer), query=query, stored=stored, tools=tools)
+    inputs = replace(_inputs(d, budget, tokenizer), query=query, is_stored=is_stored, tools=tools)
     lines = None if earlier is None else repeat(inputs, earlier)
-    shown = None if d.veil is None else d.veil.plain
+    plain_facts = None if d.masked_draft is None else d.masked_draft.plain
     same_as = None if lines is None else earlier
-    return RenderedCard(*(lines or card.cut(inputs)), shown, same_as=same_as, budget=budget)
+    return RenderedCard(*(lines or card.cut(inputs)), plain_facts, same_as=same_as, budget=budget)
 
 
 def budget_of(draft: Draft, policy: Policy, usual: int, *, tokenizer: Tokenizer, mask: Mask | None) -> int:
@@ -221,17 +231,21 @@ def budget_of(draft: Draft, policy: Policy, usual: int, *, tokenizer: Tokenizer,
 
 def prepare(draft: Draft, mask: Mask | None) -> Draft:
     """Returns a draft with what this engine recognises and what a model may see of it, both determined only once."""
-    d = draft if draft.engine == ENGINE else _described(draft)
-    veil = None if mask is None else d.veil or masked_draft(mask, d.said, d.facts, d.sample, d.survey, d.text)
-    return d if veil is d.veil else dataclass_replace(d, veil=veil)
+    d = draft if draft.engine == ENGINE else _recognise_facts(draft)
+    masked_copy = (
+        None
+        if mask is None
+        else d.masked_draft or make_masked_draft(mask, d.declared, d.facts, d.sample, d.survey, d.text)
+    )
+    return d if masked_copy is d.masked_draft else dataclass_replace(d, masked_draft=masked_copy)
 
 
 def _inputs(draft: Draft, budget: int, tokenizer: Tokenizer) -> CardInput:
     """Returns what a card of a prepared draft is made of, without a query."""
-    d = draft.veil or draft
+    d = draft.masked_draft or draft
     return CardInput(
         draft.id,
-        d.said,
+        d.declared,
         draft.measure,
         d.facts,
         d.sample,
@@ -246,7 +260,7 @@ def _inputs(draft: Draft, budget: int, tokenizer: Tokenizer) -> CardInput:
 class MaskedDraft:
     """What a card is cut from when secrets are masked."""
 
-    said: DeclaredMetadata
+    declared: DeclaredMetadata
     facts: DetectedMetadata
     """The facts, with a line that tells what is masked."""
     plain: DetectedMetadata
@@ -258,28 +272,30 @@ class MaskedDraft:
     """Whether the sample contains any."""
 
 
-def masked_draft(
+def make_masked_draft(
     mask: Mask,
-    said: DeclaredMetadata,
+    declared: DeclaredMetadata,
     facts: DetectedMetadata,
     sample: PayloadSample,
     survey: Survey | None,
     text: CardSource | None,
 ) -> MaskedDraft:
     """Returns the draft of a payload as a model may see it; a line of the card tells what is masked."""
-    v = veiled(mask, said, facts, sample, survey)
+    v = mask_artifact(mask, declared, facts, sample, survey)
     masked = v.masked
     if text is not None:
-        shown, masked, _ = mask.sample(text.sample)
-        text = replace(text, sample=shown)
-    return MaskedDraft(v.said, noted(v.facts, masked), v.facts, v.sample, v.survey, text, bool(v.masked.count))
+        masked_sample, masked, _ = mask.sample(text.sample)
+        text = replace(text, sample=masked_sample)
+    return MaskedDraft(
+        v.declared, note_masked(v.facts, masked), v.facts, v.sample, v.survey, text, bool(v.masked.count)
+    )
 
 
 def uncut(draft: Draft) -> Card:
     """Returns a card without text, only names and sizes, for callers that read none."""
     d = draft
-    shown = d.veil or d
-    return card.named(d.id, shown.said, d.measure, shown.facts)
+    visible_draft = d.masked_draft or d
+    return card.make_bare_card(d.id, visible_draft.declared, d.measure, visible_draft.facts)
 
 
 def is_whole(measure: Measure, kind: Kind) -> bool:
@@ -307,19 +323,21 @@ def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[s
     tokens = d.measure.tokens if form is None or text is None else text.measure.tokens
     if not (d.sample.whole and tokens.exact and (form is not None or is_whole(d.measure, d.facts.kind))):
         return None
-    if mask is None or d.veil is None or not d.veil.secrets:
+    if mask is None or d.masked_draft is None or not d.masked_draft.secrets:
         return d.sample.head.decode(), tokens.count
-    text = mask.reveal(d.veil.sample.head.decode("utf-8", "replace"))
+    text = mask.reveal(d.masked_draft.sample.head.decode("utf-8", "replace"))
     return text, tokenizer.count(text)
 
 
 def policy_of(rules: Rules, draft: Draft) -> Policy:
     """Returns what administrators decided for a payload."""
-    return policy_for(rules, draft.namespace, draft.said, draft.facts.kind)
+    return policy_for(rules, draft.namespace, draft.declared, draft.facts.kind)
 
 
-def policy_for(rules: Rules, namespace: str, said: DeclaredMetadata, kind: Kind) -> Policy:
+def policy_for(rules: Rules, namespace: str, declared: DeclaredMetadata, kind: Kind) -> Policy:
     """Returns what administrators decided for payloads of this kind with these declarations."""
     if not rules:
         return NOTHING
-    return rules.effective(namespace, session=said.session, kind=kind, tool_name=said.tool_name, labels=said.labels)
+    return rules.effective(
+        namespace, session=declared.session, kind=kind, tool_name=declared.tool_name, labels=declared.labels
+    )

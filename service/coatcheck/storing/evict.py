@@ -104,12 +104,12 @@ class Evict:
         Raises:
             CoatcheckError: `storage_unavailable`; the next round continues.
         """
-        gone, after = 0, ""
+        evicted_count, after = 0, ""
         while self.policies.evicts_anywhere and (page := await decisions.usages(None, after=after)):
             for usage in page:
-                gone += await self._relieve(usage)
+                evicted_count += await self._relieve(usage)
             after = page[-1].namespace
-        return gone
+        return evicted_count
 
     async def _relieve(self, usage: Usage) -> int:
         quota = self.room(usage.namespace)
@@ -124,10 +124,10 @@ class Evict:
         if not (full.over_bytes or full.over_artifacts):
             return 0
         await self.note()
-        gone = 0
+        evicted_count = 0
         while True:
             now = self.clock.now()
-            if self.clock.doubt is not None:  # by a wrong clock, everything may seem expired or long unread
+            if self.clock.pause_reason is not None:  # by a wrong clock, everything may seem expired or long unread
                 return None
             evicted = await self.catalog.commit(
                 EvictArtifacts(
@@ -140,12 +140,14 @@ class Evict:
                     limit=BATCH,
                 )
             )
-            gone += evicted.artifacts
+            evicted_count += evicted.artifacts
             if evicted.enough or not evicted.artifacts:
                 break
-        if gone:
-            log.info("namespace %r was full: %d artifacts that were read longest ago were evicted", namespace, gone)
-        return gone if evicted.enough else None
+        if evicted_count:
+            log.info(
+                "namespace %r was full: %d artifacts that were read longest ago were evicted", namespace, evicted_count
+            )
+        return evicted_count if evicted.enough else None
 
 
 def quota_exceeded(namespace: str, full: QuotaExceeded) -> CoatcheckError:
@@ -153,7 +155,8 @@ def quota_exceeded(namespace: str, full: QuotaExceeded) -> CoatcheckError:
     usage, quota = full.usage, full.room
     return CoatcheckError(
         Code.QUOTA_EXCEEDED,
-        f"The namespace {namespace} has no room for this payload: {_told(usage, quota, full)} Nothing was stored. "
+        f"The namespace {namespace} has no room for this payload: {_explain_quota(usage, quota, full)} "
+        f"Nothing was stored. "
         "Delete what is no longer needed, or ask the administrator for a larger quota.",
         bytes=usage.bytes + usage.reserved,
         max_bytes=quota.max_bytes,
@@ -162,7 +165,7 @@ def quota_exceeded(namespace: str, full: QuotaExceeded) -> CoatcheckError:
     )
 
 
-def _told(usage: Usage, quota: QuotaLimits, full: QuotaExceeded) -> str:
+def _explain_quota(usage: Usage, quota: QuotaLimits, full: QuotaExceeded) -> str:
     if full.over_artifacts:
         noun = "artifact" if usage.artifacts == 1 else "artifacts"
         return f"it holds {usage.artifacts:,} {noun} of at most {quota.max_artifacts:,}."

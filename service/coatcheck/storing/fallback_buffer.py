@@ -52,7 +52,7 @@ class FallbackPayload(Struct, frozen=True):
         return self.artifact.namespace, ids.parse(self.artifact.id)
 
     @property
-    def stored(self) -> bytes:
+    def stored_bytes(self) -> bytes:
         """The stored bytes."""
         return self.change.inline or b""
 
@@ -62,7 +62,7 @@ class FallbackPayload(Struct, frozen=True):
         view = self.change.text_view
         text = "" if self.change.receipt is None else self.change.receipt.text or ""
         beside = len(self.change.blob.index) + len(self.change.survey or b"") + len(text)
-        return len(self.stored) + beside + _ROW_BYTES + (0 if view is None else _cost(view))
+        return len(self.stored_bytes) + beside + _ROW_BYTES + (0 if view is None else _cost(view))
 
 
 class FallbackBuffer:
@@ -87,7 +87,7 @@ class FallbackBuffer:
         return len(self._waiting)
 
     @property
-    def used(self) -> int:
+    def used_bytes(self) -> int:
         """Bytes of memory used by waiting payloads and reservations."""
         return self._used
 
@@ -105,17 +105,17 @@ class FallbackBuffer:
         """Releases memory that `hold` reserved."""
         self._held -= size
 
-    def keep(self, artifact_id: str, change: StoreArtifact, stored: bytes) -> bool:
+    def keep(self, artifact_id: str, change: StoreArtifact, stored_bytes: bytes) -> bool:
         """Takes a payload, dropping the oldest if room is needed. Returns False if it exceeds the whole buffer.
 
         Args:
             artifact_id: the ID that it will have.
             change: how to store it. Its idempotency key is not kept: the identity finds it again.
-            stored: its stored bytes.
+            stored_bytes: its bytes, compressed.
         """
         blob = msgspec.structs.replace(change.blob, placement="inline")
-        change = msgspec.structs.replace(change, blob=blob, inline=stored, key=None)
-        entry = FallbackPayload(change, unstored(artifact_id, change))
+        change = msgspec.structs.replace(change, blob=blob, inline=stored_bytes, key=None)
+        entry = FallbackPayload(change, make_artifact(artifact_id, change))
         if entry.cost > self._room:
             return False
         self._drop(entry.key)
@@ -130,7 +130,7 @@ class FallbackBuffer:
         if self._files is None:
             return len(unsaved)
         saved = self._files.save([msgspec.msgpack.encode(entry) for entry in unsaved], self._room) if unsaved else 0
-        self._files.close(done=not self._saved)
+        self._files.close(is_complete=not self._saved)
         return len(unsaved) - saved
 
     def restore(self) -> None:
@@ -141,13 +141,13 @@ class FallbackBuffer:
         if self._files is None:
             return
         if not self._saved and self._more:
-            self._files.close(done=True)
+            self._files.close(is_complete=True)
             positions = self._files.open_next()
             self._more = bool(positions)
             for position in positions:
                 entry = self._decode(self._files, position)
                 if entry is not None:
-                    self._saved[entry.key] = _SavedPayload(position, entry.change.said.session)
+                    self._saved[entry.key] = _SavedPayload(position, entry.change.declared.session)
         for key, saved in list(self._saved.items()):
             entry = None if key in self._waiting else self._decode(self._files, saved.position)
             if entry is not None:
@@ -180,8 +180,8 @@ class FallbackBuffer:
         if entry is None or not _is_live(entry, now):
             return None
         view = entry.change.text_view
-        kept = None if view is None else FoundView(view.view, view.blob, view.inline)
-        return FoundArtifact(entry.artifact, entry.change.inline, kept, entry.change.survey, entry.change.receipt)
+        text_view = None if view is None else FoundView(view.view, view.blob, view.inline)
+        return FoundArtifact(entry.artifact, entry.change.inline, text_view, entry.change.survey, entry.change.receipt)
 
     def waits(self, entry: FallbackPayload) -> bool:
         """Returns whether this entry still waits."""
@@ -194,7 +194,7 @@ class FallbackBuffer:
         """
         saved = self._saved.pop((namespace, number), None)
         if saved is not None and self._files is not None:
-            self._files.settle(saved.position, durably=durably)
+            self._files.finish(saved.position, durably=durably)
         return self._drop((namespace, number)) or saved is not None
 
     @asynccontextmanager
@@ -212,7 +212,7 @@ class FallbackBuffer:
     def of_session(self, namespace: str, session: str) -> list[Key]:
         """Returns the keys of the waiting payloads of a session, also of those for which there is no memory."""
         sessions = {key: saved.session for key, saved in self._saved.items()}
-        sessions |= {key: entry.change.said.session for key, entry in self._waiting.items()}
+        sessions |= {key: entry.change.declared.session for key, entry in self._waiting.items()}
         return [key for key, each in sessions.items() if key[0] == namespace and each == session]
 
     def waiting(self, now: datetime) -> Iterator[FallbackPayload]:
@@ -236,13 +236,13 @@ def _is_live(entry: FallbackPayload, now: datetime) -> bool:
     return at is None or at > now
 
 
-def unstored(artifact_id: str, change: StoreArtifact) -> Artifact:
+def make_artifact(artifact_id: str, change: StoreArtifact) -> Artifact:
     """Returns the artifact that this change would create."""
     c = change
     return Artifact(
         namespace=c.namespace,
         id=artifact_id,
-        said=c.said,
+        declared=c.declared,
         measure=c.measure,
         facts=c.facts,
         blob=c.blob,

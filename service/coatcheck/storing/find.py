@@ -71,9 +71,9 @@ class Find:
         now = self._clock.now()
         waiting = self._fallback.find(caller.namespace, number, now) if self._fallback is not None else None
         if waiting is not None:
-            if not caller.sees(waiting.artifact.said.session):
+            if not caller.sees(waiting.artifact.declared.session):
                 raise not_found()
-            return waiting if self._redacting is None else self._redacting.found(waiting)
+            return waiting if self._redacting is None else self._redacting.mask_entry(waiting)
         with self._reads.look(now):
             find = partial(
                 self._catalog.find,
@@ -84,17 +84,17 @@ class Find:
                 with_survey=with_survey,
                 with_receipt=with_receipt,
             )
-            found = await self._live_row(caller.namespace, number, now, find)
-            if found is None:
+            entry = await self._live_row(caller.namespace, number, now, find)
+            if entry is None:
                 raise not_found()
-            if isinstance(found, Gone):
-                raise gone(found) if caller.sees(found.session) else not_found()
-            a = found.artifact
-            if not caller.sees(a.said.session):
+            if isinstance(entry, Gone):
+                raise gone_error(entry) if caller.sees(entry.session) else not_found()
+            a = entry.artifact
+            if not caller.sees(a.declared.session):
                 raise not_found()
             if self._notes:
                 self._note(a, caller.namespace, number, now)
-            return found if self._redacting is None else self._redacting.found(found)
+            return entry if self._redacting is None else self._redacting.mask_entry(entry)
 
     async def live(self, caller: Caller, numbers: Collection[int]) -> dict[int, Artifact]:
         """Returns those artifacts that are stored, live at this moment and visible to the caller, by number.
@@ -107,16 +107,16 @@ class Find:
         namespace, now = caller.namespace, self._clock.now()
         with self._reads.look(now):
             pending = {number: self._reads.pending(namespace, number) for number in numbers}
-            found = await self._catalog.live_artifacts(namespace, numbers, now)
+            artifacts = await self._catalog.live_artifacts(namespace, numbers, now)
             live: dict[int, Artifact] = {}
             for number, reads in pending.items():
                 if reads is not None:  # its row may not say yet until when it lives
                     find = partial(self._catalog.find, namespace, number)
-                    known = await self._live_row(namespace, number, now, find)
-                    artifact = known.artifact if isinstance(known, FoundArtifact) else None
+                    entry = await self._live_row(namespace, number, now, find)
+                    artifact = entry.artifact if isinstance(entry, FoundArtifact) else None
                 else:
-                    artifact = found.get(number)
-                if artifact is None or not caller.sees(artifact.said.session):
+                    artifact = artifacts.get(number)
+                if artifact is None or not caller.sees(artifact.declared.session):
                     continue
                 if self._notes:
                     self._note(artifact, namespace, number, now)
@@ -145,33 +145,33 @@ class Find:
     ) -> FoundArtifact | Gone | None:
         """Returns the row's answer, unless unwritten reads have kept the artifact alive until now."""
         pending = self._reads.pending(namespace, number)  # first: after the row's answer, they may have been written
-        found = await find(now)
+        entry = await find(now)
         if pending is None:
-            return found
-        if isinstance(found, FoundArtifact):
-            return _later(found, pending[1])
-        if found is None or found.reason != "expired":
-            return found
+            return entry
+        if isinstance(entry, FoundArtifact):
+            return _later(entry, pending[1])
+        if entry is None or entry.reason != "expired":
+            return entry
         then = await find(pending[0])
         if not isinstance(then, FoundArtifact):
-            return found
+            return entry
         then = _later(then, pending[1])
         at = then.artifact.expires_at
-        return then if at is None or at > now else msgspec.structs.replace(found, at=at)
+        return then if at is None or at > now else msgspec.structs.replace(entry, at=at)
 
 
-def _later(found: FoundArtifact, read_at: datetime) -> FoundArtifact:
+def _later(entry: FoundArtifact, read_at: datetime) -> FoundArtifact:
     """Returns what was found, with the expiry after this read.
 
     Reads of an artifact that it has replaced do not count.
     """
-    a = found.artifact
+    a = entry.artifact
     if a.expires_at is None or a.idle_ttl is None or a.created_at > read_at:
-        return found
+        return entry
     expires_at = expiry(a.created_at, read_at, ttl=a.ttl, idle_ttl=a.idle_ttl, pinned=a.pinned)
     if expires_at is None or expires_at <= a.expires_at:
-        return found
-    return msgspec.structs.replace(found, artifact=msgspec.structs.replace(a, expires_at=expires_at))
+        return entry
+    return msgspec.structs.replace(entry, artifact=msgspec.structs.replace(a, expires_at=expires_at))
 
 
 async def require_seen(
@@ -186,9 +186,9 @@ async def require_seen(
     """
     if caller.session_prefix is None:
         return
-    found = None if fallback is None else fallback.find(caller.namespace, number, now)
-    known = found or await catalog.find(caller.namespace, number, now)
-    if known is None or not caller.sees(known.session if isinstance(known, Gone) else known.artifact.said.session):
+    waiting_entry = None if fallback is None else fallback.find(caller.namespace, number, now)
+    entry = waiting_entry or await catalog.find(caller.namespace, number, now)
+    if entry is None or not caller.sees(entry.session if isinstance(entry, Gone) else entry.artifact.declared.session):
         raise not_found()
 
 
@@ -222,7 +222,7 @@ _WHY = {
 }
 
 
-def gone(tombstone: Gone) -> CoatcheckError:
+def gone_error(tombstone: Gone) -> CoatcheckError:
     """Returns the error for an artifact that is gone."""
     at = tombstone.at.strftime("%Y-%m-%dT%H:%M:%SZ")
     again = f"run {tombstone.tool_name} again" if _plain(tombstone.tool_name) else "run the tool again"

@@ -58,14 +58,14 @@ class IngestLimiters:
         return self.payloads.waiting + self.uploads.waiting
 
     @property
-    def granted(self) -> int:
+    def granted_count(self) -> int:
         """Number of payloads that got a slot so far."""
-        return self.payloads.granted + self.uploads.granted
+        return self.payloads.granted_count + self.uploads.granted_count
 
     @property
-    def stalled(self) -> int:
+    def stalled_count(self) -> int:
         """Number of uploads that gave way so far because their senders were silent."""
-        return self.uploads.stalled + self.cards.stalled
+        return self.uploads.stalled_count + self.cards.stalled_count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,10 @@ from coatcheck.core.pictures import Pictures
 from coatcheck.core.views.view import ExtractedText
 
 
-class IngestRequest(Struct, frozen=True, kw_only=True):
+class IngestRequest(Struct, frozen=True, kw_only=True, rename={"declared": "said", "with_card": "carded"}):
     """A caller's request about a payload."""
 
-    said: DeclaredMetadata = DeclaredMetadata()
+    declared: DeclaredMetadata = DeclaredMetadata()
     query: str | None = None
     """What the agent was looking for; excerpts follow it."""
     ttl: int | None | UnsetType = UNSET
@@ -35,7 +35,7 @@ class IngestRequest(Struct, frozen=True, kw_only=True):
     """What `compare_to` names, once it is known."""
     tools: bool = True
     """False: the model has no tool to read on with, so the card names none."""
-    carded: bool = True
+    with_card: bool = True
     """False: nobody reads the card, so it is not cut."""
     standalone: bool | UnsetType = UNSET
     """True: whoever reads the card may not have seen earlier ones, and may yet get a smaller one. So no two lines refer
@@ -61,7 +61,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     """False: this artifact existed already."""
     replayed: bool = False
     """Whether this request had been answered before, according to its Idempotency-Key."""
-    stored: bool = True
+    is_stored: bool = True
     """False: storage refused the payload, as a warning says; the card represents it nevertheless."""
     expires_at: datetime | None
     """The moment from which it answers `gone`; None: kept forever, pinned, or not stored."""
@@ -81,6 +81,6 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
 def fingerprint(identity: bytes, request: IngestRequest) -> bytes:
     """Returns what identifies a request: the artifact's identity and all its parameters."""
-    said = msgspec.structs.replace(request.said, compared_to=None)  # `previous` may mean another one by now
-    words = msgspec.structs.replace(request, said=said, extracted=None, earlier=None)
+    declared = msgspec.structs.replace(request.declared, compared_to=None)  # `previous` may mean another one by now
+    words = msgspec.structs.replace(request, declared=declared, extracted=None, earlier=None)
     return hashlib.sha256(identity + msgspec.json.encode(words)).digest()

@@ -22,8 +22,8 @@ from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import own_key, require_session
 from coatcheck.core.policies.expiry import check_idle_ttl
-from coatcheck.core.policies.policy import Policy, kept
-from coatcheck.core.policies.policy import said as decided
+from coatcheck.core.policies.policy import Policy, resolve_terms
+from coatcheck.core.policies.policy import value_or as decided
 from coatcheck.core.reads.view_inputs import has_plain_view, is_plain, view_inputs
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import pack_survey
@@ -31,7 +31,7 @@ from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, KeyConflict,
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import WorkPlacement
 from coatcheck.storing.card_text import CardText, TextViewDraft
-from coatcheck.storing.commit_artifact import CommitArtifact, Settled
+from coatcheck.storing.commit_artifact import CommitAnswer, CommitArtifact
 from coatcheck.storing.compare import earlier_run
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.draft import (
@@ -40,26 +40,26 @@ from coatcheck.storing.draft import (
     Seen,
     budget_of,
     cut,
-    drafted,
     is_whole,
     look,
-    masked_draft,
+    make_draft,
+    make_masked_draft,
     may_repeat,
     policy_for,
     policy_of,
-    redrafted,
+    remake_draft,
     uncut,
     whole_text,
 )
-from coatcheck.storing.fallback_buffer import unstored
-from coatcheck.storing.find import gone, not_found
+from coatcheck.storing.fallback_buffer import make_artifact
+from coatcheck.storing.find import gone_error, not_found
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt, fingerprint
 from coatcheck.storing.oversize import OversizeGuard, too_large
 from coatcheck.storing.receipts import is_inline, not_stored, receipt_of, record_of
 from coatcheck.storing.redacted_ingest import RedactedIngest
 from coatcheck.storing.stored_before import StoredBefore, key_reused
-from coatcheck.storing.upload_session import UploadSession, blocks, fenced
+from coatcheck.storing.upload_session import UploadSession, blocks, fenced_error
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class IngestSteps:
     deps: IngestDeps
     placement: WorkPlacement
     card_text: CardText | None
-    before: StoredBefore
+    stored_before: StoredBefore
     commit: CommitArtifact
     open_content: OpenContent
 
@@ -101,35 +101,37 @@ class Ingestion:
         self._deps = steps.deps
         self._caller = caller
         self._upload = upload
-        self._encoder: PayloadEncoder = upload.intake
+        self._encoder: PayloadEncoder = upload.encoder
         self._oversize = oversize
         self._redacted = redacted
         self._request = IngestRequest()
         self._view: TextViewDraft | None = None
 
-    async def run(self, source: AsyncIterator[bytes], offer: Callable[[], IngestRequest]) -> Receipt:
+    async def run(self, source: AsyncIterator[bytes], read_request: Callable[[], IngestRequest]) -> Receipt:
         """Stores the payload and returns its receipt; see `Ingest`."""
         with self._deps.tracer.stage("receive"):
             last = await self._receive(source)
-        self._request = _masked(offer(), self._redacted)
-        require_session(self._caller, self._request.said.session)
+        self._request = _mask_request(read_request(), self._redacted)
+        require_session(self._caller, self._request.declared.session)
         if self._request.idle_ttl is not UNSET:
             check_idle_ttl(self._request.idle_ttl)
         with self._deps.tracer.stage("draft"):
             with self._deps.approaching:
                 await self._end(last)
-                known = await self._known()
-                if known is not None:
-                    return known
-                seen = await self._work(look, self._encoder, self._request.said, self._request.earlier, self._is_carded)
-            await self._make_view(seen)
+                receipt = await self._find_existing()
+                if receipt is not None:
+                    return receipt
+                findings = await self._work(
+                    look, self._encoder, self._request.declared, self._request.earlier, self._gets_card
+                )
+            await self._make_view(findings)
             with self._deps.approaching:
-                draft = await self._with_terms(await self._work(self._draft, seen))
-                rendered = await self._work(self._rendered, draft)
-            stored = await self._store(draft, rendered)
-            if isinstance(stored, CoatcheckError):
-                return await self._refused(draft, stored)
-            return await self._answer(draft, stored, rendered)
+                draft = await self._with_terms(await self._work(self._draft, findings))
+                rendered = await self._work(self._render_card, draft)
+            result = await self._store(draft, rendered)
+            if isinstance(result, CoatcheckError):
+                return await self._handle_refusal(draft, result)
+            return await self._answer(draft, result, rendered)
 
     async def _work(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._steps.placement.run(self._encoder.size, work, *args, **kwargs)
@@ -145,11 +147,11 @@ class Ingestion:
 
     async def _end(self, last: bytes) -> None:
         """Digests the last block after the others."""
-        await self._upload.taken()
+        await self._upload.wait_until_digested()
         size = self._encoder.size + len(last)
         await self._upload.end(await self._steps.placement.run(size, self._encoder.end, last))
 
-    async def _known(self) -> Receipt | None:
+    async def _find_existing(self) -> Receipt | None:
         """Returns the receipt of an existing artifact, if it is worth looking for; also finds what to compare with."""
         request, encoder = self._request, self._encoder
         sheds = self._upload.sheds
@@ -157,26 +159,30 @@ class Ingestion:
         worth_asking = self._upload.begun or encoder.size >= WORTH_ASKING or sheds
         if not worth_asking and request.compare_to is None:
             return None
-        said = request.said
-        identity = ids.identity(self._caller.namespace, said.session, said.tool_call_id, encoder.sha256)
-        artifact = await self._steps.before.artifact(self._caller, identity)
+        declared = request.declared
+        identity = ids.identity(self._caller.namespace, declared.session, declared.tool_call_id, encoder.sha256)
+        artifact = await self._steps.stored_before.artifact(self._caller, identity)
         if artifact is not None and (sheds or not artifact.lacks_form):
-            if not sheds and (request.key is not None or said.beside(artifact.said) != artifact.said):
+            if not sheds and (
+                request.key is not None or declared.keeping_first_time_fields(artifact.declared) != artifact.declared
+            ):
                 return None
-            text = await self._steps.before.card_source(self._caller, artifact, None) if request.carded else None
+            text = (
+                await self._steps.stored_before.card_source(self._caller, artifact, None) if request.with_card else None
+            )
             draft = await self._work(_redraft, encoder, artifact, text)
             return await self._receipt(IngestResult(artifact, created=False, blob_used=False), draft)
         if request.compare_to is not None and (encoder.sample().whole or not sheds):  # lines of the middle are unknown
             earlier = await earlier_run(self._deps, self._caller, request, identity, self._steps.open_content)
             if earlier is not None:
-                said = structs.replace(said, compared_to=earlier.id)
-                self._request = structs.replace(request, said=said, earlier=earlier)
+                declared = structs.replace(declared, compared_to=earlier.id)
+                self._request = structs.replace(request, declared=declared, earlier=earlier)
         return None
 
-    async def _make_view(self, seen: Seen) -> None:
+    async def _make_view(self, findings: Seen) -> None:
         """Makes the text view that the card may show. No worker thread waits for it: slow pages would occupy all."""
         request, encoder, cards = self._request, self._encoder, self._steps.card_text
-        facts, sample, *_ = seen
+        facts, sample, *_ = findings
         payload = encoder.text
         if cards is None or self._oversize.dropped:
             return
@@ -185,54 +191,54 @@ class Ingestion:
             return
         extracted = request.extracted
         if extracted is None and payload is not None:
-            extracted = await cards.extract(request.said, facts, payload)
+            extracted = await cards.extract(request.declared, facts, payload)
         if extracted is not None and extracted.text is not None:
             await self._redacted.check_text(extracted.text)
         if not is_wanted:
             return
-        self._view = await self._work(cards.made, extracted, facts, sample, carded=request.carded)
+        self._view = await self._work(cards.make_draft, extracted, facts, sample, with_card=request.with_card)
 
-    def _is_carded(self, measure: Measure, kind: Kind) -> bool:
+    def _gets_card(self, measure: Measure, kind: Kind) -> bool:
         """Returns whether a card is cut of the payload, as far as can be told before its commit."""
-        namespace, said, redacting = self._caller.namespace, self._request.said, self._deps.redacting
-        if redacting is not None and redacting.mode(namespace, said, kind) != "off":
+        namespace, declared, redacting = self._caller.namespace, self._request.declared, self._deps.redacting
+        if redacting is not None and redacting.mode(namespace, declared, kind) != "off":
             return True  # masking may make it longer
-        limit = self._inline_limit(policy_for(self._deps.rules(), namespace, said, kind))
+        limit = self._inline_limit(policy_for(self._deps.rules(), namespace, declared, kind))
         inline = is_whole(measure, kind) and not self._oversize.dropped and 0 < limit >= measure.tokens.count
-        return self._request.carded and not inline
+        return self._request.with_card and not inline
 
     def _inline_limit(self, policy: Policy) -> int:
         limit = self._request.inline_tokens
         return decided(policy.inline_tokens, self._deps.inline_tokens) if limit is None else limit
 
-    def _draft(self, seen: Seen) -> Draft:
+    def _draft(self, findings: Seen) -> Draft:
         """Returns the artifact as it is to be stored."""
         request = self._request
         measure = self._encoder.measure(dropped=self._oversize.dropped, dropped_at=self._oversize.dropped_at)
         if request.redacted:
-            seen = (structs.replace(seen[0], redacted=request.redacted), *seen[1:])
+            findings = (structs.replace(findings[0], redacted=request.redacted), *findings[1:])
         text = None if self._view is None else self._view.text
-        draft = drafted(self._caller.namespace, request.said, measure, seen, text)
+        draft = make_draft(self._caller.namespace, request.declared, measure, findings, text)
         mask = self._mask(draft)
         if mask is None:
             return draft
         # Lists show what is stored, and a model may see them: so detected metadata is stored masked.
-        veil = masked_draft(mask, draft.said, draft.facts, draft.sample, draft.survey, draft.text)
-        return replace(draft, facts=veil.plain, veil=veil)
+        masked_copy = make_masked_draft(mask, draft.declared, draft.facts, draft.sample, draft.survey, draft.text)
+        return replace(draft, facts=masked_copy.plain, masked_draft=masked_copy)
 
     async def _with_terms(self, draft: Draft) -> Draft:
         """Returns the draft with the card that its receipt gives, or the earlier one that stands for it."""
-        request, said = self._request, self._request.said
-        if said.session is None or said.tool_call_id is None or not (request.carded and request.tools):
+        request, declared = self._request, self._request.declared
+        if declared.session is None or declared.tool_call_id is None or not (request.with_card and request.tools):
             return draft
         if request.standalone is True or not may_repeat(draft):
             return draft
         terms = await self._work(lambda: None if self._inline(draft, self._mask(draft)) else self._terms(draft))
         if terms is None:
             return draft
-        earlier = None if self._upload.sheds else await self._steps.before.given_card(draft, terms)
-        named = {"given": terms} if earlier is None else {"repeats": earlier}
-        return replace(draft, facts=structs.replace(draft.facts, **named), terms=terms)
+        earlier = None if self._upload.sheds else await self._steps.stored_before.find_given_card(draft, terms)
+        changes = {"given": terms} if earlier is None else {"repeats": earlier}
+        return replace(draft, facts=structs.replace(draft.facts, **changes), terms=terms)
 
     def _terms(self, draft: Draft) -> GivenCard:
         """Returns what the card of this request is cut for."""
@@ -247,20 +253,20 @@ class Ingestion:
 
     def _mask(self, draft: Draft) -> Mask | None:
         redacting = self._deps.redacting
-        return None if redacting is None else redacting.mask(draft.namespace, draft.said, draft.facts.kind)
+        return None if redacting is None else redacting.mask(draft.namespace, draft.declared, draft.facts.kind)
 
     async def _store(self, draft: Draft, rendered: RenderedCard) -> IngestResult | CoatcheckError:
         """Returns the commit's result, or why storage refused the payload."""
         try:
             await self._upload.durable()
-            stored = await self._upload.settled(self._commit(draft, rendered))
+            result = await self._upload.run_commit(self._commit(draft, rendered))
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
             self._upload.refusal = error
             return error
         self._deps.fallback.forget(self._caller.namespace, ids.number(draft.identity))  # it no longer waits, if it did
-        return stored
+        return result
 
     async def _commit(self, draft: Draft, rendered: RenderedCard) -> IngestResult:
         key = None
@@ -270,10 +276,10 @@ class Ingestion:
                 fingerprint=fingerprint(draft.identity, self._request),
                 expires_at=self._deps.clock.now() + KEY_LIFE,
             )
-            replay = await self._steps.before.answer(self._caller, key)
+            replay = await self._steps.stored_before.answer(self._caller, key)
             if replay is not None:
                 return replay
-        return _settled(await self._steps.commit(self._change(draft, rendered, key)))
+        return _require_result(await self._steps.commit(self._change(draft, rendered, key)))
 
     def _change(self, draft: Draft, rendered: RenderedCard, key: IdempotencyKey | None = None) -> StoreArtifact:
         deps, request = self._deps, self._request
@@ -281,12 +287,12 @@ class Ingestion:
         most = decided(policy.max_artifact_bytes, None)
         if most is not None and draft.measure.size > most:
             raise too_large(most, kind=draft.facts.kind if request.keep_ends else None)
-        life = kept(policy, ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=deps.ttl)
+        life = resolve_terms(policy, ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=deps.ttl)
         blob, inline = self._upload.blob()
         return StoreArtifact(
             namespace=self._caller.namespace,
             identity=draft.identity,
-            said=request.said,
+            declared=request.declared,
             measure=draft.measure,
             facts=draft.facts,
             engine=draft.engine,
@@ -302,52 +308,52 @@ class Ingestion:
             receipt=record_of(rendered, request, policy, self._mask(draft)),
         )
 
-    async def _answer(self, draft: Draft, stored: IngestResult, rendered: RenderedCard) -> Receipt:
+    async def _answer(self, draft: Draft, result: IngestResult, rendered: RenderedCard) -> Receipt:
         """Returns the receipt for the draft as stored, or for an existing artifact that keeps something of its own."""
-        if self._steps.card_text is not None and (stored.created or stored.redeclared):
-            await self._steps.card_text.keep(stored.artifact, self._view)
-        a, text = _answered(stored, draft), draft.text
-        if self._request.carded and not stored.created:
-            text = await self._steps.before.card_source(self._caller, a, draft.text)
-        same = (a.id, a.said, a.measure, a.facts, text) == (
+        if self._steps.card_text is not None and (result.created or result.redeclared):
+            await self._steps.card_text.keep(result.artifact, self._view)
+        a, text = _resolve_artifact(result, draft), draft.text
+        if self._request.with_card and not result.created:
+            text = await self._steps.stored_before.card_source(self._caller, a, draft.text)
+        same = (a.id, a.declared, a.measure, a.facts, text) == (
             draft.id,
-            draft.said,
+            draft.declared,
             draft.measure,
             draft.facts,
             draft.text,
         )
         if not same:
-            draft = redrafted(a, draft.sample, text, draft.survey)
-        receipt = await self._receipt(stored, draft, rendered if same else None)
-        if stored.created:
-            a = stored.artifact
-            self._deps.ledger.took(a.namespace, a.said.session, a.measure.tokens.count, receipt.tokens)
+            draft = remake_draft(a, draft.sample, text, draft.survey)
+        receipt = await self._receipt(result, draft, rendered if same else None)
+        if result.created:
+            a = result.artifact
+            self._deps.ledger.took(a.namespace, a.declared.session, a.measure.tokens.count, receipt.tokens)
         return receipt
 
-    async def _refused(self, draft: Draft, why: CoatcheckError) -> Receipt:
+    async def _handle_refusal(self, draft: Draft, why: CoatcheckError) -> Receipt:
         """Returns the receipt of a payload that could not be stored.
 
         The buffer keeps it, if there is room, to store it later.
         """
         if draft.facts.repeats is not None:  # its card says what is not stored, so it has one of its own
             draft = replace(draft, facts=structs.replace(draft.facts, given=self._terms(draft), repeats=None))
-        rendered = await self._work(self._rendered, draft, stored=False)
-        held = self._upload.held()
+        rendered = await self._work(self._render_card, draft, is_stored=False)
+        stored_bytes = self._upload.read_held_bytes()
         change = self._change(draft, rendered)
-        waits = held is not None and self._deps.fallback.keep(draft.id, change, held)
-        del held
+        waits = stored_bytes is not None and self._deps.fallback.keep(draft.id, change, stored_bytes)
+        del stored_bytes
         log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
-        told = not_stored(why, ends=self._upload.sheds and not draft.sample.whole)
-        notices = (*self._request.notices, Notice(str(why.code), told))
+        message = not_stored(why, ends=self._upload.sheds and not draft.sample.whole)
+        notices = (*self._request.notices, Notice(str(why.code), message))
         self._request = structs.replace(self._request, notices=notices)
-        artifact = IngestResult(unstored(draft.id, change), created=True, blob_used=False)
+        artifact = IngestResult(make_artifact(draft.id, change), created=True, blob_used=False)
         receipt = await self._receipt(artifact, draft, rendered)
-        return structs.replace(receipt, stored=False, expires_at=None)
+        return structs.replace(receipt, is_stored=False, expires_at=None)
 
     async def _receipt(self, result: IngestResult, draft: Draft, rendered: RenderedCard | None = None) -> Receipt:
         """Returns the receipt, with the payload itself if it is small, and otherwise with its card."""
         deps, request = self._deps, self._request
-        rendered = rendered or await self._work(self._rendered, draft)
+        rendered = rendered or await self._work(self._render_card, draft)
         return receipt_of(result, request, draft, rendered, rules=deps.rules(), ttl=deps.ttl)
 
     def _inline(self, draft: Draft, mask: Mask | None) -> tuple[str, int] | None:
@@ -356,22 +362,22 @@ class Ingestion:
         limit = self._inline_limit(policy_of(self._deps.rules(), draft))
         return whole if whole is not None and is_inline(*whole, limit) else None
 
-    def _rendered(self, draft: Draft, *, stored: bool = True) -> RenderedCard:
+    def _render_card(self, draft: Draft, *, is_stored: bool = True) -> RenderedCard:
         """Returns what replaces the payload, at the requested budget and for the requested query."""
         request, mask, repeats = self._request, self._mask(draft), draft.facts.repeats
         whole = self._inline(draft, mask)
         if whole is not None:
             return RenderedCard(uncut(draft), *whole, inline=True)
-        if not request.carded:
+        if not request.with_card:
             return RenderedCard(uncut(draft), "", 0)
         terms = self._terms(draft)
-        is_repeat = stored and request.tools and request.standalone is not True
+        is_repeat = is_stored and request.tools and request.standalone is not True
         return cut(
             draft,
             budget=terms.budget,
             query=request.query,
             tokenizer=self._deps.tokenizer,
-            stored=stored,
+            is_stored=is_stored,
             tools=request.tools,
             mask=mask,
             earlier=repeats.id if repeats is not None and is_repeat and repeats.card.covers(terms) else None,
@@ -380,42 +386,46 @@ class Ingestion:
 
 def _redraft(encoder: PayloadEncoder, artifact: Artifact, text: CardSource | None) -> Draft:
     """Returns a stored artifact as a draft, with the survey of its text."""
-    opened = None if artifact.facts.form is None else encoder.open(artifact.said.media_type)
-    return redrafted(artifact, encoder.sample(), text, (encoder if opened is None else opened[1]).survey())
+    opened_payload = None if artifact.facts.form is None else encoder.open(artifact.declared.media_type)
+    return remake_draft(
+        artifact, encoder.sample(), text, (encoder if opened_payload is None else opened_payload[1]).survey()
+    )
 
 
-def _masked(request: IngestRequest, redacted: RedactedIngest) -> IngestRequest:
+def _mask_request(request: IngestRequest, redacted: RedactedIngest) -> IngestRequest:
     """Returns the request as it is to be stored, with a notice if secrets of the payload are not."""
-    said = redacted.said(request.said)
+    declared = redacted.resolve_declared(request.declared)
     if redacted.notice is not None:
         notices = (*request.notices, Notice("secrets_masked", redacted.notice))
         # A view that was made of the original payload contains its secrets.
-        return structs.replace(request, said=said, redacted=redacted.done, notices=notices, extracted=None)
-    return request if said is request.said else structs.replace(request, said=said)
+        return structs.replace(
+            request, declared=declared, redacted=redacted.mask_summary, notices=notices, extracted=None
+        )
+    return request if declared is request.declared else structs.replace(request, declared=declared)
 
 
-def _answered(stored: IngestResult, draft: Draft) -> Artifact:
+def _resolve_artifact(result: IngestResult, draft: Draft) -> Artifact:
     """Returns the artifact as the answer shows it: as this request declares it, even if that is not what is stored.
 
     It is shown as stored if the request declares nothing, or replays one before the last. Its card would then cite
     positions in another view than the one that is read, if the kinds have different ones.
     """
-    a = stored.artifact
-    said = draft.said.beside(a.said)
-    if said == a.said:
+    a = result.artifact
+    declared = draft.declared.keeping_first_time_fields(a.declared)
+    if declared == a.declared:
         return a
-    facts = draft.facts.beside(a.facts)
+    facts = draft.facts.keeping_first_time_fields(a.facts)
     alike = is_plain(facts) and is_plain(a.facts)
-    if not alike and view_inputs(said, facts) != view_inputs(a.said, a.facts):
+    if not alike and view_inputs(declared, facts) != view_inputs(a.declared, a.facts):
         return a
-    return structs.replace(a, said=said, facts=facts, engine=draft.engine)
+    return structs.replace(a, declared=declared, facts=facts, engine=draft.engine)
 
 
-def _settled(answer: Settled) -> IngestResult:
+def _require_result(answer: CommitAnswer) -> IngestResult:
     if isinstance(answer, IngestResult):
         return answer
     if isinstance(answer, UploadFenced):
-        raise fenced()
+        raise fenced_error()
     if isinstance(answer, KeyConflict):
         raise key_reused()
-    raise gone(answer) if isinstance(answer, Gone) else not_found()
+    raise gone_error(answer) if isinstance(answer, Gone) else not_found()

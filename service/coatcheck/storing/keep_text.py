@@ -40,7 +40,7 @@ from coatcheck.storing import upload_session
 from coatcheck.storing.content import Content, OpenContent
 from coatcheck.storing.draft import describe_form
 from coatcheck.storing.find import not_found
-from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
+from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced_error
 
 _AT_ONCE: Final = 2
 """Views made concurrently, each of which needs a payload and a view in memory."""
@@ -73,90 +73,90 @@ class KeepText:
         self._without: BoundedCache[_Key, bool] = BoundedCache("views_absent", _WITHOUT_BYTES)
         self._formless: BoundedCache[tuple[str, str, bytes], bool] = BoundedCache("forms_absent", _WITHOUT_BYTES)
 
-    async def __call__(self, found: FoundArtifact) -> FoundView | None:
+    async def __call__(self, entry: FoundArtifact) -> FoundView | None:
         """Returns the text view of an artifact found `with_bytes`, now kept; None if there is none.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`, `overloaded` if it cannot be made or kept, all of
                 which may pass; `integrity`; `artifact_not_found` if the artifact was deleted meanwhile.
         """
-        a = found.artifact
-        key = (a.namespace, a.id, a.measure.sha256, view_inputs(a.said, a.facts))
+        a = entry.artifact
+        key = (a.namespace, a.id, a.measure.sha256, view_inputs(a.declared, a.facts))
         if self._without.get(key):
             return None
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = asyncio.create_task(self._make(found))
-            making.add_done_callback(lambda done: self._finished(key, done))
+            making = self._making[key] = asyncio.create_task(self._make(entry))
+            making.add_done_callback(lambda task: self._finish_making(key, task))
         return await asyncio.shield(making)
 
-    async def keep(self, found: FoundArtifact, extracted: ExtractedText) -> FoundView:
+    async def keep(self, entry: FoundArtifact, extracted: ExtractedText) -> FoundView:
         """Keeps a view that was made already.
 
         Raises:
             CoatcheckError: as when calling.
         """
-        with _explained(found.artifact.id):
-            return await self._keep(found, extracted)
+        with _explain_refusal(entry.artifact.id):
+            return await self._keep(entry, extracted)
 
-    async def describe(self, found: FoundArtifact) -> FoundArtifact:
+    async def describe(self, entry: FoundArtifact) -> FoundArtifact:
         """Returns an artifact found `with_bytes`, with the form of its text if it was stored by code that found none.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `integrity` if its bytes cannot be read.
         """
-        a = found.artifact
+        a = entry.artifact
         key = (a.namespace, a.id, a.measure.sha256)
         if not a.lacks_form or self._formless.get(key):
-            return found
+            return entry
         size = a.measure.size
-        head = await self._open(found).read(0, size if size <= HELD_WHOLE else SAMPLE_BYTES)
+        head = await self._open(entry).read(0, size if size <= HELD_WHOLE else SAMPLE_BYTES)
         facts = await in_pool(self._deps.pool, describe_form, a, head)
         if facts is None:
             self._formless.put(key, value=True)
-            return found
-        return structs.replace(found, artifact=structs.replace(a, facts=facts))
+            return entry
+        return structs.replace(entry, artifact=structs.replace(a, facts=facts))
 
-    async def settled(self, seconds: float) -> None:
+    async def finish_views(self, seconds: float) -> None:
         """Returns once every view in progress is kept or has failed; after `seconds`, gives up the others."""
         if not self._making:
             return
-        _, left = await asyncio.wait(list(self._making.values()), timeout=seconds)
-        for making in left:
+        _, pending = await asyncio.wait(list(self._making.values()), timeout=seconds)
+        for making in pending:
             making.cancel()
-        if left:
-            await asyncio.wait(left)
+        if pending:
+            await asyncio.wait(pending)
 
-    def _finished(self, key: _Key, done: "asyncio.Task[FoundView | None]") -> None:
+    def _finish_making(self, key: _Key, task: "asyncio.Task[FoundView | None]") -> None:
         del self._making[key]
-        if not done.cancelled() and done.exception() is None and done.result() is None:
+        if not task.cancelled() and task.exception() is None and task.result() is None:
             self._without.put(key, value=True)
 
-    async def _make(self, found: FoundArtifact) -> FoundView | None:
-        a = found.artifact
-        content = self._open(found)
+    async def _make(self, entry: FoundArtifact) -> FoundView | None:
+        a = entry.artifact
+        content = self._open(entry)
         spec = spec_of(a.facts.kind)
         cap = spec.view_bytes
         if a.facts.form is not None and content.size > HELD_WHOLE:
             async with self._room:
-                with _explained(a.id):
-                    return await self._decode(found, content, a.facts.form)
+                with _explain_refusal(a.id):
+                    return await self._decode(entry, content, a.facts.form)
         if content.size > cap and not spec.view_partial:
             return None
         async with self._room:
-            extracted = await self._extracted(found, content, cap)
+            extracted = await self._extract_text(entry, content, cap)
             if extracted is None:
                 return None
-            with _explained(a.id):
-                return await self._keep(found, extracted)
+            with _explain_refusal(a.id):
+                return await self._keep(entry, extracted)
 
-    async def _extracted(self, found: FoundArtifact, content: Content, cap: int) -> ExtractedText | None:
-        a = found.artifact
+    async def _extract_text(self, entry: FoundArtifact, content: Content, cap: int) -> ExtractedText | None:
+        a = entry.artifact
         payload = await content.read(0, cap)
         if a.facts.form is not None:
             payload = await in_pool(self._deps.pool, open_payload, a.facts.form, payload)
         try:
-            extracted = await extract_view(self._extractor, a.said, a.facts, payload)
+            extracted = await extract_view(self._extractor, a.declared, a.facts, payload)
         except CoatcheckError as error:
             detail = f"The text view of {a.id} cannot be made at the moment. {error.detail}"
             raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
@@ -164,15 +164,15 @@ class KeepText:
             return None  # plain text is read as it is, before and after a view is made
         return structs.replace(extracted, partial=extracted.partial or content.size > cap)
 
-    async def _keep(self, found: FoundArtifact, extracted: ExtractedText) -> FoundView:
-        a = found.artifact
+    async def _keep(self, entry: FoundArtifact, extracted: ExtractedText) -> FoundView:
+        a = entry.artifact
         if extracted.text is None:
             m = a.measure
             measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-            return (await self._commit(found, NewView(view=_view(extracted, measure), blob=None))).found
-        return await self._write(found, _blocks(extracted.text), extracted)
+            return (await self._commit(entry, NewView(view=_view(extracted, measure), blob=None))).view
+        return await self._write(entry, _blocks(extracted.text), extracted)
 
-    async def _decode(self, found: FoundArtifact, content: Content, form: PayloadForm) -> FoundView:
+    async def _decode(self, entry: FoundArtifact, content: Content, form: PayloadForm) -> FoundView:
         """Keeps the text of a payload of any size, decoded block by block."""
         decoder = FormDecoder(form)
 
@@ -182,43 +182,43 @@ class KeepText:
                 yield await in_pool(self._deps.pool, decoder.decode, block)
             yield decoder.decode(b"", is_last=True)
 
-        return await self._write(found, texts(), ExtractedText(text=b"", extractor=OPENED))
+        return await self._write(entry, texts(), ExtractedText(text=b"", extractor=OPENED))
 
-    async def _write(self, found: FoundArtifact, blocks: AsyncIterator[bytes], extracted: ExtractedText) -> FoundView:
-        a = found.artifact
-        intake = PayloadEncoder(self._deps.tokenizer)
+    async def _write(self, entry: FoundArtifact, blocks: AsyncIterator[bytes], extracted: ExtractedText) -> FoundView:
+        a = entry.artifact
+        encoder = PayloadEncoder(self._deps.tokenizer)
         # A full namespace is no reason not to read what is in it.
-        async with UploadSession(self._deps, Caller(namespace=a.namespace), intake, limited=False) as reception:
+        async with UploadSession(self._deps, Caller(namespace=a.namespace), encoder, limited=False) as upload:
             last = b""
             async for block in blocks:
                 if last:
-                    await reception.take(last)
+                    await upload.take(last)
                 last = block or last
-            await reception.taken()
-            await reception.end(await in_pool(self._deps.pool, intake.end, last))
-            await in_pool(self._deps.pool, intake.count)
-            await reception.durable()
-            m = intake.measure()
+            await upload.wait_until_digested()
+            await upload.end(await in_pool(self._deps.pool, encoder.end, last))
+            await in_pool(self._deps.pool, encoder.count)
+            await upload.durable()
+            m = encoder.measure()
             measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-            blob, inline = reception.blob()
+            blob, inline = upload.blob()
             new = NewView(view=_view(extracted, measure), blob=blob, inline=inline)
-            return (await reception.settled(self._commit(found, new))).found
+            return (await upload.run_commit(self._commit(entry, new))).view
 
-    async def _commit(self, found: FoundArtifact, new: NewView) -> StoredView:
-        a, now = found.artifact, self._deps.clock.now()
+    async def _commit(self, entry: FoundArtifact, new: NewView) -> StoredView:
+        a, now = entry.artifact, self._deps.clock.now()
         number = ids.parse(a.id)
         change = StoreView(
             namespace=a.namespace,
             number=number,
             now=now,
             new=new,
-            inputs=view_inputs(a.said, a.facts),
+            inputs=view_inputs(a.declared, a.facts),
             facts=a.facts if a.engine < ENGINE and a.facts.form is not None else None,
         )
-        with self._deps.catalog_breaker.watched():
+        with self._deps.catalog_breaker.guard_call():
             answer = await self._deps.catalog.commit(change)
         if isinstance(answer, UploadFenced):
-            raise fenced()
+            raise fenced_error()
         if answer is None:
             waits = self._deps.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
@@ -234,10 +234,10 @@ async def extract_view(
         CoatcheckError: `overloaded` as the extractor's.
     """
     inputs = view_inputs(declared, facts)
-    made = await extractor.extract(inputs.kind, inputs.media_type, inputs.source, text)
-    if facts.form is None or (made is not None and made.text is not None):
-        return made
-    sections, is_partial = ((), False) if made is None else (made.sections, made.partial)
+    extracted_text = await extractor.extract(inputs.kind, inputs.media_type, inputs.source, text)
+    if facts.form is None or (extracted_text is not None and extracted_text.text is not None):
+        return extracted_text
+    sections, is_partial = ((), False) if extracted_text is None else (extracted_text.sections, extracted_text.partial)
     return ExtractedText(text=text, sections=sections, extractor=OPENED, partial=is_partial)
 
 
@@ -257,7 +257,7 @@ def _view(extracted: ExtractedText, measure: ViewMeasure) -> View:
 
 
 @contextmanager
-def _explained(artifact_id: str) -> Generator[None]:
+def _explain_refusal(artifact_id: str) -> Generator[None]:
     """Explains what storage refused: the payload itself can still be read."""
     try:
         yield

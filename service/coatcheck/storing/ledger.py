@@ -15,7 +15,7 @@ from typing import Any
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.context import Measured
-from coatcheck.core.event import Action, Event, event_number, shortened
+from coatcheck.core.event import Action, Event, event_number, shorten_details
 from coatcheck.core.session_usage import UsageDelta
 
 log = logging.getLogger(__name__)
@@ -39,9 +39,9 @@ class Ledger:
         self._last = 0
         self._process = secrets.randbits(8)
 
-    def took(self, namespace: str, session: str | None, raw: int, given: int) -> None:
-        """Counts a payload of `raw` tokens, ingested for the first time, and the `given` tokens returned instead."""
-        self._add(namespace, session, UsageDelta(artifacts=1, raw_tokens=raw, given_tokens=given))
+    def took(self, namespace: str, session: str | None, raw: int, given_tokens: int) -> None:
+        """Counts a new payload of `raw` tokens, and the `given_tokens` that were returned instead."""
+        self._add(namespace, session, UsageDelta(artifacts=1, raw_tokens=raw, given_tokens=given_tokens))
 
     def gave(self, namespace: str, session: str | None, more: int) -> None:
         """Adjusts the tokens returned in a payload's place, which were `more` than its card's, or fewer if negative."""
@@ -49,10 +49,12 @@ class Ledger:
 
     def read(self, caller: Caller, artifact: Artifact, tokens: int, action: Action, details: dict[str, Any]) -> None:
         """Adds the tokens of an answer that read from an artifact, and logs the request."""
-        self._add(artifact.namespace, artifact.said.session, UsageDelta(reads=1, read_tokens=tokens))
-        self.log(caller, artifact.said.session, action, tokens, artifact=ids.parse(artifact.id), details=details)
+        self._add(artifact.namespace, artifact.declared.session, UsageDelta(reads=1, read_tokens=tokens))
+        self.log(caller, artifact.declared.session, action, tokens, artifact=ids.parse(artifact.id), details=details)
 
-    def compacted(self, caller: Caller, session: str | None, before: int, after: int, details: dict[str, Any]) -> None:
+    def record_compaction(
+        self, caller: Caller, session: str | None, before: int, after: int, details: dict[str, Any]
+    ) -> None:
         """Adds the tokens by which compaction made a request smaller, and logs what it changed."""
         self._add(caller.namespace, session, UsageDelta(compactions=1, unsent_tokens=max(before - after, 0)))
         self.log(caller, session, "compaction", after, before=before, details=details)
@@ -84,11 +86,11 @@ class Ledger:
             key_id=caller.key_id,
             tokens=tokens,
             tokens_before=before,
-            details=shortened(details),
+            details=shorten_details(details),
         )
         self._events.append(event)
 
-    def measured(self, namespace: str, session: str | None, measured: Measured) -> None:
+    def record_measurement(self, namespace: str, session: str | None, measured: Measured) -> None:
         """Records the last measurement of a session's context."""
         gauges = UsageDelta(
             persisted_tokens=measured.next_turn.tokens,
@@ -107,9 +109,9 @@ class Ledger:
             self._activity[namespace] = copy(spent)
         if session is None:
             return
-        held = self._spent.get((namespace, session))
-        if held is not None:
-            held.add(spent)
+        usage = self._spent.get((namespace, session))
+        if usage is not None:
+            usage.add(spent)
         elif len(self._spent) < self.LIMIT:
             self._spent[namespace, session] = spent
 

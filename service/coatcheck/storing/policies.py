@@ -12,8 +12,17 @@ from typing import Final, NamedTuple
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import administered, is_everywhere, require_everywhere
-from coatcheck.core.policies.policy import EVERYWHERE, NO_RULES, Policy, PolicyScope, PolicySource, Rules, check, said
+from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
+from coatcheck.core.policies.policy import (
+    EVERYWHERE,
+    NO_RULES,
+    Policy,
+    PolicyScope,
+    PolicySource,
+    Rules,
+    check,
+    value_or,
+)
 from coatcheck.core.policies.quota import QuotaLimits, room_of
 from coatcheck.core.retention.audit import By
 from coatcheck.ports.clock import Clock
@@ -76,16 +85,16 @@ class Policies:
 
     def evicts(self, namespace: str) -> bool:
         """Returns whether a namespace, when full, evicts what was read least recently."""
-        return bool(self.rules) and said(self.rules.effective(namespace).evict, "off") != "off"
+        return bool(self.rules) and value_or(self.rules.effective(namespace).evict, "off") != "off"
 
     @property
     def evicts_anywhere(self) -> bool:
         """Returns whether any namespace does."""
-        return any(said(policy.evict, "off") != "off" for _, policy in self.rules.all())
+        return any(value_or(policy.evict, "off") != "off" for _, policy in self.rules.all())
 
     def tombstone_life(self, namespace: str, otherwise: timedelta) -> timedelta:
         """Returns how long tombstones of a namespace last."""
-        seconds = said(self.rules.effective(namespace).tombstone_ttl, None)
+        seconds = value_or(self.rules.effective(namespace).tombstone_ttl, None)
         return otherwise if seconds is None else timedelta(seconds=seconds)
 
     def tombstone_lives(self, otherwise: timedelta) -> tuple[timedelta, dict[str, timedelta]]:
@@ -132,7 +141,7 @@ class Policies:
         Raises:
             CoatcheckError: `forbidden`.
         """
-        only = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
+        only = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
         version, rules = await self._decisions.policies()
         return version, [each for each in rules.all() if only is None or each[0].namespace in {only, EVERYWHERE}]
 
@@ -143,11 +152,11 @@ class Policies:
             CoatcheckError: `policy_not_found` if there never was one; `forbidden`.
         """
         if scope.namespace != EVERYWHERE:
-            administered(caller, scope.namespace)
-        found = await self._decisions.policy_history(scope, HISTORY)
-        if not found:
+            resolve_administered(caller, scope.namespace)
+        versions = await self._decisions.policy_history(scope, HISTORY)
+        if not versions:
             raise not_found(scope)
-        return found
+        return versions
 
     async def explain(
         self,
@@ -164,7 +173,7 @@ class Policies:
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`.
         """
-        space = administered(caller, namespace)
+        space = resolve_administered(caller, namespace)
         _, rules = await self._decisions.policies()
         policy = rules.effective(space, session=session, kind=kind, tool_name=tool_name, labels=labels)
         sources = rules.explain(space, session=session, kind=kind, tool_name=tool_name, labels=labels)
@@ -182,4 +191,4 @@ def _allow(caller: Caller, scope: PolicyScope) -> None:
     if scope.namespace == EVERYWHERE:
         require_everywhere(caller)
     else:
-        administered(caller, scope.namespace)
+        resolve_administered(caller, scope.namespace)

@@ -67,11 +67,11 @@ class ReadLog:
         return min(now, *self._looks.values()) if self._looks else now
 
     def drain(self) -> Reads:
-        """Returns what was recorded, oldest read first, and starts anew. It stays pending until `written`."""
+        """Returns what was recorded, oldest read first, and starts anew. It stays pending until `forget_drained`."""
         self._leaving, self._reads = self._reads, {}
         return tuple((ns, number, moment) for (ns, number), chain in self._leaving.items() for moment in chain)
 
-    def written(self) -> None:
+    def forget_drained(self) -> None:
         """Forgets the drained reads, which are now in their rows."""
         self._leaving = {}
 
@@ -108,4 +108,4 @@ class NoteReads:
                 except BaseException:
                     self._reads.restore(reads[start:])
                     raise
-            self._reads.written()
+            self._reads.forget_drained()

@@ -7,8 +7,8 @@ from msgspec import UNSET
 
 from coatcheck.core.artifact import ENGINE, MAX_KEPT_TEXT, Artifact, ReceiptRecord
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policies.policy import Policy, RetentionTerms, Rules, kept
-from coatcheck.core.policies.policy import said as decided
+from coatcheck.core.policies.policy import Policy, RetentionTerms, Rules, resolve_terms
+from coatcheck.core.policies.policy import value_or as decided
 from coatcheck.core.reads.read_answer import is_read_answer
 from coatcheck.core.reads.read_bounds import MAX_TOKENS
 from coatcheck.core.redact.mask import Mask
@@ -39,8 +39,8 @@ def receipt_of(
                 f"{draft.measure.dropped:,} bytes between the two ends were over the limit and not kept.",
             )
         )
-    life = kept(policy_of(rules, draft), ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=ttl)
-    if life.cut and result.created:
+    life = resolve_terms(policy_of(rules, draft), ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=ttl)
+    if life.is_capped and result.created:
         notices.append(
             Notice("ttl_cut", f"The policy keeps the payload no longer than {life.ttl:,} seconds, less than requested.")
         )
@@ -72,7 +72,7 @@ def record_of(
         mask: what masks its secrets; None: nothing is masked.
     """
     query = request.query if request.query is None or mask is None else mask.text(request.query)
-    if not request.carded:
+    if not request.with_card:
         return None if query is None else ReceiptRecord(engine=ENGINE, sha256=b"", tokens=0, query=query)
     digest = hashlib.sha256(rendered.text.encode()).digest()
     if rendered.inline:
@@ -102,21 +102,21 @@ _CHANGED: Final = frozenset({"labels", "ttl", "idle_ttl", "pin"})
 """What a PATCH changes."""
 
 
-def _not_taken(artifact: Artifact, asked: IngestRequest, life: RetentionTerms) -> list[Notice]:
+def _not_taken(artifact: Artifact, request: IngestRequest, life: RetentionTerms) -> list[Notice]:
     """Returns notices of parameters that do not apply, because the payload existed and an earlier request decided."""
-    lost = {
-        "labels": not set(asked.said.labels) <= set(artifact.said.labels),
-        "ttl": asked.ttl is not UNSET and life.ttl != artifact.ttl,
-        "idle_ttl": asked.idle_ttl is not UNSET and life.idle_ttl != artifact.idle_ttl,
-        "pin": asked.pinned and not artifact.pinned,
-        "compare_to": asked.compare_to not in {None, PREVIOUS, artifact.said.compared_to},
+    conflicts = {
+        "labels": not set(request.declared.labels) <= set(artifact.declared.labels),
+        "ttl": request.ttl is not UNSET and life.ttl != artifact.ttl,
+        "idle_ttl": request.idle_ttl is not UNSET and life.idle_ttl != artifact.idle_ttl,
+        "pin": request.pinned and not artifact.pinned,
+        "compare_to": request.compare_to not in {None, PREVIOUS, artifact.declared.compared_to},
     }
-    names = [name for name, is_lost in lost.items() if is_lost]
+    names = [name for name, is_lost in conflicts.items() if is_lost]
     if not names:
         return []
     how = " PATCH the artifact to change labels, ttl, idle_ttl and pin." if _CHANGED.intersection(names) else ""
-    told = f"It was stored before, and keeps what was said of it first in: {', '.join(names)}."
-    return [Notice("said_before", told + how)]
+    message = f"It was stored before, and keeps what was said of it first in: {', '.join(names)}."
+    return [Notice("said_before", message + how)]
 
 
 def not_stored(why: CoatcheckError, *, ends: bool) -> str:

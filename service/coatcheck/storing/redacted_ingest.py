@@ -14,8 +14,8 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import Redaction
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
-from coatcheck.core.redact.masked_artifact import NAMES, said_of
-from coatcheck.core.redact.redacting_stream import RedactingStream, refused_name
+from coatcheck.core.redact.masked_artifact import NAMES, mask_declared
+from coatcheck.core.redact.redacting_stream import RedactingStream, refusal_of_name
 from coatcheck.core.redact.text_search import TextSearch
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.redaction import RedactionPolicy
@@ -46,21 +46,21 @@ class RedactedIngest:
                 self._text = TextSearch(mask, declared.media_type)
 
     @property
-    def masked(self) -> MaskedSecrets | None:
+    def masked_secrets(self) -> MaskedSecrets | None:
         """What was masked before storing; None: nothing."""
-        masked = None if self._redactor is None else self._redactor.masked
+        masked = None if self._redactor is None else self._redactor.masked_secrets
         return masked if masked is not None and masked.count else None
 
     @property
     def notice(self) -> str | None:
         """What was masked, as a sentence for the caller; None: nothing."""
-        masked = self.masked
-        return None if masked is None else f"{self.done}: the policy keeps secrets from being stored."
+        masked = self.masked_secrets
+        return None if masked is None else f"{self.mask_summary}: the policy keeps secrets from being stored."
 
     @property
-    def done(self) -> str:
+    def mask_summary(self) -> str:
         """What was masked, as the artifact records it; empty if nothing was."""
-        masked = self.masked
+        masked = self.masked_secrets
         return "" if masked is None else f"{masked.sentence()} masked before it was stored"
 
     async def whole(self, payload: bytes) -> bytes:
@@ -107,9 +107,9 @@ class RedactedIngest:
         Raises:
             CoatcheckError: `secret_refused` on the way.
         """
-        return source if self._redactor is None else self._masked(source, self._redactor)
+        return source if self._redactor is None else self._mask_stream(source, self._redactor)
 
-    async def _masked(self, source: AsyncIterator[bytes], redactor: RedactingStream) -> AsyncIterator[bytes]:
+    async def _mask_stream(self, source: AsyncIterator[bytes], redactor: RedactingStream) -> AsyncIterator[bytes]:
         async for data in source:
             is_small = len(data) <= _HERE
             out = self._feed(redactor, data) if is_small else await in_pool(self._pool, self._feed, redactor, data)
@@ -119,7 +119,7 @@ class RedactedIngest:
         if out:
             yield out
 
-    def said(self, declared: DeclaredMetadata) -> DeclaredMetadata:
+    def resolve_declared(self, declared: DeclaredMetadata) -> DeclaredMetadata:
         """Returns the declared metadata to store, now that all of it is known.
 
         Raises:
@@ -137,19 +137,19 @@ class RedactedIngest:
         mask = self._redacting.mask(self._namespace, declared) if self._mode in BEFORE else None
         if mask is None:
             return declared
-        return _named(mask, declared, refuse=self._mode == "refuse")
+        return _mask_names(mask, declared, refuse=self._mode == "refuse")
 
 
-def _named(mask: Mask, declared: DeclaredMetadata, *, refuse: bool) -> DeclaredMetadata:
+def _mask_names(mask: Mask, declared: DeclaredMetadata, *, refuse: bool) -> DeclaredMetadata:
     if declared.session is not None and mask.text(declared.session) != declared.session:
-        raise refused_name("it is an address, which cannot be masked", "session")
-    clean = said_of(mask, declared)
+        raise refusal_of_name("it is an address, which cannot be masked", "session")
+    clean = mask_declared(mask, declared)
     if clean is declared or not refuse:
         return replace(clean, session=declared.session)
     for field in (*NAMES, "labels"):
         was = getattr(declared, field)
         if was != getattr(clean, field):
             texts = declared.labels if field == "labels" else (str(was),)
-            found = [secret for text in texts for secret in mask.find(text.encode("utf-8", "surrogatepass"))]
-            raise refused_name(mask.names[found[0].rule] if found else "cut off", field)
+            secrets = [secret for text in texts for secret in mask.find(text.encode("utf-8", "surrogatepass"))]
+            raise refusal_of_name(mask.names[secrets[0].rule] if secrets else "cut off", field)
     return declared

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, DeclaredMetadata
 from coatcheck.core.caches import BoundedCache
-from coatcheck.core.policies.policy import NO_RULES, Redaction, Rules, said
+from coatcheck.core.policies.policy import NO_RULES, Redaction, Rules, value_or
 from coatcheck.core.redact.filler import SecretRange, fill
 from coatcheck.core.redact.find import MARGIN
 from coatcheck.core.redact.mask import Mask
@@ -61,7 +61,7 @@ class RedactionPolicy:
             tool_name=about.tool_name,
             labels=about.labels,
         )
-        return said(policy.redaction, self._default)
+        return value_or(policy.redaction, self._default)
 
     def mask(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Mask | None:
         """Returns the mask for what is shown of a payload; None: nothing is masked."""
@@ -69,38 +69,42 @@ class RedactionPolicy:
 
     def mask_of(self, artifact: Artifact) -> Mask | None:
         """Returns the mask for an artifact; None: nothing is masked."""
-        return self.mask(artifact.namespace, artifact.said, artifact.facts.kind)
+        return self.mask(artifact.namespace, artifact.declared, artifact.facts.kind)
 
     def artifact(self, artifact: Artifact) -> Artifact:
         """Returns an artifact with its names masked, if they are to be."""
         mask = self.mask_of(artifact)
         return artifact if mask is None else artifact_of(mask, artifact)
 
-    def listed(self, artifact: Artifact) -> Artifact:
+    def mask_listed_artifact(self, artifact: Artifact) -> Artifact:
         """Returns an artifact as lists show it: its session masked, too, where it is no address any more."""
-        shown, session = self.artifact(artifact), artifact.said.session
+        masked_artifact, session = self.artifact(artifact), artifact.declared.session
         name = None if session is None else self.session(artifact.namespace, session)
-        return shown if name == session else replace(shown, said=replace(shown.said, session=name))
+        return (
+            masked_artifact
+            if name == session
+            else replace(masked_artifact, declared=replace(masked_artifact.declared, session=name))
+        )
 
     def session(self, namespace: str, session: str) -> str:
         """Returns a session's name as it is shown; see SessionNames."""
         mask = self.mask(namespace, DeclaredMetadata(session=session))
         return session if mask is None else mask.text(session)
 
-    def found(self, found: FoundArtifact) -> FoundArtifact:
+    def mask_entry(self, entry: FoundArtifact) -> FoundArtifact:
         """Returns a found artifact with its names masked, if they are to be."""
-        shown = self.artifact(found.artifact)
-        return found if shown is found.artifact else replace(found, artifact=shown)
+        masked_artifact = self.artifact(entry.artifact)
+        return entry if masked_artifact is entry.artifact else replace(entry, artifact=masked_artifact)
 
     def content(self, content: Content, mask: Mask, *, text: bool) -> Content:
         """Returns content with fillers in place of secrets: every byte keeps its place.
 
         Unless it is `text`, DEL bytes stay.
         """
-        return content.seen_through(_Veil(mask, self._known, self._pool, text=text))
+        return content.apply_mask(_MaskedReader(mask, self._known, self._pool, text=text))
 
 
-class _Veil:
+class _MaskedReader:
     """Hides secrets in what is read.
 
     A frame is always searched with the same surroundings, so that it looks the same in every read.
@@ -109,10 +113,10 @@ class _Veil:
     suffix = "~masked"
 
     def __init__(
-        self, mask: Mask, known: BoundedCache[tuple[str, int], list[SecretRange]], pool: Executor, *, text: bool
+        self, mask: Mask, secrets_cache: BoundedCache[tuple[str, int], list[SecretRange]], pool: Executor, *, text: bool
     ) -> None:
         self._mask = mask
-        self._known = known
+        self._secrets_cache = secrets_cache
         self._pool = pool
         self._text = text
 
@@ -121,35 +125,37 @@ class _Veil:
         width = content.index.frame_size
         first, last = start // width, (end - 1) // width + 1
         key = content.blob.id
-        secrets = [self._known.get((key, frame)) for frame in range(first, last)]
+        secrets = [self._secrets_cache.get((key, frame)) for frame in range(first, last)]
         if all(each is not None for each in secrets):
             data, at = await content.plain(start, end), start
         else:
             at = max(0, first * width - MARGIN)
             data = await content.plain(at, min(content.size, last * width + MARGIN))
-            secrets = await self._looked(content, data, at, range(first, last))
+            secrets = await self._search_frames(content, data, at, range(first, last))
         hidden = sorted({secret for each in secrets if each for secret in each})
-        shown = data[start - at : end - at]
-        return fill(shown, hidden, start, text=self._text)
+        block = data[start - at : end - at]
+        return fill(block, hidden, start, text=self._text)
 
-    async def _looked(self, content: Content, data: bytes, at: int, frames: range) -> list[list[SecretRange] | None]:
+    async def _search_frames(
+        self, content: Content, data: bytes, at: int, frames: range
+    ) -> list[list[SecretRange] | None]:
         if len(data) <= _HERE:
-            made = self._find(content, data, at, frames)
+            secrets = self._find(content, data, at, frames)
         else:
-            made = await in_pool(self._pool, self._find, content, data, at, frames)
-        return made
+            secrets = await in_pool(self._pool, self._find, content, data, at, frames)
+        return secrets
 
     def _find(self, content: Content, data: bytes, at: int, frames: range) -> list[list[SecretRange] | None]:
         width, size = content.index.frame_size, content.size
         out: list[list[SecretRange] | None] = []
         for frame in frames:
             low, high = max(0, frame * width - MARGIN), min(size, (frame + 1) * width + MARGIN)
-            found = self._mask.find(data[low - at : high - at], begins=low == 0, ends=high == size)
+            matches = self._mask.find(data[low - at : high - at], begins=low == 0, ends=high == size)
             mine = [
                 SecretRange(each.start + low, each.end + low, each.rule)
-                for each in found
+                for each in matches
                 if each.start + low < (frame + 1) * width and each.end + low > frame * width
             ]
-            self._known.put((content.blob.id, frame), mine)
+            self._secrets_cache.put((content.blob.id, frame), mine)
             out.append(mine)
         return out

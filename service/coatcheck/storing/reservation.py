@@ -50,7 +50,7 @@ class Reservation:
             CoatcheckError: `quota_exceeded`; then there is no intent.
         """
 
-        async def asked(reserve: int, quota: QuotaLimits | None) -> QuotaExceeded | None:
+        async def begin_upload(reserve: int, quota: QuotaLimits | None) -> QuotaExceeded | None:
             return await self._deps.catalog.commit(
                 BeginUpload(
                     namespace=self._namespace,
@@ -63,16 +63,16 @@ class Reservation:
             )
 
         if not self._limited:
-            await asked(0, None)
+            await begin_upload(0, None)
             return
         steps = iter((_ahead(size),))
 
         async def change(quota: QuotaLimits | None) -> QuotaExceeded | None:
             self._reserved = None if quota is None or quota.max_bytes is None else next(steps, size)
-            answer = await asked(self._reserved or 0, quota)
+            answer = await begin_upload(self._reserved or 0, quota)
             if isinstance(answer, QuotaExceeded) and self._reserved != size:
                 self._reserved = next(steps, size)
-                answer = await asked(self._reserved, quota)
+                answer = await begin_upload(self._reserved, quota)
             return answer
 
         await self._deps.rooms.within_quota(self._namespace, change)

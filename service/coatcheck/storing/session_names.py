@@ -29,9 +29,9 @@ class SessionNames:
         if _MARKER not in name:
             return name
         recent = await self._overview.recent_sessions(caller.namespace, limit=_SEARCHED)
-        shown = [
+        matching_sessions = [
             each.session
             for each in recent
             if caller.sees(each.session) and self._redacting.session(caller.namespace, each.session) == name
         ]
-        return shown[0] if len(shown) == 1 else name
+        return matching_sessions[0] if len(matching_sessions) == 1 else name

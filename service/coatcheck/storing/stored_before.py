@@ -14,7 +14,7 @@ from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.draft import Draft
-from coatcheck.storing.find import gone, not_found
+from coatcheck.storing.find import gone_error, not_found
 from coatcheck.storing.ingest_deps import IngestDeps
 
 
@@ -34,14 +34,14 @@ class StoredBefore:
         """
         d = self._deps
         try:
-            with d.catalog_breaker.watched():
-                found = await d.catalog.find(caller.namespace, ids.number(identity), d.clock.now())
-            if not isinstance(found, FoundArtifact):
+            with d.catalog_breaker.guard_call():
+                entry = await d.catalog.find(caller.namespace, ids.number(identity), d.clock.now())
+            if not isinstance(entry, FoundArtifact):
                 return None
-            a = found.artifact
-            if ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256) != identity:
+            a = entry.artifact
+            if ids.identity(a.namespace, a.declared.session, a.declared.tool_call_id, a.measure.sha256) != identity:
                 return None
-            with d.blobs_breaker.watched():
+            with d.blobs_breaker.guard_call():
                 return a if await self._health.holds(a.namespace, a.blob) else None
         except CoatcheckError as error:
             if error.code not in REFUSALS:
@@ -56,55 +56,60 @@ class StoredBefore:
                 artifact was removed since: a repeated request revives nothing.
         """
         d = self._deps
-        with d.catalog_breaker.watched():
+        with d.catalog_breaker.guard_call():
             now = d.clock.now()
             record = await d.catalog.find_key(caller.namespace, key.key, now)
             if record is None:
                 return None
             if record.fingerprint != key.fingerprint:
                 raise key_reused()
-            found = await d.catalog.find(caller.namespace, record.number, now)
-            if not isinstance(found, FoundArtifact):
-                raise gone(found) if isinstance(found, Gone) else not_found()
+            entry = await d.catalog.find(caller.namespace, record.number, now)
+            if not isinstance(entry, FoundArtifact):
+                raise gone_error(entry) if isinstance(entry, Gone) else not_found()
             # If its bytes are lost, ours may replace them, which the commit answers like this.
-            if not await self._health.holds(caller.namespace, found.artifact.blob):
+            if not await self._health.holds(caller.namespace, entry.artifact.blob):
                 return None
-            return IngestResult(found.artifact, created=record.created, blob_used=False, replayed=True)
+            return IngestResult(entry.artifact, created=record.created, blob_used=False, replayed=True)
 
-    async def given_card(self, draft: Draft, terms: GivenCard) -> RepeatedCard | None:
+    async def find_given_card(self, draft: Draft, terms: GivenCard) -> RepeatedCard | None:
         """Returns the card that the draft's session was given before for these bytes, by another call.
 
         None if there is none that covers what is asked for now, or this cannot be determined.
         """
-        d, said = self._deps, draft.said
+        d, declared = self._deps, draft.declared
         payload = PayloadKey(
-            namespace=draft.namespace, session=said.session or "", sha256=draft.measure.sha256, size=draft.measure.size
+            namespace=draft.namespace,
+            session=declared.session or "",
+            sha256=draft.measure.sha256,
+            size=draft.measure.size,
         )
         try:
-            with d.catalog_breaker.watched():
-                earlier = await d.catalog.given_cards(payload, d.clock.now())
+            with d.catalog_breaker.guard_call():
+                earlier = await d.catalog.find_given_cards(payload, d.clock.now())
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
             return None
         for a in earlier:
-            given = a.facts.given
-            is_another = a.said.tool_call_id != said.tool_call_id and spec_of(a.facts.kind) is spec_of(draft.facts.kind)
-            if given is not None and is_another and given.covers(terms):
-                return RepeatedCard(a.id, given)
+            earlier_card = a.facts.given
+            is_another = a.declared.tool_call_id != declared.tool_call_id and spec_of(a.facts.kind) is spec_of(
+                draft.facts.kind
+            )
+            if earlier_card is not None and is_another and earlier_card.covers(terms):
+                return RepeatedCard(a.id, earlier_card)
         return None
 
     async def card_source(self, caller: Caller, artifact: Artifact, otherwise: CardSource | None) -> CardSource | None:
         """Returns the text view that the artifact's card is cut from; `otherwise` while storage does not answer."""
         d = self._deps
         try:
-            with d.catalog_breaker.watched():
-                found = await d.catalog.find(
+            with d.catalog_breaker.guard_call():
+                entry = await d.catalog.find(
                     caller.namespace, ids.parse(artifact.id), d.clock.now(), with_bytes=True, with_view=True
                 )
-            if not isinstance(found, FoundArtifact):
+            if not isinstance(entry, FoundArtifact):
                 return otherwise
-            return None if self._card_text is None else await self._card_text.found(found)
+            return None if self._card_text is None else await self._card_text.find_card_source(entry)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise

@@ -118,7 +118,7 @@ class UploadSession:
         self,
         deps: UploadSessionDeps,
         caller: Caller,
-        intake: PayloadEncoder,
+        encoder: PayloadEncoder,
         *,
         limited: bool = True,
         refusal: CoatcheckError | None = None,
@@ -128,7 +128,7 @@ class UploadSession:
         Args:
             deps: what an upload needs.
             caller: who sends it.
-            intake: encodes it.
+            encoder: encodes it.
             limited: false for what is stored whether or not its namespace has room.
             refusal: why nothing of the payload is stored, now or later; None: it is to be stored.
         """
@@ -143,7 +143,7 @@ class UploadSession:
         self.begun = False
         """Whether the bytes go to the blob store, under an intent."""
         self._committing: asyncio.Task[CommitResult] | None = None
-        self.intake = intake
+        self.encoder = encoder
         self.sheds = refusal is not None
         """Whether the payload only gets a card, because the service is too busy."""
         self.refusal = refusal
@@ -161,7 +161,7 @@ class UploadSession:
         If storage has refused, that may take as long as its silence: the caller is answered meanwhile.
         """
         self._deps.fallback.let_go(self._asked)
-        if self._kept() or not (self.begun or self._pending or self._committing):
+        if self._is_kept() or not (self.begun or self._pending or self._committing):
             return
         undoing = asyncio.ensure_future(self._undo())
         if self.refusal is None:
@@ -172,19 +172,19 @@ class UploadSession:
 
     async def take(self, block: bytes) -> None:
         """Digests a block in the background, after the one before it. Raises what that one raised."""
-        await self._settle()
+        await self._await_pending()
         self._pending = asyncio.ensure_future(self._digest(block))
 
-    async def taken(self) -> None:
+    async def wait_until_digested(self) -> None:
         """Returns once every block is digested, raising what one of them raised."""
-        await self._settle()
+        await self._await_pending()
 
-    async def end(self, stored: bytes) -> None:
-        """Takes the last stored bytes, which the encoder's own `end` returned after `taken`; makes all durable.
+    async def end(self, chunk: bytes) -> None:
+        """Takes the last stored bytes, which `PayloadEncoder.end` returned, and makes all durable.
 
         Inline bytes become durable with the commit; a file begins to be synced in the background.
         """
-        await self._place(stored)
+        await self._place(chunk)
         if self._writer is not None and self.refusal is None:
             self._pending = asyncio.ensure_future(self._finish(self._writer))
 
@@ -194,39 +194,39 @@ class UploadSession:
         Raises:
             CoatcheckError: storage's refusal, `storage_full` or `storage_unavailable`.
         """
-        await self._settle()
+        await self._await_pending()
         if self.refusal is not None:
             raise self.refusal
 
-    async def _settle(self) -> None:
+    async def _await_pending(self) -> None:
         pending, self._pending = self._pending, None
         if pending is not None:
             await pending
 
     async def _digest(self, block: bytes) -> None:
-        await self._place(await in_pool(self._deps.pool, self.intake.feed, block))
+        await self._place(await in_pool(self._deps.pool, self.encoder.feed, block))
 
     async def _finish(self, writer: BlobWriter) -> None:
-        with self._deps.blobs_breaker.watched():
+        with self._deps.blobs_breaker.guard_call():
             await writer.finish()
 
-    async def _place(self, stored: bytes) -> None:
-        self._hold(stored)
+    async def _place(self, chunk: bytes) -> None:
+        self._hold(chunk)
         if self.refusal is None:
             try:
-                await self._offer(stored)
+                await self._write_blob(chunk)
             except CoatcheckError as error:
                 # Digesting continues in a full namespace too: the payload may already exist.
                 if error.code not in REFUSALS and error.code is not Code.QUOTA_EXCEEDED:
                     raise
                 self.refusal = error
 
-    def _hold(self, stored: bytes) -> None:
+    def _hold(self, chunk: bytes) -> None:
         """Holds the bytes that may be stored inline and, while there is memory, those that may have to wait."""
         if self._held is None:
             return
-        self._held.append(stored)
-        size, free = self.intake.stored_size, self._deps.inline_bytes
+        self._held.append(chunk)
+        size, free = self.encoder.stored_size, self._deps.inline_bytes
         if size <= HELD and self._deps.fallback.hold(max(0, size - free) - self._asked):
             self._asked = max(0, size - free)
         elif self._writer is not None or self.refusal is not None:  # otherwise they are about to be handed over
@@ -234,28 +234,28 @@ class UploadSession:
             self._deps.fallback.let_go(self._asked)
             self._asked = 0
 
-    async def _offer(self, stored: bytes) -> None:
+    async def _write_blob(self, chunk: bytes) -> None:
         """Passes the bytes to the blob store, once they are too many to be inline."""
         if self._writer is None:
-            if self.intake.stored_size <= self._deps.inline_bytes:
+            if self.encoder.stored_size <= self._deps.inline_bytes:
                 return
             self._writer = await self._begin()
-            stored = b"".join(self._held or ())
+            chunk = b"".join(self._held or ())
         await self._renew()
-        with self._deps.catalog_breaker.watched():
-            if not await self._room.cover(self.intake.stored_size):
-                raise fenced()
-        if stored:
-            with self._deps.blobs_breaker.watched():
-                await self._writer.write(stored)
+        with self._deps.catalog_breaker.guard_call():
+            if not await self._room.cover(self.encoder.stored_size):
+                raise fenced_error()
+        if chunk:
+            with self._deps.blobs_breaker.guard_call():
+                await self._writer.write(chunk)
 
     async def _begin(self) -> BlobWriter:
         p = self._deps
         self._lease_until = p.clock.now() + p.lease
         self.begun = True
-        with p.catalog_breaker.watched():
-            await self._room.begin(p.blobs.placement, self._lease_until, self.intake.stored_size)
-        with p.blobs_breaker.watched():
+        with p.catalog_breaker.guard_call():
+            await self._room.begin(p.blobs.placement, self._lease_until, self.encoder.stored_size)
+        with p.blobs_breaker.guard_call():
             return await p.blobs.create(self._caller.namespace, self.blob_id)
 
     async def _renew(self) -> None:
@@ -265,30 +265,30 @@ class UploadSession:
             return
         self._lease_until = now + p.lease
         change = RenewUpload(namespace=self._caller.namespace, blob_id=self.blob_id, lease_until=self._lease_until)
-        with p.catalog_breaker.watched():
+        with p.catalog_breaker.guard_call():
             ours = await p.catalog.commit(change)
         if not ours:
-            raise fenced()
+            raise fenced_error()
 
     def blob(self) -> tuple[Blob, bytes | None]:
         """Returns the blob to commit and, if it is small, its stored bytes; after `end`."""
         placement = "inline" if self._writer is None else self._deps.blobs.placement
-        index = self.intake.index
+        index = self.encoder.index
         blob = Blob(
             id=self.blob_id,
             placement=placement,
             size=index.size,
             stored_size=index.stored_size,
-            sha256=self.intake.sha256,
+            sha256=self.encoder.sha256,
             index=index.pack(),
         )
-        return blob, self.held() if self._writer is None else None
+        return blob, self.read_held_bytes() if self._writer is None else None
 
-    def held(self) -> bytes | None:
+    def read_held_bytes(self) -> bytes | None:
         """Returns all stored bytes, after `end`; None if they exceed HELD, or the available memory."""
         return None if self._held is None else b"".join(self._held)
 
-    async def settled(self, commit: Coroutine[None, None, C]) -> C:
+    async def run_commit(self, commit: Coroutine[None, None, C]) -> C:
         """Returns the commit's result.
 
         For a file, it continues if the caller is cancelled: the file's fate depends on it.
@@ -299,27 +299,27 @@ class UploadSession:
         self._committing = committing
         return await asyncio.shield(committing)
 
-    def _kept(self) -> bool:
+    def _is_kept(self) -> bool:
         """Returns whether the commit points at the bytes, or may do so: then they are not ours to remove.
 
         If the catalogue did not answer, its commit may be durable nevertheless. File and intent then stay: if it is
         not, they are rolled back together when the lease has ended.
         """
-        done = self._committing
-        if done is None or not done.done():
+        commit_task = self._committing
+        if commit_task is None or not commit_task.done():
             return False
-        if done.cancelled():
+        if commit_task.cancelled():
             return True
-        error = done.exception()
+        error = commit_task.exception()
         if error is not None:
             return isinstance(error, CoatcheckError) and error.code is Code.STORAGE_UNAVAILABLE
-        return done.result().blob_used
+        return commit_task.result().blob_used
 
     async def _undo(self) -> None:
         """Removes bytes first, intent second: a crash in between leaves an intent for the reaper, as a failure does."""
         if self._committing is not None and not self._committing.done():
             await asyncio.wait([self._committing])
-            if self._kept():
+            if self._is_kept():
                 return
         if self._pending is not None:
             await asyncio.wait([self._pending])
@@ -334,7 +334,7 @@ class UploadSession:
             log.warning("upload %s is left to the reaper: %s", self.blob_id, error.detail)
 
 
-def fenced() -> CoatcheckError:
+def fenced_error() -> CoatcheckError:
     """Returns the error for an upload whose lease ended before it was committed."""
     return CoatcheckError(
         Code.UPLOAD_FENCED, "The upload made no progress for too long and was given up. Retry the same call."

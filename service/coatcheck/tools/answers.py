@@ -53,7 +53,7 @@ class ShownText(Struct, frozen=True):
     """A payload's text as a model may see it."""
 
     body: str
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     """What was changed in it."""
 
 
@@ -61,13 +61,13 @@ def show(text: str) -> ShownText:
     """Returns text made safe, with long lines in rows."""
     safe = inert(text)
     changed = safe != text
-    said: list[str] = []
+    notes: list[str] = []
     if len(safe) > ROW and any(len(line) > ROW for line in safe.split("\n")):
         safe = "\n".join(_rows(line) for line in safe.split("\n"))
-        said.append(f"Rows after {MARK} continue the line above.")
+        notes.append(f"Rows after {MARK} continue the line above.")
     if changed:
-        said.append("Control characters or tags were changed to be safe to show.")
-    return ShownText(safe, tuple(said))
+        notes.append("Control characters or tags were changed to be safe to show.")
+    return ShownText(safe, tuple(notes))
 
 
 def _rows(line: str) -> str:
@@ -98,13 +98,13 @@ def answer(reading: ViewReading, part: str, body: str, last: Iterable[str], *, t
 
     Every answer has a body or a last line.
     """
-    artifact, said = reading.artifact, reading.artifact.said
-    name = said.title or artifact.facts.title or said.tool_name or artifact.facts.kind.value
+    artifact, declared = reading.artifact, reading.artifact.declared
+    name = declared.title or artifact.facts.title or declared.tool_name or artifact.facts.kind.value
     head = first_line(artifact.id, name, part, reading.view)
     gap = "" if not body or body.endswith("\n") else "\n"
     names = ["Encoded bytes are named; view=raw shows them."] if reading.view == "text" and has_names(body) else []
-    said_last = " ".join([*last, *names])
-    return AnswerText(f"{head}\n", body, f"{gap}({said_last})" if said_last else "", tokens)
+    last_line = " ".join([*last, *names])
+    return AnswerText(f"{head}\n", body, f"{gap}({last_line})" if last_line else "", tokens)
 
 
 def plain(text: str) -> AnswerText:
@@ -126,21 +126,21 @@ def within(reading: ViewReading, times: str = "") -> str:
 def lacks(reading: ViewReading) -> list[str]:
     """Returns what a search of a view cannot find although it belongs to the payload, in sentences."""
     artifact = reading.artifact
-    said: list[str] = []
+    sentences: list[str] = []
     if reading.view == "raw" and not is_plain(artifact.facts):
-        said.append("Its original bytes were searched, not the text in them: leave out view.")
+        sentences.append("Its original bytes were searched, not the text in them: leave out view.")
     elif is_binary(artifact):
-        said.append("Only its text was searched, not its pictures.")
+        sentences.append("Only its text was searched, not its pictures.")
     elif reading.view == "text" and not has_plain_view(artifact.facts.kind):
-        said.append("Only its text view was searched: view=raw has the original.")
+        sentences.append("Only its text view was searched: view=raw has the original.")
     if artifact.measure.dropped:
-        said.append(f"{plural(artifact.measure.dropped, 'byte')} of its middle were never stored.")
+        sentences.append(f"{plural(artifact.measure.dropped, 'byte')} of its middle were never stored.")
     if reading.mask is not None:
-        said.append("Masked secrets are not searched.")
-    return said
+        sentences.append("Masked secrets are not searched.")
+    return sentences
 
 
-def counted(at: ReadStart, reading: ViewReading) -> ReadStart:
+def resolve_start(at: ReadStart, reading: ViewReading) -> ReadStart:
     """Returns a position with its line counted from the beginning of the view, and not before what is read.
 
     A line from the end counts from the end of the section, if one is read.
@@ -159,18 +159,18 @@ def counted(at: ReadStart, reading: ViewReading) -> ReadStart:
     return ReadStart(max(first, line), at.inside if line >= first else 0) if at.line < 1 or line < first else at
 
 
-def clipped(notes: Iterable[str]) -> list[str]:
+def clip_notes(notes: Iterable[str]) -> list[str]:
     """Returns as many notes as there is room for."""
-    kept: list[str] = []
+    clipped_notes: list[str] = []
     for note in notes:
-        if sum(map(len, kept)) + len(note) > _NOTES:
-            kept.append("There were more problems with the arguments.")
+        if sum(map(len, clipped_notes)) + len(note) > _NOTES:
+            clipped_notes.append("There were more problems with the arguments.")
             break
-        kept.append(note)
-    return kept
+        clipped_notes.append(note)
+    return clipped_notes
 
 
-async def fitted(
+async def fit_answer(
     attempt: Callable[[int], Awaitable[AnswerText]], tokens: int, tokenizer: Tokenizer, pool: Executor, *, least: int
 ) -> tuple[str, int] | None:
     """Returns an answer within the bounds, and its tokens.
@@ -180,11 +180,11 @@ async def fitted(
     """
     ask = max(least, tokens - _AROUND)
     for _ in range(_TRIES):
-        made = await attempt(ask)
-        text = made.text
+        candidate = await attempt(ask)
+        text = candidate.text
         count = None
-        if made.tokens is not None:
-            count = count_around(made.first, made.body, made.tokens, made.last, tokenizer)
+        if candidate.tokens is not None:
+            count = count_around(candidate.first, candidate.body, candidate.tokens, candidate.last, tokenizer)
         if count is None:
             count = await count_aside(text, tokenizer, pool)
         if count <= tokens and len(text) <= MAX_CHARS:

@@ -122,110 +122,111 @@ class ListArguments(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
+def read_arguments(arguments: dict[str, object], notes: list[str]) -> ReadArguments:
     """Returns what a call of `read_artifact` means. `notes` come from unpacking it.
 
     Raises:
         CoatcheckError: `invalid_request` if no artifact is named, or if that is all that was understood of a call with
             other arguments.
     """
-    said = _Said(given, notes)
-    artifact_id, section = _artifact(said)
-    words = {name: said.text(name) for name in _FIND}
+    reader = _ArgumentReader(arguments, notes)
+    artifact_id, section = _artifact(reader)
+    words = {name: reader.text(name) for name in _FIND}
     used = next((name for name, word in words.items() if word is not None), None)
     for name, word in words.items():
         if word is not None and name != used:
-            _drop_second(said, used, name)
+            _drop_second(reader, used, name)
             words[name] = None
-    outline = said.switch("outline")
+    outline = reader.switch("outline")
     if outline and used is not None:
-        _drop_second(said, used, "outline")
+        _drop_second(reader, used, "outline")
     elif outline:
         used = "outline"
     if used != "pattern":
-        _leave_out(said, used)
-    offset, limit = (None, said.integer("limit")) if used == "path" else _span(said)
-    context = said.integer("context") if used == "pattern" else None
-    section = said.text("section") or section
-    if said.misread and (used, offset, limit, section) == (None, None, None, None):
+        _leave_out(reader, used)
+    offset, limit = (None, reader.integer("limit")) if used == "path" else _span(reader)
+    context = reader.integer("context") if used == "pattern" else None
+    section = reader.text("section") or section
+    if reader.misread and (used, offset, limit, section) == (None, None, None, None):
         ids.parse(artifact_id)  # a wrong ID is to be corrected first
         names = "offset, limit, pattern, query, path, section or outline"
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"{' '.join(said.all_notes())} Nothing was read: use {names}; offset=1 reads from the beginning.",
+            f"{' '.join(reader.all_notes())} Nothing was read: use {names}; offset=1 reads from the beginning.",
         )
     return ReadArguments(
         artifact_id=artifact_id,
         outline=used == "outline",
         section=section,
         offset=offset,
-        place=said.place() if used == "path" else None,
-        limit=_limit(said, used, limit),
+        place=reader.place() if used == "path" else None,
+        limit=_limit(reader, used, limit),
         pattern=words["pattern"],
         query=words["query"],
         path=words["path"],
         context=None if context is None else max(0, min(context, MAX_CONTEXT)),
-        ignore_case=said.switch("ignore_case") or (said.has("case_sensitive") and not said.switch("case_sensitive")),
-        literal=said.switch("literal"),
-        raw=said.text("view") == "raw",
-        notes=said.all_notes(),
+        ignore_case=reader.switch("ignore_case")
+        or (reader.has("case_sensitive") and not reader.switch("case_sensitive")),
+        literal=reader.switch("literal"),
+        raw=reader.text("view") == "raw",
+        notes=reader.all_notes(),
     )
 
 
-def _drop_second(given: "_Said", used: str | None, name: str) -> None:
-    given.notes.append(f"{used} was used, and {name} was left out: give only one of them.")
-    given.drop(name)
+def _drop_second(reader: "_ArgumentReader", used: str | None, name: str) -> None:
+    reader.notes.append(f"{used} was used, and {name} was left out: give only one of them.")
+    reader.drop(name)
 
 
-def _limit(given: "_Said", used: str | None, limit: int | None) -> int | None:
+def _limit(reader: "_ArgumentReader", used: str | None, limit: int | None) -> int | None:
     """Returns the limit within its bounds. A query has none, and a section that requests the outline has its own."""
     if limit is None or used not in _MOST:
         return limit
     if limit < 1:
-        given.notes.append("limit must be at least 1 and was left out.")
+        reader.notes.append("limit must be at least 1 and was left out.")
         return None
     most, things = _MOST[used]
     if limit > most:
-        given.notes.append(f"limit is at most {most:,} {things}.")
+        reader.notes.append(f"limit is at most {most:,} {things}.")
     return min(limit, most)
 
 
-def list_arguments(given: dict[str, object], notes: list[str]) -> ListArguments:
+def list_arguments(arguments: dict[str, object], notes: list[str]) -> ListArguments:
     """Returns what a call of `list_artifacts` means."""
-    said = _Said(given, notes, _LIST_NAMES)
+    reader = _ArgumentReader(arguments, notes, _LIST_NAMES)
     return ListArguments(
-        session=said.text("session"),
-        kind=said.text("kind"),
-        tool_name=said.text("tool_name"),
-        label=said.text("label"),
-        query=said.text("query"),
-        limit=said.integer("limit"),
-        cursor=said.text("cursor"),
-        notes=said.all_notes(),
+        session=reader.text("session"),
+        kind=reader.text("kind"),
+        tool_name=reader.text("tool_name"),
+        label=reader.text("label"),
+        query=reader.text("query"),
+        limit=reader.integer("limit"),
+        cursor=reader.text("cursor"),
+        notes=reader.all_notes(),
     )
 
 
-class _Said:
+class _ArgumentReader:
     """The arguments under our names."""
 
     def __init__(
-        self, given: dict[str, object], notes: list[str], names: Mapping[str, tuple[str, ...]] = _NAMES
+        self, arguments: dict[str, object], notes: list[str], names: Mapping[str, tuple[str, ...]] = _NAMES
     ) -> None:
         self.notes = list(notes)
         self.misread = bool(notes)
         """Whether something that the call says was not understood."""
         self._values: dict[str, object] = {}
         self.called: dict[str, str] = {}
-        plain = {_plain(name): value for name, value in reversed(given.items()) if not values.is_nothing(value)}
+        plain = {_plain(name): value for name, value in reversed(arguments.items()) if not values.is_nothing(value)}
         for name, aliases in names.items():
-            found = [alias for alias in aliases if alias in plain]
-            for alias in found:
+            matching_aliases = [alias for alias in aliases if alias in plain]
+            for alias in matching_aliases:
                 value = plain.pop(alias)
                 if name not in self._values:
                     self._values[name], self.called[name] = value, alias
                 elif value != self._values[name]:
                     self.notes.append(f"{self.called[name]} was used, {alias} was not.")
-        unknown = [_shown(name) for name in reversed(plain)]
+        unknown = [_render_name(name) for name in reversed(plain)]
         if unknown:
             self.misread = True
             more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
@@ -295,51 +296,51 @@ class _Said:
         self.notes.append(f"{self.called.get(name, name)} could not be read and was left out.")
 
 
-def _artifact(given: _Said) -> tuple[str, str | None]:
+def _artifact(reader: _ArgumentReader) -> tuple[str, str | None]:
     """Returns the artifact's ID as written, and the section if it is a citation."""
-    value = given.raw("artifact_id")
-    found = values.named(value)
-    if found is None:
+    value = reader.raw("artifact_id")
+    reference = values.find_reference(value)
+    if reference is None:
         for name in _ID_HOLDERS:
-            found = values.named(given.raw(name)) if isinstance(given.raw(name), str) else None
-            if found is not None:
-                given.drop(name)
+            reference = values.find_reference(reader.raw(name)) if isinstance(reader.raw(name), str) else None
+            if reference is not None:
+                reader.drop(name)
                 break
-    if found is not None:
-        if found.others:
-            given.notes.append("Several artifacts were named; this is the first. Read one in each call.")
-        return found.text, found.section
-    written = values.text(value)
-    if written is None or values.is_placeholder(written) or "…" in written:
+    if reference is not None:
+        if reference.others:
+            reader.notes.append("Several artifacts were named; this is the first. Read one in each call.")
+        return reference.text, reference.section
+    artifact_id = values.text(value)
+    if artifact_id is None or values.is_placeholder(artifact_id) or "…" in artifact_id:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             'artifact_id is missing. Copy it from the card: read_artifact(artifact_id="art_…"), with its 18 digits.',
         )
-    return written, None
+    return artifact_id, None
 
 
-def _leave_out(given: _Said, used: str | None) -> None:
+def _leave_out(reader: _ArgumentReader, used: str | None) -> None:
     """Drops what has no effect here, and reports what would have changed something."""
-    around = used is None and given.called.get("offset") in _AROUND and not (given.has("limit") or given.has("head"))
+    around = used is None and reader.called.get("offset") in _AROUND and not (reader.has("limit") or reader.has("head"))
     # A line with the lines around it is a span.
-    unused = [name for name in _USELESS[used] if given.has(name) and not (around and name == "context")]
-    missed = [given.called[name] for name in unused if _asks(given, name)]
+    unused = [name for name in _USELESS[used] if reader.has(name) and not (around and name == "context")]
+    missed = [reader.called[name] for name in unused if _asks(reader, name)]
     for name in unused:
-        given.drop(name)
+        reader.drop(name)
     if missed:
-        named = missed[0] if len(missed) == 1 else f"{', '.join(missed[:-1])} and {missed[-1]}"
+        names = missed[0] if len(missed) == 1 else f"{', '.join(missed[:-1])} and {missed[-1]}"
         verb, were = ("does", "was") if len(missed) == 1 else ("do", "were")
         where = "nothing without pattern" if used is None else f"not go with {used}"
-        given.notes.append(f"{named} {verb} {where} and {were} left out.")
+        reader.notes.append(f"{names} {verb} {where} and {were} left out.")
 
 
-def _asks(given: _Said, name: str) -> bool:
+def _asks(reader: _ArgumentReader, name: str) -> bool:
     """Returns whether an argument requests anything but the default."""
     if name == "case_sensitive":
-        return not given.switch(name)
+        return not reader.switch(name)
     if name in _SWITCHES:
-        return given.switch(name)
-    value = given.raw(name)
+        return reader.switch(name)
+    value = reader.raw(name)
     if _none_word(value):
         return False
     if name == "offset":
@@ -347,11 +348,11 @@ def _asks(given: _Said, name: str) -> bool:
     return name != "context" or values.integer(value) != 0
 
 
-def _span(given: _Said) -> tuple[ReadStart | None, int | None]:
+def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
     """Returns where to begin, and how many lines."""
-    offset, range_ = given.position("offset"), given.position("range")
-    head, tail = given.integer("head"), given.integer("tail")
-    limit, end = given.integer("limit"), given.integer("end")
+    offset, range_ = reader.position("offset"), reader.position("range")
+    head, tail = reader.integer("head"), reader.integer("tail")
+    limit, end = reader.integer("limit"), reader.integer("end")
     if offset is None:
         offset = range_
     if offset is None and tail is not None and tail > 0:
@@ -364,8 +365,8 @@ def _span(given: _Said) -> tuple[ReadStart | None, int | None]:
         return None, limit
     end = end if offset.last is None else offset.last
     line = offset.line or 1
-    around = None if given.has("pattern") else given.integer("context")
-    if given.called.get("offset") in _AROUND and around and around > 0 and limit is None and line > 0:
+    around = None if reader.has("pattern") else reader.integer("context")
+    if reader.called.get("offset") in _AROUND and around and around > 0 and limit is None and line > 0:
         return ReadStart(max(1, line - around)), min(line, around + 1) + around
     if end is not None and end > 0 and line > 0:
         first, last = min(line, end), max(line, end)
@@ -378,7 +379,7 @@ def _plain(name: str) -> str:
     return _CAMEL.sub("_", str(name).strip().lstrip("-")).replace("-", "_").replace(" ", "_").lower()
 
 
-def _shown(name: str) -> str:
+def _render_name(name: str) -> str:
     return one_line(name[:_SHOWN]).replace("(", "").replace(")", "") or "(unnamed)"
 
 

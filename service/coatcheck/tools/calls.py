@@ -65,8 +65,8 @@ def calls(body: object) -> tuple[list[Call], bool]:
     if not isinstance(body, list):
         raise _no_call()
     items = cast("list[object]", body)
-    found = [_call(cast("dict[str, Any]", item)) if isinstance(item, dict) else None for item in items]
-    several = [call for call in found if call is not None]
+    parsed_items = [_call(cast("dict[str, Any]", item)) if isinstance(item, dict) else None for item in items]
+    several = [call for call in parsed_items if call is not None]
     if not several:
         for item in items:
             if isinstance(item, dict):
@@ -92,11 +92,11 @@ def _call(node: dict[str, Any]) -> Call | None:
     """Returns a call object; None for anything else."""
     if _other_method(node) is not None:
         return None
-    for key, read in _HOLDERS.items():
+    for key, parse_call in _HOLDERS.items():
         inner = node.get(key)
         if isinstance(inner, dict):
-            return read(node, cast("dict[str, Any]", inner))
-    return _named_call(node)
+            return parse_call(node, cast("dict[str, Any]", inner))
+    return _read_named_call(node)
 
 
 def _other_method(node: dict[str, Any]) -> str | None:
@@ -114,10 +114,11 @@ def _check_method(node: dict[str, Any]) -> None:
     """
     method = _other_method(node)
     if method is not None:
-        shown = "".join(c if c.isprintable() else "\ufffd" for c in method[:_SHOWN])
+        printable_method = "".join(c if c.isprintable() else "\ufffd" for c in method[:_SHOWN])
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f'This route executes tool calls ({_CALL_METHOD}), not "{shown}". GET /v1/tools lists the tools; '
+            f'This route executes tool calls ({_CALL_METHOD}), not "{printable_method}". GET /v1/tools lists the '
+            f"tools; "
             "MCP is served at /mcp.",
         )
 
@@ -136,7 +137,7 @@ def _chat(node: dict[str, Any], function: dict[str, Any]) -> Call:
     return Call(name=name, arguments=arguments, form="openai-chat", id=_id(node.get("id")))
 
 
-def _named_call(node: dict[str, Any]) -> Call | None:
+def _read_named_call(node: dict[str, Any]) -> Call | None:
     """Returns a call with its name beside its arguments."""
     kind, name = node.get("type"), _text(node.get("name"))
     if kind == "function_call":
@@ -147,7 +148,7 @@ def _named_call(node: dict[str, Any]) -> Call | None:
     if name:
         if "args" in node and "arguments" not in node and kind is None:
             return _gemini(node, snake=False)
-        return Call(name=name, arguments=_wrapped(node), id=_id(node.get("id")))
+        return Call(name=name, arguments=_unwrap_arguments(node), id=_id(node.get("id")))
     return None
 
 
@@ -165,62 +166,62 @@ _HOLDERS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], Call]]] = {
 """Members that contain a call, and how it is read."""
 
 
-def _wrapped(node: dict[str, Any]) -> object:
+def _unwrap_arguments(node: dict[str, Any]) -> object:
     for name in _WRAPPERS:
         if node.get(name) is not None:
             return cast("object", node[name])
     return {key: value for key, value in node.items() if key not in {"name", "type", "id", *_WRAPPERS}}
 
 
-def tool_name(written: str) -> str | None:
+def tool_name(name: str) -> str | None:
     """Returns the tool that a name means, without hosts' and models' prefixes; None if it is none of ours."""
-    plain = "".join(c for c in written.lower() if c.isalnum())
+    plain = "".join(c for c in name.lower() if c.isalnum())
     for tool in TOOLS:
         if plain.endswith(tool.name.replace("_", "")):
             return tool.name
     return None
 
 
-def arguments_of(given: object, notes: list[str]) -> dict[str, object]:
+def arguments_of(arguments: object, notes: list[str]) -> dict[str, object]:
     """Returns arguments as an object, whatever they were wrapped in. What was not understood becomes a note."""
     for _ in range(_DEEP):
-        if given is None:
+        if arguments is None:
             return {}
-        if isinstance(given, dict):
-            node = cast("dict[object, object]", given)
+        if isinstance(arguments, dict):
+            node = cast("dict[object, object]", arguments)
             if len(node) == 1 and (name := next(iter(node))) in _WRAPPERS and isinstance(node[name], dict | str):
-                given = node[name]
+                arguments = node[name]
                 continue
             return {str(key): value for key, value in node.items()}
-        if isinstance(given, list):
-            items = cast("list[object]", given)
+        if isinstance(arguments, list):
+            items = cast("list[object]", arguments)
             if len(items) != 1:
                 break
-            given = items[0]
+            arguments = items[0]
             continue
-        if not isinstance(given, str) or not given.strip():
+        if not isinstance(arguments, str) or not arguments.strip():
             break
-        loaded = _loaded(given)
+        loaded = _load_json(arguments)
         if loaded is None or isinstance(loaded, int | float):
             break
-        given = loaded
-    return _hardly(cast("object", given), notes)
+        arguments = loaded
+    return _hardly(cast("object", arguments), notes)
 
 
-def _hardly(given: object, notes: list[str]) -> dict[str, object]:
-    if given is None or given in ("", []):
+def _hardly(arguments: object, notes: list[str]) -> dict[str, object]:
+    if arguments is None or arguments in ("", []):
         return {}
-    found = values.named(given)
-    if found is None:
+    reference = values.find_reference(arguments)
+    if reference is None:
         notes.append("The arguments are not a JSON object, and were left out.")
         return {}
-    if isinstance(given, str) and any(mark in given for mark in '{":'):
+    if isinstance(arguments, str) and any(mark in arguments for mark in '{":'):
         notes.append("The arguments are not valid JSON; only the artifact's ID was understood.")
-    section: dict[str, object] = {} if found.section is None else {"section": found.section}
-    return {"artifact_id": found.text, **section}
+    section: dict[str, object] = {} if reference.section is None else {"section": reference.section}
+    return {"artifact_id": reference.text, **section}
 
 
-def _loaded(text: str) -> object:
+def _load_json(text: str) -> object:
     try:
         return msgspec.json.decode(text.strip().encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError, ValueError):

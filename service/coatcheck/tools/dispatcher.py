@@ -28,8 +28,8 @@ T = TypeVar("T")
 class ToolDispatcher:
     """Everything that an interface needs to offer the tools."""
 
-    def __init__(self, read: ReadArtifact, listing: ListArtifacts, tokenizer: Tokenizer) -> None:
-        self._read = read
+    def __init__(self, read_artifact: ReadArtifact, listing: ListArtifacts, tokenizer: Tokenizer) -> None:
+        self._read_artifact = read_artifact
         self._listing = listing
         self._tokenizer = tokenizer
 
@@ -39,9 +39,9 @@ class ToolDispatcher:
         Raises:
             CoatcheckError: `invalid_request` for an unknown format, or one without a strict mode.
         """
-        wanted: Format = _one_of(FORMATS, format_)
+        tool_format: Format = _one_of(FORMATS, format_)
         try:
-            return declarations(wanted, strict=strict, listing=listing)
+            return declarations(tool_format, strict=strict, listing=listing)
         except ValueError as e:
             raise CoatcheckError(Code.INVALID_REQUEST, str(e), parameter="strict") from e
 
@@ -51,9 +51,12 @@ class ToolDispatcher:
         Raises:
             CoatcheckError: `invalid_request` if `body` contains no call; the calls themselves always get an answer.
         """
-        wanted: Form | None = None if form is None else _one_of(FORMS, form)
-        asked, several = calls(body)
-        results = [result(call, await self.execute(caller, call, max_tokens), wanted or call.form) for call in asked]
+        requested_form: Form | None = None if form is None else _one_of(FORMS, form)
+        tool_calls, several = calls(body)
+        results = [
+            result(call, await self.execute(caller, call, max_tokens), requested_form or call.form)
+            for call in tool_calls
+        ]
         return results if several else results[0]
 
     async def execute(self, caller: Caller, call: Call, max_tokens: int | None = None) -> ToolAnswer:
@@ -82,15 +85,15 @@ class ToolDispatcher:
         if name is None:
             raise unknown_tool(call.name, tuple(tool.name for tool in TOOLS))
         notes: list[str] = []
-        given = arguments_of(call.arguments, notes)
+        arguments = arguments_of(call.arguments, notes)
         if name == READ.name:
-            return await self._read(caller, read_arguments(given, notes), tokens)
-        return await self._listing(caller, list_arguments(given, notes), tokens)
+            return await self._read_artifact(caller, read_arguments(arguments, notes), tokens)
+        return await self._listing(caller, list_arguments(arguments, notes), tokens)
 
 
 def _one_of(names: tuple[T, ...], name: str) -> T:
-    for known in names:
-        if known == name:
-            return known
+    for candidate in names:
+        if candidate == name:
+            return candidate
     known_names = ", ".join(map(str, names))
     raise CoatcheckError(Code.INVALID_REQUEST, f"format is one of {known_names}.", parameter="format")

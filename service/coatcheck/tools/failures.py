@@ -40,8 +40,8 @@ def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
     if error.code is Code.INTERNAL:
         return INTERNAL
     if error.code in _PASSING:
-        known = _RETRY.lower() in detail.lower()
-        detail = detail if known else f"{detail} {_RETRY} in a few seconds."
+        has_retry_advice = _RETRY.lower() in detail.lower()
+        detail = detail if has_retry_advice else f"{detail} {_RETRY} in a few seconds."
     elif error.code is Code.INTEGRITY and "again" not in detail:
         detail = f"{detail} Run the tool again if you need its output."
     elif error.code is Code.INVALID_CURSOR:
@@ -53,11 +53,13 @@ def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
 
 def not_text(artifact: Artifact, path: str | None = None) -> CoatcheckError:
     """Returns the error for binaries, and for a path into a document, which has a text but is not JSON."""
-    found = artifact.facts.media_type
-    if path is not None and is_document(found):
-        told = f"{artifact.id} is not JSON ({found}): path does not apply. Read it with section, pattern or query."
-        return CoatcheckError(Code.NOT_TEXT, told)
-    what = artifact.said.media_type or found or artifact.facts.kind.value
+    media_type = artifact.facts.media_type
+    if path is not None and is_document(media_type):
+        message = (
+            f"{artifact.id} is not JSON ({media_type}): path does not apply. Read it with section, pattern or query."
+        )
+        return CoatcheckError(Code.NOT_TEXT, message)
+    what = artifact.declared.media_type or media_type or artifact.facts.kind.value
     return CoatcheckError(
         Code.NOT_TEXT,
         f"{artifact.id} is not text ({what}, {artifact.measure.size:,} bytes), so there are no lines to read. "
@@ -65,8 +67,8 @@ def not_text(artifact: Artifact, path: str | None = None) -> CoatcheckError:
     )
 
 
-def unknown_tool(name: str, known: tuple[str, ...]) -> CoatcheckError:
+def unknown_tool(name: str, tool_names: tuple[str, ...]) -> CoatcheckError:
     """Returns the error for a call of a tool that is not ours."""
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in name[:60])
-    what = f'There is no tool "{shown}" here.' if shown.strip() else "The call names no tool."
-    return CoatcheckError(Code.INVALID_REQUEST, f"{what} There is {' and '.join(known)}.")
+    printable_name = "".join(c if c.isprintable() else "\ufffd" for c in name[:60])
+    what = f'There is no tool "{printable_name}" here.' if printable_name.strip() else "The call names no tool."
+    return CoatcheckError(Code.INVALID_REQUEST, f"{what} There is {' and '.join(tool_names)}.")

@@ -7,7 +7,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.catalog import ArtifactFilter
-from coatcheck.tools.answers import AnswerText, ToolAnswer, clipped, fitted, plain
+from coatcheck.tools.answers import AnswerText, ToolAnswer, clip_notes, fit_answer, plain
 from coatcheck.tools.arguments import ListArguments
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck_client.contract.inert import one_line
@@ -48,10 +48,10 @@ class ListArtifacts:
             count = f"{plural(len(lines), 'artifact')}, newest first."
             first = count if lines else _nothing(arguments, page.partial)
             on = f' There are more: cursor="{page.next}".' if page.next else ""
-            last = f"({first}{on}{''.join(f' {note}' for note in clipped(arguments.notes))})"
+            last = f"({first}{on}{''.join(f' {note}' for note in clip_notes(arguments.notes))})"
             return plain("\n".join([*lines, last]))
 
-        got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST)
+        got = await fit_answer(attempt, tokens, self._tokenizer, self._pool, least=_LEAST)
         if got is None:
             raise CoatcheckError(Code.INVALID_REQUEST, "The list does not fit into an answer. Ask for fewer: limit=1.")
         return ToolAnswer(text=got[0], tokens=got[1])
@@ -71,17 +71,17 @@ def _kind(word: str | None) -> Kind | None:
     try:
         return Kind(word.strip().lower().replace(" ", "_").replace("-", "_"))
     except ValueError:
-        known = ", ".join(kind.value for kind in Kind)
-        raise CoatcheckError(Code.INVALID_REQUEST, f"There is no such kind. The kinds are {known}.") from None
+        kind_names = ", ".join(kind.value for kind in Kind)
+        raise CoatcheckError(Code.INVALID_REQUEST, f"There is no such kind. The kinds are {kind_names}.") from None
 
 
 def _line(artifact: Artifact) -> str:
-    said, facts, measure = artifact.said, artifact.facts, artifact.measure
-    fetch = facts.fetch_of(said)
-    status = f"HTTP {fetch.status}" if fetch.failed else ""
-    name = one_line((said.title or facts.title or said.url or facts.url or said.command or "")[: _NAME * 2])
+    declared, facts, measure = artifact.declared, artifact.facts, artifact.measure
+    fetch = facts.fetch_of(declared)
+    status = f"HTTP {fetch.status}" if fetch.has_failed else ""
+    name = one_line((declared.title or facts.title or declared.url or facts.url or declared.command or "")[: _NAME * 2])
     name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
     lines = f"{plural(measure.lines, 'line')}, {plural(measure.size, 'byte')}"
-    tool = one_line((said.tool_name or "")[:_NAME])
+    tool = one_line((declared.tool_name or "")[:_NAME])
     when = artifact.created_at.strftime("%Y-%m-%d %H:%M UTC")
     return " · ".join(part for part in (artifact.id, facts.kind.value, status, name, lines, tool, when) if part)

@@ -102,5 +102,5 @@ def _arguments(uri: str) -> dict[str, Any] | None:
         return None
     if parts.scheme != _SCHEME:
         return None
-    named = {"artifact_id": parts.netloc + parts.path} | ({"section": parts.fragment} if parts.fragment else {})
-    return named | {name: query[name] for name in ("section", "offset", "limit") if name in query}
+    arguments = {"artifact_id": parts.netloc + parts.path} | ({"section": parts.fragment} if parts.fragment else {})
+    return arguments | {name: query[name] for name in ("section", "offset", "limit") if name in query}

@@ -67,13 +67,13 @@ def or_plain(pattern: str) -> str:
     """
     if "\\" in pattern or _META.search(pattern) is None:
         return pattern
-    return _bounded(f"(?:{quoted(pattern)})|(?:{pattern})", pattern)
+    return _choose_bounded(f"(?:{quote_text(pattern)})|(?:{pattern})", pattern)
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Returns an expression for the exact text."""
     return _QUOTED.sub(r"\\\g<0>", text)
 
 
-def _bounded(wished: str, otherwise: str) -> str:
+def _choose_bounded(wished: str, otherwise: str) -> str:
     return wished if len(wished) <= PATTERN_LIMIT else otherwise

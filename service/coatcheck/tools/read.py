@@ -23,7 +23,17 @@ from coatcheck.core.views.view import outer_asides
 from coatcheck.core.views.window import Extent, Span, separates
 from coatcheck.reading.byte_positions import place_of
 from coatcheck.reading.view import OpenView, ViewReading
-from coatcheck.tools.answers import AnswerText, ToolAnswer, answer, clipped, counted, fitted, lacks, show, within
+from coatcheck.tools.answers import (
+    AnswerText,
+    ToolAnswer,
+    answer,
+    clip_notes,
+    fit_answer,
+    lacks,
+    resolve_start,
+    show,
+    within,
+)
 from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
 from coatcheck.tools.failures import not_text
 from coatcheck.tools.search import PatternSearch
@@ -46,7 +56,7 @@ _AROUND = 6
 """Sections around an article that are named."""
 _TITLE = 40
 _WAYS = Ways(more="the same call with offset={}", rest="")
-"""What the outline says about continuing; `_opened` says what the view lacks."""
+"""What the outline says about continuing; `_open_view` says what the view lacks."""
 _CHARACTER = 4
 """Bytes of the longest UTF-8 character."""
 
@@ -57,7 +67,7 @@ class ReadArtifact:
     def __init__(
         self,
         open_view: OpenView,
-        read: Read,
+        text_reader: Read,
         search: Search,
         outline: Outline,
         tokenizer: Tokenizer,
@@ -66,7 +76,7 @@ class ReadArtifact:
         values: ReadJson,
     ) -> None:
         self._view = open_view
-        self._read = read
+        self._text_reader = text_reader
         self._searching = PatternSearch(search)
         self._outline = outline
         self._tokenizer = tokenizer
@@ -81,7 +91,7 @@ class ReadArtifact:
             CoatcheckError: whatever the look-up and the use cases raise.
         """
         number = ids.parse(arguments.artifact_id)
-        arguments, reading = await self._opened(caller, number, arguments)
+        arguments, reading = await self._open_view(caller, number, arguments)
         if reading.binary:
             raise not_text(reading.artifact, arguments.path)
 
@@ -89,27 +99,29 @@ class ReadArtifact:
 
         async def attempt(budget: int) -> AnswerText:
             if not (by_line or arguments.outline) and reading.extent.start == reading.extent.end:
-                last = ["It is empty: there is nothing to find in it.", *clipped(arguments.notes)]
+                last = ["It is empty: there is nothing to find in it.", *clip_notes(arguments.notes)]
                 return answer(reading, "empty", "", last)
             if arguments.pattern is not None:
                 return await self._searching(reading, arguments, budget)
             if arguments.query is not None:
                 return await self._answering(reading, arguments, budget)
             if arguments.path is not None:
-                return await self._selected(number, reading, arguments, budget)
+                return await self._answer_values(number, reading, arguments, budget)
             if arguments.outline:
-                return await self._outlined(reading, arguments, budget)
+                return await self._answer_outline(reading, arguments, budget)
             return await self._lines(number, reading, arguments, budget)
 
-        got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST if by_line else MIN_TOKENS)
+        got = await fit_answer(attempt, tokens, self._tokenizer, self._pool, least=_LEAST if by_line else MIN_TOKENS)
         if got is None:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "Not even the beginning of this part fits into an answer. Read another part."
             )
-        self._view.told(caller, reading, got[1], *_asked(arguments))
+        self._view.report_read(caller, reading, got[1], *_describe_request(arguments))
         return ToolAnswer(text=got[0], tokens=got[1])
 
-    async def _opened(self, caller: Caller, number: int, arguments: ReadArguments) -> tuple[ReadArguments, ViewReading]:
+    async def _open_view(
+        self, caller: Caller, number: int, arguments: ReadArguments
+    ) -> tuple[ReadArguments, ViewReading]:
         """Returns the request and the view to read: paths refer to the payload, everything else to the text."""
         notes = list(arguments.notes)
         if arguments.path is not None:
@@ -119,7 +131,7 @@ class ReadArtifact:
             return arguments, await self._values.open(caller, number)
         if arguments.raw:
             return structs.replace(arguments, section=None), await self._view(caller, number, view="raw")
-        arguments, reading = await self._narrowed(caller, number, arguments)
+        arguments, reading = await self._narrow_view(caller, number, arguments)
         if arguments.path is not None:
             return arguments, reading
         section = reading.section
@@ -134,28 +146,28 @@ class ReadArtifact:
             notes.append(f"The text view ends before the payload does{rest}.")
         return structs.replace(arguments, notes=tuple(notes)), reading
 
-    async def _narrowed(
+    async def _narrow_view(
         self, caller: Caller, number: int, arguments: ReadArguments
     ) -> tuple[ReadArguments, ViewReading]:
         """Returns the text view, narrowed to the requested section: one of its own, or an entry of its outline."""
-        wanted = arguments.section
-        if wanted is None:
+        section_name = arguments.section
+        if section_name is None:
             everything = arguments.outline or arguments.query is not None or _reads_on(arguments)
             return arguments, await self._view.best(caller, number, sections=everything)
-        if wanted.strip().lower() in OUTLINE_WORDS:
+        if section_name.strip().lower() in OUTLINE_WORDS:
             reading = await self._view.best(caller, number, sections=True)
             names = {name.casefold(): nth for nth, s in enumerate(reading.sections) for name in (s.title, s.name)}
-            nth = names.get(wanted.strip().casefold())
+            nth = names.get(section_name.strip().casefold())
             if nth is not None:
                 return arguments, structs.replace(reading, nth=nth)
             by_line = (arguments.pattern, arguments.query) == (None, None)
             return structs.replace(arguments, section=None, outline=by_line), reading
         try:
-            return arguments, await self._view.best(caller, number, section=wanted)
+            return arguments, await self._view.best(caller, number, section=section_name)
         except CoatcheckError as error:
             if error.code is not Code.SECTION_NOT_FOUND:
                 raise
-        reading, entry = await self._outline.entry(await self._view.best(caller, number, sections=True), wanted)
+        reading, entry = await self._outline.entry(await self._view.best(caller, number, sections=True), section_name)
         if reading.section is not None:
             return arguments, reading
         if entry.path is None or arguments.pattern is not None or arguments.query is not None or arguments.outline:
@@ -168,7 +180,7 @@ class ReadArtifact:
 
     async def _lines(self, number: int, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         article = reading.article
-        at = counted(arguments.offset or ReadStart(article.first if reading.section is None else 1), reading)
+        at = resolve_start(arguments.offset or ReadStart(article.first if reading.section is None else 1), reading)
         limit = arguments.limit or DEFAULT_LINES
         if arguments.limit is None and reading.section is None and at.line <= article.last:
             limit = min(limit, article.last - at.line + 1)
@@ -179,23 +191,23 @@ class ReadArtifact:
                 moved.append(f"Offset {asked_for} is inside a character, so this begins at {at}.")
             ask = ReadRequest(max_tokens=budget)
             cursor = Cursor(reading.view, "line", byte, limit, limit, section=reading.nth, version=reading.version)
-        got = await self._read.of(reading, number, ask, cursor)
+        got = await self._text_reader.of(reading, number, ask, cursor)
         total = got.total.lines
         if not got.total.bytes:
-            return answer(reading, "empty", "", ["It is empty.", *clipped(arguments.notes)])
-        shown = show(got.text)
+            return answer(reading, "empty", "", ["It is empty.", *clip_notes(arguments.notes)])
+        safe_text = show(got.text)
         lines = got.window.lines
         which = f"{lines.first}-{lines.last} of {total}"
         part = f"lines {which} from {at}" if at.inside and at.line == lines.first else f"lines {which}"
         last = [f"Lines {which}{await _going_on(reading, got)}"]
         if got.next is not None and _reads_on(arguments) and arguments.offset is None:
-            last += _named(reading)
-        last += [*moved, *shown.said, *clipped(arguments.notes)]
-        known = got.tokens if shown.body == got.text else None
+            last += _render_sections(reading)
+        last += [*moved, *safe_text.notes, *clip_notes(arguments.notes)]
+        body_tokens = got.tokens if safe_text.body == got.text else None
         part += within(reading, await _times(reading, got.window.bytes))
-        return answer(reading, part, shown.body, last, tokens=known)
+        return answer(reading, part, safe_text.body, last, tokens=body_tokens)
 
-    async def _outlined(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
+    async def _answer_outline(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         offset = arguments.offset.line if arguments.offset is not None and arguments.offset.line > 1 else 0
         got = await self._outline.of(
             reading,
@@ -205,8 +217,8 @@ class ReadArtifact:
             ways=_WAYS,
         )
         if not got.entries:
-            return answer(reading, "outline", "", [*got.notices, *clipped(arguments.notes)])
-        last = [_reached(got), *clipped(arguments.notes)]
+            return answer(reading, "outline", "", [*got.notices, *clip_notes(arguments.notes)])
+        last = [_render_ways(got), *clip_notes(arguments.notes)]
         return answer(reading, "outline", got.text, last, tokens=got.tokens)  # already safe to show
 
     async def _answering(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
@@ -216,11 +228,13 @@ class ReadArtifact:
             if got.windows
             else lacks(reading)
         )
-        last = [*on, *clipped(arguments.notes)]
+        last = [*on, *clip_notes(arguments.notes)]
         part = f"passages for the query{within(reading)}"
         return answer(reading, part, got.text, last, tokens=got.tokens)  # already safe to show, under lines of ours
 
-    async def _selected(self, number: int, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
+    async def _answer_values(
+        self, number: int, reading: ViewReading, arguments: ReadArguments, budget: int
+    ) -> AnswerText:
         got = await self._values.of(
             reading,
             number,
@@ -230,15 +244,15 @@ class ReadArtifact:
             cursor=arguments.place,
         )
         on = "That is the end." if got.next is None else f'Next: the same call with offset="{got.next}".'
-        return answer(reading, "values of the path", got.text, [on, *clipped(arguments.notes)], tokens=got.tokens)
+        return answer(reading, "values of the path", got.text, [on, *clip_notes(arguments.notes)], tokens=got.tokens)
 
 
-async def _times(reading: ViewReading, shown: Extent) -> str:
+async def _times(reading: ViewReading, extent: Extent) -> str:
     """Returns the range of the times of lines that are shown without them."""
     if reading.fields is None:
         return ""
-    head = await reading.read(shown.start, min(shown.end, shown.start + NEAR))
-    tail = head if shown.end - shown.start <= NEAR else await reading.read(shown.end - NEAR, shown.end)
+    head = await reading.read(extent.start, min(extent.end, extent.start + NEAR))
+    tail = head if extent.end - extent.start <= NEAR else await reading.read(extent.end - NEAR, extent.end)
     return time_range(reading.fields, head, tail)
 
 
@@ -252,14 +266,14 @@ def _reads_on(arguments: ReadArguments) -> bool:
     )
 
 
-def _reached(got: OutlineAnswer) -> str:
+def _render_ways(got: OutlineAnswer) -> str:
     """Returns how to read the entries of an outline, by what each has."""
-    held = (
+    options = (
         ("section", any(entry.section is not None or entry.lines is not None for entry in got.entries)),
         ("path", any(entry.path is not None for entry in got.entries)),
         ("offset and limit by the lines in brackets", any(entry.lines is not None for entry in got.entries)),
     )
-    ways = [way for way, has in held if has]
+    ways = [way for way, has in options if has]
     if not ways:
         return "Read it with offset and limit, or search it with pattern."
     return f"Read one with {', or with '.join(ways)}."
@@ -301,9 +315,11 @@ async def _going_on(reading: ViewReading, got: ReadAnswer) -> str:
 
 def _around(reading: ViewReading) -> str:
     """Returns the sections around an article, with their lines."""
-    named = [f"{each.title} ({each.line}-{each.line + each.lines - 1})" for each in outer_asides(reading.sections)]
-    more = f" and {len(named) - _AROUND} more" if len(named) > _AROUND else ""
-    return f"Around it are the sections {', '.join(named[:_AROUND])}{more}."
+    descriptions = [
+        f"{each.title} ({each.line}-{each.line + each.lines - 1})" for each in outer_asides(reading.sections)
+    ]
+    more = f" and {len(descriptions) - _AROUND} more" if len(descriptions) > _AROUND else ""
+    return f"Around it are the sections {', '.join(descriptions[:_AROUND])}{more}."
 
 
 def _after(reading: ViewReading) -> str:
@@ -314,33 +330,41 @@ def _after(reading: ViewReading) -> str:
     return f"; that is the end of section {section.name if section else ''}.{on}"
 
 
-def _named(reading: ViewReading) -> list[str]:
+def _render_sections(reading: ViewReading) -> list[str]:
     """Returns the first sections, for a reader who did not ask for one."""
     sections = reading.sections
     if not sections:
         return []
     first = next((section for section in sections if not section.aside), sections[0])
-    shown, budget = list[str](), _NAMES
+    names, budget = list[str](), _NAMES
     for section in sections:
         title = one_line(section.title[:_TITLE])
         name = f"{section.name} {title}".strip()
         if len(name) + 2 > budget:
             break
-        shown.append(name)
+        names.append(name)
         budget -= len(name) + 2
-    all_of = "Sections: " if len(shown) == len(sections) else f"{len(sections)} sections: "
-    more = "" if len(shown) == len(sections) else "; all with outline=true"
-    return [f'{all_of}{", ".join(shown)}{more}. Read one with section="{first.name}".']
+    all_of = "Sections: " if len(names) == len(sections) else f"{len(sections)} sections: "
+    more = "" if len(names) == len(sections) else "; all with outline=true"
+    return [f'{all_of}{", ".join(names)}{more}. Read one with section="{first.name}".']
 
 
-def _asked(asked: ReadArguments) -> tuple[Action, dict[str, Any]]:
+def _describe_request(arguments: ReadArguments) -> tuple[Action, dict[str, Any]]:
     """Returns what a call requested, as it is logged."""
-    if asked.pattern is not None:
-        return "search", {"pattern": asked.pattern, "literal": asked.literal, "ignore_case": asked.ignore_case}
-    if asked.query is not None:
-        return "passages", {"query": asked.query}
-    if asked.path is not None:
-        return "json", {"path": asked.path}
-    if asked.outline:
+    if arguments.pattern is not None:
+        return "search", {
+            "pattern": arguments.pattern,
+            "literal": arguments.literal,
+            "ignore_case": arguments.ignore_case,
+        }
+    if arguments.query is not None:
+        return "passages", {"query": arguments.query}
+    if arguments.path is not None:
+        return "json", {"path": arguments.path}
+    if arguments.outline:
         return "outline", {}
-    return "read", {"unit": "line", "offset": None if asked.offset is None else asked.offset.line, "limit": asked.limit}
+    return "read", {
+        "unit": "line",
+        "offset": None if arguments.offset is None else arguments.offset.line,
+        "limit": arguments.limit,
+    }

@@ -26,15 +26,15 @@ def result(call: Call, got: ToolAnswer, form: Form) -> Node:
                 "is_error": got.is_error,
             }
         case "gemini":
-            return _gemini(call, got)
+            return _gemini_result(call, got)
         case "mcp":
             return _mcp(call, got)
         case "text":
-            said: Node = {} if call.id is None else {"id": call.id}
-            return {**said, "text": got.text, "tokens": got.tokens, "is_error": got.is_error}
+            id_member: Node = {} if call.id is None else {"id": call.id}
+            return {**id_member, "text": got.text, "tokens": got.tokens, "is_error": got.is_error}
 
 
-def _gemini(call: Call, got: ToolAnswer) -> Node:
+def _gemini_result(call: Call, got: ToolAnswer) -> Node:
     """Returns Gemini's form; `output` and `error` are the keys that the API itself knows."""
     inner: Node = {} if call.id is None else {"id": call.id}
     inner |= {"name": call.name, "response": {"error" if got.is_error else "output": got.text}}

@@ -15,7 +15,7 @@ from coatcheck.core.grep.patterns import wants_line_feed
 from coatcheck.core.text.plural import plural
 from coatcheck.reading.view import ViewReading
 from coatcheck.tools import pattern_variants
-from coatcheck.tools.answers import AnswerText, answer, clipped, counted, lacks, plain, show, within
+from coatcheck.tools.answers import AnswerText, answer, clip_notes, lacks, plain, resolve_start, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.values import ReadStart
 from coatcheck.usecases.reading.search import DEFAULT_LIMIT, MAX_LIMIT, PatternSearchRequest, Search, SearchAnswer
@@ -36,7 +36,7 @@ class PatternSearch:
     async def __call__(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         """Returns the matching lines as an answer, or a sentence if there are none."""
         lines = reading.measure.lines
-        at = counted(arguments.offset or ReadStart(1), reading)
+        at = resolve_start(arguments.offset or ReadStart(1), reading)
         ask = PatternSearchRequest(
             pattern=arguments.pattern or "",
             literal=arguments.literal,
@@ -49,15 +49,15 @@ class PatternSearch:
         )
         got, notes = await self._matches(reading, ask)
         if not got.shown:
-            return plain(_nothing(reading, got, ask, [*notes, *clipped(arguments.notes)]))
-        shown = show(got.text)
+            return plain(_nothing(reading, got, ask, [*notes, *clip_notes(arguments.notes)]))
+        safe_text = show(got.text)
         which = f"{got.windows[0].line}-{got.windows[-1].line} of {lines}"
         inside = within(reading)
         inside_of = f" in section {reading.section.name}" if reading.section is not None else ""
         count = f"{_count(got, at, reading.lines.first)}{inside_of}"
-        last = [f"Lines {which}: {count}{_going_on(got)}", *notes, *shown.said, *clipped(arguments.notes)]
-        known = got.tokens if shown.body == got.text else None
-        return answer(reading, f"matches in lines {which}{inside}", shown.body, last, tokens=known)
+        last = [f"Lines {which}: {count}{_going_on(got)}", *notes, *safe_text.notes, *clip_notes(arguments.notes)]
+        body_tokens = got.tokens if safe_text.body == got.text else None
+        return answer(reading, f"matches in lines {which}{inside}", safe_text.body, last, tokens=body_tokens)
 
     async def _matches(self, reading: ViewReading, ask: PatternSearchRequest) -> tuple[SearchAnswer, list[str]]:
         """Returns what a pattern finds, read more and more generously until it finds something; and how it was read."""
@@ -156,5 +156,5 @@ def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest,
 
 def _shorten(pattern: str) -> str:
     """Returns a pattern as a sentence repeats it: on one line, inert, and not too long."""
-    shown = inert(pattern[: _SHOWN * 2]).replace("\n", " ")
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    safe_pattern = inert(pattern[: _SHOWN * 2]).replace("\n", " ")
+    return safe_pattern if len(safe_pattern) <= _SHOWN else f"{safe_pattern[:_SHOWN]}…"

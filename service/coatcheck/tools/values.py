@@ -104,9 +104,9 @@ def integer(value: object) -> int | None:
     if isinstance(value, float):
         return int(max(-NUMBER_LIMIT, min(value, NUMBER_LIMIT))) if math.isfinite(value) else None
     if isinstance(value, str) and value.strip().lower() not in _NOTHING:
-        found = _NUMBER.fullmatch(value.strip())
-        if found is not None:
-            return -_digits(found[2]) if found[1] == "-" else _digits(found[2])
+        match = _NUMBER.fullmatch(value.strip())
+        if match is not None:
+            return -_digits(match[2]) if match[1] == "-" else _digits(match[2])
     return None
 
 
@@ -123,15 +123,15 @@ def position(value: object) -> ReadStart | None:
         numbers = [integer(v) for v in value[:_PAIR]]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         first = numbers[0] if numbers else None
         return None if first is None else ReadStart(first, 0, numbers[1] if len(numbers) == _PAIR else None)
-    if isinstance(value, str) and (found := _POSITION.fullmatch(value.strip())) is not None:
-        first = _digits(found[1].lstrip("-")) * (-1 if found[1].startswith("-") else 1)
-        inside = _digits(found[2]) if found[2] and first > 0 else 0
-        return ReadStart(first, inside, _digits(found[3]) if found[3] else None)
+    if isinstance(value, str) and (match := _POSITION.fullmatch(value.strip())) is not None:
+        first = _digits(match[1].lstrip("-")) * (-1 if match[1].startswith("-") else 1)
+        inside = _digits(match[2]) if match[2] and first > 0 else 0
+        return ReadStart(first, inside, _digits(match[3]) if match[3] else None)
     number = integer(value)
     return None if number is None else ReadStart(number)
 
 
-def named(value: object, *, lists: int = 2) -> Named | None:
+def find_reference(value: object, *, lists: int = 2) -> Named | None:
     """Returns the artifact that a value names, with the section of a citation (`art_…#r3`); None if it names none.
 
     Args:
@@ -140,12 +140,14 @@ def named(value: object, *, lists: int = 2) -> Named | None:
     """
     if isinstance(value, dict):
         members: dict[object, object] = value  # pyright: ignore[reportUnknownVariableType]
-        held = next((members[name] for name in _ID_MEMBERS if name in members), None)
-        return named(held, lists=lists - 1) if lists else None
+        member = next((members[name] for name in _ID_MEMBERS if name in members), None)
+        return find_reference(member, lists=lists - 1) if lists else None
     if isinstance(value, list | tuple):
         inner: list[object] = [*value[:50]] if lists else []  # pyright: ignore[reportUnknownArgumentType]
-        found = [each for each in (named(item, lists=lists - 1) for item in inner) if each is not None]
-        return msgspec.structs.replace(found[0], others=len({n.text for n in found}) > 1) if found else None
+        references = [each for each in (find_reference(item, lists=lists - 1) for item in inner) if each is not None]
+        return (
+            msgspec.structs.replace(references[0], others=len({n.text for n in references}) > 1) if references else None
+        )
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18:
         return Named(f"art_{value:018d}")
     if not isinstance(value, str):
@@ -159,8 +161,8 @@ def named(value: object, *, lists: int = 2) -> Named | None:
     return None
 
 
-def _digits(found: str) -> int:
-    digits = re.sub("[,_ ]", "", found).lstrip("0") or "0"
+def _digits(number: str) -> int:
+    digits = re.sub("[,_ ]", "", number).lstrip("0") or "0"
     return int(digits) if len(digits) <= _DIGITS_LIMIT else NUMBER_LIMIT
 
 

@@ -49,7 +49,7 @@ class CountBacklog:
         """Counts that the catalogue refused."""
 
     @property
-    def known(self) -> Backlog | None:
+    def last_backlog(self) -> Backlog | None:
         """Returns the last count; None before the first one."""
         if self._last is None:
             return None
@@ -63,7 +63,7 @@ class CountBacklog:
         if self._counting is not None:
             await asyncio.wait([self._counting], timeout=_WAIT)
 
-    async def settled(self) -> None:
+    async def stop(self) -> None:
         """Cancels a count in progress."""
         if self._counting is not None:
             self._counting.cancel()
@@ -72,9 +72,9 @@ class CountBacklog:
     async def _count(self) -> None:
         try:
             now = self._clock.now()
-            found = await self._accounts.overdue(now, LIMIT)
-            self._overdue = 0.0 if found.oldest is None else max(0.0, (now - found.oldest).total_seconds())
-            self._last, self._true_at = found, self._ticks()
+            backlog = await self._accounts.overdue(now, LIMIT)
+            self._overdue = 0.0 if backlog.oldest is None else max(0.0, (now - backlog.oldest).total_seconds())
+            self._last, self._true_at = backlog, self._ticks()
         except CoatcheckError:
             self.failures += 1
         finally:

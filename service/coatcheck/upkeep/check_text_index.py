@@ -9,7 +9,7 @@ from coatcheck.core.fulltext import is_whole
 from coatcheck.ports.text_index import DropSegment, Reindex, TextIndex
 
 
-async def unlisted(texts: TextIndex, repairs: TextIndex | None) -> list[Finding]:
+async def check_text_index(texts: TextIndex, repairs: TextIndex | None) -> list[Finding]:
     """Returns a finding for each namespace with artifacts that are missing in the index.
 
     Raises:
@@ -37,7 +37,7 @@ async def _of_namespace(texts: TextIndex, repairs: TextIndex | None, namespace: 
     missing = 0
     row: int | None = 0
     while row is not None:
-        rows, row = await texts.unlisted(namespace, row)
+        rows, row = await texts.find_unlisted(namespace, row)
         missing += len(rows)
         if rows and repairs is not None:
             await repairs.commit(Reindex(namespace=namespace, rows=tuple(rows)))

@@ -71,16 +71,16 @@ class ClockJumpGuard:
         return self._drift(self._clock.now())
 
     @property
-    def doubt(self) -> str | None:
+    def pause_reason(self) -> str | None:
         """See DeletionClock."""
-        return self._doubt(self._clock.now())
+        return self._find_pause_reason(self._clock.now())
 
     def deletion_time(self) -> datetime:
         """See DeletionClock."""
         now = self._clock.now()
-        doubt = self._doubt(now)
-        if doubt is not None:
-            raise CoatcheckError(Code.DELETIONS_PAUSED, doubt)
+        reason = self._find_pause_reason(now)
+        if reason is not None:
+            raise CoatcheckError(Code.DELETIONS_PAUSED, reason)
         return now
 
     async def check(self) -> None:
@@ -97,8 +97,8 @@ class ClockJumpGuard:
         if abs(drift) > MAX_DRIFT:
             self._has_jumped = True
             if not state.paused:
-                log.error("%s", _jumped(drift))
-                await self._schedule.pause_deletions(_jumped(drift))
+                log.error("%s", _describe_jump(drift))
+                await self._schedule.pause_deletions(_describe_jump(drift))
         elif self._has_jumped and state.paused and state.changed_by == SCHEDULE.actor:
             log.warning("the clock agrees with the time that has passed again: deletions go on")
             await self._schedule.change(DELETIONS, paused=False, interval=None, by=SCHEDULE)
@@ -114,13 +114,13 @@ class ClockJumpGuard:
         moment, seconds = self._origin
         return now - moment - timedelta(seconds=self._steady() - seconds)
 
-    def _doubt(self, now: datetime) -> str | None:
+    def _find_pause_reason(self, now: datetime) -> str | None:
         damage = self._damage()
         if damage is not None:
             return damage
         drift = self._drift(now)
         if abs(drift) > MAX_DRIFT:
-            return _jumped(drift)
+            return _describe_jump(drift)
         state = self._schedule.last_deletions
         if not state.paused:
             return None
@@ -129,7 +129,7 @@ class ClockJumpGuard:
         return f"Deletions by time are paused by {state.changed_by}. To resume them: {_RESUME}"
 
 
-def _jumped(drift: timedelta) -> str:
+def _describe_jump(drift: timedelta) -> str:
     days, direction = abs(drift) / timedelta(days=1), "ahead" if drift > timedelta() else "back"
     return (
         f"The clock has jumped {direction} by {days:,.1f} days, so nothing is deleted by time until it is right again. "

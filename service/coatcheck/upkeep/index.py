@@ -27,11 +27,11 @@ from coatcheck.core.fulltext import (
     IndexedDocument,
     PackedSegment,
     SegmentSize,
-    built,
+    build_segment,
     documents_of,
     is_whole,
     keys_of,
-    merged,
+    merge_segments,
     to_merge,
 )
 from coatcheck.core.media.documents import is_document
@@ -69,7 +69,7 @@ class IndexRound(Struct, frozen=True):
     """The result of one round of indexing."""
 
     documents: int = 0
-    merged: int = 0
+    merged_segments: int = 0
     """Segments that were merged or dropped."""
 
 
@@ -123,7 +123,7 @@ class Index:
         self._open = open_content
         self._pool = pool
         self._new_id = new_id
-        self._looked = 0
+        self._last_segment = 0
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self) -> IndexRound:
@@ -175,15 +175,15 @@ class Index:
             return False
 
     async def _index_until(self, namespace: str, newest: int) -> bool:
-        done = after = 0
+        count = after = 0
         # One at a time: a caller that waited finds the work done.
         async with self._lock(namespace):
             while (batch := (await self._batch(namespace, after))[0]) and batch[0].row <= newest:
-                if done >= MOST_AT_ONCE:
+                if count >= MOST_AT_ONCE:
                     return False
                 if not (await self._index(namespace, batch)).whole:
                     after = batch[-1].row
-                done += len(batch)
+                count += len(batch)
         return after == 0
 
     def _lock(self, namespace: str) -> asyncio.Lock:
@@ -198,11 +198,11 @@ class Index:
             began = time.monotonic()
             async with self._lock(namespace):
                 batch, more = await self._batch(namespace, after)
-                done = await self._index(namespace, batch) if batch else _Done(0, whole=True)
-            total += done.documents
-            if not done.whole:
+                outcome = await self._index(namespace, batch) if batch else _Done(0, whole=True)
+            total += outcome.documents
+            if not outcome.whole:
                 after = batch[-1].row
-            elif not done.documents:
+            elif not outcome.documents:
                 return total
             if not more:
                 return total
@@ -217,13 +217,13 @@ class Index:
 
         It contains at most one document whose text view must be made first, which may take seconds.
         """
-        waiting = await self._texts.unindexed(namespace, BATCH, after=after)
-        first = next((n for n, each in enumerate(waiting, 1) if each.found and self._is_to_make(each.found)), BATCH)
+        waiting = await self._texts.list_unindexed(namespace, BATCH, after=after)
+        first = next((n for n, each in enumerate(waiting, 1) if each.entry and self._is_to_make(each.entry)), BATCH)
         return waiting[:first], len(waiting) >= first
 
-    def _is_to_make(self, found: FoundArtifact) -> bool:
-        a = found.artifact
-        if self._keep_text is None or found.text_view is not None:
+    def _is_to_make(self, entry: FoundArtifact) -> bool:
+        a = entry.artifact
+        if self._keep_text is None or entry.text_view is not None:
             return False
         return a.facts.form is not None or (opens_document(a.facts.kind) and is_document(a.facts.media_type))
 
@@ -234,16 +234,16 @@ class Index:
             CoatcheckError: if none of them can be read.
         """
         documents: list[IndexedDocument] = []
-        read: list[tuple[int, int | None]] = []
+        indexed_rows: list[tuple[int, int | None]] = []
         failed: CoatcheckError | None = None
         texts: list[_Text] = []
         size = 0
         for each in batch:
             try:
-                if each.found is not None:
-                    texts.append(await self._text(each.row, each.fingerprint, each.found))
+                if each.entry is not None:
+                    texts.append(await self._text(each.row, each.fingerprint, each.entry))
                     size += sum(map(len, texts[-1].parts))
-                read.append((each.row, each.fingerprint))
+                indexed_rows.append((each.row, each.fingerprint))
             except CoatcheckError as error:
                 failed = error
             if size >= _TEXT_AT_ONCE:
@@ -251,24 +251,26 @@ class Index:
                 texts, size = [], 0
         if texts:
             documents += await in_pool(self._pool, _documents, texts)
-        if failed is not None and not read:
+        if failed is not None and not indexed_rows:
             raise failed
-        segment = await in_pool(self._pool, built, documents) if documents else None
-        change = IndexDocuments(namespace=namespace, read=tuple(read), segment_id=self._new_id(), segment=segment)
+        segment = await in_pool(self._pool, build_segment, documents) if documents else None
+        change = IndexDocuments(
+            namespace=namespace, documents=tuple(indexed_rows), segment_id=self._new_id(), segment=segment
+        )
         return _Done(await self._texts.commit(change), failed is None)
 
-    async def _text(self, row: int, fingerprint: int | None, found: FoundArtifact) -> "_Text":
+    async def _text(self, row: int, fingerprint: int | None, entry: FoundArtifact) -> "_Text":
         assert fingerprint is not None  # noqa: S101 - goes with what was found
-        found = found if self._redacting is None else self._redacting.found(found)
-        return _Text(row, fingerprint, found.artifact, await self._texts_of(found))
+        entry = entry if self._redacting is None else self._redacting.mask_entry(entry)
+        return _Text(row, fingerprint, entry.artifact, await self._texts_of(entry))
 
-    async def _texts_of(self, found: FoundArtifact) -> tuple[bytes, ...]:
+    async def _texts_of(self, entry: FoundArtifact) -> tuple[bytes, ...]:
         """Returns the text view if one is kept, else the payload; only the two ends of long ones."""
         try:
-            content = await self._content(found)
+            content = await self._content(entry)
             if content is None:
                 return ()
-            mask = None if self._redacting is None else self._redacting.mask_of(found.artifact)
+            mask = None if self._redacting is None else self._redacting.mask_of(entry.artifact)
             if self._redacting is not None and mask is not None:
                 content = self._redacting.content(content, mask, text=True)
             if content.size <= 2 * ENDS:
@@ -279,31 +281,31 @@ class Index:
                 raise
             return ()
 
-    async def _content(self, found: FoundArtifact) -> Content | None:
-        a, view = found.artifact, found.text_view
-        if self._keep_text is not None and self._is_to_make(found):
-            view = await self._keep_text(found)
+    async def _content(self, entry: FoundArtifact) -> Content | None:
+        a, view = entry.artifact, entry.text_view
+        if self._keep_text is not None and self._is_to_make(entry):
+            view = await self._keep_text(entry)
         if view is not None and view.blob is not None:
             return await self._open.of_view(a.namespace, view)
-        return None if is_binary(a) else self._open(found)
+        return None if is_binary(a) else self._open(entry)
 
     async def _merge(self, namespace: str) -> int:
         total = 0
-        while chosen := to_merge(await self._texts.segment_sizes(namespace), MAX_DOCUMENTS):
-            done = await self._rewrite(namespace, chosen)
-            if not done:
+        while segment_ids := to_merge(await self._texts.segment_sizes(namespace), MAX_DOCUMENTS):
+            count = await self._rewrite(namespace, segment_ids)
+            if not count:
                 return total
-            total += done
+            total += count
         return total
 
     async def _clean_next(self) -> int:
         """Rewrites the next segment without what is gone, if that is a large part of it."""
-        found = await self._texts.next_segment(self._looked)
-        if found is None:
-            self._looked = 0
+        candidate = await self._texts.next_segment(self._last_segment)
+        if candidate is None:
+            self._last_segment = 0
             return 0
-        namespace, size = found
-        self._looked = size.id
+        namespace, size = candidate
+        self._last_segment = size.id
         return await self._rewrite(namespace, [size.id], worth=size)
 
     async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> int:
@@ -314,19 +316,19 @@ class Index:
         segments = await self._texts.read_segments(namespace, ids)
         if segments is None:
             return 0
-        damaged = await in_pool(self._pool, _damaged_of, ids, segments)
+        damaged = await in_pool(self._pool, _find_damaged, ids, segments)
         if damaged:
             await self.drop(namespace, damaged)
             return 0
         live = [await self._live(namespace, segment) for segment in segments]
         if worth is not None and _GONE * int(sum(np.count_nonzero(~mine) for mine in live)) < worth.documents:
             return 0
-        segment = await in_pool(self._pool, merged, segments, live)
+        segment = await in_pool(self._pool, merge_segments, segments, live)
         change = MergeSegments(namespace=namespace, old=tuple(ids), segment_id=self._new_id(), segment=segment)
         return len(ids) if await self._texts.commit(change) else 0
 
     async def _live(self, namespace: str, segment: PackedSegment) -> NDArray[np.bool_]:
-        rows, prints = documents_of(segment.listed)
+        rows, prints = documents_of(segment.packed_documents)
         now = await self._texts.fingerprints(namespace, rows.tolist())
         pairs = zip(rows.tolist(), prints.tolist(), strict=True)
         return np.fromiter((now.get(row) == mark for row, mark in pairs), dtype=np.bool_, count=len(rows))
@@ -337,5 +339,5 @@ def _documents(texts: Sequence[_Text]) -> list[IndexedDocument]:
     return [IndexedDocument(each.row, each.fingerprint, mine) for each, mine in zip(texts, keys, strict=True)]
 
 
-def _damaged_of(ids: Sequence[int], segments: Sequence[PackedSegment]) -> list[int]:
+def _find_damaged(ids: Sequence[int], segments: Sequence[PackedSegment]) -> list[int]:
     return [each for each, segment in zip(ids, segments, strict=True) if not is_whole(segment)]

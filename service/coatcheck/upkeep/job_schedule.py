@@ -66,7 +66,7 @@ class JobSchedule:
         """
         await self._read()
         now = self._monotonic()
-        found: set[str] = set()
+        due_jobs: set[str] = set()
         for name in SCHEDULED:
             state = self._states.get(name)
             if state is not None and state.paused:
@@ -76,8 +76,8 @@ class JobSchedule:
             # A round that starts slightly early would otherwise wait for one more.
             if last is None or now - last >= interval - min(0.5, interval / 10):
                 self._last[name] = now
-                found.add(name)
-        return frozenset(found)
+                due_jobs.add(name)
+        return frozenset(due_jobs)
 
     async def runs(self, name: str) -> bool:
         """Returns whether a job that has a pace of its own may run.
@@ -101,7 +101,7 @@ class JobSchedule:
     @property
     def last_deletions(self) -> JobState:
         """Returns that state as it was read last."""
-        return self._states.get(DELETIONS) or JobState.unchanged(DELETIONS)
+        return self._states.get(DELETIONS) or JobState.make_unchanged(DELETIONS)
 
     async def pause_deletions(self, reason: str) -> None:
         """Pauses everything that deletes by time, on every process.
@@ -118,12 +118,12 @@ class JobSchedule:
         intervals = [float(state.interval) for state in self._states.values() if state.interval is not None]
         return min([self._default, *intervals])
 
-    async def done(self, name: str, error: CoatcheckError | None = None) -> None:
+    async def record_result(self, name: str, error: CoatcheckError | None = None) -> None:
         """Records a job's result, unless the same one was recorded a moment ago. Raises nothing."""
         outcome = "done" if error is None else "failed"
         now = self._clock.now()
-        marked = self._marked.get(name)
-        if marked is not None and marked[1] == outcome and now - marked[0] < _MARK_EVERY:
+        previous = self._marked.get(name)
+        if previous is not None and previous[1] == outcome and now - previous[0] < _MARK_EVERY:
             return
         self._marked[name] = (now, outcome)
         mark = MarkJob(name=name, now=now, outcome=outcome, detail="" if error is None else error.detail)
@@ -136,8 +136,11 @@ class JobSchedule:
 
     async def states(self) -> list[JobState]:
         """Returns every job with its settings and last result, including results that only this process knows."""
-        known = {state.name: state for state in await self._retention.list_jobs()}
-        return [self._as_it_went(known.get(name) or JobState.unchanged(name)) for name in (*SCHEDULED, DELETIONS)]
+        states_by_name = {state.name: state for state in await self._retention.list_jobs()}
+        return [
+            self._as_it_went(states_by_name.get(name) or JobState.make_unchanged(name))
+            for name in (*SCHEDULED, DELETIONS)
+        ]
 
     def _as_it_went(self, state: JobState) -> JobState:
         """Returns the state, updated by an unwritten result if that is newer."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.retention.audit import SCHEDULE, By
-from coatcheck.core.retention.runs import hourly_run, scheduled_round
+from coatcheck.core.retention.runs import hourly_run, make_scheduled_round
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import DeletionClock
@@ -113,9 +113,9 @@ class Maintenance:
         kept for `audit_life`; None keeps them all. The latest `most_events` events are kept. Without `job_schedule`,
         everything is due; without `retention`, no runs are recorded, and nothing is deleted that an undo would need.
         """
-        self._agenda = job_schedule
+        self._job_schedule = job_schedule
         self._retention = retention
-        self._crew = leader
+        self._leader = leader
         self._upkeep = upkeep
         self._blobs = blobs
         self._clock = clock
@@ -132,16 +132,16 @@ class Maintenance:
 
     async def __call__(self) -> MaintenanceRound:
         """Does everything that is due, in batches, and returns what was done: nothing while the clock may be wrong."""
-        if self._clock.doubt is not None:
+        if self._clock.pause_reason is not None:
             return MaintenanceRound()
         # Expire only up to the moment for which all reads are written: a row that a read keeps alive must stay.
         until = self._reads.horizon(self._clock.deletion_time())
         await self._note()
-        if self._crew is not None:
-            if not await self._lead(self._crew):
+        if self._leader is not None:
+            if not await self._lead(self._leader):
                 return MaintenanceRound()
             until -= OTHERS
-        due = _ALL if self._agenda is None else await self._agenda.due()
+        due = _ALL if self._job_schedule is None else await self._job_schedule.due()
         tidied = MaintenanceRound(
             expired=await self._do("expire", due, lambda: _drain(lambda: self._expire(until))),
             reaped=await self._do("reap", due, lambda: _drain(self._reap)),
@@ -154,7 +154,7 @@ class Maintenance:
             self._traces = not await self._upkeep.empty_log()
         return tidied
 
-    async def settled(self) -> datetime:
+    async def flush_reads(self) -> datetime:
         """Returns a moment up to which every read is written, so what had expired by then stays expired.
 
         Raises:
@@ -162,7 +162,7 @@ class Maintenance:
         """
         until = self._reads.horizon(self._clock.deletion_time())
         await self._note()
-        return until if self._crew is None else until - OTHERS
+        return until if self._leader is None else until - OTHERS
 
     async def purge(self) -> MaintenanceJobResult:
         """Deletes records that are older than their time limits.
@@ -178,26 +178,26 @@ class Maintenance:
             return 0
         began = time.monotonic()
         try:
-            done = await step()
+            job_result = await step()
         except CoatcheckError as error:
-            if self._agenda is not None:
-                await self._agenda.done(job, error)
+            if self._job_schedule is not None:
+                await self._job_schedule.record_result(job, error)
             raise
-        if self._agenda is not None:
-            await self._agenda.done(job)
-        if done.items and self._retention is not None:
+        if self._job_schedule is not None:
+            await self._job_schedule.record_result(job)
+        if job_result.items and self._retention is not None:
             # Expired artifacts were counted by the transactions that made their tombstones.
-            items = 0 if job == "expire" else done.items
+            items = 0 if job == "expire" else job_result.items
             took = time.monotonic() - began
-            noted = scheduled_round(job, self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
+            noted = make_scheduled_round(job, self._clock.now(), items=items, bytes=job_result.bytes, busy_seconds=took)
             await self._retention.commit(NoteRound(run=noted))
-        return done.items
+        return job_result.items
 
     async def leave(self) -> None:
         """Releases the lease, so that another process takes over at once; for a clean stop. Raises nothing."""
-        if self._crew is None:
+        if self._leader is None:
             return
-        lease = TakeLease(name="tidy", holder=self._crew.me, seconds=0, now=self._clock.now())
+        lease = TakeLease(name="tidy", holder=self._leader.me, seconds=0, now=self._clock.now())
         try:
             await self._upkeep.commit(lease)
         except CoatcheckError as error:
@@ -244,12 +244,12 @@ class Maintenance:
         last: DeadBlob | None = None
         while batch := await self._upkeep.dead_blobs(before, BATCH, last):
             last = batch[-1]
-            done = [blob for blob in batch if await self._remove(blob, stuck)]
-            for start in range(0, len(done), ROWS):
-                part = tuple((blob.namespace, blob.id) for blob in done[start : start + ROWS])
+            removed_blobs = [blob for blob in batch if await self._remove(blob, stuck)]
+            for start in range(0, len(removed_blobs), ROWS):
+                part = tuple((blob.namespace, blob.id) for blob in removed_blobs[start : start + ROWS])
                 await self._upkeep.commit(ForgetBlobs(blobs=part))
-            removed += len(done)
-            size += sum(blob.stored_size for blob in done)
+            removed += len(removed_blobs)
+            size += sum(blob.stored_size for blob in removed_blobs)
         self._tell(stuck)
         return MaintenanceJobResult(removed, size)
 
@@ -296,8 +296,8 @@ async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
     total = 0
     while True:
         began = time.monotonic()
-        done = await step()
-        total += done
-        if done < BATCH:
+        count = await step()
+        total += count
+        if count < BATCH:
             return MaintenanceJobResult(total)
         await asyncio.sleep(min(time.monotonic() - began, _LONGEST_REST))

@@ -8,7 +8,7 @@ from coatcheck.ports.clock import Clock
 from coatcheck.ports.session_accounts import AddSessionUsage, SessionAccounts
 from coatcheck.storing.ledger import Ledger
 
-BATCH: Final = 500
+NOTE_BATCH: Final = 500
 """Sessions per change."""
 
 
@@ -32,7 +32,7 @@ class NoteAccounts:
             CoatcheckError: `storage_full`, `storage_unavailable`; the next call tries again.
         """
         async with self._one:
-            if len(self._changes) * BATCH < Ledger.LIMIT:
+            if len(self._changes) * NOTE_BATCH < Ledger.LIMIT:
                 self._drain()
             while self._changes:
                 await self._accounts.commit(self._changes[0])
@@ -40,12 +40,12 @@ class NoteAccounts:
 
     def _drain(self) -> None:
         spent, activity, events = self._ledger.drain(), self._ledger.drain_activity(), self._ledger.drain_events()
-        for start in range(0, max(len(spent), len(activity), len(events)), BATCH):
+        for start in range(0, max(len(spent), len(activity), len(events)), NOTE_BATCH):
             change = AddSessionUsage(
                 batch=self._number(),
                 at=self._clock.now(),
-                sessions=tuple(spent[start : start + BATCH]),
-                activity=tuple(activity[start : start + BATCH]),
-                events=tuple(events[start : start + BATCH]),
+                sessions=tuple(spent[start : start + NOTE_BATCH]),
+                activity=tuple(activity[start : start + NOTE_BATCH]),
+                events=tuple(events[start : start + NOTE_BATCH]),
             )
             self._changes.append(change)

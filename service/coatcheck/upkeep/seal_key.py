@@ -29,8 +29,8 @@ class SealKey:
             CoatcheckError: `storage_unavailable`.
         """
         if self._key is None:
-            known = await self._upkeep.lease_holder(_NAME)
-            if known is None:
-                known = await write_once(self._upkeep, self._clock, _NAME, self._new())
-            self._key = known.encode()[:_LONGEST]
+            token = await self._upkeep.lease_holder(_NAME)
+            if token is None:
+                token = await write_once(self._upkeep, self._clock, _NAME, self._new())
+            self._key = token.encode()[:_LONGEST]
         return self._key

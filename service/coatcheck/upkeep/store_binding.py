@@ -85,9 +85,9 @@ class StoreBinding:
 
     async def _database(self) -> str | None:
         """Returns the database's identity, created if it has none; None if it has none and we only look."""
-        known = await self._upkeep.lease_holder(_DATABASE)
-        if known is not None or self._looking:
-            return known
+        identity = await self._upkeep.lease_holder(_DATABASE)
+        if identity is not None or self._looking:
+            return identity
         return await write_once(self._upkeep, self._clock, _DATABASE, self._new())
 
     async def _bind(self, placement: Placement, place: str, bound: str | None) -> bool:
@@ -114,7 +114,7 @@ class StoreBinding:
             raise _another(place, _Mark(database, bound))
 
     async def _knows(self, batch: list[StoredName]) -> bool:
-        return bool(batch) and bool(await self._upkeep.known_blobs([(name.namespace, name.id) for name in batch]))
+        return bool(batch) and bool(await self._upkeep.find_known_blobs([(name.namespace, name.id) for name in batch]))
 
 
 def _lease(placement: Placement) -> str:

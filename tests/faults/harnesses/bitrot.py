@@ -78,7 +78,7 @@ def flip(opened: combos.Storage, blob_id: str, rng: random.Random) -> tuple[byte
 def harmless(shelf: Shelf, stored: bytes, at: int, bit: int) -> str | None:
     """Where a flip changes no content: what is there; None anywhere else."""
     assert shelf.index is not None
-    starts = [shelf.index.stored_range(i, i)[0] for i in range(shelf.index.count + 1)]
+    starts = [shelf.index.locate_frames(i, i)[0] for i in range(shelf.index.count + 1)]
     if at >= starts[-1]:
         return "in the seek table, which only foreign readers use"
     # RFC 8878, section 3.1.1.1.1.4: "A decoder compliant with this specification version shall not interpret this bit."

@@ -19,7 +19,7 @@ SIZES = pytest.mark.parametrize("size", [400, 100_000])
 
 
 async def compared_to(harness: Harness, receipt: Receipt) -> str | None:
-    return (await harness.find(CALLER, ids.parse(receipt.id))).artifact.said.compared_to
+    return (await harness.find(CALLER, ids.parse(receipt.id))).artifact.declared.compared_to
 
 
 async def put(harness: Harness, payload: bytes, compare_to: str | None = "previous", **offer: Any) -> Receipt:  # noqa: ANN401 - fields
@@ -110,7 +110,7 @@ async def test_a_binary_run_is_compared_as_any_other(harness: Harness) -> None:
 async def test_the_earlier_run_is_found_with_its_digest(harness: Harness) -> None:
     first = await put(harness, b"first")
     stored = (await harness.find(CALLER, ids.parse(first.id))).artifact
-    asked = IngestRequest(said=stored.said, compare_to="previous")
+    asked = IngestRequest(declared=stored.declared, compare_to="previous")
     deps = harness.deps()
     opener = OpenContent(deps.catalog, deps.blobs, deps.pool)
     earlier = await earlier_run(deps, CALLER, asked, b"another", opener)

@@ -67,7 +67,7 @@ def in_history(text: str, *, tool: str = "bash", command: str | None = "make all
         call_id="call_1",
         command=command,
         failed=False,
-        places=(),
+        sites=(),
         tokens=0,
     )
 

@@ -46,7 +46,7 @@ async def test_the_last_declaration_counts_and_budget_and_query_follow_the_reque
     assert (tools, "Tool: bash" in first.text, "Tool" in third.text) == (["bash", "curl", None], True, False)
     assert second.tokens <= 120 < first.tokens
     assert "a needle in the hay" in third.text
-    said = (await harness.find(CALLER, ids.parse(first.id))).artifact.said
+    said = (await harness.find(CALLER, ids.parse(first.id))).artifact.declared
     assert (said.title, said.tool_name) == ("Third", None)
 
 

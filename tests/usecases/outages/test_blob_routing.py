@@ -37,10 +37,10 @@ async def read(harness: Harness, blobs: BlobStore, artifact_id: str) -> bytes:
     trust = BlobHealth(harness.catalog, blobs, harness.clock)
     found = await harness.find(CALLER, ids.parse(artifact_id), with_bytes=True)
     try:
-        content = OpenContent(harness.catalog, blobs, harness.pool, trust.damaged)(found)
+        content = OpenContent(harness.catalog, blobs, harness.pool, trust.report_damage)(found)
         return await content.read(0, content.size)
     finally:
-        await trust.settled()
+        await trust.wait_until_recorded()
 
 
 def audit(harness: Harness, blobs: BlobStore) -> VerifyStore:

@@ -25,10 +25,10 @@ async def read(harness: Harness, artifact_id: str) -> bytes:
     trust = BlobHealth(harness.catalog, harness.blobs, harness.clock)
     found = await harness.find(CALLER, ids.parse(artifact_id), with_bytes=True)
     try:
-        content = OpenContent(harness.catalog, harness.blobs, harness.pool, trust.damaged)(found)
+        content = OpenContent(harness.catalog, harness.blobs, harness.pool, trust.report_damage)(found)
         return b"".join([block async for block in content.blocks(0, content.size)])
     finally:
-        await trust.settled()
+        await trust.wait_until_recorded()
 
 
 @pytest.mark.parametrize("how", ["same call", "same key", "another call", "counted again"])
@@ -119,7 +119,7 @@ async def test_a_commit_without_an_answer_keeps_its_file_until_its_fate_is_known
     receipt = await harness.put(
         PAYLOAD, settings={"catalog": Unanswering(harness, commits=commits), "fallback": FallbackBuffer(0)}
     )
-    assert not receipt.stored
+    assert not receipt.is_stored
     assert len(harness.stored_files()) == 1
     assert harness.count("uploads") == (0 if commits else 1)
     harness.clock.forward(LEASE + INSTANT)

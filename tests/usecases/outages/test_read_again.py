@@ -63,13 +63,13 @@ async def test_a_range_that_fails_is_condemned_only_when_it_fails_again_afresh(
     blobs = Spoiling(harness, spoil, times)
     trust = BlobHealth(harness.catalog, blobs, harness.clock)
     found = await harness.find(CALLER, ids.parse(receipt.id), with_bytes=True)
-    content = OpenContent(harness.catalog, blobs, harness.pool, trust.damaged)(found)
+    content = OpenContent(harness.catalog, blobs, harness.pool, trust.report_damage)(found)
     if times == 1:
         assert await content.read(0, content.size) == PAYLOAD
         assert [r.levelno for r in caplog.records if r.name == "coatcheck.storing.content"] == [logging.WARNING]
     else:
         assert await code_of(content.read(0, content.size)) is Code.INTEGRITY
-    await trust.settled()
+    await trust.wait_until_recorded()
     assert blobs.asked == [False, True]
     assert harness.count("blobs", "condemned_at IS NOT NULL") == times - 1
 

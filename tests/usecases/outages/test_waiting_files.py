@@ -197,7 +197,7 @@ def text_in(folder: Path) -> bytes:
     buffer = starting(folder)
     (entry,) = buffer.waiting(datetime(2000, 1, 1, tzinfo=UTC))
     buffer.save()
-    return zstd.decompress(entry.stored)
+    return zstd.decompress(entry.stored_bytes)
 
 
 SECRET = b"token=ghp_" + b"A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"

@@ -109,7 +109,7 @@ async def test_what_no_policy_would_take_is_refused_before_it_is_read_to_its_end
     assert await code_of(office.put(payload)) is Code.PAYLOAD_TOO_LARGE
     assert read == []
     assert await code_of(office.put(b"word " * 300)) is Code.PAYLOAD_TOO_LARGE
-    assert (await office.put(noise(50_000))).stored
+    assert (await office.put(noise(50_000))).is_stored
     assert office.harness.count("artifacts") == 1
     assert (await office.usage()).reserved == 0
 
@@ -125,7 +125,7 @@ async def test_both_ends_are_kept_of_what_is_over_the_limit_of_any_policy(office
     }[scope]
     payload = b"word " * 900
     kept = await office.put(payload, said=declared, keep_ends=True)
-    assert kept.stored
+    assert kept.is_stored
     assert kept.card.size <= 1_000
     assert kept.card.dropped == len(payload) - kept.card.size
     assert await code_of(office.put(payload, said=declared)) is Code.PAYLOAD_TOO_LARGE

@@ -182,9 +182,9 @@ async def test_extending_changes_only_what_is_given(harness: Harness) -> None:
     before = (await harness.find(CALLER, number)).artifact
     harness.clock.forward(HOUR / 2)
     longer = await harness.extend(CALLER, number, ttl=7200)
-    assert (longer.expires_at, longer.said, longer.created_at) == (START + 2 * HOUR, before.said, START)
+    assert (longer.expires_at, longer.declared, longer.created_at) == (START + 2 * HOUR, before.declared, START)
     labelled = await harness.extend(CALLER, number, labels=("b", "c"))
-    assert (labelled.said.labels, labelled.said.title, labelled.ttl) == (("b", "c"), "T", 7200)
+    assert (labelled.declared.labels, labelled.declared.title, labelled.ttl) == (("b", "c"), "T", 7200)
     idle = await harness.extend(CALLER, number, idle_ttl=600)
     assert idle.expires_at == harness.clock.now() + timedelta(seconds=600)
     assert (await harness.extend(CALLER, number, ttl=None, idle_ttl=None)).expires_at is None

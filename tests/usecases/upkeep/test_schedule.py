@@ -140,14 +140,14 @@ async def test_a_failure_that_could_not_be_written_down_is_told_until_the_job_go
             (state,) = [state for state in await schedule.states() if state.name == "sweep"]
             return state.last_outcome, state.last_detail
 
-        await schedule.done("sweep")
+        await schedule.record_result("sweep")
         assert await sweep() == ("done", "")
         clock.forward(minutes=2)
         catalog.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
-        await schedule.done("sweep", CoatcheckError(Code.STORAGE_FULL, "The disk is full."))
+        await schedule.record_result("sweep", CoatcheckError(Code.STORAGE_FULL, "The disk is full."))
         assert await sweep() == ("failed", "The disk is full.")
         catalog.fault = None
         assert await sweep() == ("failed", "The disk is full.")
         clock.forward(seconds=1)
-        await schedule.done("sweep")
+        await schedule.record_result("sweep")
         assert await sweep() == ("done", "")

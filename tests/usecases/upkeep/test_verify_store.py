@@ -195,14 +195,14 @@ class Swept(OpenContent):
         self._artifacts = artifact_ids
         self._forget = forget
 
-    async def stored_size(self, namespace: str, blob: Blob) -> int | None:
+    async def find_stored_size(self, namespace: str, blob: Blob) -> int | None:
         await self._house.forget(CALLER, ids.parse(self._artifacts[blob.id]))
         if self._forget:
             self._house.clock.forward(GRACE + INSTANT)
             await self._house.tidy()()
         else:
             await self._house.blobs.remove(namespace, blob.id)  # a sweep between its two steps
-        return await super().stored_size(namespace, blob)
+        return await super().find_stored_size(namespace, blob)
 
 
 @pytest.mark.parametrize("forget", [True, False], ids=["swept whole", "row not forgotten yet"])
@@ -262,8 +262,8 @@ async def keep_text(harness: Harness, artifact_id: str, text: bytes) -> str:
     change = StoreView(namespace="default", number=ids.parse(artifact_id), now=harness.clock.now(), new=new)
     answer = await harness.catalog.commit(change)
     assert isinstance(answer, StoredView)
-    assert answer.found.blob is not None
-    return answer.found.blob.id
+    assert answer.view.blob is not None
+    return answer.view.blob.id
 
 
 async def test_views_that_contradict_the_rows_around_them_are_found_and_those_of_no_artifact_are_removed(

@@ -57,10 +57,10 @@ class Disk:
     def copy(self, source: Path, target: Path) -> str:
         """Copies and syncs a file; returns the SHA-256 of what was written, in hexadecimal."""
         h = hashlib.sha256()
-        with source.open("rb", buffering=0) as read:
+        with source.open("rb", buffering=0) as file:
             fd = self._files.create(str(target))
             try:
-                while block := read.read(_BLOCK):
+                while block := file.read(_BLOCK):
                     h.update(block)
                     rest = memoryview(block)
                     while rest:
@@ -78,7 +78,7 @@ def file_sha256(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def explained(where: Path) -> Generator[None]:
+def explain_os_errors(where: Path) -> Generator[None]:
     """Turns a system error into a CoatcheckError that names the location."""
     try:
         yield

@@ -22,7 +22,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from coatcheck.adapters.backup.disk import Disk, explained, file_sha256
+from coatcheck.adapters.backup.disk import Disk, explain_os_errors, file_sha256
 from coatcheck.adapters.backup.manifest import DATABASE, FORMAT, DatabaseFile, Manifest, write_manifest
 from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot, live_file_blobs, writers_waiting
 from coatcheck.core.errors import CoatcheckError, Code
@@ -76,10 +76,10 @@ def backup_to(
     _refuse(root, target)
     stage = target.parent / f".{target.name}.partial-{secrets.token_hex(4)}"
     disk = disk or Disk()
-    with explained(target):
+    with explain_os_errors(target):
         try:  # an interruption may come once the directory exists, even before this call returns
             disk.make_directory(stage)
-            yield _copied(
+            yield _copy_store(
                 root,
                 stage,
                 _Files(root / "blobs", stage / "blobs", disk, links=links, progress=progress),
@@ -110,7 +110,7 @@ def _refuse(root: Path, target: Path) -> None:
         )
 
 
-def _copied(
+def _copy_store(
     root: Path, stage: Path, taking: "_Files", disk: Disk, *, release: str, now: Callable[[], datetime]
 ) -> StagedBackup:
     with taking as files:
@@ -145,9 +145,9 @@ def _moment(database: Path, files: "_Files", now: Callable[[], datetime]) -> Gen
     for attempt in range(1, _ATTEMPTS + 1):
         last = attempt == _ATTEMPTS
         moment = now()  # taken before the snapshot: it contains all that was acknowledged by then
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             with writers_waiting(database) if last else contextlib.nullcontext():
-                snapshot = held.enter_context(Snapshot(database))
+                snapshot = stack.enter_context(Snapshot(database))
                 whole = files.complete(snapshot.file_blobs(), last=last)
             if whole:
                 yield snapshot, moment, attempt
@@ -188,7 +188,7 @@ class _Files:
         """
         walk = iter(blobs)
         missing: set[str] = set()
-        cut: list[str] = []
+        truncated_ids: list[str] = []
         while batch := list(islice(walk, _BATCH)):
             for blob in batch:
                 self._make_shard(blob.id[-2:])
@@ -198,10 +198,10 @@ class _Files:
                 elif not blob.condemned and size is None:
                     missing.add(blob.id)
                 elif not blob.condemned:
-                    cut.append(blob.id)
+                    truncated_ids.append(blob.id)
             self._progress(len(batch), sum([blob.stored_size for blob in batch]))
-        if cut:
-            raise _lost(cut, "do not have the recorded size")
+        if truncated_ids:
+            raise _lost_blobs_error(truncated_ids, "do not have the recorded size")
         self._missed |= missing
         return missing
 
@@ -224,7 +224,7 @@ class _Files:
                 fresh.append(blob)
         missing = self.take(fresh)
         if surely := missing if last else missing & before:
-            raise _lost(sorted(surely), "are missing")
+            raise _lost_blobs_error(sorted(surely), "are missing")
         for blob in fresh:
             if blob.condemned and bytes.fromhex(blob.id) not in self._taken:
                 self.lost.add(blob.id)
@@ -261,7 +261,7 @@ class _Files:
         return top / name[-2:] / name
 
 
-def _lost(names: list[str], how: str) -> CoatcheckError:
+def _lost_blobs_error(names: list[str], how: str) -> CoatcheckError:
     few = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
     return CoatcheckError(
         Code.INTEGRITY,

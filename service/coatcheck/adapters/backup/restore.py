@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from coatcheck.adapters.backup.disk import Disk, explained
+from coatcheck.adapters.backup.disk import Disk, explain_os_errors
 from coatcheck.adapters.backup.manifest import DATABASE, Manifest, read_manifest
 from coatcheck.adapters.disk_reserve import NAME as RESERVE
 from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
@@ -41,7 +41,7 @@ class StagedRestore(Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def restored_from(source: Path, root: Path, progress: Progress = untold) -> Generator[StagedRestore]:
+def restore_backup(source: Path, root: Path, progress: Progress = untold) -> Generator[StagedRestore]:
     """Copies a backup into a data directory; it becomes the store if the block succeeds.
 
     `progress` is called with the number of files that were copied, and their bytes.
@@ -57,8 +57,8 @@ def restored_from(source: Path, root: Path, progress: Progress = untold) -> Gene
             f"The backup has schema {manifest.schema}, which is newer than this release's {REVISION}. Restore it with "
             f"release {manifest.release} or later.",
         )
-    with explained(root):
-        made = not root.exists()
+    with explain_os_errors(root):
+        is_new = not root.exists()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse(root)  # before locking, which leaves a file
         lock = DirectoryLock(root)
@@ -68,9 +68,9 @@ def restored_from(source: Path, root: Path, progress: Progress = untold) -> Gene
             lock.release()
             raise
         try:
-            yield from _filled(source, root, manifest, progress)
+            yield from _fill(source, root, manifest, progress)
         except BaseException:
-            _empty(root, wholly=made)
+            _empty(root, wholly=is_new)
             raise
         finally:
             lock.release()
@@ -103,7 +103,7 @@ def _refuse(root: Path) -> None:
         )
 
 
-def _filled(source: Path, root: Path, manifest: Manifest, progress: Progress) -> Generator[StagedRestore]:
+def _fill(source: Path, root: Path, manifest: Manifest, progress: Progress) -> Generator[StagedRestore]:
     disk = Disk()
     _empty(root, wholly=False)
     stage = root / STAGE
@@ -134,27 +134,27 @@ def _empty(root: Path, *, wholly: bool) -> None:
 def _copy_database(source: Path, stage: Path, manifest: Manifest, disk: Disk) -> None:
     copy = stage / DATABASE
     try:
-        found = disk.copy(source / DATABASE, copy)
+        digest = disk.copy(source / DATABASE, copy)
     except FileNotFoundError as error:
-        raise _damaged(source, f"{DATABASE} is missing") from error
-    if found != manifest.database.sha256:
-        raise _damaged(source, f"{DATABASE} is not the file that the manifest describes")
+        raise _damage_error(source, f"{DATABASE} is missing") from error
+    if digest != manifest.database.sha256:
+        raise _damage_error(source, f"{DATABASE} is not the file that the manifest describes")
     with Snapshot(copy) as snapshot:
         if (revision := snapshot.revision()) != manifest.schema:
-            raise _damaged(source, f"{DATABASE} has schema {revision} where the manifest says {manifest.schema}")
+            raise _damage_error(source, f"{DATABASE} has schema {revision} where the manifest says {manifest.schema}")
 
 
 def _copy_files(source: Path, stage: Path, manifest: Manifest, disk: Disk, progress: Progress) -> None:
     target = stage / "blobs"
     disk.make_directory(target)
-    lost = frozenset(manifest.lost)
+    lost_ids = frozenset(manifest.lost)
 
     def copy(blob: FileBlob) -> str | None:
         place = f"{blob.id[-2:]}/{blob.id}"
         try:
             disk.copy(source / "blobs" / place, target / place)
         except FileNotFoundError:
-            return None if blob.id in lost else f"the file of blob {blob.id} is missing"
+            return None if blob.id in lost_ids else f"the file of blob {blob.id} is missing"
         size = (target / place).stat().st_size
         return None if size == blob.stored_size else f"the file of blob {blob.id} has {size:,} bytes"
 
@@ -165,11 +165,11 @@ def _copy_files(source: Path, stage: Path, manifest: Manifest, disk: Disk, progr
                 (target / shard).mkdir(mode=0o700, exist_ok=True)
             for fault in pool.map(copy, batch):
                 if fault is not None:
-                    raise _damaged(source, fault)
+                    raise _damage_error(source, fault)
             progress(len(batch), sum([blob.stored_size for blob in batch]))
 
 
-def _damaged(source: Path, how: str) -> CoatcheckError:
+def _damage_error(source: Path, how: str) -> CoatcheckError:
     return CoatcheckError(
         Code.INTEGRITY, f"The backup {source} is damaged: {how}. Nothing was restored; use another backup."
     )

@@ -29,10 +29,10 @@ def missing(blob_id: str) -> CoatcheckError:
     )
 
 
-def too_short(blob_id: str, wanted: int, found: int) -> CoatcheckError:
+def too_short(blob_id: str, expected_size: int, actual_size: int) -> CoatcheckError:
     """Returns the error for a blob that is shorter than its row says."""
     return CoatcheckError(
         Code.INTEGRITY,
-        f"Stored bytes are cut off (blob {blob_id}: {found} bytes where {wanted} were expected). "
+        f"Stored bytes are cut off (blob {blob_id}: {actual_size} bytes where {expected_size} were expected). "
         "Run the tool again, or restore them from a backup.",
     )

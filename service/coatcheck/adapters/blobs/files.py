@@ -97,7 +97,7 @@ class FileBlobStore:
         try:
             fd = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(lambda done: self._discard(path, done))
+            opening.add_done_callback(lambda future: self._discard(path, future))
             raise
         return FileWriter(self._files, self._pool, path, fd)
 
@@ -115,9 +115,11 @@ class FileBlobStore:
         With `fresh`, the system first drops its cached copy of the file.
         """
         path = self._path(blob_id)
-        read = self._files.read_again if fresh else self._files.read
+        read_file = self._files.read_again if fresh else self._files.read
         try:
-            data = await asyncio.get_running_loop().run_in_executor(self._readers, lambda: read(path, start, length))
+            data = await asyncio.get_running_loop().run_in_executor(
+                self._readers, lambda: read_file(path, start, length)
+            )
         except FileNotFoundError as error:
             raise missing(blob_id) from error
         except OSError as error:
@@ -150,7 +152,7 @@ class FileBlobStore:
             for shard in await self._in_thread(lambda: self._files.directories(self._top)):
                 for entry in await self._in_thread(lambda path=f"{self._top}/{shard}": self._files.files(path)):
                     if is_blob_id(entry.name) and entry.name[-2:] == shard:
-                        yield _stored_name(entry)
+                        yield _name_of(entry)
         except FileNotFoundError:
             return  # no blob was ever stored, or a shard was removed with its last one
         except OSError as error:
@@ -241,6 +243,6 @@ class FileBlobStore:
         return True
 
 
-def _stored_name(entry: FileEntry) -> StoredName:
+def _name_of(entry: FileEntry) -> StoredName:
     modified_at = _EPOCH + timedelta(microseconds=entry.modified_ns // 1000)
     return StoredName(namespace="", id=entry.name, size=entry.size, modified_at=modified_at)

@@ -114,11 +114,11 @@ class FileSystem:
 
     def files(self, path: str) -> list[FileEntry]:
         """Returns the files of a directory, without those that vanish meanwhile."""
-        found: list[FileEntry] = []
+        file_entries: list[FileEntry] = []
         with os.scandir(path) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
                     if entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(FileEntry(entry.name, status.st_size, status.st_mtime_ns))
-        return found
+                        file_entries.append(FileEntry(entry.name, status.st_size, status.st_mtime_ns))
+        return file_entries

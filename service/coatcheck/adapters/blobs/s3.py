@@ -132,8 +132,8 @@ class S3BlobStore:
 
     async def size(self, namespace: str, blob_id: str) -> int | None:
         """Returns the number of stored bytes; None if the store says that there is no such blob."""
-        seen = await self._bucket.look(self._location.name(namespace, blob_id))
-        return None if seen is None else seen.size
+        object_stat = await self._bucket.look(self._location.name(namespace, blob_id))
+        return None if object_stat is None else object_stat.size
 
     async def remove(self, namespace: str, blob_id: str) -> bool:
         """Removes a blob durably. Returns False if it did not exist.
@@ -152,16 +152,16 @@ class S3BlobStore:
 
         Not parts of unfinished uploads.
         """
-        async for listed in self._bucket.objects(self._location.prefix):
-            named = self._location.parse(listed.name)
-            if named is not None:
+        async for entry in self._bucket.objects(self._location.prefix):
+            blob_name = self._location.parse(entry.name)
+            if blob_name is not None:
                 yield StoredName(
-                    namespace=named.namespace, id=named.blob_id, size=listed.size, modified_at=listed.modified_at
+                    namespace=blob_name.namespace, id=blob_name.blob_id, size=entry.size, modified_at=entry.modified_at
                 )
 
     async def _reaches(self, namespace: str, blob_id: str, end: int) -> None:
-        found = await self.size(namespace, blob_id)
-        if found is None:
+        size = await self.size(namespace, blob_id)
+        if size is None:
             raise missing(blob_id)
-        if found < end:
-            raise too_short(blob_id, end, found)
+        if size < end:
+            raise too_short(blob_id, end, size)

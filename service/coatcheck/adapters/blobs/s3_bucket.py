@@ -147,13 +147,13 @@ class S3Bucket:
             async with asyncio.timeout(seconds):
                 await obstore.put_async(self._slow, name, data, mode="create", attributes={_NONCE: nonce})
         except AlreadyExistsError as error:
-            seen = await self.look(name)
-            if seen is not None and seen != ObjectStat(len(data), nonce):
+            object_stat = await self.look(name)
+            if object_stat is not None and object_stat != ObjectStat(len(data), nonce):
                 raise FileExistsError(name) from error
             # None: another write of this name was in progress (409), and neither may have succeeded.
-            if seen is None and last:
+            if object_stat is None and last:
                 raise s3_error(error) from error
-            return seen is not None
+            return object_stat is not None
         except TimeoutError as error:
             if last:
                 raise too_slow(seconds) from error

@@ -34,14 +34,14 @@ requests those of an instance or a container at fixed addresses, which name the 
 
 def status_of(error: BaseException) -> int | None:
     """Returns the HTTP status of the store's answer, or None if there was none."""
-    found = _STATUS.search(str(error))
-    return int(found[1]) if found else None
+    match = _STATUS.search(str(error))
+    return int(match[1]) if match else None
 
 
 def code_of(error: BaseException) -> str | None:
     """Returns the store's own error code (S3 API, "Error responses"), or None if it gave none."""
-    found = _CODE.search(str(error))
-    return found[1] if found else None
+    match = _CODE.search(str(error))
+    return match[1] if match else None
 
 
 def says_absent(error: BaseException) -> bool:

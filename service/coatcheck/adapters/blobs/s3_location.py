@@ -133,7 +133,7 @@ def _decode_namespace(encoded: str) -> str | None:
     if not encoded.isascii():
         return None
     try:
-        return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), encoded).encode("latin-1").decode()
+        return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), encoded).encode("latin-1").decode()
     except UnicodeDecodeError:
         return None
 

@@ -64,10 +64,10 @@ class S3Writer:
         task = asyncio.ensure_future(step)
         self._begun = True
         self._working.add(task)
-        task.add_done_callback(self._settle)
+        task.add_done_callback(self._finish_work)
         await asyncio.shield(task)
 
-    def _settle(self, task: asyncio.Task[None]) -> None:
+    def _finish_work(self, task: asyncio.Task[None]) -> None:
         self._working.discard(task)
         if task.cancelled() or task.exception() is not None:
             self._ended = True
@@ -109,6 +109,6 @@ class S3Writer:
             if self._upload is not None:
                 await self._upload.abandon()
         finally:
-            seen = await self._bucket.look(self._name)
-            if seen is not None and seen.nonce == self._nonce:
+            object_stat = await self._bucket.look(self._name)
+            if object_stat is not None and object_stat.nonce == self._nonce:
                 await self._bucket.delete(self._name)

@@ -72,10 +72,10 @@ class FileWriter:
             raise ValueError("this writer has ended")
         work = asyncio.get_running_loop().run_in_executor(self._pool, call)
         self._working.add(work)
-        work.add_done_callback(self._settle)
+        work.add_done_callback(self._finish_work)
         return work
 
-    def _settle(self, work: "asyncio.Future[None]") -> None:
+    def _finish_work(self, work: "asyncio.Future[None]") -> None:
         self._working.discard(work)
         if work.cancelled() or work.exception() is not None:
             self._failed = True

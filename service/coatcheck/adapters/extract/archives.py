@@ -19,12 +19,12 @@ from typing import IO, Any, Final, Self, cast, final
 
 from typing_extensions import Buffer, override
 
-from coatcheck.adapters.extract.members import SHOWN_BYTES, ArchiveMember, MemberReader, written
+from coatcheck.adapters.extract.members import SHOWN_BYTES, ArchiveMember, MemberReader, write_archive_view
 from coatcheck.adapters.extract.view_writer import ViewWriter
 from coatcheck.core.encoding.compression import zstd
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import identify
-from coatcheck.core.media.archives import ArchiveEntry, described, is_plausible, sized, zip_format
+from coatcheck.core.media.archives import ArchiveEntry, describe_archive, format_size, is_plausible, zip_format
 from coatcheck.core.media.documents import DEB, TAR
 from coatcheck.core.views.view import ExtractedText
 
@@ -80,8 +80,8 @@ def extract_zip(payload: bytes, until: float) -> ExtractedText | None:
         return None
     special = zip_format(entries) or identify(payload[:4096])
     name = special.name if special is not None else "ZIP archive"
-    summary = described(name, entries, exact=is_plausible(entries, len(payload)), names=_NAMED)
-    return written(writer, summary, members, _EXTRACTOR)
+    summary = describe_archive(name, entries, exact=is_plausible(entries, len(payload)), names=_NAMED)
+    return write_archive_view(writer, summary, members, _EXTRACTOR)
 
 
 def _zip_member(
@@ -117,7 +117,9 @@ def _tar(source: IO[bytes], name: str, until: float, control: str = "") -> Extra
     if not entries:
         return None
     writer.partial = writer.partial or not header.ended
-    return written(writer, described(name, entries, exact=header.ended, names=_NAMED), members, _EXTRACTOR)
+    return write_archive_view(
+        writer, describe_archive(name, entries, exact=header.ended, names=_NAMED), members, _EXTRACTOR
+    )
 
 
 def _tar_member(
@@ -203,8 +205,8 @@ def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedTe
     """
     if media_type == DEB:
         return _deb(payload, until)
-    name, opened = _STREAMS[media_type]
-    raw = _Unpacked(opened(io.BytesIO(payload)), until)
+    name, open_stream = _STREAMS[media_type]
+    raw = _Unpacked(open_stream(io.BytesIO(payload)), until)
     source = io.BufferedReader(raw, _BLOCK)
     inner = identify(source.peek())
     if inner is not None and inner.media_type == TAR:
@@ -216,12 +218,12 @@ def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedTe
         return None
     whole = not source.read(1) and not raw.broken
     writer.partial = writer.partial or raw.broken
-    writer.put(f"{name} data: {title}, {'' if whole else 'at least '}{sized(raw.size)} unpacked")
+    writer.put(f"{name} data: {title}, {'' if whole else 'at least '}{format_size(raw.size)} unpacked")
     writer.put("")
     writer.begin(title)
     writer.put(f"## {one_line(title)}")
     writer.put(f"[{member.note or 'nothing'}: not shown]" if member.text is None else member.text)
-    return writer.done(_EXTRACTOR)
+    return writer.finish(_EXTRACTOR)
 
 
 _PACKED: Final[dict[str, Callable[[IO[bytes]], Any]]] = {
@@ -235,20 +237,20 @@ _PACKED: Final[dict[str, Callable[[IO[bytes]], Any]]] = {
 
 def _deb(payload: bytes, until: float) -> ExtractedText | None:
     """Returns the text view of a Debian package: what it says of itself, and its files; None if it is broken."""
-    found: dict[str, IO[bytes]] = {}
+    members: dict[str, IO[bytes]] = {}
     at = len(b"!<arch>\n")
-    while len(found) < _AR_MEMBERS and (head := _AR.match(payload, at)) is not None:
+    while len(members) < _AR_MEMBERS and (head := _AR.match(payload, at)) is not None:
         part, _, packing = head[1].decode().rstrip(" /").partition(".tar")
-        opened, end = _PACKED.get(packing), head.end() + int(head[2])
-        if opened is not None:
-            raw = _Unpacked(opened(io.BytesIO(payload[head.end() : end])), until)
-            found.setdefault(part, io.BufferedReader(raw, _BLOCK))
+        open_stream, end = _PACKED.get(packing), head.end() + int(head[2])
+        if open_stream is not None:
+            raw = _Unpacked(open_stream(io.BytesIO(payload[head.end() : end])), until)
+            members.setdefault(part, io.BufferedReader(raw, _BLOCK))
         at = end + end % 2
-    control = _control(found["control"]) if {"control", "data"} <= found.keys() else ""
-    told = message_from_string(control)
-    name = " ".join(one_line(told[field] or "?") for field in ("Package", "Version", "Architecture"))
-    about = one_line((told["Description"] or "").partition("\n")[0])
-    return _tar(found["data"], f"Debian package {name} ({about})", until, control) if control else None
+    control = _control(members["control"]) if {"control", "data"} <= members.keys() else ""
+    fields = message_from_string(control)
+    name = " ".join(one_line(fields[field] or "?") for field in ("Package", "Version", "Architecture"))
+    about = one_line((fields["Description"] or "").partition("\n")[0])
+    return _tar(members["data"], f"Debian package {name} ({about})", until, control) if control else None
 
 
 def _control(source: IO[bytes]) -> str:

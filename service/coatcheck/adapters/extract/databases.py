@@ -16,7 +16,7 @@ from msgspec.json import encode
 
 from coatcheck.adapters.extract.view_writer import ViewWriter, cell
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import format_count
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "sqlite 3"
@@ -56,14 +56,14 @@ class _Table(Struct):
     name: str
     columns: list[str]
     """Each with its type."""
-    stored: list[str]
+    stored_columns: list[str]
     """Names of those whose values are stored in the table."""
     rows: int | None = None
     """Number of rows, if they could be counted."""
     counts: tuple[str, ...] = ()
     """Values that recur, as `state: "paid" 825, "open" 299`."""
 
-    def described(self, most: int) -> str:
+    def render_columns(self, most: int) -> str:
         """Returns `id INTEGER, name TEXT`, with at most `most` columns."""
         more = f", … ({len(self.columns)} columns)" if len(self.columns) > most else ""
         return ", ".join(self.columns[:most]) + more
@@ -93,11 +93,13 @@ def extract_database(payload: bytes, until: float) -> ExtractedText | None:
         _stop_at(connection, until)
         for line in _summary(objects, tables):
             writer.put(line)
-        for left, table in zip(range(len(tables), 0, -1), tables, strict=True):
+        for tables_left, table in zip(range(len(tables), 0, -1), tables, strict=True):
             spent = time.process_time()
-            if not _put_table(connection, table, writer, writer.room // left, spent + (until - spent) / left):
+            if not _put_table(
+                connection, table, writer, writer.room // tables_left, spent + (until - spent) / tables_left
+            ):
                 break
-    return writer.done(_EXTRACTOR)
+    return writer.finish(_EXTRACTOR)
 
 
 def _open(connection: sqlite3.Connection, payload: bytes) -> None:
@@ -109,14 +111,14 @@ def _open(connection: sqlite3.Connection, payload: bytes) -> None:
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.text_factory = _text
-    connection.set_authorizer(_authorized)
+    connection.set_authorizer(_authorize)
 
 
 def _text(data: bytes) -> str:
     return data[:_TEXT_BYTES].decode("utf-8", "replace") + "…" * (len(data) > _TEXT_BYTES)
 
 
-def _authorized(action: int, first: str | None, second: str | None, _: str | None, inside: str | None) -> int:
+def _authorize(action: int, first: str | None, second: str | None, _: str | None, inside: str | None) -> int:
     """Allows reading tables and their columns, and counting; nothing that a view or a trigger requests."""
     allowed = inside is None and (
         action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
@@ -144,17 +146,17 @@ def _objects(connection: sqlite3.Connection) -> dict[str, list[str]]:
 def _table(connection: sqlite3.Connection, name: str) -> _Table:
     table = _Table(name, [], [])
     try:
-        for _, column, kind, _, _, _, hidden in connection.execute(f"PRAGMA table_xinfo({_quoted(name)})"):
+        for _, column, kind, _, _, _, hidden in connection.execute(f"PRAGMA table_xinfo({_quote_name(name)})"):
             generated = " generated" if hidden != _PLAIN else ""
             table.columns.append(f"{one_line(column)} {one_line(kind)}".rstrip() + generated)
             if not generated:
-                table.stored.append(column)
+                table.stored_columns.append(column)
     except sqlite3.Error:
-        table.stored.clear()
+        table.stored_columns.clear()
     return table
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     """Returns a name quoted for SQL. In double quotes, an unknown name would be read as text."""
     return f"`{name.replace('`', '``')}`"
 
@@ -162,18 +164,18 @@ def _quoted(name: str) -> str:
 def _count(connection: sqlite3.Connection, name: str) -> int | None:
     """Returns a table's row count by visiting each row; None if that takes too long, or fails."""
     try:  # count(*) would only read what pages claim, and cannot be interrupted
-        return int(connection.execute(f"SELECT count(1) FROM {_quoted(name)} NOT INDEXED").fetchone()[0])  # noqa: S608
+        return int(connection.execute(f"SELECT count(1) FROM {_quote_name(name)} NOT INDEXED").fetchone()[0])  # noqa: S608
     except sqlite3.Error:
         return None
 
 
 def _recurring(connection: sqlite3.Connection, table: _Table) -> tuple[str, ...]:
     """Returns how often each value occurs in columns of texts or whole numbers with few different ones."""
-    found: list[tuple[float, str]] = []
+    ranked_lines: list[tuple[float, str]] = []
     rows = table.rows or 0
-    for column in table.stored[:_WIDE] if _RECORDS <= rows <= _COUNTED else ():
-        name, most = f"{_quoted(column)} COLLATE BINARY", _VALUES + 2  # one may be NULL, which is not counted
-        query = f"SELECT {name}, count(1) FROM {_quoted(table.name)} NOT INDEXED GROUP BY {name} LIMIT {most}"  # noqa: S608
+    for column in table.stored_columns[:_WIDE] if _RECORDS <= rows <= _COUNTED else ():
+        name, most = f"{_quote_name(column)} COLLATE BINARY", _VALUES + 2  # one may be NULL, which is not counted
+        query = f"SELECT {name}, count(1) FROM {_quote_name(table.name)} NOT INDEXED GROUP BY {name} LIMIT {most}"  # noqa: S608
         try:
             values = [(value, count) for value, count in connection.execute(query) if value is not None]
         except (sqlite3.Error, MemoryError):
@@ -189,19 +191,19 @@ def _recurring(connection: sqlite3.Connection, table: _Table) -> tuple[str, ...]
                 and max(map(len, counts)) <= _CHARS
             ):
                 few = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-                told = ", ".join(f"{value} {count}" for value, count in few)
-                found.append((few[-1][1] / rows, f"{one_line(column)}: {told}"))
-    return tuple(told for _, told in sorted(found, key=lambda each: each[0])[:_RECURRING])
+                value_counts = ", ".join(f"{value} {count}" for value, count in few)
+                ranked_lines.append((few[-1][1] / rows, f"{one_line(column)}: {value_counts}"))
+    return tuple(line for _, line in sorted(ranked_lines, key=lambda each: each[0])[:_RECURRING])
 
 
 def _summary(objects: dict[str, list[str]], tables: Sequence[_Table]) -> Iterator[str]:
-    counts = [counted(len(names), kind) for kind, names in objects.items() if names or kind == "table"]
+    counts = [format_count(len(names), kind) for kind, names in objects.items() if names or kind == "table"]
     yield f"SQLite database: {', '.join(counts)}"
     for table in tables[:_SUMMARISED]:
-        rows = "" if table.rows is None else f"; {counted(table.rows, 'row')}"
-        yield "; ".join([f"{one_line(table.name)}: {table.described(_COLUMNS)}{rows}", *table.counts])
+        rows = "" if table.rows is None else f"; {format_count(table.rows, 'row')}"
+        yield "; ".join([f"{one_line(table.name)}: {table.render_columns(_COLUMNS)}{rows}", *table.counts])
     if len(tables) > _SUMMARISED:
-        yield f"… and {counted(len(tables) - _SUMMARISED, 'table')} more"
+        yield f"… and {format_count(len(tables) - _SUMMARISED, 'table')} more"
     for kind in ("virtual table", "view", "trigger"):
         names = [one_line(name) for name in objects[kind][:_SUMMARISED]]
         if names:
@@ -214,12 +216,12 @@ def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter
     A table gets its share of what is left, so that a long one does not leave the others without rows.
     """
     rows: list[str] = []
-    columns = ", ".join(map(_quoted, table.stored))
+    columns = ", ".join(map(_quote_name, table.stored_columns))
     stopped = broken = False
     try:
-        if table.stored:
-            for row in connection.execute(f"SELECT {columns} FROM {_quoted(table.name)} NOT INDEXED"):  # noqa: S608
-                rows.append("\t".join(map(_shown, row)))
+        if table.stored_columns:
+            for row in connection.execute(f"SELECT {columns} FROM {_quote_name(table.name)} NOT INDEXED"):  # noqa: S608
+                rows.append("\t".join(map(_render_value, row)))
                 room -= len(rows[-1].encode("utf-8", "replace")) + 1
                 if stopped := room < 0 or time.process_time() > until:
                     break
@@ -227,18 +229,22 @@ def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter
         broken = writer.partial = True
     writer.put("")
     writer.begin(table.name)
-    lines = [f"## {one_line(table.name)}", f"Columns: {table.described(len(table.columns))}"]
-    cut = stopped and table.rows != len(rows)
-    writer.partial = writer.partial or cut
-    said = [] if table.rows is None else [counted(table.rows, "row")]
-    said += [f"the first {len(rows)}"] if cut else []
-    lines += [f"Rows: {', '.join(said)}"] if said else []
-    lines += ["\t".join(map(one_line, table.stored)), *rows, *["[the rows after these cannot be read]"] * broken]
+    lines = [f"## {one_line(table.name)}", f"Columns: {table.render_columns(len(table.columns))}"]
+    is_cut = stopped and table.rows != len(rows)
+    writer.partial = writer.partial or is_cut
+    row_notes = [] if table.rows is None else [format_count(table.rows, "row")]
+    row_notes += [f"the first {len(rows)}"] if is_cut else []
+    lines += [f"Rows: {', '.join(row_notes)}"] if row_notes else []
+    lines += [
+        "\t".join(map(one_line, table.stored_columns)),
+        *rows,
+        *["[the rows after these cannot be read]"] * broken,
+    ]
     return all(writer.put(line) for line in lines)
 
 
-def _shown(value: object) -> str:
+def _render_value(value: object) -> str:
     """Returns a value on one line; for binary data, its size."""
     if isinstance(value, bytes):
-        return f"[{counted(len(value), 'byte')}]"
+        return f"[{format_count(len(value), 'byte')}]"
     return "NULL" if value is None else cell(str(value), _CELL)

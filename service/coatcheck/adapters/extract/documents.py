@@ -22,7 +22,7 @@ from coatcheck.adapters.extract.sheets import SheetFacts, survey_sheets
 from coatcheck.adapters.extract.view_writer import TEXT_BYTES, ViewWriter, cell
 from coatcheck.core.artifact import SAMPLE_BYTES, PayloadSample
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.media import declared_encoding, describe, identify, identify_written
+from coatcheck.core.media import describe, identify, identify_written, read_encoding
 from coatcheck.core.media.documents import (
     MAIL,
     MAILBOX,
@@ -37,7 +37,7 @@ from coatcheck.core.media.documents import (
 )
 from coatcheck.core.parts.charset import decode
 from coatcheck.core.text.cuts import align
-from coatcheck.core.text.plural import counted, first_of
+from coatcheck.core.text.plural import first_of, format_count
 from coatcheck.core.views.view import MISSING, ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
@@ -64,12 +64,12 @@ def is_extractable(payload: bytes, media_type: str | None = None) -> bool:
     """
     if not payload or len(payload) > DOCUMENT_BYTES:
         return False
-    known = identify(payload[:4096]) or identify_written(payload[:SAMPLE_BYTES], media_type)
-    if known is None:
-        return declared_encoding(payload) is not None
-    if known.media_type == SQLITE:
+    signature = identify(payload[:4096]) or identify_written(payload[:SAMPLE_BYTES], media_type)
+    if signature is None:
+        return read_encoding(payload) is not None
+    if signature.media_type == SQLITE:
         return hasattr(sqlite3.Connection, "deserialize")  # which some builds of SQLite lack
-    return is_document(known.media_type)
+    return is_document(signature.media_type)
 
 
 def extract_document(payload: bytes, seconds: float, media_type: str | None = None) -> ExtractedText | None:
@@ -84,22 +84,22 @@ def extract_document(payload: bytes, seconds: float, media_type: str | None = No
         return None
     until = time.process_time() + _SHARE * seconds
     facts = describe(PayloadSample(payload, b"", len(payload)), None)
-    known, name = facts.media_type, facts.lines[0]
+    payload_type, name = facts.media_type, facts.lines[0]
     if (
         identify(payload[:4096]) is None
-        and (written := identify_written(payload[:SAMPLE_BYTES], media_type)) is not None
+        and (signature := identify_written(payload[:SAMPLE_BYTES], media_type)) is not None
     ):
-        known = written.media_type
-    if (reader := _READERS.get(known)) is not None:
+        payload_type = signature.media_type
+    if (reader := _READERS.get(payload_type)) is not None:
         return reader(payload, until)
-    if known in STREAMS:
-        return extract_stream(payload, known, until)
-    made = None
-    if known in _WORKBOOKS and (known == _EXCEL or find_spec("python_calamine") is not None):
-        made = _workbook(payload, until)
-    elif is_office(known):
-        made = extract_office(payload, name, until)
-    return made or extract_zip(payload, until)
+    if payload_type in STREAMS:
+        return extract_stream(payload, payload_type, until)
+    text_view = None
+    if payload_type in _WORKBOOKS and (payload_type == _EXCEL or find_spec("python_calamine") is not None):
+        text_view = _workbook(payload, until)
+    elif is_office(payload_type):
+        text_view = extract_office(payload, name, until)
+    return text_view or extract_zip(payload, until)
 
 
 def list_document(payload: bytes, seconds: float) -> ExtractedText | None:
@@ -109,16 +109,16 @@ def list_document(payload: bytes, seconds: float) -> ExtractedText | None:
     if (files := extract_zip(payload, time.process_time() + _SHARE * seconds)) is not None:
         writer.include(files, 0)
     writer.partial = True
-    return writer.done("listed 1")
+    return writer.finish("listed 1")
 
 
-def _told(reason: str, extractor: str) -> ExtractedText:
+def _explain_unreadable(reason: str, extractor: str) -> ExtractedText:
     """Returns the view of a document without text that can be read: the reason."""
     text = f"[{reason} Its bytes are in view=raw.]\n".encode()
     return ExtractedText(text=text, extractor=extractor, partial=True)
 
 
-def _decoded(payload: bytes, _: float) -> ExtractedText:
+def _decode_xml(payload: bytes, _: float) -> ExtractedText:
     """Returns XML in an encoding of its own as the text that it is; its declaration stays as it was."""
     text = decode(payload, None).encode()
     end = len(text) if len(text) <= TEXT_BYTES else text.rfind(b"\n", 0, TEXT_BYTES) + 1 or align(text, TEXT_BYTES)
@@ -127,7 +127,9 @@ def _decoded(payload: bytes, _: float) -> ExtractedText:
 
 def _pdf(payload: bytes, until: float) -> ExtractedText | None:
     if find_spec("pypdf") is None:
-        return _told("The text of a PDF is read with the extra coatcheck[documents], which is not installed.", MISSING)
+        return _explain_unreadable(
+            "The text of a PDF is read with the extra coatcheck[documents], which is not installed.", MISSING
+        )
     import pypdf  # noqa: PLC0415 - of an extra, and only where it is needed
 
     writer = ViewWriter(until)
@@ -136,7 +138,7 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
     try:
         reader = cast("Any", pypdf).PdfReader(io.BytesIO(payload), strict=False)
         if reader.is_encrypted and not _is_open(reader):
-            return _told("Encrypted: its text cannot be read without its password.", extractor)
+            return _explain_unreadable("Encrypted: its text cannot be read without its password.", extractor)
         pages = len(reader.pages)
         if contents := _bookmarks(reader):
             writer.put(f"Contents, with pages: {first_of(contents, _BOOKMARKS)}")
@@ -150,8 +152,8 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
     except Exception:  # noqa: BLE001 - whatever a document does to its reader, there is no view of it
         writer.partial = True
     if pages and not words and not writer.late:
-        return _told(f"No text on its {counted(pages, 'page')}: a scan?", extractor)
-    return writer.done(extractor) if words else None
+        return _explain_unreadable(f"No text on its {format_count(pages, 'page')}: a scan?", extractor)
+    return writer.finish(extractor) if words else None
 
 
 def _is_open(reader: Any) -> bool:  # noqa: ANN401 - of a library without types
@@ -170,9 +172,9 @@ def _bookmarks(reader: Any) -> list[str]:  # noqa: ANN401 - of a library without
             for inner in cast("list[Any]", each) if isinstance(each, list) else [each]:
                 if isinstance(inner, list):
                     continue
-                named = f"{one_line(str(inner.title))[:_TITLE]} {reader.get_destination_page_number(inner) + 1}"
-                levels[1].append(named)
-                levels[0].extend([] if isinstance(each, list) else [named])
+                bookmark = f"{one_line(str(inner.title))[:_TITLE]} {reader.get_destination_page_number(inner) + 1}"
+                levels[1].append(bookmark)
+                levels[0].extend([] if isinstance(each, list) else [bookmark])
     except Exception:  # noqa: BLE001 - the pages may be whole
         return []
     return levels[len(levels[0]) < _FEW]
@@ -188,7 +190,7 @@ def _page(reader: Any, number: int) -> str | None:  # noqa: ANN401 - of a librar
 
 def _workbook(payload: bytes, until: float) -> ExtractedText | None:
     if find_spec("python_calamine") is None:
-        return _told(
+        return _explain_unreadable(
             "The cells of a workbook are read with the extra coatcheck[documents], which is not installed.", MISSING
         )
     import python_calamine  # noqa: PLC0415 - of an extra, and only where it is needed
@@ -204,7 +206,7 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         writer.partial = True
-    return writer.done(f"calamine {getattr(python_calamine, '__version__', '')} 2")
+    return writer.finish(f"calamine {getattr(python_calamine, '__version__', '')} 2")
 
 
 def _sheet(book: Any, name: str, writer: ViewWriter, facts: SheetFacts) -> bool:  # noqa: ANN401 - of a library without types
@@ -216,7 +218,7 @@ def _sheet(book: Any, name: str, writer: ViewWriter, facts: SheetFacts) -> bool:
     sheet = book.get_sheet_by_name(name)
     height, width = int(sheet.height), int(sheet.width)
     writer.partial = writer.partial or height > _ROWS or width > _COLUMNS
-    formulas = f", {counted(facts.formulas, 'formula')} without a value" if facts.formulas else ""
+    formulas = f", {format_count(facts.formulas, 'formula')} without a value" if facts.formulas else ""
     if not writer.put(f"## Sheet {one_line(name)}: {height} rows, {width} columns{formulas}"):
         return False
     return all(writer.put(row) for row in _rows(sheet))
@@ -231,7 +233,7 @@ def _rows(sheet: Any) -> Iterator[str]:  # noqa: ANN401 - of a library without t
 
 
 _READERS: Final[dict[str, Callable[[bytes, float], ExtractedText | None]]] = {
-    XML: _decoded,
+    XML: _decode_xml,
     PDF: _pdf,
     SQLITE: extract_database,
     RICH_TEXT: extract_rich_text,

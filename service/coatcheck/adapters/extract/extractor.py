@@ -51,18 +51,18 @@ class TextExtractor:
         """See Extractor."""
         form = spec_of(kind).text_view
         media_type = media_type[:300] if media_type else None
-        taken = _taken(form, media_type, url, payload)
-        if taken is None:
+        source = _select_source(form, media_type, url, payload)
+        if source is None:
             return None
-        job = ExtractJob(form, media_type, url, taken, self._seconds)
-        if len(taken) <= _SMALL and form != "document":
-            return await self._here(partial(extract_text, form, media_type, url, taken), taken)
+        job = ExtractJob(form, media_type, url, source, self._seconds)
+        if len(source) <= _SMALL and form != "document":
+            return await self._here(partial(extract_text, form, media_type, url, source), source)
         try:
             return await self._by_worker(job)
         except WorkerLost:
             return await self._simply(job)
         except Busy as busy:
-            return await self._without_worker(partial(extract_text, form, media_type, url, taken), job, busy)
+            return await self._without_worker(partial(extract_text, form, media_type, url, source), job, busy)
 
     async def _by_worker(self, job: ExtractJob) -> ExtractedText | None:
         try:
@@ -93,17 +93,17 @@ class TextExtractor:
         raise CoatcheckError(Code.OVERLOADED, "All text-view workers are busy.") from busy
 
     async def _away(self, job: ExtractJob) -> ExtractedText | None:
-        made: ExtractAnswer = await asyncio.wrap_future(self.workers.submit(job))
-        if made.failed is None and _is_sound(made.extracted, job.payload):
-            return made.extracted
-        log.warning("no text view of %s, %d bytes: %s", job.form, len(job.payload), made.failed or "not sound")
+        answer: ExtractAnswer = await asyncio.wrap_future(self.workers.submit(job))
+        if answer.failed is None and _is_sound(answer.extracted, job.payload):
+            return answer.extracted
+        log.warning("no text view of %s, %d bytes: %s", job.form, len(job.payload), answer.failed or "not sound")
         raise WorkerLost
 
     async def _here(self, work: "partial[ExtractedText | None]", payload: bytes) -> ExtractedText | None:
         loop = asyncio.get_running_loop()
         try:
-            made = await loop.run_in_executor(self._threads, work)
-            return made if _is_sound(made, payload) else None
+            text_view = await loop.run_in_executor(self._threads, work)
+            return text_view if _is_sound(text_view, payload) else None
         except Exception:  # a bug of ours is no reason to refuse a payload
             log.exception("no text view of %d bytes", len(payload))
             return None
@@ -114,7 +114,7 @@ class TextExtractor:
         self._threads.shutdown(cancel_futures=True)
 
 
-def _taken(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> bytes | None:
+def _select_source(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> bytes | None:
     """Returns the part of a payload that a view is made from; None if there is no view to make."""
     if form == "document":
         return payload if is_extractable(payload, media_type) else None
@@ -125,11 +125,11 @@ def _taken(form: TextForm, media_type: str | None, url: str | None, payload: byt
     return payload if len(payload) <= _INPUT else None
 
 
-def _is_sound(made: ExtractedText | None, payload: bytes) -> bool:
-    if made is None:
+def _is_sound(text_view: ExtractedText | None, payload: bytes) -> bool:
+    if text_view is None:
         return True
     try:
-        check(made, payload)
+        check(text_view, payload)
     except ValueError as error:
         log.warning("a text view was refused: %s", error)
         return False

@@ -22,9 +22,9 @@ from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import describe
-from coatcheck.core.media.archives import sized
+from coatcheck.core.media.archives import format_size
 from coatcheck.core.parts.charset import decode
-from coatcheck.core.text.plural import counted, first_of
+from coatcheck.core.text.plural import first_of, format_count
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "mail 1"
@@ -69,7 +69,7 @@ class _Part(Struct):
     def name(self) -> str:
         """The file name; empty if it has none."""
         value = self.head.get_param("filename", None, "content-disposition") or self.head.get_param("name")
-        return one_line(_decoded(collapse_rfc2231_value(value))) if value else ""
+        return one_line(_decode_words(collapse_rfc2231_value(value))) if value else ""
 
     @property
     def data(self) -> bytes:
@@ -89,12 +89,12 @@ class _Part(Struct):
         return one_line(self.head.get("content-location") or self.head.get("content-id") or "")
 
     @property
-    def described(self) -> str:
+    def placeholder(self) -> str:
         """What it is if it is not text, and its size."""
         data = self.data
         first = describe(PayloadSample(data, b"", len(data)), self.type).lines[0]
-        known = "" if first.startswith("unknown") else f", {first}"
-        return f"[{self.type}{known}, {sized(len(data))}: not shown]"
+        description = "" if first.startswith("unknown") else f", {first}"
+        return f"[{self.type}{description}, {format_size(len(data))}: not shown]"
 
 
 def extract_mail(payload: bytes, until: float) -> ExtractedText | None:
@@ -106,21 +106,23 @@ def extract_mail(payload: bytes, until: float) -> ExtractedText | None:
     """
     writer = ViewWriter(until)
     payload = payload.removeprefix(b"\xef\xbb\xbf").lstrip()
-    marks = list(_ENVELOPE.finditer(payload)) if payload.startswith(b"From ") else []
-    if not marks:
+    envelopes = list(_ENVELOPE.finditer(payload)) if payload.startswith(b"From ") else []
+    if not envelopes:
         _write_message(writer, _part(payload), 0)
     else:
-        writer.put(f"Mailbox: {counted(len(marks), 'mail')}{', the first' if len(marks) > _NAMED else ''}:")
-    for number, mark in enumerate(marks[:_NAMED], 1):
+        writer.put(
+            f"Mailbox: {format_count(len(envelopes), 'mail')}{', the first' if len(envelopes) > _NAMED else ''}:"
+        )
+    for number, mark in enumerate(envelopes[:_NAMED], 1):
         head = _part(payload[mark.end() : mark.end() + _HEAD]).head
         writer.put(f"Mail {number}: {_header(head, 'Subject')}, from {_header(head, 'From') or '?'}")
-    for number, mark in enumerate(marks, 1):
-        end = marks[number].start() if number < len(marks) else len(payload)
+    for number, mark in enumerate(envelopes, 1):
+        end = envelopes[number].start() if number < len(envelopes) else len(payload)
         mail = _part(_STUFFED.sub(rb"\1", payload[mark.end() : end]))
         if not writer.heading(f"Mail {number}: {_header(mail.head, 'Subject')}"):
             break
         _write_message(writer, mail, 1)
-    return writer.done(_EXTRACTOR)
+    return writer.finish(_EXTRACTOR)
 
 
 def _part(data: bytes, *, related: bool = False) -> _Part:
@@ -140,10 +142,10 @@ def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
         return
     boundary = re.escape((part.head.get_boundary() or "").encode("utf-8", "replace"))
     mark = re.compile(rb"(?:\A|\r?\n)--%b(--)?[ \t]*(?=\r?\n|\Z)" % boundary)
-    marks = list(islice(mark.finditer(part.body), _PARTS + 1)) if boundary else []
-    rest = b"" if marks else part.body  # its boundary is missing
-    for number, match in enumerate(marks):
-        end = marks[number + 1].start() if number + 1 < len(marks) else len(part.body)
+    delimiters = list(islice(mark.finditer(part.body), _PARTS + 1)) if boundary else []
+    rest = b"" if delimiters else part.body  # its boundary is missing
+    for number, match in enumerate(delimiters):
+        end = delimiters[number + 1].start() if number + 1 < len(delimiters) else len(part.body)
         inner = _LINE_END.sub(b"", part.body[match.end() : end], 1)
         if match[1]:
             rest = part.body[match.end() :]  # such as the footer of a mailing list
@@ -154,7 +156,7 @@ def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
         yield _Part(message_from_string(""), rest)
 
 
-def _decoded(value: str) -> str:
+def _decode_words(value: str) -> str:
     """Returns a header's value on one line, without encoded words (RFC 2047)."""
     try:
         pieces = decode_header(" ".join(value.split()))
@@ -168,21 +170,21 @@ def _decoded(value: str) -> str:
 
 
 def _header(head: "Message[str, str]", name: str) -> str:
-    return ", ".join(_decoded(str(value)) for value in head.get_all(name, []))
+    return ", ".join(_decode_words(str(value)) for value in head.get_all(name, []))
 
 
 def _write_message(writer: ViewWriter, mail: _Part, depth: int) -> None:
     """Writes a message into the open section of this level: its headers, its parts, what else its headers say."""
     leaves = list(islice(_leaves(mail), _PARTS + 1))
     writer.partial = writer.partial or len(leaves) > _PARTS
-    told = {name: value for name in _FIRST if (value := _header(mail.head, name))}
+    headers = {name: value for name in _FIRST if (value := _header(mail.head, name))}
     location = _header(mail.head, "Snapshot-Content-Location")
     types = first_of([leaf.type for leaf in leaves if not leaf.related], _TYPES, separator=", ")
-    subject = f", subject {one_line(told['Subject'])}" if "Subject" in told else ""
-    what = "Saved page" if location else f"Mail: from {one_line(told.get('From', '?'))}"
+    subject = f", subject {one_line(headers['Subject'])}" if "Subject" in headers else ""
+    what = "Saved page" if location else f"Mail: from {one_line(headers.get('From', '?'))}"
     if not depth:
-        writer.put(f"{what}{subject}, {counted(len(leaves), 'part')}: {types}")
-    for name, value in told.items():
+        writer.put(f"{what}{subject}, {format_count(len(leaves), 'part')}: {types}")
+    for name, value in headers.items():
         writer.put(f"{name}: {value}")
     if location:
         writer.put(f"URL: {location}")
@@ -190,7 +192,7 @@ def _write_message(writer: ViewWriter, mail: _Part, depth: int) -> None:
     rest = [(name, str(value)) for name, value in mail.head.items() if name.title() not in _FIRST]
     if rest and writer.heading("Other headers", depth + 1, aside=True):
         for name, value in rest:
-            writer.put(f"{name}: {_decoded(value)}")
+            writer.put(f"{name}: {_decode_words(value)}")
 
 
 def _write_parts(writer: ViewWriter, leaves: list[_Part], depth: int, url: str | None) -> None:
@@ -210,10 +212,10 @@ def _write_parts(writer: ViewWriter, leaves: list[_Part], depth: int, url: str |
         writer.partial = writer.partial or is_closed  # nested too deep
         if leaf.related or leaf.head.get_content_maintype() not in {"text", "message"}:
             if leaf.related and not leaf.name:
-                resources.append(f"{leaf.place} {leaf.described}".strip())
+                resources.append(f"{leaf.place} {leaf.placeholder}".strip())
             else:
                 writer.heading(title or leaf.type, depth + 1)
-                writer.put(leaf.described)
+                writer.put(leaf.placeholder)
         elif leaf.type == "text/html":
             _write_page(writer, leaf, words, title, depth, url)
         else:

@@ -46,26 +46,26 @@ class MemberReader:
         self._each = each
         self._left = SHOWN_BYTES
 
-    def read(self, entry: ArchiveEntry, opened: Callable[[], IO[bytes]]) -> ArchiveMember:
-        """Returns a file with its text or a description; `opened` opens it, and may raise anything."""
+    def read(self, entry: ArchiveEntry, open_source: Callable[[], IO[bytes]]) -> ArchiveMember:
+        """Returns a file with its text or a description; `open_source` opens it, and may raise anything."""
         if self._left <= 0 or self._writer.late:
             self._writer.partial = True
             return ArchiveMember(entry)
         try:
-            return self._read(entry, opened())
+            return self._read(entry, open_source())
         except Exception:  # noqa: BLE001 - whatever an archive does to its reader; its other files may be whole
             self._writer.partial = True
             return ArchiveMember(entry, "" if self._writer.late else "cannot be read")
 
     def _read(self, entry: ArchiveEntry, source: IO[bytes]) -> ArchiveMember:
         head = source.read(_HEAD)
-        known = identify(head)
-        if known is not None or (_NO_TEXT.search(head) and not head.startswith(_UTF_16)):
+        signature = identify(head)
+        if signature is not None or (_NO_TEXT.search(head) and not head.startswith(_UTF_16)):
             data = head + source.read(_DESCRIBED)
             whole = not source.read(1)
-            name = known.name if known is not None else "binary data"
+            name = signature.name if signature is not None else "binary data"
             return ArchiveMember(
-                entry, describe(PayloadSample(data, b"", len(data)), None).lines[0] if known and whole else name
+                entry, describe(PayloadSample(data, b"", len(data)), None).lines[0] if signature and whole else name
             )
         most = min(self._each, self._left)
         data = head + source.read(max(0, most + 1 - len(head)))
@@ -77,7 +77,7 @@ class MemberReader:
         return ArchiveMember(entry, text=f"{text}\n[cut: this was the beginning, {most} bytes]")
 
 
-def written(
+def write_archive_view(
     writer: ViewWriter, summary: Sequence[str], members: Sequence[ArchiveMember], extractor: str
 ) -> ExtractedText | None:
     """Returns the view of an archive: the summary, the list, the files that were read.
@@ -92,13 +92,13 @@ def written(
         writer.put(line)
     for each in members:
         writer.put("\t".join((str(each.entry.size), one_line(each.entry.name), *((each.note,) if each.note else ()))))
-    shown = [each for each in members if each.text is not None or each.note]
-    if len(shown) > MAX_SECTIONS:
-        shown = [each for each in shown if each.text is not None]
-    for each in shown:
+    section_members = [each for each in members if each.text is not None or each.note]
+    if len(section_members) > MAX_SECTIONS:
+        section_members = [each for each in section_members if each.text is not None]
+    for each in section_members:
         writer.put("")
         writer.begin(each.entry.name)
         text = f"[{one_line(each.note)}: not shown]" if each.text is None else each.text
         if not writer.put(f"## {one_line(each.entry.name)}") or not writer.put(text):
             break
-    return writer.done(extractor)
+    return writer.finish(extractor)

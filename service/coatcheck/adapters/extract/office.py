@@ -36,7 +36,7 @@ from coatcheck.adapters.extract.office_xml import (
 )
 from coatcheck.adapters.extract.view_writer import ViewWriter
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import format_count
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "office 1"
@@ -63,9 +63,12 @@ class _Package:
         """Returns the bytes of a part, or as many as there is room for; none if it cannot be read."""
         try:
             info = self._archive.getinfo(name)
-            known = info.compress_type in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # which can be stopped at any byte
+            is_readable = info.compress_type in {
+                zipfile.ZIP_STORED,
+                zipfile.ZIP_DEFLATED,
+            }  # which can be stopped at any byte
             with self._archive.open(info) as source:
-                data = source.read(self._room + 1) if known else b""
+                data = source.read(self._room + 1) if is_readable else b""
         except Exception:  # noqa: BLE001 - whatever a document does to its reader; its other parts may be whole
             self.writer.partial = True
             return b""
@@ -73,7 +76,7 @@ class _Package:
         self._room = max(0, self._room - len(data))
         return data
 
-    def described(self, name: str) -> list[XmlElement]:
+    def read_elements(self, name: str) -> list[XmlElement]:
         """Returns the elements of a part that describes others; none if it is missing."""
         return elements(self.part(name)) if name in self.names else []
 
@@ -82,14 +85,14 @@ class _Package:
         names = [name for name in self.names if re.fullmatch(pattern, name)]
         return sorted(names, key=lambda name: [int(each) for each in _NUMBER.findall(name)[-1:]])
 
-    def related(self, name: str) -> Mapping[str, tuple[str, str]]:
+    def read_relations(self, name: str) -> Mapping[str, tuple[str, str]]:
         """Returns by ID the type and the name of what a part refers to."""
         folder, _, base = name.rpartition("/")
-        found: dict[str, tuple[str, str]] = {}
-        for each in self.described(f"{folder}/_rels/{base}.rels"):
+        relations: dict[str, tuple[str, str]] = {}
+        for each in self.read_elements(f"{folder}/_rels/{base}.rels"):
             target = posixpath.normpath(posixpath.join(f"/{folder}", get(each.attributes, "Target"))).lstrip("/")
-            found[get(each.attributes, "Id")] = get(each.attributes, "Type").rpartition("/")[2], target
-        return found
+            relations[get(each.attributes, "Id")] = get(each.attributes, "Type").rpartition("/")[2], target
+        return relations
 
     def blocks(self, name: str, grammar: Grammar = DRAWING) -> list[Block]:
         """Returns the blocks of a part; none if it is missing."""
@@ -121,14 +124,14 @@ def extract_office(payload: bytes, name: str, until: float) -> ExtractedText | N
                 _write_open(package, name)
     except Exception:  # noqa: BLE001 - whatever a document does to its reader, what was read before is whole
         writer.partial = True
-    return writer.done(_EXTRACTOR)
+    return writer.finish(_EXTRACTOR)
 
 
 def _summary(name: str, metadata: Iterable[XmlElement], more: str = "") -> str:
     """Returns `Word document “Title”, by Author`, followed by `more`."""
-    known = {each.name: one_line(each.text) for each in reversed(list(metadata)) if each.text.strip()}
-    title = f" “{known['title']}”" if "title" in known else ""
-    author = known.get("creator") or known.get("initial-creator")
+    properties = {each.name: one_line(each.text) for each in reversed(list(metadata)) if each.text.strip()}
+    title = f" “{properties['title']}”" if "title" in properties else ""
+    author = properties.get("creator") or properties.get("initial-creator")
     return f"{name}{title}{f', by {author}' if author else ''}{more}"
 
 
@@ -154,7 +157,7 @@ def _write_areas(writer: ViewWriter, areas: Mapping[str, Sequence[Block]], level
 
 def _write_word(package: _Package, name: str) -> None:
     writer = package.writer
-    writer.put(_summary(name, package.described("docProps/core.xml")))
+    writer.put(_summary(name, package.read_elements("docProps/core.xml")))
     styles, ordered = _word_styles(package), _word_lists(package)
     _write(writer, TextReader(WORD, writer, styles, ordered).read(package.part("word/document.xml")))
     areas: dict[str, list[Block]] = defaultdict(list)
@@ -173,7 +176,7 @@ def _word_styles(package: _Package) -> dict[str, Style]:
     styles: dict[str, Style] = {}
     titles: list[Style] = []
     style = Style()
-    for each in package.described("word/styles.xml"):
+    for each in package.read_elements("word/styles.xml"):
         value = get(each.attributes, "val")
         if each.name == "style":
             style = styles.setdefault(get(each.attributes, "styleId"), Style())
@@ -202,7 +205,7 @@ def _word_lists(package: _Package) -> frozenset[tuple[str, int]]:
     abstract: dict[str, set[int]] = defaultdict(set)
     numbered: set[tuple[str, int]] = set()
     key, list_id, level = "", "", 0
-    for each in package.described("word/numbering.xml"):
+    for each in package.read_elements("word/numbering.xml"):
         value = get(each.attributes, "val")
         if each.name == "abstractNum":
             key = get(each.attributes, "abstractNumId")
@@ -218,15 +221,15 @@ def _word_lists(package: _Package) -> frozenset[tuple[str, int]]:
 
 
 def _write_slides(package: _Package, name: str) -> None:
-    writer, related = package.writer, package.related("ppt/presentation.xml")
-    listed = [each for each in package.described("ppt/presentation.xml") if each.name == "sldId"]
-    slides = [related.get(each.attributes.get("r:id", ""), ("", ""))[1] for each in listed]
+    writer, related = package.writer, package.read_relations("ppt/presentation.xml")
+    slide_ids = [each for each in package.read_elements("ppt/presentation.xml") if each.name == "sldId"]
+    slides = [related.get(each.attributes.get("r:id", ""), ("", ""))[1] for each in slide_ids]
     slides = slides or package.matching(r"ppt/slides/slide\d+\.xml")
-    writer.put(_summary(name, package.described("docProps/core.xml"), f": {counted(len(slides), 'slide')}"))
+    writer.put(_summary(name, package.read_elements("docProps/core.xml"), f": {format_count(len(slides), 'slide')}"))
     for nth, slide in enumerate(slides, 1):
         reader = TextReader(DRAWING, writer)
         blocks = reader.read(package.part(slide))
-        for kind, part in package.related(slide).values():
+        for kind, part in package.read_relations(slide).values():
             area = {"notesSlide": NOTES, "comments": "Comments", "chart": BODY, "diagramData": BODY}.get(kind)
             if area is not None:
                 blocks += [structs.replace(each, area=area, level=0) for each in package.blocks(part)]
@@ -235,15 +238,15 @@ def _write_slides(package: _Package, name: str) -> None:
 
 def _write_slide(writer: ViewWriter, nth: int, blocks: Sequence[Block], *, hidden: bool) -> None:
     """Writes a slide under its title, then its notes and comments."""
-    body, areas = _divided(blocks)
+    body, areas = _split_areas(blocks)
     title = next((each for each in body if each.level), None)
-    told = "" if title is None else f": {title.text}"
-    writer.heading(f"Slide {nth}{' (hidden)' if hidden else ''}{told}")
+    title_suffix = "" if title is None else f": {title.text}"
+    writer.heading(f"Slide {nth}{' (hidden)' if hidden else ''}{title_suffix}")
     _write(writer, [structs.replace(each, level=0) for each in body if each is not title])
     _write_areas(writer, {f"{area} of slide {nth}": apart for area, apart in areas.items()}, 2)
 
 
-def _divided(blocks: Iterable[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
+def _split_areas(blocks: Iterable[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
     """Returns the text itself, and what stands apart by its area."""
     areas: dict[str, list[Block]] = defaultdict(list)
     for block in blocks:
@@ -255,14 +258,14 @@ def _write_open(package: _Package, name: str) -> None:
     writer = package.writer
     blocks = TextReader(OPEN, writer).read(package.part("content.xml"))
     starts = [place for place, each in enumerate(blocks) if each.text.startswith(SLIDE)]
-    more = f": {counted(len(starts), 'slide')}" if starts else ""
-    writer.put(_summary(name, package.described("meta.xml"), more))
+    more = f": {format_count(len(starts), 'slide')}" if starts else ""
+    writer.put(_summary(name, package.read_elements("meta.xml"), more))
     for nth, (start, end) in enumerate(pairwise([*starts, len(blocks)]), 1):
         _write_slide(writer, nth, blocks[start + 1 : end], hidden=len(blocks[start].text) > 1)
     if not starts:
-        body, areas = _divided(blocks)
+        body, areas = _split_areas(blocks)
         _write(writer, body)
-        _, apart = _divided(package.blocks("styles.xml", OPEN))
+        _, apart = _split_areas(package.blocks("styles.xml", OPEN))
         apart["Formulas and charts"] = [
             block for part in package.matching(r".+/content\.xml") for block in package.blocks(part, OPEN)
         ]
@@ -271,12 +274,12 @@ def _write_open(package: _Package, name: str) -> None:
 
 def _write_book(package: _Package, name: str) -> None:
     writer = package.writer
-    roots = [each for each in package.described("META-INF/container.xml") if each.name == "rootfile"]
+    roots = [each for each in package.read_elements("META-INF/container.xml") if each.name == "rootfile"]
     root = get(roots[0].attributes, "full-path") if roots else ""
-    listed = package.described(root)
-    items = {get(each.attributes, "id"): each.attributes for each in listed if each.name == "item"}
-    writer.put(_summary(name, listed))
-    for each in listed:
+    book_elements = package.read_elements(root)
+    items = {get(each.attributes, "id"): each.attributes for each in book_elements if each.name == "item"}
+    writer.put(_summary(name, book_elements))
+    for each in book_elements:
         item = items.get(get(each.attributes, "idref")) if each.name == "itemref" else None
         href = "" if item is None else unquote(get(item, "href").partition("#")[0])
         part = posixpath.normpath(posixpath.join(posixpath.dirname(root), href))

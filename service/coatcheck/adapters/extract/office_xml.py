@@ -114,14 +114,14 @@ def _parser() -> expat.XMLParserType:
 
 def elements(data: bytes) -> list[XmlElement]:
     """Returns all elements of a small part in document order, up to the first fault."""
-    read: list[XmlElement] = []
+    all_elements: list[XmlElement] = []
     open_elements: list[XmlElement] = []
 
     def start(name: str, attributes: Attributes) -> None:
-        if len(read) == _ELEMENTS:
+        if len(all_elements) == _ELEMENTS:
             raise EntityError
-        read.append(XmlElement(local(name), attributes))
-        open_elements.append(read[-1])
+        all_elements.append(XmlElement(local(name), attributes))
+        open_elements.append(all_elements[-1])
 
     def characters(text: str) -> None:
         if len(open_elements[-1].text) < _ELEMENT_CHARS:
@@ -134,8 +134,8 @@ def elements(data: bytes) -> list[XmlElement]:
     try:
         parser.Parse(data, True)
     except (expat.ExpatError, EntityError):
-        return read
-    return read
+        return all_elements
+    return all_elements
 
 
 class Grammar(Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 import msgspec
 
-from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, answer, framed
+from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, answer, frame_message
 
 _START_SECONDS: Final = 30.0
 """A start takes half a second; a busy machine may need longer."""
@@ -81,7 +81,7 @@ class Worker:
             WorkerLost: it was not done in time, or never will be. The process no longer exists.
         """
         self.jobs += 1
-        return self._exchange(framed(job), seconds)
+        return self._exchange(frame_message(job), seconds)
 
     def end(self) -> None:
         """Ends it at once, for threads other than the one that uses it, which then gets WorkerLost."""
@@ -107,27 +107,27 @@ class Worker:
             self.kill()
             raise WorkerLost(type(error).__name__) from error
 
-    def _talk(self, left: memoryview, deadline: float) -> bytes:
+    def _talk(self, rest: memoryview, deadline: float) -> bytes:
         """Writes what is left to write; reads until a whole message has arrived."""
-        read = bytearray()
+        answer = bytearray()
         with selectors.DefaultSelector() as selector:
             selector.register(self._output, selectors.EVENT_READ)
-            if left:
+            if rest:
                 selector.register(self._input, selectors.EVENT_WRITE)
-            while len(read) < HEADER.size or len(read) < _whole(read):
+            while len(answer) < HEADER.size or len(answer) < _whole(answer):
                 wait = deadline - time.monotonic()
                 if wait <= 0:
                     raise TimeoutError
                 for key, _ in selector.select(wait):
                     if key.fd == self._output:
-                        read += _read(self._output)
+                        answer += _read(self._output)
                     else:
-                        left = left[os.write(self._input, left[:_BLOCK]) :]
-                        if not left:
+                        rest = rest[os.write(self._input, rest[:_BLOCK]) :]
+                        if not rest:
                             selector.unregister(self._input)
-        if _whole(read) != len(read):
+        if _whole(answer) != len(answer):
             raise ValueError("more than one answer")
-        return bytes(memoryview(read)[HEADER.size :])
+        return bytes(memoryview(answer)[HEADER.size :])
 
 
 def _read(output: int) -> bytes:
@@ -137,9 +137,9 @@ def _read(output: int) -> bytes:
     return piece
 
 
-def _whole(read: bytearray) -> int:
+def _whole(answer: bytearray) -> int:
     """Returns the length of the message that begins here, including its header."""
-    size: int = HEADER.unpack_from(read)[0]
+    size: int = HEADER.unpack_from(answer)[0]
     if size > LONGEST:
         raise ValueError("the answer is too long")
     return HEADER.size + size

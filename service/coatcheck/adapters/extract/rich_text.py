@@ -177,7 +177,7 @@ class _Reader:
         self._level, self._in_table = 0, False
 
     def _end_cell(self, _word: str, _value: int) -> None:
-        self._cells.append(self._taken().replace("\n", " "))
+        self._cells.append(self._take_line().replace("\n", " "))
 
     def _define(self, word: str, value: int) -> None:
         """Takes in a font."""
@@ -216,7 +216,7 @@ class _Reader:
         if not self._group.is_skipped and text:
             self._line.append(text)
 
-    def _taken(self) -> str:
+    def _take_line(self) -> str:
         text = "\n".join(filter(None, (" ".join(line.split()) for line in "".join(self._line).split("\n"))))
         self._line.clear()
         return text
@@ -226,7 +226,7 @@ class _Reader:
         if self._group.is_apart or self._in_table:
             self._add(" ")
             return
-        text = self._taken()
+        text = self._take_line()
         if text and 0 < self._level <= _LEVELS:
             self._writer.heading(text, self._level)
         elif text:
@@ -252,4 +252,4 @@ def extract_rich_text(payload: bytes, until: float) -> ExtractedText | None:
     writer = ViewWriter(until)
     writer.put("Rich text")
     _Reader(writer).read(payload)
-    return writer.done(_EXTRACTOR)
+    return writer.finish(_EXTRACTOR)

@@ -58,11 +58,11 @@ class ViewWriter:
         """Starts a section with this title as its first line, after an empty one. Returns False as `put`."""
         if self._size and not self.put(""):
             return False
-        begun = len(self._starts)
+        start_count = len(self._starts)
         self.begin(title, level, aside=aside)
         is_written = self.put(f"{'#' * min(level + 1, _DEEPEST)} {one_line(title)}")
         if not is_written:
-            del self._starts[begun:]
+            del self._starts[start_count:]
         return is_written
 
     def include(self, extracted: ExtractedText, level: int) -> None:
@@ -88,12 +88,14 @@ class ViewWriter:
         self._lines += data.count(b"\n")
         return True
 
-    def done(self, extractor: str) -> ExtractedText | None:
+    def finish(self, extractor: str) -> ExtractedText | None:
         """Returns the view; None if nothing was written."""
         if not self._parts:
             return None
-        found = sections(self._starts, prefix="p", size=self._size, lines=self._lines)
-        return ExtractedText(text=b"".join(self._parts), sections=found, extractor=extractor, partial=self.partial)
+        view_sections = sections(self._starts, prefix="p", size=self._size, lines=self._lines)
+        return ExtractedText(
+            text=b"".join(self._parts), sections=view_sections, extractor=extractor, partial=self.partial
+        )
 
 
 def cell(value: object, chars: int = _CELL) -> str:

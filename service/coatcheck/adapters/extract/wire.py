@@ -42,7 +42,7 @@ _job: Final = msgspec.msgpack.Decoder(ExtractJob).decode
 _answer: Final = msgspec.msgpack.Decoder(ExtractAnswer).decode
 
 
-def framed(message: ExtractJob | ExtractAnswer) -> bytes:
+def frame_message(message: ExtractJob | ExtractAnswer) -> bytes:
     """Returns a message as it is sent through the pipe."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body
@@ -71,14 +71,14 @@ def check(extracted: ExtractedText, payload: bytes) -> None:
     if extracted.text is not None:
         extracted.text.decode()
     view = payload if extracted.text is None else extracted.text
-    found = extracted.sections
-    if len(found) > MAX_SECTIONS or len({each.name for each in found}) < len(found):
+    view_sections = extracted.sections
+    if len(view_sections) > MAX_SECTIONS or len({each.name for each in view_sections}) < len(view_sections):
         raise ValueError("too many sections, or two of a name")
-    if not all(_is_placed(each, view) for each in found):
+    if not all(_is_at_lines(each, view) for each in view_sections):
         raise ValueError("a section is not at lines of the view")
 
 
-def _is_placed(section: Section, view: bytes) -> bool:
+def _is_at_lines(section: Section, view: bytes) -> bool:
     edges = (section.start, section.end)
     inside = 0 <= section.start <= section.end <= len(view)
     return inside and all(at in {0, len(view)} or view[at - 1 : at] == b"\n" for at in edges)

@@ -15,7 +15,7 @@ from math import ceil
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, framed, job
+from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, frame_message, job
 from coatcheck.core.views.view import ExtractedText
 
 _GRACE: Final = 2
@@ -37,33 +37,33 @@ def main() -> None:
     gc.disable()  # a page creates hundreds of thousands of objects, none of them in cycles
     _write(output, ExtractAnswer())
     while (body := _message(0)) is not None:
-        asked = job(body)
+        extract_job = job(body)
         del body
-        _alarm(asked.seconds + _GRACE)
+        _alarm(extract_job.seconds + _GRACE)
         try:
-            made = ExtractAnswer(_extracted(asked), None, _peak())
+            answer = ExtractAnswer(_extract(extract_job), None, _peak())
         except Exception as error:  # noqa: BLE001 - whatever a payload does, the service learns of it
-            made = ExtractAnswer(None, type(error).__name__, _peak())
-        del asked
-        _write(output, made)
+            answer = ExtractAnswer(None, type(error).__name__, _peak())
+        del extract_job
+        _write(output, answer)
         signal.alarm(0)
-        del made
+        del answer
         gc.collect()
 
 
-def _extracted(asked: ExtractJob) -> ExtractedText | None:
+def _extract(extract_job: ExtractJob) -> ExtractedText | None:
     """Extracts; heavy imports happen here, in the worker that needs them."""
     from coatcheck.core.extract import extract_text, strip_markup  # noqa: PLC0415
 
-    if asked.form == "document":
+    if extract_job.form == "document":
         from coatcheck.adapters.extract.documents import extract_document, list_document  # noqa: PLC0415
 
-        if asked.simple:
-            return list_document(asked.payload, asked.seconds)
-        return extract_document(asked.payload, asked.seconds, asked.media_type)
-    if asked.simple:
-        return strip_markup(asked.media_type, asked.payload)
-    return extract_text(asked.form, asked.media_type, asked.url, asked.payload)
+        if extract_job.simple:
+            return list_document(extract_job.payload, extract_job.seconds)
+        return extract_document(extract_job.payload, extract_job.seconds, extract_job.media_type)
+    if extract_job.simple:
+        return strip_markup(extract_job.media_type, extract_job.payload)
+    return extract_text(extract_job.form, extract_job.media_type, extract_job.url, extract_job.payload)
 
 
 def _alarm(seconds: int) -> None:
@@ -111,7 +111,7 @@ def _exactly(source: int, size: int) -> bytes | None:
 
 
 def _write(output: int, answer: ExtractAnswer) -> None:
-    data = memoryview(framed(answer))
+    data = memoryview(frame_message(answer))
     while data:
         data = data[os.write(output, data) :]
 

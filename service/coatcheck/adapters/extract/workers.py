@@ -73,9 +73,9 @@ class Workers:
         try:
             future = self._threads.submit(self._run, job, time.monotonic() + self._seconds)
         except RuntimeError as error:  # closed in the meantime
-            self._done(None)
+            self._release(None)
             raise Busy from error
-        future.add_done_callback(self._done)
+        future.add_done_callback(self._release)
         return future
 
     def close(self) -> None:
@@ -91,16 +91,16 @@ class Workers:
         for worker in workers:
             worker.kill()
 
-    def _done(self, _: object) -> None:
+    def _release(self, _: object) -> None:
         with self._lock:
             self._given -= 1
 
     def _run(self, job: ExtractJob, start_by: float) -> ExtractAnswer:
         if time.monotonic() > start_by:
             raise Busy
-        worker = self._taken()
+        worker = self._take_worker()
         try:
-            made = worker.run(job, self._seconds)
+            answer = worker.run(job, self._seconds)
         except WorkerLost as lost:
             self._forget(worker)
             if not self._closed:
@@ -108,16 +108,16 @@ class Workers:
                     self.lost += 1
                 log.warning("a text view crashed its worker: %s, %d bytes, %s", job.form, len(job.payload), lost)
             raise
-        if made.failed is not None or worker.jobs >= _JOBS or made.peak > self._memory // 3:
+        if answer.failed is not None or worker.jobs >= _JOBS or answer.peak > self._memory // 3:
             self._forget(worker)
             worker.kill()
         else:
             with self._lock:
                 if not self._closed:
                     self._idle.append(worker)
-        return made
+        return answer
 
-    def _taken(self) -> Worker:
+    def _take_worker(self) -> Worker:
         """Returns an idle worker, or a new one."""
         with self._lock:
             if self._closed or time.monotonic() < self._unstartable_until:

@@ -44,26 +44,26 @@ class SqlCatalog(SqlAccess):
     find = asks_namespace(reads.find)
     live_artifacts = asks_namespace(reads.live_artifacts)
     same_bytes = asks_namespace(reads.same_bytes)
-    inline_bytes = asks_namespace(reads.stored_bytes)
+    inline_bytes = asks_namespace(reads.read_inline_bytes)
     find_key = asks_namespace(reads.find_key)
     dead_blobs = asks(reads.dead_blobs)
-    known_blobs = asks(reads.known_blobs)
+    find_known_blobs = asks(reads.find_known_blobs)
     overdue = asks(backlog.overdue)
     lease_holder = asks(leases.holder)
 
-    unindexed = asks_namespace(texts.waiting)
+    list_unindexed = asks_namespace(texts.waiting)
     newest_unindexed = asks_namespace(texts.newest_waiting)
     next_unindexed = asks(texts.next_unindexed)
     segment_sizes = asks_namespace(texts.sizes)
     next_segment = asks(texts.next_segment)
     read_segments = asks_namespace(texts.whole)
     fingerprints = asks_namespace(texts.fingerprints)
-    unlisted = asks_namespace(texts.unlisted)
+    find_unlisted = asks_namespace(texts.find_unlisted)
     next_namespace = asks(texts.next_namespace)
 
-    usage_of = asks_namespace(usage.seen)
+    usage_of = asks_namespace(usage.read_usage)
     usages = asks_namespace(usage.usages)
-    marked_namespaces = asks(usage.marked)
+    list_marked_namespaces = asks(usage.list_marked_namespaces)
     session_usage = asks_namespace(session_usage.account)
     events = asks_namespace(event_reads.list_events)
 
@@ -86,37 +86,37 @@ class SqlCatalog(SqlAccess):
     candidates = asks_namespace(retention_reads.candidates)
     sample = asks_namespace(retention_reads.sample)
     first_expired = asks_namespace(retention_reads.first_expired)
-    held_back = asks_namespace(retention_reads.held_back)
+    count_held = asks_namespace(retention_reads.count_held)
     oldest_read = asks_namespace(retention_reads.oldest_read)
     live = asks_namespace(retention_reads.live)
     items = asks(retention_reads.items)
-    kept_plan = asks(retention_reads.kept_plan)
+    find_plan = asks(retention_reads.find_plan)
     part_left = asks(retention_reads.part_left)
     run = asks(retention_reads.run)
     list_runs = asks(retention_reads.list_runs)
     list_jobs = asks(retention_reads.list_jobs)
-    removed_artifact = asks_namespace(removed_reads.removed_artifact)
-    removed_by_run = asks(removed_reads.removed_by_run)
+    find_removal = asks_namespace(removed_reads.find_removal)
+    list_removals = asks(removed_reads.list_removals)
     find_audit_lines = asks(audit_reads.find_lines)
 
     async def latest_run(self, run: RunKey, now: datetime) -> int | None:
         """See Catalog."""
         return await self.ask(run.namespace, lambda conn: reads.latest_run(conn, run, now))
 
-    async def given_cards(self, payload: PayloadKey, now: datetime) -> list[Artifact]:
+    async def find_given_cards(self, payload: PayloadKey, now: datetime) -> list[Artifact]:
         """See Catalog."""
-        return await self.ask(payload.namespace, lambda conn: reads.given_cards(conn, payload, now))
+        return await self.ask(payload.namespace, lambda conn: reads.find_given_cards(conn, payload, now))
 
     async def list_artifacts(
         self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
     ) -> ArtifactPage:
         """See Catalog."""
         question = listing.list_artifacts if where.terms is None else matching.list_matching
-        return await self.ask_for_list(
+        return await self.query_list(
             namespace, lambda conn: question(conn, namespace, where, now, before=before, limit=limit)
         )
 
-    async def ask_for_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
+    async def query_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
         """Runs a query that may take long, and so must not keep others from running."""
         return await self.ask(namespace, question)
 

@@ -55,7 +55,7 @@ def carry_out(
         holds.stand_by(conn)
 
     def place(at: int) -> tuple[bool, str]:
-        namespace = group[at].entered
+        namespace = group[at].only_namespace
         return namespace is None, namespace or ""
 
     answers: dict[int, object] = {}
@@ -69,9 +69,9 @@ def carry_out(
 
 def _carry_out_in_one(conn: Connection, changes: dict[int, CatalogChange[Any]], number: Numberer) -> dict[int, object]:
     """Carries out changes of one namespace, or of none, in their order; ingests first if there are several."""
-    known = [change for change in changes.values() if isinstance(change, ArtifactChange)]
-    if known and len(changes) > 1 and conn.dialect.name != "sqlite":
-        lock_ahead(conn, known[0].namespace, [change.number for change in known])
+    artifact_changes = [change for change in changes.values() if isinstance(change, ArtifactChange)]
+    if artifact_changes and len(changes) > 1 and conn.dialect.name != "sqlite":
+        lock_ahead(conn, artifact_changes[0].namespace, [change.number for change in artifact_changes])
     answers: dict[int, object] = {}
     stores = {at: change for at, change in changes.items() if isinstance(change, StoreArtifact)}
     if len(stores) > 1:

@@ -78,7 +78,7 @@ HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
         _by(DeleteNamespace, evict.apply_delete_namespace),
         _by(EvictArtifacts, evict.apply_evict),
         _by(ExpireArtifacts, runs.apply_expire),
-        _by(MarkBlobCorrupt, forget.apply_condemn),
+        _by(MarkBlobCorrupt, forget.apply_mark_corrupt),
         _by(ForgetBlobs, forget.apply_forget),
         _by(PurgeRecords, forget.apply_purge),
         _by(IndexDocuments, texts.apply_index),

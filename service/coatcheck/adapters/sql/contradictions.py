@@ -47,33 +47,34 @@ _DONE = {
 
 def contradictions(conn: Connection) -> list[Finding]:
     """Returns contradictions in all namespaces that this connection may see."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if strays := conn.execute(_STRAYS).scalar_one():
-        found.append(Finding("stray", "", "", f"{strays:,} rows of stored bytes belong to no blob."))
-    if lost := conn.execute(_LOST_VIEWS).scalar_one():
-        found.append(Finding("stray", "", "", f"{lost:,} views belong to no artifact."))
-    if lost := conn.execute(_LOST_SURVEYS).scalar_one():
-        found.append(Finding("stray", "", "", f"{lost:,} surveys belong to no artifact."))
-    found += [
+        findings.append(Finding("stray", "", "", f"{strays:,} rows of stored bytes belong to no blob."))
+    if orphan_count := conn.execute(_LOST_VIEWS).scalar_one():
+        findings.append(Finding("stray", "", "", f"{orphan_count:,} views belong to no artifact."))
+    if orphan_count := conn.execute(_LOST_SURVEYS).scalar_one():
+        findings.append(Finding("stray", "", "", f"{orphan_count:,} surveys belong to no artifact."))
+    findings += [
         Finding("unreferenced", namespace, blob_id, "No artifact and no view uses this live blob.")
         for namespace, blob_id in conn.execute(_UNREFERENCED)
     ]
-    found += [
+    findings += [
         Finding("dangling", namespace, "", f"Artifact {ids.render(number)} points at a blob that is dead.")
         for namespace, number in conn.execute(_HOLLOW)
     ]
-    found += [
+    findings += [
         Finding("dangling", namespace, "", f"The {name} view of {ids.render(number)} points at a blob that is dead.")
         for namespace, number, name in conn.execute(_HOLLOW_VIEWS)
     ]
-    found += [Finding("usage", drift.true.namespace, "", _drift(drift)) for drift in usage.drifted(conn)]
-    return found
+    findings += [Finding("usage", drift.true.namespace, "", _drift(drift)) for drift in usage.find_drifts(conn)]
+    return findings
 
 
 def _drift(drift: usage.Drift) -> str:
-    said, true = drift.said, drift.true
+    counters, true = drift.counters, drift.true
     return (
-        f"Usage says {said.artifacts:,} artifacts, {said.bytes:,} stored bytes and {said.reserved:,} reserved; "
+        f"Usage says {counters.artifacts:,} artifacts, {counters.bytes:,} stored bytes and "
+        f"{counters.reserved:,} reserved; "
         f"the rows come to {true.artifacts:,}, {true.bytes:,} and {true.reserved:,}."
     )
 
@@ -87,7 +88,7 @@ def repair(conn: Connection, now: datetime) -> None:
     usage.correct(conn)
 
 
-def repaired(findings: list[Finding]) -> list[Finding]:
+def mark_repaired(findings: list[Finding]) -> list[Finding]:
     """Returns the findings after `repair`."""
     return [
         Finding(f.what, f.namespace, f.blob_id, f.detail + _DONE[f.what], repaired=True) if f.what in _DONE else f

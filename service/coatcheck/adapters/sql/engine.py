@@ -115,7 +115,7 @@ def _engine(url: str, settings: tuple[str, ...], cache_kib: int, *, alone: bool)
 
 
 def _set_up(engine: Engine, settings: tuple[str, ...], cache_kib: int) -> Engine:
-    def connected(raw: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
+    def configure_connection(raw: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
         record.info["pages"] = PageCache(Path(engine.url.database or ""), cache_kib * 1024)  # as long as the connection
         raw.isolation_level = None  # the driver must not begin transactions of its own
         try:
@@ -125,5 +125,5 @@ def _set_up(engine: Engine, settings: tuple[str, ...], cache_kib: int) -> Engine
             raw.close()  # else it would keep the way in which this process has the file open
             raise
 
-    event.listen(engine, "connect", connected)
+    event.listen(engine, "connect", configure_connection)
     return engine

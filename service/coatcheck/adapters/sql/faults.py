@@ -26,7 +26,7 @@ _UNAVAILABLE = frozenset(
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-def known_fault(error: BaseException) -> CoatcheckError | None:
+def fault_of(error: BaseException) -> CoatcheckError | None:
     """Returns the caller's error for a failing database, or None for anything else."""
     original = error.orig if isinstance(error, DBAPIError) else error
     code = getattr(original, "sqlite_errorcode", None)
@@ -52,7 +52,7 @@ def known_fault(error: BaseException) -> CoatcheckError | None:
     return None
 
 
-def closed() -> CoatcheckError:
+def closed_error() -> CoatcheckError:
     """Returns the error of a closed catalogue."""
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE, "The service is stopping and accepts no more calls. Retry the same call."

@@ -69,8 +69,8 @@ def namespace_of(row: Row[Any]) -> NamespaceInfo:
 
 def find_keys(conn: Connection, ids: Collection[str]) -> dict[str, KeyRow]:
     """Returns the keys of these IDs, and whether their namespaces are disabled."""
-    found = _FIND.rows(conn, {"ids": sorted(ids)})
-    return {row[0]: KeyRow(_info(row[:-2]), row[-2], row[-1]) for row in found}
+    result_rows = _FIND.rows(conn, {"ids": sorted(ids)})
+    return {row[0]: KeyRow(_info(row[:-2]), row[-2], row[-1]) for row in result_rows}
 
 
 def any_key(conn: Connection) -> bool:

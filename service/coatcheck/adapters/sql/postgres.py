@@ -20,7 +20,7 @@ from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.postgres_clock import DatabaseClock
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits, Session, open_engine
 from coatcheck.adapters.sql.postgres_pool import PostgresReadPool
-from coatcheck.adapters.sql.postgres_url import shown_url
+from coatcheck.adapters.sql.postgres_url import mask_url
 from coatcheck.adapters.sql.postgres_writer import PostgresWriter
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
@@ -105,7 +105,7 @@ class PostgresCatalog(SqlCatalog):
             await engine.dispose()
             cause = error.__cause__
             why = f" ({cause})" if cause is not None and str(cause) else ""
-            raise CoatcheckError(error.code, f"{shown_url(url)}: {error.detail}{why}") from error
+            raise CoatcheckError(error.code, f"{mask_url(url)}: {error.detail}{why}") from error
         clock.start()
         return cls(engine, pools, None if read_only else PostgresWriter(engine, limits, number), clock)
 
@@ -129,17 +129,19 @@ class PostgresCatalog(SqlCatalog):
     async def warnings(self) -> list[str]:
         """Returns sentences about this database for an administrator; empty if all is well."""
         _, exempt, fsync, encoding = await self._pool.run(None, _server)
-        found: list[str] = []
+        messages: list[str] = []
         if exempt:
-            found.append(
+            messages.append(
                 "The database role is a superuser or has BYPASSRLS, so that row-level security does not hold it. "
                 "Serve as a plain role that owns the tables."
             )
         if fsync != "on":
-            found.append("The server runs with fsync off: a power loss loses what was acknowledged, and may lose all.")
+            messages.append(
+                "The server runs with fsync off: a power loss loses what was acknowledged, and may lose all."
+            )
         if encoding != "UTF8":
-            found.append(f"The database's encoding is {encoding}. Make it anew with UTF8, which holds every text.")
-        return found
+            messages.append(f"The database's encoding is {encoding}. Make it anew with UTF8, which holds every text.")
+        return messages
 
     @property
     @override
@@ -161,7 +163,7 @@ class PostgresCatalog(SqlCatalog):
         return await self._pool.run(namespace, question)
 
     @override
-    async def ask_for_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
+    async def query_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
         return await self._lists.run(namespace, question)
 
 
@@ -183,8 +185,8 @@ def _wrong_url(error: ValueError | InterfaceError) -> CoatcheckError:
 
     Its messages about options are repeated; others may contain part of a password, and are not.
     """
-    said = error.orig.__cause__ if isinstance(error, InterfaceError) and error.orig is not None else error
-    why = f": {said}" if isinstance(said, asyncpg.InterfaceError) else " as it is written"
+    cause = error.orig.__cause__ if isinstance(error, InterfaceError) and error.orig is not None else error
+    why = f": {cause}" if isinstance(cause, asyncpg.InterfaceError) else " as it is written"
     return CoatcheckError(Code.INVALID_REQUEST, f"The database's URL cannot be used{why}.")
 
 

@@ -128,7 +128,7 @@ class PostgresConnection:
             raise
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the connection is cut."""
         return self._raw.is_closed()
 
@@ -149,7 +149,7 @@ class PostgresConnection:
 
     async def work(self, call: Callable[[Connection], T], seconds: float) -> T:
         """Calls a function with the connection. After `seconds` the connection is cut, and the call fails."""
-        with self._bounded(seconds):
+        with self._limit_time(seconds):
             if not self._autocommit and not self._conn.in_transaction():
                 # Statements that bypass SQLAlchemy would begin a transaction that it does not know.
                 await self._conn.begin()
@@ -159,7 +159,7 @@ class PostgresConnection:
 
     async def commit(self, seconds: float) -> None:
         """Ends the transaction. If this raises and the connection is lost, it is not known whether it is durable."""
-        with self._bounded(seconds):
+        with self._limit_time(seconds):
             await self._conn.commit()
 
     async def undo(self, seconds: float) -> None:
@@ -167,7 +167,7 @@ class PostgresConnection:
         # A setting made in a transaction is undone with it.
         self._entered = None
         try:
-            with self._bounded(seconds):
+            with self._limit_time(seconds):
                 await self._conn.rollback()
         except Exception:  # noqa: BLE001 - a line that cannot even do this is cut
             self.cut()
@@ -179,7 +179,7 @@ class PostgresConnection:
     async def close(self, *, politely: bool = False) -> None:
         """Closes the connection; `politely` notifies the server, which takes time if it does not respond."""
         with contextlib.suppress(Exception):
-            if politely and not self.lost:
+            if politely and not self.is_lost:
                 await self._raw.close(timeout=_CLOSE_SECONDS)
         self.cut()
         with contextlib.suppress(Exception):
@@ -188,7 +188,7 @@ class PostgresConnection:
             await self._conn.close()
 
     @contextlib.contextmanager
-    def _bounded(self, seconds: float) -> Generator[None]:
+    def _limit_time(self, seconds: float) -> Generator[None]:
         alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.cut)
         try:
             yield

@@ -23,5 +23,5 @@ class PostgresExamination:
             CoatcheckError: `storage_unavailable` if the database cannot be queried.
         """
         del deep, repair
-        found = await self._catalog.ask(None, contradictions)
-        return EngineReport(findings=tuple(found), notes=tuple(await self._catalog.warnings()))
+        findings = await self._catalog.ask(None, contradictions)
+        return EngineReport(findings=tuple(findings), notes=tuple(await self._catalog.warnings()))

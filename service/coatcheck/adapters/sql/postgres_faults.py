@@ -40,8 +40,8 @@ _DAMAGED = frozenset({"XX001", "XX002"})
 
 def sqlstate(error: BaseException) -> str | None:
     """Returns the server's five-character code for an error; None if it did not come from a server."""
-    found = getattr(_original(error), "sqlstate", None)
-    return found if isinstance(found, str) else None
+    state = getattr(_original(error), "sqlstate", None)
+    return state if isinstance(state, str) else None
 
 
 def is_worth_a_retry(error: BaseException) -> bool:
@@ -62,7 +62,7 @@ def is_of_the_connection(error: BaseException) -> bool:
     return isinstance(original, asyncpg.InterfaceError) and "connection is closed" in str(original)
 
 
-def known_postgres_fault(error: BaseException) -> CoatcheckError | None:
+def postgres_fault_of(error: BaseException) -> CoatcheckError | None:
     """Returns the caller's error for a failing database, or None for anything else."""
     state = sqlstate(error)
     if getattr(_original(error), "server_source_function", None) == _WALL_CHECK:
@@ -78,13 +78,13 @@ def known_postgres_fault(error: BaseException) -> CoatcheckError | None:
             f"The catalogue's database is damaged (SQLSTATE {state}). Stop the service and restore it from a backup.",
         )
     if state is not None and (state in _BUSY | _AGAIN - {"23505"} | {_DENIED} or state[:2] in {"53", "58"}):
-        return unavailable(_said(state))
+        return unavailable(_describe_state(state))
     if is_of_the_connection(error):
-        return unavailable(type(_original(error)).__name__ if state is None else _said(state))
+        return unavailable(type(_original(error)).__name__ if state is None else _describe_state(state))
     return None
 
 
-def _said(state: str) -> str:
+def _describe_state(state: str) -> str:
     """Returns a server's answer in words, if it has any, and its code."""
     return f"{_REASONS[state]}: SQLSTATE {state}" if state in _REASONS else f"SQLSTATE {state}"
 
@@ -96,7 +96,7 @@ def unavailable(why: str) -> CoatcheckError:
     )
 
 
-def overloaded() -> CoatcheckError:
+def overload_error() -> CoatcheckError:
     """Returns the error for a database that responds, but whose connections were busy for too long."""
     return CoatcheckError(
         Code.OVERLOADED, "Too many queries are waiting for the catalogue's database. Retry the same call in a moment."
@@ -105,7 +105,7 @@ def overloaded() -> CoatcheckError:
 
 def _original(error: BaseException) -> BaseException:
     """Returns what the driver raised, without SQLAlchemy's wrappers."""
-    found = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    if isinstance(found, InvalidRequestError) or type(found).__module__.startswith("sqlalchemy."):
-        return found.__cause__ or found
-    return found
+    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    if isinstance(original, InvalidRequestError) or type(original).__module__.startswith("sqlalchemy."):
+        return original.__cause__ or original
+    return original

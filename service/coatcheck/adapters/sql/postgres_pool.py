@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coatcheck.adapters.sql.faults import closed
+from coatcheck.adapters.sql.faults import closed_error
 from coatcheck.adapters.sql.postgres_connection import PostgresConnection, PostgresLimits
-from coatcheck.adapters.sql.postgres_faults import is_worth_a_retry, known_postgres_fault, overloaded, unavailable
+from coatcheck.adapters.sql.postgres_faults import is_worth_a_retry, overload_error, postgres_fault_of, unavailable
 
 T = TypeVar("T")
 
@@ -30,15 +30,15 @@ class Tasks:
         """Returns the result of the work, which runs to its end even if the caller is cancelled."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._discard_task)
         return await asyncio.shield(task)
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Waits until all work has ended."""
         while self._running:
             await asyncio.wait(self._running)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _discard_task(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # the caller gets it, if it still waits
@@ -61,13 +61,13 @@ class PostgresReadPool:
     async def run(self, namespace: str | None, call: Callable[[Connection], T]) -> T:
         """Calls a function with a connection that has entered a namespace; None: one that sees all."""
         if self._closed:
-            raise closed()
+            raise closed_error()
         return await self._tasks.finish(self._run(namespace, call))
 
     async def close(self) -> None:
         """Lets running queries finish, then closes the connections."""
         self._closed = True
-        await self._tasks.settled()
+        await self._tasks.wait_until_idle()
         lines, self._idle = self._idle, []
         for line in lines:
             await line.close(politely=True)
@@ -80,59 +80,59 @@ class PostgresReadPool:
                 await self._free.acquire()
         except TimeoutError:
             if self._heard > began:
-                raise overloaded() from None
+                raise overload_error() from None
             raise unavailable("all connections wait for it") from None
         try:
-            return await self._ask(namespace, call, end)
+            return await self._query(namespace, call, end)
         except Exception as error:
-            fault = known_postgres_fault(error)
+            fault = postgres_fault_of(error)
             if fault is None:
                 raise
             raise fault from error
         finally:
             self._free.release()
 
-    async def _ask(self, namespace: str | None, call: Callable[[Connection], T], end: float) -> T:
+    async def _query(self, namespace: str | None, call: Callable[[Connection], T], end: float) -> T:
         while True:
-            line = await self._line(namespace)
-            fresh = not line.used
+            connection = await self._enter_connection(namespace)
+            fresh = not connection.used
 
-            def entered(conn: Connection, line: PostgresConnection = line) -> T:
+            def enter_and_call(conn: Connection, line: PostgresConnection = connection) -> T:
                 line.enter(conn, namespace)
                 return call(conn)
 
             try:
-                answer = await line.work(entered, end - time.monotonic())
+                answer = await connection.work(enter_and_call, end - time.monotonic())
             except Exception as error:
-                cut, again = line.lost, is_worth_a_retry(error)
-                self._heard = self._heard if cut else time.monotonic()
+                is_lost, again = connection.is_lost, is_worth_a_retry(error)
+                self._heard = self._heard if is_lost else time.monotonic()
                 if again:
-                    line.cut()  # its prepared statements are out of date
-                await self._back(line)
-                if not fresh and (cut or again) and time.monotonic() < end:
+                    connection.cut()  # its prepared statements are out of date
+                await self._back(connection)
+                if not fresh and (is_lost or again) and time.monotonic() < end:
                     continue
-                if cut:
+                if is_lost:
                     raise unavailable("the connection was lost") from error
                 raise
             else:
                 self._heard = time.monotonic()
-                await self._back(line)
+                await self._back(connection)
                 return answer
 
-    async def _line(self, namespace: str | None) -> PostgresConnection:
+    async def _enter_connection(self, namespace: str | None) -> PostgresConnection:
         """Returns an idle connection, preferably an open one; else a new one."""
         idle = self._idle
         at = next((i for i in range(len(idle) - 1, -1, -1) if idle[i].has_entered(namespace)), -1)
         while idle:
             line = idle.pop(at)
-            if not line.lost:
+            if not line.is_lost:
                 return line
             await line.close()
             at = -1
         return await PostgresConnection.connect(self._engine, autocommit=True)
 
     async def _back(self, line: PostgresConnection) -> None:
-        if line.lost:
+        if line.is_lost:
             await self._drop_idle(line)
         else:
             self._idle.append(line)

@@ -19,7 +19,7 @@ def plain_url(url: str) -> str:
     return f"postgresql:{url.partition(':')[2]}"
 
 
-def shown_url(url: str) -> str:
+def mask_url(url: str) -> str:
     """Returns the URL for messages: without its password, and without values of options that may lead to a secret."""
     head, mark, query = plain_url(url).partition("?")
     scheme, _, rest = head.partition("//")

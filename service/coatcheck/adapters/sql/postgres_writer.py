@@ -27,13 +27,13 @@ from coatcheck.adapters.sql.change_group import (
 )
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.commit_tokens import CommitToken, CommitTokens
-from coatcheck.adapters.sql.faults import closed
+from coatcheck.adapters.sql.faults import closed_error
 from coatcheck.adapters.sql.postgres_connection import PostgresConnection, PostgresLimits
 from coatcheck.adapters.sql.postgres_faults import (
     DEADLOCK,
     is_of_the_connection,
     is_worth_a_retry,
-    known_postgres_fault,
+    postgres_fault_of,
     sqlstate,
     unavailable,
 )
@@ -74,8 +74,8 @@ class PostgresWriter:
         self._engine = engine
         self._limits = limits
         self._number = number
-        self._line: PostgresConnection | None = None
-        self._marks = CommitTokens()
+        self._connection: PostgresConnection | None = None
+        self._commit_tokens = CommitTokens()
         self._jobs: deque[_Job] = deque()
         self._there = asyncio.Event()
         self._closed = False
@@ -96,7 +96,7 @@ class PostgresWriter:
     async def carry_out(self, change: CatalogChange[Any]) -> object:
         """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
         if self._closed:
-            raise closed()
+            raise closed_error()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[object] = loop.create_future()
         self._jobs.append(_Job(change, waiter, time.monotonic()))
@@ -125,7 +125,7 @@ class PostgresWriter:
         finally:
             self._closed = True
             for job in self._jobs:
-                _resolve(job.waiter, _Failure(closed()))
+                _resolve(job.waiter, _Failure(closed_error()))
             await self._disconnect()
 
     async def _gather(self) -> list[_Job]:
@@ -136,10 +136,10 @@ class PostgresWriter:
             self._there.clear()
             await self._there.wait()
         end = time.monotonic() + GATHER_SECONDS
-        while self.approaching() and (left := end - time.monotonic()) > 0 and not self._closed:
+        while self.approaching() and (seconds_left := end - time.monotonic()) > 0 and not self._closed:
             self._there.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._there.wait(), left)
+                await asyncio.wait_for(self._there.wait(), seconds_left)
         group: list[_Job] = []
         weight = 0
         oldest = time.monotonic() - self._limits.answer / 2
@@ -174,16 +174,16 @@ class PostgresWriter:
 
     async def _commit(self, group: Sequence[CatalogChange[Any]], end: float) -> list[object]:
         """Tries until it is committed, fails through its own fault, or time is up."""
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 answers = await self._transaction(group, end)
             except Exception as error:
                 # Members of a group that deadlocked with another replica's would do so again together.
                 circle = len(group) > 1 and sqlstate(error) == DEADLOCK
-                if circle or not (is_worth_a_retry(error) and left):
+                if circle or not (is_worth_a_retry(error) and tries_left):
                     self.fault = _fault(error) or self.fault
                     raise
-                longest = _APART * 2 ** (_TRIES - 1 - left)
+                longest = _APART * 2 ** (_TRIES - 1 - tries_left)
                 await asyncio.sleep(min(random.uniform(0, longest), max(0.0, end - time.monotonic())))  # noqa: S311 - no secret
             else:
                 if answers is not None:
@@ -196,9 +196,9 @@ class PostgresWriter:
         """Returns the answers once durable; None if the connection broke and took the transaction with it."""
         if time.monotonic() >= end:
             raise unavailable("it took too long")
-        line = await self._connected()
+        line = await self._connect()
         fresh = not line.used
-        mark = self._marks.next()
+        mark = self._commit_tokens.next()
 
         def work(conn: Connection) -> list[object]:
             mark.leave(conn)
@@ -207,9 +207,9 @@ class PostgresWriter:
         try:
             answers = await line.work(work, end - time.monotonic())
         except Exception as error:
-            if not line.lost:
+            if not line.is_lost:
                 await line.undo(end - time.monotonic())
-            if line.lost or is_of_the_connection(error):
+            if line.is_lost or is_of_the_connection(error):
                 await self._disconnect()
                 if fresh or time.monotonic() >= end:
                     raise _fault(error) or unavailable("the connection was lost") from error
@@ -218,7 +218,7 @@ class PostgresWriter:
         try:
             await line.commit(end - time.monotonic())
         except Exception as error:
-            if not (line.lost or is_of_the_connection(error)):
+            if not (line.is_lost or is_of_the_connection(error)):
                 await line.undo(end - time.monotonic())
                 raise
             await self._disconnect()
@@ -230,7 +230,7 @@ class PostgresWriter:
         end = time.monotonic() + self._limits.answer / 4
         while time.monotonic() < end:
             try:
-                line = await self._connected()
+                line = await self._connect()
                 there = await line.work(mark.is_there, end - time.monotonic())
                 await line.undo(end - time.monotonic())
             except Exception as failure:  # noqa: BLE001 - as long as nobody says, nobody knows
@@ -242,22 +242,22 @@ class PostgresWriter:
                 return there
         raise unavailable("the connection was lost during the commit, which may have succeeded") from error
 
-    async def _connected(self) -> PostgresConnection:
-        if self._line is not None and self._line.lost:
+    async def _connect(self) -> PostgresConnection:
+        if self._connection is not None and self._connection.is_lost:
             await self._disconnect()
-        if self._line is None:
-            self._marks = CommitTokens()
-            self._line = await PostgresConnection.connect(self._engine, autocommit=False)
-        return self._line
+        if self._connection is None:
+            self._commit_tokens = CommitTokens()
+            self._connection = await PostgresConnection.connect(self._engine, autocommit=False)
+        return self._connection
 
     async def _disconnect(self) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            await line.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
 
 def _fault(error: Exception) -> CoatcheckError | None:
-    return error if isinstance(error, CoatcheckError) else known_postgres_fault(error)
+    return error if isinstance(error, CoatcheckError) else postgres_fault_of(error)
 
 
 def _is_everybodys(error: Exception) -> bool:

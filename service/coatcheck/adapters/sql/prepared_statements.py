@@ -47,10 +47,10 @@ class Prepared:
         """Executes it, and returns every row. A transaction must have begun, unless the driver needs none."""
         cursor, columns = self._run(conn, parameters)
         try:
-            found = cursor.fetchall()
+            result_rows = cursor.fetchall()
         finally:
             cursor.close()
-        return [_converted(row, columns) for row in found] if columns else found
+        return [_convert_row(row, columns) for row in result_rows] if columns else result_rows
 
     def run(self, conn: Connection, parameters: Mapping[str, Any]) -> int:
         """Executes it, and returns how many rows it changed."""
@@ -104,7 +104,7 @@ def _out_of(kind: TypeEngine[Any], dialect: Dialect) -> Convert | None:
     return kind.dialect_impl(dialect).result_processor(dialect, None)
 
 
-def _converted(row: tuple[Any, ...], columns: list[tuple[int, Convert]]) -> tuple[Any, ...]:
+def _convert_row(row: tuple[Any, ...], columns: list[tuple[int, Convert]]) -> tuple[Any, ...]:
     values = list(row)
     for i, convert in columns:
         values[i] = convert(values[i])

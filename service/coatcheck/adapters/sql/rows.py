@@ -47,14 +47,14 @@ VIEW_COLUMNS: list[ColumnElement[Any]] = [
     views.c.measure,
     views.c.sections,
 ]
-"""The columns that `found_view` reads, in order, before those of the view's blob."""
+"""The columns that `view_of_row` reads, in order, before those of the view's blob."""
 _VERSION_MARK: Final = "@"
 """Between an extractor and the view's version, which the column lacks in rows of early releases."""
 WIDTH = len(ARTIFACT_COLUMNS) + len(BLOB_COLUMNS)
 """Number of columns that `artifact` reads."""
 
 _encoder = msgspec.json.Encoder()
-_said = msgspec.json.Decoder(DeclaredMetadata)
+_declared = msgspec.json.Decoder(DeclaredMetadata)
 _measure = msgspec.json.Decoder(Measure)
 _facts = msgspec.json.Decoder(DetectedMetadata)
 _receipt = msgspec.json.Decoder(ReceiptRecord)
@@ -64,15 +64,15 @@ _view_measure = msgspec.json.Decoder(ViewMeasure)
 
 def artifact(row: Sequence[Any]) -> Artifact:
     """Returns the artifact whose columns begin the row."""
-    namespace, number, said, labels, measure, facts, *rest = row[: len(ARTIFACT_COLUMNS)]
+    namespace, number, declared_json, labels, measure, facts, *rest = row[: len(ARTIFACT_COLUMNS)]
     created_at, expires_at, ttl, idle_ttl, pinned, engine = rest
-    spoken = _said.decode(said)
+    spoken = _declared.decode(declared_json)
     if labels is not None:
         spoken = msgspec.structs.replace(spoken, labels=_labels.decode(labels))
     return Artifact(
         namespace=namespace,
         id=ids.render(number),
-        said=spoken,
+        declared=spoken,
         measure=_measure.decode(measure),
         facts=_facts.decode(facts),
         blob=blob(row[len(ARTIFACT_COLUMNS) : WIDTH]),
@@ -104,12 +104,12 @@ def receipt_record(column: str | None) -> ReceiptRecord | None:
     return None if column is None else _receipt.decode(column)
 
 
-def unpack_metadata(said: str, facts: str) -> tuple[DeclaredMetadata, DetectedMetadata]:
+def unpack_metadata(declared: str, facts: str) -> tuple[DeclaredMetadata, DetectedMetadata]:
     """Returns the metadata in these columns; labels have one of their own."""
-    return _said.decode(said), _facts.decode(facts)
+    return _declared.decode(declared), _facts.decode(facts)
 
 
-def found_view(columns: Sequence[Any], inline: bytes | None) -> FoundView:
+def view_of_row(columns: Sequence[Any], inline: bytes | None) -> FoundView:
     """Returns the view from VIEW_COLUMNS and the columns of its blob, which are NULL if it has none of its own."""
     name, label, partial, measure, sections, *own = columns
     extractor, _, version = label.partition(_VERSION_MARK)
@@ -129,7 +129,7 @@ def extractor_label(view: View) -> str:
     return f"{view.extractor}{_VERSION_MARK}{view.version}"
 
 
-def gone(number: int, reason: Reason, at: datetime, tool_name: str | None, session: str | None) -> Gone:
+def make_tombstone(number: int, reason: Reason, at: datetime, tool_name: str | None, session: str | None) -> Gone:
     """Returns a tombstone from its columns."""
     return Gone(id=ids.render(number), reason=reason, at=at, tool_name=tool_name, session=session)
 
@@ -139,9 +139,9 @@ def encode(value: msgspec.Struct) -> str:
     return _encoder.encode(value).decode()
 
 
-def encode_said(said: DeclaredMetadata) -> str:
+def encode_declared(declared: DeclaredMetadata) -> str:
     """Returns the declared metadata without labels, which have a column of their own because they may change."""
-    return encode(msgspec.structs.replace(said, labels=()) if said.labels else said)
+    return encode(msgspec.structs.replace(declared, labels=()) if declared.labels else declared)
 
 
 def member(name: str, value: object = None) -> str:
@@ -157,15 +157,15 @@ def encode_labels(labels: tuple[str, ...]) -> str | None:
     return _encoder.encode(labels).decode() if labels else None
 
 
-def declared_columns(said: DeclaredMetadata, facts: DetectedMetadata) -> dict[str, Any]:
+def columns_of_metadata(declared: DeclaredMetadata, facts: DetectedMetadata) -> dict[str, Any]:
     """Returns the columns that follow from declared and detected metadata, except labels and session."""
     return {
-        "said": encode_said(said),
+        "said": encode_declared(declared),
         "facts": encode(facts),
-        "tool_name": said.tool_name,
+        "tool_name": declared.tool_name,
         "kind": facts.kind.value,
         # A payload's own URL may contain what no text column accepts.
-        "url": (said.url or facts.url or "").replace("\0", "") or None,
+        "url": (declared.url or facts.url or "").replace("\0", "") or None,
     }
 
 

@@ -107,31 +107,31 @@ def current_revision(url: str) -> str | None:
 def revision_of(conn: Connection) -> str | None:
     """Returns the revision of the database behind a connection; None if it is empty."""
     try:
-        found: str | None = conn.execute(_VERSION).scalar_one_or_none()
+        revision: str | None = conn.execute(_VERSION).scalar_one_or_none()
     except (OperationalError, ProgrammingError) as error:
         if not any(words in str(error.orig) for words in _NO_TABLE):
             raise
         return None
-    return found
+    return revision
 
 
 def check_revision(conn: Connection) -> None:
     """Returns if the database has this release's schema; otherwise raises `schema_outdated`, saying what to run."""
-    found = revision_of(conn)
-    if found == REVISION:
+    revision = revision_of(conn)
+    if revision == REVISION:
         return
-    if found is None or found < REVISION:
+    if revision is None or revision < REVISION:
         raise CoatcheckError(
             Code.SCHEMA_OUTDATED,
-            f"The database has schema {found or 'none'} and this release needs {REVISION}. Run `coatcheck migrate`.",
-            found=found,
+            f"The database has schema {revision or 'none'} and this release needs {REVISION}. Run `coatcheck migrate`.",
+            found=revision,
             needed=REVISION,
         )
     raise CoatcheckError(
         Code.SCHEMA_OUTDATED,
-        f"The database has schema {found}, which is newer than this release's {REVISION}. Install the release "
+        f"The database has schema {revision}, which is newer than this release's {REVISION}. Install the release "
         "that made it, or restore the backup from before the upgrade.",
-        found=found,
+        found=revision,
         needed=REVISION,
     )
 
@@ -162,14 +162,14 @@ def _config() -> "Config":
 
     package = Path(coatcheck.__file__).parent
     # A wheel has the migrations inside the package; a checkout at its top, two levels up.
-    places = (package / "migrations", package.parents[1] / "migrations")
-    for place in places:
+    folders = (package / "migrations", package.parents[1] / "migrations")
+    for place in folders:
         if (place / "env.py").is_file():
             config = Config()
             config.set_main_option("script_location", str(place).replace("%", "%%"))
             config.set_main_option("path_separator", "os")
             return config
-    raise RuntimeError(f"the migrations are in neither of {places}")
+    raise RuntimeError(f"the migrations are in neither of {folders}")
 
 
 def _wait_for_other_migrations(conn: Connection) -> None:
@@ -197,14 +197,14 @@ def _with_connection(url: str, work: Callable[[Connection], T]) -> T:
 async def _on_postgres(url: str, work: Callable[[Connection], T]) -> T:
     # The embedded store works without the driver.
     from coatcheck.adapters.sql.postgres_connection import Session, open_engine  # noqa: PLC0415
-    from coatcheck.adapters.sql.postgres_faults import known_postgres_fault  # noqa: PLC0415
+    from coatcheck.adapters.sql.postgres_faults import postgres_fault_of  # noqa: PLC0415
 
     engine = open_engine(url, Session())
     try:
         async with engine.connect() as conn:
             return await conn.run_sync(work)
     except Exception as error:
-        fault = known_postgres_fault(error)
+        fault = postgres_fault_of(error)
         if fault is None:
             raise
         raise fault from error

@@ -12,13 +12,13 @@ from coatcheck.api.artifacts.wire import (
     ListView,
     PatchBody,
     artifact_views,
-    described_view,
+    description_view,
 )
-from coatcheck.api.checks import checked_labels, plain
-from coatcheck.api.durations import given_seconds
+from coatcheck.api.checks import check_labels, plain
+from coatcheck.api.durations import seconds_or_unset
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.headers import field, prefers_text
-from coatcheck.api.http.request_parts import cited
+from coatcheck.api.http.request_parts import resolve_citation
 from coatcheck.api.route import BODY, JSON, MERGE_PATCH, ONE, Answer, Reply, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
@@ -61,9 +61,9 @@ async def get_artifact(call: RouteCall, artifact_id: str) -> DescribedView:
     got in its place when it was stored: by which engine, and the digest of the text. At that budget, for that query,
     the same engine makes the same card, byte for byte; a later one may make another.
     """
-    described = await call.services.describe(call.caller, cited(artifact_id)[0])
+    described = await call.services.describe(call.caller, resolve_citation(artifact_id)[0])
     (view,) = await artifact_views(call.services.holds, [described.artifact])
-    return described_view(described, view)
+    return description_view(described, view)
 
 
 @route(
@@ -81,7 +81,7 @@ async def get_card(call: RouteCall, artifact_id: str, query: CardQuery) -> Reply
     """
     described = await call.services.describe(
         call.caller,
-        cited(artifact_id)[0],
+        resolve_citation(artifact_id)[0],
         budget=query.tokens,
         query=query.query,
         tools=query.tools != "none",
@@ -111,10 +111,10 @@ async def change_artifact(call: RouteCall, artifact_id: str, body: PatchBody) ->
     artifact = await call.services.extend(
         call.caller,
         ids.parse(artifact_id),
-        ttl=given_seconds(body.ttl, "ttl"),
-        idle_ttl=given_seconds(body.idle_ttl, "idle_ttl"),
+        ttl=seconds_or_unset(body.ttl, "ttl"),
+        idle_ttl=seconds_or_unset(body.idle_ttl, "idle_ttl"),
         pinned=body.pin,
-        labels=UNSET if body.labels is UNSET else checked_labels(body.labels),
+        labels=UNSET if body.labels is UNSET else check_labels(body.labels),
     )
     return (await artifact_views(call.services.holds, [artifact]))[0]
 

@@ -230,17 +230,17 @@ async def artifact_views(holds: Holds, artifacts: Sequence[Artifact]) -> tuple[A
 
 def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> ArtifactView:
     """Returns an artifact as callers see it; detected values fill in for those that were not declared."""
-    said, facts, measure = artifact.said, artifact.facts, artifact.measure
-    fetch = facts.fetch_of(said)
+    declared, facts, measure = artifact.declared, artifact.facts, artifact.measure
+    fetch = facts.fetch_of(declared)
     tokens = copy_fields(TokensView, measure.tokens)
     size = copy_fields(SizeView, measure, bytes=measure.size, dropped_bytes=measure.dropped, tokens=tokens)
     return copy_fields(
         ArtifactView,
         artifact,
-        said,
+        declared,
         kind=facts.kind,
         same_as=None if facts.repeats is None else facts.repeats.id,
-        media_type=said.media_type or facts.media_type,
+        media_type=declared.media_type or facts.media_type,
         url=fetch.url,
         title=fetch.title,
         status=fetch.status,
@@ -260,7 +260,7 @@ def _past(moment: datetime | None, created_at: datetime) -> datetime | None:
     return None if moment is None or moment > created_at + CLOCK_SKEW else moment
 
 
-def described_view(described: Described, artifact: ArtifactView) -> DescribedView:
+def description_view(described: Described, artifact: ArtifactView) -> DescribedView:
     """Returns an artifact's metadata and card as callers see them."""
     record = described.receipt
     receipt = None if record is None else copy_fields(ReceiptRecordView, record, sha256=record.sha256.hex())

@@ -11,7 +11,7 @@ async def list_audit(call: RouteCall, query: AuditQuery) -> LinesView:
     Latest first. Every removal is in exactly one line, with all its artifacts. Lines are kept for 90 days, or for the
     time in COATCHECK_AUDIT_TTL.
     """
-    found = await call.services.retention.audit(
+    lines = await call.services.retention.audit(
         call.caller,
         query.namespace,
         before=query.before,
@@ -19,4 +19,4 @@ async def list_audit(call: RouteCall, query: AuditQuery) -> LinesView:
         run_id=query.run,
         action=query.action,
     )
-    return lines_view(found, query.limit)
+    return lines_view(lines, query.limit)

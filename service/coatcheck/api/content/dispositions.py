@@ -28,10 +28,10 @@ def content_type(artifact: Artifact) -> str:
 
     `multipart/byteranges` counts as unknown, because it would be taken for our own framing of ranges.
     """
-    named = artifact.said.media_type or artifact.facts.media_type or UNKNOWN_TYPE
-    if len(named) > _MEDIA_TYPE_LIMIT or not _MEDIA_TYPE.fullmatch(named):
+    media_type = artifact.declared.media_type or artifact.facts.media_type or UNKNOWN_TYPE
+    if len(media_type) > _MEDIA_TYPE_LIMIT or not _MEDIA_TYPE.fullmatch(media_type):
         return UNKNOWN_TYPE
-    return UNKNOWN_TYPE if named.lower().startswith("multipart/byteranges") else named
+    return UNKNOWN_TYPE if media_type.lower().startswith("multipart/byteranges") else media_type
 
 
 def content_disposition(artifact: Artifact, *, suffix: str = "") -> str:
@@ -39,7 +39,7 @@ def content_disposition(artifact: Artifact, *, suffix: str = "") -> str:
 
     The plain form is ASCII only; if that changes the name, `filename*` (RFC 8187) has the full name.
     """
-    name = (file_name(artifact.said.title or artifact.facts.title) or artifact.id) + suffix
+    name = (file_name(artifact.declared.title or artifact.facts.title) or artifact.id) + suffix
     plain = _NOT_PLAIN.sub("_", name)
     field = f'attachment; filename="{plain}"'
     return field if plain == name else f"{field}; filename*=UTF-8''{quote(name, safe='')}"
@@ -52,6 +52,6 @@ def file_name(title: str | None) -> str:
     """
     if not title:
         return ""
-    kept = "".join(c for c in title[: 4 * NAME_LIMIT] if unicodedata.category(c)[0] != "C" or c in "\t\n")
-    name = " ".join(_SEPARATORS.sub("_", kept).split())
+    printable = "".join(c for c in title[: 4 * NAME_LIMIT] if unicodedata.category(c)[0] != "C" or c in "\t\n")
+    name = " ".join(_SEPARATORS.sub("_", printable).split())
     return name[:NAME_LIMIT].strip(" .")

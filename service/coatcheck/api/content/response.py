@@ -58,23 +58,23 @@ def respond(served: Representation, method: str, fields: Fields, now: datetime) 
     if outcome == "not_modified":
         return ContentResponse(304, _unchanging(validators))
     if outcome == "failed":
-        return ContentResponse(412, _unchanging(validators), error=_failed())
+        return ContentResponse(412, _unchanging(validators), error=_precondition_error())
     ranges = fields("range") if method == "GET" else []
     specs = parse_range(ranges) if range_applies(fields, validators, now=now) else None
-    chosen = select(specs, served.size)
-    if chosen == "none":
+    selection = select(specs, served.size)
+    if selection == "none":
         headers = [*_unchanging(validators), ("Content-Range", f"bytes */{served.size}")]
         return ContentResponse(416, headers, error=_unsatisfiable(served.size))
-    headers = _described(served, validators, again=bool(specs and fields("if-range")))
-    if chosen == "all":
+    headers = _make_headers(served, validators, again=bool(specs and fields("if-range")))
+    if selection == "all":
         body = _whole(served) if method == "GET" else None
-        return ContentResponse(200, _sized(headers, served.size, served.kind), body)
-    if len(chosen) == 1:
-        one = chosen[0]
+        return ContentResponse(200, _add_size(headers, served.size, served.kind), body)
+    if len(selection) == 1:
+        one = selection[0]
         headers.append(("Content-Range", f"bytes {one.start}-{one.end - 1}/{served.size}"))
-        headers = _sized(headers, one.end - one.start, served.kind)
+        headers = _add_size(headers, one.end - one.start, served.kind)
         return ContentResponse(206, headers, served.blocks(one.start, one.end))
-    return _multipart(served, chosen, headers)
+    return _multipart(served, selection, headers)
 
 
 def _unchanging(validators: Validators) -> Headers:
@@ -82,7 +82,7 @@ def _unchanging(validators: Validators) -> Headers:
     return [("ETag", validators.etag), ("Cache-Control", CACHE_CONTROL), ("Accept-Ranges", "bytes"), *INERT]
 
 
-def _described(served: Representation, validators: Validators, *, again: bool) -> Headers:
+def _make_headers(served: Representation, validators: Validators, *, again: bool) -> Headers:
     # Section 15.3.7: a 206 to If-Range omits metadata that the client has. The fields that make the bytes inert stay.
     headers = [*_unchanging(validators), ("Content-Disposition", served.disposition)]
     if not again:
@@ -92,7 +92,7 @@ def _described(served: Representation, validators: Validators, *, again: bool) -
     return headers
 
 
-def _sized(headers: Headers, length: int, kind: str) -> Headers:
+def _add_size(headers: Headers, length: int, kind: str) -> Headers:
     return [*headers, ("Content-Type", kind), ("Content-Length", str(length))]
 
 
@@ -114,7 +114,7 @@ def _multipart(served: Representation, ranges: list[HttpByteRange], headers: Hea
             yield b"\r\n"
         yield end
 
-    headers = _sized(headers, length, f"multipart/byteranges; boundary={boundary}")
+    headers = _add_size(headers, length, f"multipart/byteranges; boundary={boundary}")
     return ContentResponse(206, headers, body())
 
 
@@ -132,11 +132,11 @@ def boundary_of(digest: bytes, ranges: list[HttpByteRange]) -> str:
 
 async def _whole(served: Representation) -> AsyncIterator[bytes]:
     hashed = hashlib.sha256()
-    held = b""
+    previous_block = b""
     async for block in served.blocks(0, served.size):
-        if held:
-            yield held
-        held = block
+        if previous_block:
+            yield previous_block
+        previous_block = block
         if served.whole:
             await asyncio.to_thread(hashed.update, block)
     if served.whole and hashed.digest() != served.digest:
@@ -145,11 +145,11 @@ async def _whole(served: Representation) -> AsyncIterator[bytes]:
             "The stored bytes are not the payload that was ingested: their SHA-256 differs. Run the tool again, or "
             "restore the payload from a backup.",
         )
-    if held:
-        yield held
+    if previous_block:
+        yield previous_block
 
 
-def _failed() -> CoatcheckError:
+def _precondition_error() -> CoatcheckError:
     return CoatcheckError(
         Code.PRECONDITION_FAILED,
         "The artifact does not meet the condition in If-Match or If-Unmodified-Since. Fetch it without the condition.",

@@ -14,7 +14,7 @@ from coatcheck.api.content.response import request_fields, respond
 from coatcheck.api.http.access import READ
 from coatcheck.api.http.problems import render
 from coatcheck.api.http.query import read_query
-from coatcheck.api.http.request_parts import caller, cited
+from coatcheck.api.http.request_parts import caller, resolve_citation
 from coatcheck.api.parameters import Section, View
 from coatcheck.api.route import ONE, Answer, route
 from coatcheck.api.services import Services
@@ -102,17 +102,17 @@ async def _serve(
         CoatcheckError: before the response has begun, whatever finding, opening and reading the artifact raise.
     """
     query = read_query(scope, ContentQuery)
-    number, section = cited(artifact_id, query.section)
+    number, section = resolve_citation(artifact_id, query.section)
     reading = await services.open_view(caller(scope), number, view=query.view, section=section)
     fields = request_fields(list(scope["headers"]))
     method = str(scope["method"])
     response = respond(representation(reading), method, fields, services.clock.now())
     if response.error is None:
-        await asgi.send_response(response, cast("asgi.Receive", receive), cast("asgi.Send", send))
+        await asgi.send_response(response, cast("asgi.ReceiveMessage", receive), cast("asgi.SendMessage", send))
         return
     problem = render(response.error, request_id)
-    kept = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]
-    headers = [*problem.headers, *kept, ("content-length", str(len(problem.body)))]
+    kept_headers = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]
+    headers = [*problem.headers, *kept_headers, ("content-length", str(len(problem.body)))]
     encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
     await send({"type": "http.response.start", "status": response.status, "headers": encoded})
     body = b"" if method == "HEAD" else problem.body

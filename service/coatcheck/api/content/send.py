@@ -10,11 +10,11 @@ from typing import Any
 from coatcheck.api.content.response import ContentResponse
 
 Message = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
-Receive = Callable[[], Awaitable[Message]]
+SendMessage = Callable[[Message], Awaitable[None]]
+ReceiveMessage = Callable[[], Awaitable[Message]]
 
 
-async def send_response(response: ContentResponse, receive: Receive, send: Send) -> None:
+async def send_response(response: ContentResponse, receive: ReceiveMessage, send: SendMessage) -> None:
     """Sends a response whose body is None or an iterator; stops reading the payload when the client has left.
 
     Raises:
@@ -23,26 +23,26 @@ async def send_response(response: ContentResponse, receive: Receive, send: Send)
     """
     blocks = response.body
     first = await anext(blocks, b"") if blocks is not None else b""
-    held = await anext(blocks, None) if blocks is not None else None
+    second = await anext(blocks, None) if blocks is not None else None
     headers = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in response.headers]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    if blocks is None or held is None:
+    if blocks is None or second is None:
         await send({"type": "http.response.body", "body": first, "more_body": False})
         return
-    gone = asyncio.create_task(_disconnected(receive))
+    disconnect_task = asyncio.create_task(_wait_for_disconnect(receive))
     try:
-        for block in (first, held):
+        for block in (first, second):
             await send({"type": "http.response.body", "body": block, "more_body": True})
-        del first, held, block  # a client that reads slowly holds one block here, and one that is being written
+        del first, second, block  # a client that reads slowly holds one block here, and one that is being written
         async for each in blocks:
-            if gone.done():
+            if disconnect_task.done():
                 return
             await send({"type": "http.response.body", "body": each, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     finally:
-        gone.cancel()
+        disconnect_task.cancel()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: ReceiveMessage) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -4,7 +4,7 @@ import asyncio
 
 from coatcheck.api.checks import describe, plain
 from coatcheck.api.context.wire import CompactBody, CompactView, MeasureBody, compact_view
-from coatcheck.api.durations import given_seconds
+from coatcheck.api.durations import seconds_or_unset
 from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import BOM, MENDED, decode_aside, mend
 from coatcheck.api.route import JSON, JSON_BODY, RouteCall, route
@@ -48,26 +48,26 @@ async def compact_context(call: RouteCall) -> CompactView:
     """
     with call.context.budget.reserve() as reservation:
         data = (await call.json_bytes(call.limits.json_body, reservation)).removeprefix(BOM)
-        sent, mended = await decode_aside(data, CompactBody)
+        compact_body, mended = await decode_aside(data, CompactBody)
         decodable = await asyncio.to_thread(mend, data) if mended else None
-        body = HistoryBody(data, sent.body, "body", decodable)
-        adjusted, notices = describe({"labels": sent.labels})
+        body = HistoryBody(data, compact_body.body, "body", decodable)
+        adjusted, notices = describe({"labels": compact_body.labels})
         request = CompactRequest(
-            policy=sent.compaction(),
-            format=sent.format,
+            policy=compact_body.compaction(),
+            format=compact_body.format,
             keep=PayloadRetention(
-                session=plain(sent.session, "session"),
+                session=plain(compact_body.session, "session"),
                 labels=adjusted["labels"],
-                ttl=given_seconds(sent.ttl, "ttl"),
-                idle_ttl=given_seconds(sent.idle_ttl, "idle_ttl"),
-                pinned=sent.pin,
+                ttl=seconds_or_unset(compact_body.ttl, "ttl"),
+                idle_ttl=seconds_or_unset(compact_body.idle_ttl, "idle_ttl"),
+                pinned=compact_body.pin,
             ),
-            ask=sent.request(),
-            repair=sent.repair,
-            tools=sent.tools,
+            ask=compact_body.request(),
+            repair=compact_body.repair,
+            tools=compact_body.tools,
             notices=(*((MENDED,) if mended else ()), *notices),
         )
-        del data, decodable, sent
+        del data, decodable, compact_body
         result = await call.services.compact(call.caller, body, request)
         del body
         await asyncio.sleep(0)  # until its next turn, the loop holds the result that woke this task: the whole body
@@ -98,11 +98,15 @@ async def measure_context(call: RouteCall) -> Measured:
     """
     with call.context.budget.reserve() as reservation:
         data = await call.json_bytes(call.limits.json_body, reservation)
-        sent, mended = await decode_aside(data, MeasureBody)
-        body = HistoryBody(data.removeprefix(BOM), sent.body, "body", data) if mended else HistoryBody(b"", sent.body)
+        measure_body, mended = await decode_aside(data, MeasureBody)
+        body = (
+            HistoryBody(data.removeprefix(BOM), measure_body.body, "body", data)
+            if mended
+            else HistoryBody(b"", measure_body.body)
+        )
         del data
-        request = sent.request()
-        session = plain(sent.session, "session")
+        request = measure_body.request()
+        session = plain(measure_body.session, "session")
         return await call.services.measure(
-            call.caller, body, request, sent.compaction(), named=sent.format, session=session
+            call.caller, body, request, measure_body.compaction(), format_name=measure_body.format, session=session
         )

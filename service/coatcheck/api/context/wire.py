@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from coatcheck.api.parameters import IdleTtl, LabelList, Pin, Session, Ttl
-from coatcheck.api.views import Warned, copy_fields, warnings_view
+from coatcheck.api.views import WarningView, copy_fields, warnings_view
 from coatcheck.core.context import (
     CompactionPolicy,
     CompactionRule,
@@ -57,7 +57,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Names = Annotated[tuple[Name, ...], Meta(max_length=256)]
 
 
-class ArgumentRuleAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ArgumentRuleRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which arguments of which tools become markers once the call is done."""
 
     tools: Annotated[Names, Meta(description="Compared without case and without a host's prefix.")] = (
@@ -73,7 +73,7 @@ def _tokens(name: str) -> Any:  # noqa: ANN401 - an annotation
     return Meta(ge=least, le=most)
 
 
-class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class CompactionPolicyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How a body is compacted. Every size is in tokens of o200k_base."""
 
     inline_tokens: Annotated[
@@ -114,13 +114,13 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         Names, Meta(description="Outputs of these tools never become cards, and their arguments never become markers.")
     ] = _SHOWN.exempt_tools
     arguments: Annotated[
-        tuple[ArgumentRuleAsk, ...],
+        tuple[ArgumentRuleRequest, ...],
         Meta(
             max_length=64,
             description="Default: the content of tools that write files. Long arguments of any other tool become "
             "markers when the body is over its budget.",
         ),
-    ] = (ArgumentRuleAsk(),)
+    ] = (ArgumentRuleRequest(),)
     argument_tokens: Annotated[
         int, _tokens("argument_tokens"), Meta(description="An argument of at most this many tokens stays as it is.")
     ] = _SHOWN.argument_tokens
@@ -175,7 +175,7 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         return copy_fields(CompactionPolicy, self, arguments=rules)
 
 
-class WindowAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class WindowRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The size of a model's window, and how much of it is reserved; in tokens."""
 
     model: Annotated[int, Meta(ge=1, le=_MOST, description="The model's whole window.", examples=[262144])]
@@ -197,8 +197,8 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     """Once the request is decoded, its values."""
     format: FormatName | None = None
     session: Session | None = None
-    policy: PolicyAsk | None = None
-    window: WindowAsk | None = None
+    policy: CompactionPolicyRequest | None = None
+    window: WindowRequest | None = None
     usage: Annotated[
         Any,
         Meta(
@@ -239,7 +239,7 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
 
     def compaction(self) -> CompactionPolicy:
         """Returns the policy as a core value; the defaults if none is given."""
-        return (self.policy or PolicyAsk()).policy()
+        return (self.policy or CompactionPolicyRequest()).policy()
 
     def request(self) -> MeasureRequest:
         """Returns what is known in addition to the body, as a core value."""
@@ -306,8 +306,8 @@ def _real(usage: Any) -> int | None:  # noqa: ANN401 - whatever a caller takes f
     """Returns the input tokens of a usage; 0 if it contains no plausible number, None if there is no usage."""
     if usage is None:
         return None
-    counted = input_tokens({"prompt_tokens": usage} if isinstance(usage, int) else as_object(usage))
-    return counted if counted is not None and counted <= _MOST else 0
+    tokens = input_tokens({"prompt_tokens": usage} if isinstance(usage, int) else as_object(usage))
+    return tokens if tokens is not None and tokens <= _MOST else 0
 
 
 class CompactView(Struct, frozen=True, kw_only=True):
@@ -325,7 +325,7 @@ class CompactView(Struct, frozen=True, kw_only=True):
         tuple[KeptPayload, ...],
         Meta(description="Payloads of the body that are stored, now or earlier, and those that could not be."),
     ]
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[WarningView, ...] = ()
 
 
 def compact_view(result: Compacted) -> CompactView:

@@ -17,11 +17,11 @@ async def list_events(call: RouteCall, query: EventsQuery) -> EventsView:
     administrator's page, fetching bytes and rendering a card are not recorded.
     """
     number = None if query.artifact_id is None else ids.parse(query.artifact_id)
-    found = await call.services.events(
+    page = await call.services.events(
         call.caller,
         session=plain(query.session, "session"),
         artifact=number,
         before=None if query.before is None else int(query.before),
         limit=query.limit,
     )
-    return EventsView(items=tuple(map(event_view, found.events)), next=None if found.next is None else str(found.next))
+    return EventsView(items=tuple(map(event_view, page.events)), next=None if page.next is None else str(page.next))

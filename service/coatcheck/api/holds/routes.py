@@ -16,7 +16,7 @@ from coatcheck.core.retention.holds import MAX_REASON, Hold
 from coatcheck.usecases.retention.administer_holds import two_ends
 
 
-class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class NewHoldRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that places a hold: on an artifact, a session, or with neither on the namespace."""
 
     EXAMPLES: ClassVar = [{"reason": "case 7", "session": "run-17"}]
@@ -79,7 +79,7 @@ async def list_holds(call: RouteCall, query: HoldsQuery) -> HoldsView:
     answers={201: "Placed."},
     problems=(*JSON_BODY, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE, Code.INVALID_ARTIFACT_ID),
 )
-async def place_hold(call: RouteCall, body: NewHoldAsk) -> HoldView:
+async def place_hold(call: RouteCall, body: NewHoldRequest) -> HoldView:
     """Place a hold.
 
     Prevents an artifact, a session with everything added to it later, or a namespace from being deleted: by anyone,

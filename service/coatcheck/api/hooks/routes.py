@@ -6,7 +6,7 @@ import msgspec
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coatcheck.api.durations import given_seconds
+from coatcheck.api.durations import seconds_or_unset
 from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import decode_aside
 from coatcheck.api.http.request_parts import require_json
@@ -86,7 +86,7 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
         card_tokens=query.card_tokens,
         inline_tokens=query.inline_tokens,
         labels=adjust_metadata({"labels": query.labels})[0]["labels"],
-        ttl=given_seconds(query.ttl, "ttl"),
+        ttl=seconds_or_unset(query.ttl, "ttl"),
     )
     require_json(call.scope)
     answer = b"{}"
@@ -97,15 +97,15 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
             output = await answer_hook(
                 call.services.ingest, call.caller, event, request, searches=call.services.search_results
             )
-            answer = _encoded(output)
+            answer = _encode_output(output)
     except CoatcheckError as e:
         if e.code not in _UNTAKEN:
             raise
-        call.context.log.failed(e, call.scope["state"]["request_id"], call.scope["path"])
+        call.context.log.log_failure(e, call.scope["state"]["request_id"], call.scope["path"])
     return Response(content=answer, media_type=JSON)
 
 
-def _encoded(output: dict[str, Any]) -> bytes:
+def _encode_output(output: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(output)
     except RecursionError as e:  # a thread may decode a value that is too deep for what is left of this stack

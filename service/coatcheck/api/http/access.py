@@ -10,7 +10,7 @@ from litestar.types import HTTPScope, Scope
 from msgspec.structs import replace
 
 from coatcheck.api.http.headers import field
-from coatcheck.core.keys import PREFIX, unauthenticated
+from coatcheck.core.keys import PREFIX, refusal_of_caller
 from coatcheck.usecases.tenants.authenticate import Authenticate
 
 INGEST, READ, DELETE, ADMIN = "ingest", "read", "delete", "admin"
@@ -20,7 +20,7 @@ _LOOPBACK: Final = frozenset({"", "127.0.0.1", "::1"})
 """Addresses of clients on this machine. The empty one is that of a Unix socket."""
 
 
-def presented(scope: Scope) -> str | None:
+def read_key(scope: Scope) -> str | None:
     """Returns the key in a request: `Authorization: Bearer ck_live_…`, or `X-Api-Key`.
 
     Credentials of another form are ignored: a proxy in front of the service may have requested them.
@@ -28,17 +28,17 @@ def presented(scope: Scope) -> str | None:
     Raises:
         CoatcheckError: `unauthenticated` for two different keys.
     """
-    found = field(scope, b"x-api-key")
-    if found is not None and not found.startswith(PREFIX):
-        found = None
+    api_key = field(scope, b"x-api-key")
+    if api_key is not None and not api_key.startswith(PREFIX):
+        api_key = None
     bearer = field(scope, b"authorization")
     if bearer is None or bearer[: len(_BEARER)].lower() != _BEARER:
-        return found
+        return api_key
     token = bearer[len(_BEARER) :].strip()
     if not token.startswith(PREFIX):
-        return found
-    if found not in {None, token}:
-        raise unauthenticated("The request has two different keys. Send one, in `Authorization` or in `X-Api-Key`.")
+        return api_key
+    if api_key not in {None, token}:
+        raise refusal_of_caller("The request has two different keys. Send one, in `Authorization` or in `X-Api-Key`.")
     return token
 
 
@@ -54,7 +54,7 @@ async def let_in(authenticate: Authenticate, scope: HTTPScope, needed: str | Non
         CoatcheckError: `unauthenticated`, `forbidden`; `storage_unavailable` while keys cannot be looked up.
     """
     if needed is not None:
-        caller = await authenticate(presented(scope), needed)
+        caller = await authenticate(read_key(scope), needed)
         address = None if caller.key_id is not None else _address(scope)
         scope["state"]["caller"] = caller if address is None else replace(caller, address=address)
 

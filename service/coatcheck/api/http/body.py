@@ -16,7 +16,7 @@ from coatcheck.api.http.limits import RequestLimits
 from coatcheck.api.http.memory_budget import MemoryReservation
 from coatcheck.api.http.rates import RateAllowance, allowance_of
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.runtime.concurrency_limiter import Sender, stalled
+from coatcheck.runtime.concurrency_limiter import Sender, stall_error
 
 INLINE = 64 * 1024
 """Size in bytes up to which data is hashed, decoded or parsed on the event loop; more goes to a thread."""
@@ -95,13 +95,13 @@ class Wire:
         while not self._ended:
             message = await self._next()
             if message["type"] != "http.request":
-                raise truncated()
+                raise truncation_error()
             self._ended = not message.get("more_body", False)
             data = message.get("body", b"")
             self._seen += len(data)
             self._expansion.wire = self._seen
             if self._ended and self._length is not None and self._seen != self._length:
-                raise truncated()
+                raise truncation_error()
             if data:
                 if self._digests is not None:
                     await off_loop(len(data), self._digests.wire, data)
@@ -112,15 +112,15 @@ class Wire:
         """Returns the next message, within a time that grows with the bytes received, so a trickle is not enough."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        left = self._stall + self._seen / self._rate - self._waited
+        seconds_left = self._stall + self._seen / self._rate - self._waited
         try:
-            async with asyncio.timeout(min(self._stall, left)) as timeout:
+            async with asyncio.timeout(min(self._stall, seconds_left)) as timeout:
                 self.sender.wait(timeout)
                 message = await self._receive()
         except TimeoutError:
             if self.sender.error is not None:
                 raise self.sender.error from None
-            raise stalled(self._stall) if left >= self._stall else too_slow(self._rate) from None
+            raise stall_error(self._stall) if seconds_left >= self._stall else too_slow(self._rate) from None
         now = loop.time()
         self.sender.hear(now)
         self._waited += now - began
@@ -219,8 +219,8 @@ def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestB
         CoatcheckError: `unsupported_encoding`, `invalid_digest`.
     """
     codings = _codings(scope, limits)
-    content = _promised(scope, "Content-Digest")
-    representation = _promised(scope, "Repr-Digest")
+    content = _parse_digest_field(scope, "Content-Digest")
+    representation = _parse_digest_field(scope, "Repr-Digest")
     digests = Digests(content, representation, coded=bool(codings)) if content or representation else None
     expansion = Expansion(limits, allowance_of(scope))
     wire = Wire(receive, content_length(scope), digests, expansion, limits)
@@ -243,7 +243,7 @@ def is_coded(scope: Scope) -> bool:
     return value is not None and value.strip().lower() not in {"", "identity"}
 
 
-def _promised(scope: Scope, name: str) -> dict[str, bytes]:
+def _parse_digest_field(scope: Scope, name: str) -> dict[str, bytes]:
     value = field(scope, name.lower().encode())
     return {} if value is None else parse_digests(name, value)
 
@@ -281,7 +281,7 @@ class Digest(Protocol):
         ...
 
 
-def truncated() -> CoatcheckError:
+def truncation_error() -> CoatcheckError:
     """Returns the error for a body that ended too early."""
     return CoatcheckError(
         Code.TRUNCATED_BODY,

@@ -30,7 +30,7 @@ class Member(Protocol):
     """One gzip member or zstd frame."""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the member has been decoded completely."""
         ...
 
@@ -60,7 +60,7 @@ class GzipMember:
         self._started = False
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """See Member."""
         return self._inflate.eof
 
@@ -71,8 +71,8 @@ class GzipMember:
         except zlib.error as e:
             raise _corrupt("gzip", "a damaged member" if self._started else "bytes that are not a member") from e
         self._started = self._started or bool(data)
-        left = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
-        return piece, len(data) - len(left)
+        rest = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
+        return piece, len(data) - len(rest)
 
 
 class ZstdFrame:
@@ -88,7 +88,7 @@ class ZstdFrame:
         self._first: int | None = None
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """See Member."""
         return self._decompressor.eof
 
@@ -99,11 +99,11 @@ class ZstdFrame:
 
     def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
         """See Member."""
-        given = data if self._decompressor.needs_input else data[:0]
-        piece = self._decompress(given, most)
-        if self._first is None and given:
-            self._first = given[0]
-        return piece, len(given) - len(self._decompressor.unused_data)
+        chunk = data if self._decompressor.needs_input else data[:0]
+        piece = self._decompress(chunk, most)
+        if self._first is None and chunk:
+            self._first = chunk[0]
+        return piece, len(chunk) - len(self._decompressor.unused_data)
 
     def _decompress(self, data: memoryview, most: int) -> bytes:
         try:
@@ -153,16 +153,16 @@ class Decoder:
         pieces: list[bytes] = []
         room = most
         while room > 0:
-            if self._member.ended:
+            if self._member.has_ended:
                 if not self.pending:
                     break
                 self._next_member()
-            piece, taken = self._member.take(self._input[self._at : self._at + _SLICE], room)
-            self._at += taken
+            piece, input_size = self._member.take(self._input[self._at : self._at + _SLICE], room)
+            self._at += input_size
             if piece:
                 pieces.append(piece)
                 room -= len(piece)
-                self._produced(len(piece))
+                self._count_output(len(piece))
             elif not self.pending:
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -173,7 +173,7 @@ class Decoder:
         Raises:
             CoatcheckError: `corrupt_encoding` if the stream is incomplete.
         """
-        if not self._member.ended or not (self._content or self._member.content):
+        if not self._member.has_ended or not (self._content or self._member.content):
             raise _corrupt(self._coding, "it ends in the middle")
 
     def _next_member(self) -> None:
@@ -188,7 +188,7 @@ class Decoder:
                 coding=self._coding,
             )
 
-    def _produced(self, size: int) -> None:
+    def _count_output(self, size: int) -> None:
         more, self._rest = divmod(self._rest + size, _EACH)
         self._allowed += more
 

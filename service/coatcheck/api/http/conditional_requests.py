@@ -75,17 +75,17 @@ def _lists(lines: list[str], etag: str, *, weak: bool) -> bool:
     value = ",".join(lines).strip(" \t")
     if value == "*":
         return True
-    at, found = _skip(value, 0), False
+    at, is_listed = _skip(value, 0), False
     while at < len(value):
         tag = _TAG.match(value, at)
         if tag is None:
             return False
-        found = found or (tag[2] == etag and (weak or tag[1] is None))
+        is_listed = is_listed or (tag[2] == etag and (weak or tag[1] is None))
         after = _skip(value, tag.end())
         if after < len(value) and "," not in value[tag.end() : after]:
             return False
         at = after
-    return found
+    return is_listed
 
 
 def _skip(value: str, at: int) -> int:
@@ -111,21 +111,21 @@ def parse_date(text: str, now: datetime) -> datetime | None:
 
     A two-digit year more than 50 years ahead of `now` means the latest past year with those digits.
     """
-    found = next((m for form in _FORMS if (m := form.fullmatch(text))), None)
-    if found is None:
+    match = next((m for form in _FORMS if (m := form.fullmatch(text))), None)
+    if match is None:
         return None
-    year = int(found["year"])
-    if len(found["year"]) == 2:  # noqa: PLR2004 - the two digits of the obsolete form
+    year = int(match["year"])
+    if len(match["year"]) == 2:  # noqa: PLR2004 - the two digits of the obsolete form
         year += now.year - now.year % 100
         year -= 100 if year > now.year + 50 else 0
-    second = int(found["second"])
+    second = int(match["second"])
     try:
         return datetime(
             year,
-            _MONTHS.index(found["month"]) + 1,
-            int(found["day"]),
-            int(found["hour"]),
-            int(found["minute"]),
+            _MONTHS.index(match["month"]) + 1,
+            int(match["day"]),
+            int(match["hour"]),
+            int(match["minute"]),
             min(second, 59) if second == _LEAP_SECOND else second,
             tzinfo=UTC,
         )

@@ -28,14 +28,14 @@ def constraint_text(model: object, path: str) -> str | None:
 
     None if unknown.
     """
-    found = [_type_of(model)]
+    models = [_type_of(model)]
     for step in _STEP.findall(path):
-        found = [inner for outer in found for inner in _inside(outer, step)]
-    words = [_word(one) for each in found for one in _alternatives(each) if not isinstance(one, types.NoneType)]
-    known = list(dict.fromkeys(word for word in words if word is not None))
-    if not known or None in words:
+        models = [inner for outer in models for inner in _inside(outer, step)]
+    words = [_word(one) for each in models for one in _alternatives(each) if not isinstance(one, types.NoneType)]
+    type_names = list(dict.fromkeys(word for word in words if word is not None))
+    if not type_names or None in words:
         return None
-    return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}"
+    return type_names[0] if len(type_names) == 1 else f"{', '.join(type_names[:-1])} or {type_names[-1]}"
 
 
 @cache

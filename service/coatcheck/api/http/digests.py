@@ -29,38 +29,38 @@ def parse_digests(name: str, value: str) -> dict[str, bytes]:
     Raises:
         CoatcheckError: `invalid_digest` when the field is malformed or a digest has the wrong length.
     """
-    found: dict[str, bytes] = {}
+    digests: dict[str, bytes] = {}
     at = 0
     text = value.strip(" \t")
     while text:
         member = _MEMBER.match(text, at)
         if member is None:
-            raise _malformed(name)
+            raise _malformed_error(name)
         digest = _bytes(name, member[2])
         if member[1] in ALGORITHMS:
             if len(digest) != ALGORITHMS[member[1]][1]:
                 raise CoatcheckError(
                     Code.INVALID_DIGEST, f"{name}: a {member[1]} digest has {ALGORITHMS[member[1]][1]} bytes."
                 )
-            found[member[1]] = digest
+            digests[member[1]] = digest
         at = member.end()
         if at == len(text):
-            return found
+            return digests
         separator = _SEPARATOR.match(text, at)
         if separator is None or separator.end() == len(text):
-            raise _malformed(name)
+            raise _malformed_error(name)
         at = separator.end()
-    return found
+    return digests
 
 
 def _bytes(name: str, text: str) -> bytes:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except binascii.Error:
-        raise _malformed(name) from None
+        raise _malformed_error(name) from None
 
 
-def _malformed(name: str) -> CoatcheckError:
+def _malformed_error(name: str) -> CoatcheckError:
     return CoatcheckError(
         Code.INVALID_DIGEST,
         f"{name} is malformed. Write it as sha-256=:<base64 of the digest>:, several separated by commas (RFC 9530).",

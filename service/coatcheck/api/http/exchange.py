@@ -134,8 +134,8 @@ class Exchange:
     @property
     def artifact(self) -> str | None:
         """The ID of the artifact concerned, from the answer's location or the path."""
-        found = _ARTIFACT.search(self.sent.location or self.scope["path"].encode("utf-8", "replace"))
-        return None if found is None else found[1].decode()
+        match = _ARTIFACT.search(self.sent.location or self.scope["path"].encode("utf-8", "replace"))
+        return None if match is None else match[1].decode()
 
     def facts(self, caller: Caller | None) -> dict[str, str | float]:
         """Returns facts for logs and traces; none of the request's content."""

@@ -16,7 +16,7 @@ from multipart import (
     parse_options_header,
 )
 
-from coatcheck.api.http.body import RequestBody, truncated
+from coatcheck.api.http.body import RequestBody, truncation_error
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.metadata_bounds import DESCRIBING
@@ -59,7 +59,7 @@ class Form:
             CoatcheckError: `invalid_request` when there is no file or the form is malformed; what the body raises.
         """
         while await self._advance():
-            for event in self._parsed():
+            for event in self._parse_events():
                 if isinstance(event, MultipartSegment) and _is_payload(event):
                     self._begin(event)
                     return
@@ -79,7 +79,7 @@ class Form:
     async def __anext__(self) -> bytes:
         """Returns the file's next bytes. At its end, reads the rest of the form and verifies the body."""
         while True:
-            for event in self._parsed():
+            for event in self._parse_events():
                 if isinstance(event, bytes | bytearray):
                     return bytes(event)
                 await self._rest()
@@ -89,7 +89,7 @@ class Form:
 
     async def _rest(self) -> None:
         while True:
-            for event in self._parsed():
+            for event in self._parse_events():
                 if isinstance(event, MultipartSegment) and _is_payload(event):
                     raise _invalid("The form has more than one file. Send one payload in one request.")
                 self._take(event)
@@ -101,8 +101,8 @@ class Form:
         data = await self._body.read()
         self._quiet += len(data)
         if not self._marked:
-            seen = self._before + data
-            self._marked, self._before = self._mark in seen, seen[1 - len(self._mark) :]
+            window = self._before + data
+            self._marked, self._before = self._mark in window, window[1 - len(self._mark) :]
         if self._quiet > _QUIET + len(data):
             raise _invalid("The form has too much data outside its parts.")
         self._events = self._parser.parse(data) if data else iter(())
@@ -110,16 +110,16 @@ class Form:
             try:
                 self._parser.close()
             except MultipartError:
-                raise truncated() if self._marked else _no_boundary() from None
+                raise truncation_error() if self._marked else _no_boundary() from None
         return bool(data)
 
-    def _parsed(self) -> Iterator[Event]:
+    def _parse_events(self) -> Iterator[Event]:
         try:
             for event in self._events:
                 self._quiet = 0
                 yield event
         except MultipartError as e:
-            raise _malformed(e) from e
+            raise _malformed_error(e) from e
 
     def _take(self, event: Event) -> None:
         """Processes the start, bytes or end of a field."""
@@ -165,17 +165,17 @@ def _is_payload(part: MultipartSegment) -> bool:
     return part.filename is not None or part.name in PAYLOAD_NAMES
 
 
-def _malformed(error: MultipartError) -> CoatcheckError:
+def _malformed_error(error: MultipartError) -> CoatcheckError:
     if isinstance(error, ParserLimitReached):
-        return _invalid(f"The form is over a limit: {_said(error)}.")
-    return _invalid(f"The form is malformed: {_said(error)}.")
+        return _invalid(f"The form is over a limit: {_describe_error(error)}.")
+    return _invalid(f"The form is malformed: {_describe_error(error)}.")
 
 
 def _no_boundary() -> CoatcheckError:
     return _invalid("The boundary in Content-Type does not occur in the body: it is not a form, or a different one.")
 
 
-def _said(error: MultipartError) -> str:
+def _describe_error(error: MultipartError) -> str:
     """Returns the parser's message, which may be a format and its arguments."""
     return " ".join(str(argument) for argument in error.args).rstrip(".")
 

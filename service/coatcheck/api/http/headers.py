@@ -10,12 +10,12 @@ from litestar.types import Scope
 
 def field(scope: Scope, name: bytes) -> str | None:
     """Returns a field's value, or None if it is absent; `name` is in lower case."""
-    found: str | None = None
+    field_value: str | None = None
     for key, value in scope["headers"]:
         if key == name:
             text = value.decode("latin-1")
-            found = text if found is None else f"{found}, {text}"
-    return found
+            field_value = text if field_value is None else f"{field_value}, {text}"
+    return field_value
 
 
 def media_type(scope: Scope) -> str | None:
@@ -33,10 +33,10 @@ def raw_path(scope: Scope) -> bytes:
 
 def prefers_text(accept: str | None) -> bool:
     """Returns whether `text/plain` is preferred to `application/json` (RFC 9110 section 12.5.1)."""
-    return preferred(accept, ("application/json", "text/plain")) == "text/plain"
+    return choose_media_type(accept, ("application/json", "text/plain")) == "text/plain"
 
 
-def preferred(accept: str | None, offered: tuple[str, ...]) -> str:
+def choose_media_type(accept: str | None, offered: tuple[str, ...]) -> str:
     """Returns the offered media type that the client prefers (RFC 9110 section 12.5.1).
 
     On a tie, or without any, the first.

@@ -83,11 +83,11 @@ def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         mended = mend(data)
         if mended == data:
-            raise _malformed(data, _placed(data, e)) from e
+            raise _malformed_error(data, _locate_error(data, e)) from e
     try:
         return _decode(mended, model), True
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise _malformed(data, _placed(mended, e)) from e
+        raise _malformed_error(data, _locate_error(mended, e)) from e
 
 
 def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
@@ -97,14 +97,14 @@ def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
     """
     data = data.removeprefix(BOM)
     mended = mend(data)
-    sent: list[bytes] = []
+    originals: list[bytes] = []
     end = 0
     for item in items:
         text = bytes(item)
         start = mended.find(text, end)
         end = start + len(text)
-        sent.append(data[start:end])
-    return sent
+        originals.append(data[start:end])
+    return originals
 
 
 def _bound(data: bytes) -> None:
@@ -141,8 +141,8 @@ def mend(data: bytes) -> bytes:
     pieces: list[bytes] = []
     start = 0
     while start < len(text):
-        cut = _BETWEEN.search(text, min(start + _AT_ONCE, len(text)))
-        end = cut.start() if cut else len(text)
+        boundary = _BETWEEN.search(text, min(start + _AT_ONCE, len(text)))
+        end = boundary.start() if boundary else len(text)
         pieces.append(_LONE.sub(rb"\\ufffd", text[start:end]))
         start = end
     return b"".join(pieces).replace(b"\0\0", rb"\\")
@@ -152,13 +152,13 @@ def _decode(data: bytes, model: type[T]) -> T:
     try:
         return _decoder(model).decode(data)
     except msgspec.ValidationError as e:
-        whole = _placed(data, e)
-        raise refused(whole if isinstance(whole, msgspec.ValidationError) else e, model) from e
+        whole = _locate_error(data, e)
+        raise refusal_of(whole if isinstance(whole, msgspec.ValidationError) else e, model) from e
     except RecursionError as e:
         raise CoatcheckError(Code.INVALID_JSON, "The JSON is nested too deeply.") from e
 
 
-def _placed(data: bytes, error: Exception) -> Exception:
+def _locate_error(data: bytes, error: Exception) -> Exception:
     """The error with its position in all of the JSON: a field that is decoded by itself knows only its own."""
     try:
         msgspec.json.decode(data)
@@ -169,7 +169,7 @@ def _placed(data: bytes, error: Exception) -> Exception:
     return error
 
 
-def _malformed(data: bytes, error: Exception) -> CoatcheckError:
+def _malformed_error(data: bytes, error: Exception) -> CoatcheckError:
     position = _position(data, error)
     where = "" if position is None else f" at byte {position}"
     if not data.strip():
@@ -203,7 +203,7 @@ def _reason(error: Exception) -> str:
     return "it ends too early" if text == "Input data was truncated" else text
 
 
-def refused(error: msgspec.ValidationError, model: object, *, where: str = _BODY) -> CoatcheckError:
+def refusal_of(error: msgspec.ValidationError, model: object, *, where: str = _BODY) -> CoatcheckError:
     """Returns the error for well-formed JSON that does not fit `model`.
 
     It names the field and what the field accepts.

@@ -32,7 +32,7 @@ class UnsentBytes:
     """Connections with such bytes, the one that took something longest ago first."""
 
     def __init__(self, transport: asyncio.Transport, seconds: float = SEND_SECONDS) -> None:
-        """Watches a transport, whose writes call `written`."""
+        """Watches a transport, whose writes call `count_written`."""
         self._transport = transport
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class UnsentBytes:
         self._taken_at = 0.0
         self._alarm: asyncio.TimerHandle | None = None
 
-    def written(self, size: int) -> None:
+    def count_written(self, size: int) -> None:
         """Counts `size` more bytes, and begins to watch if some of them wait."""
         self._written += size
         if self._transport.get_write_buffer_size():
@@ -109,7 +109,7 @@ class LingeringTransport:
     def write(self, data: bytes) -> None:
         """Writes, and watches whether the client takes it."""
         self._transport.write(data)
-        self._unsent.written(len(data))
+        self._unsent.count_written(len(data))
 
     def close(self) -> None:
         """Closes at once between requests. During one, sends no more, and closes at its end or after the time limit."""
@@ -122,10 +122,10 @@ class LingeringTransport:
     def request_ended(self) -> None:
         """Closes now if `close` was waiting for the end of the request."""
         if self._alarm is not None:
-            self.lost()
+            self.cancel_time_limit()
             self._transport.close()
 
-    def lost(self) -> None:
+    def cancel_time_limit(self) -> None:
         """Cancels the time limit, because the connection is closed."""
         if self._alarm is not None:
             self._alarm.cancel()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.runtime.concurrency_limiter import STALL_SECONDS, Sender, stalled
+from coatcheck.runtime.concurrency_limiter import STALL_SECONDS, Sender, stall_error
 
 _TURNS: Final = 10
 """Turns of the event loop in which those that give way release their memory; they need three."""
@@ -25,7 +25,7 @@ class MemoryBudget:
         self._reservations: set[MemoryReservation] = set()
 
     @property
-    def left(self) -> int:
+    def free_bytes(self) -> int:
         """Number of free bytes."""
         return self._left
 
@@ -62,7 +62,7 @@ class MemoryBudget:
         for each in sorted(self._reservations, key=lambda each: -each.taken):
             sender = each.sender
             if free < size and sender is not None and sender.is_awaited and sender.silence(now) >= STALL_SECONDS:
-                sender.give_way(stalled(STALL_SECONDS))
+                sender.give_way(stall_error(STALL_SECONDS))
                 free += each.taken
         for _ in range(_TURNS):
             if free < size or size <= self._left:

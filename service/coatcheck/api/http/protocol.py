@@ -123,7 +123,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._probing is not None:
             self._probing.cancel()
         if self._lingering is not None:
-            self._lingering.lost()
+            self._lingering.cancel_time_limit()
         if self._unsent is not None:
             self._unsent.forget()
         self.pipeline.clear()
@@ -316,14 +316,14 @@ class BoundedProtocol(HttpToolsProtocol):
             raise _RefusedError
 
     def _wait(self) -> None:
-        self._waiting = self.loop.call_later(self.head_seconds, self._waited)
+        self._waiting = self.loop.call_later(self.head_seconds, self._end_wait)
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
 
-    def _waited(self) -> None:
+    def _end_wait(self) -> None:
         self._waiting = None
         if self._answering():
             self._wait()  # a header section after a request that is still being answered

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from litestar.types import Scope
 
-from coatcheck.api.http.json_body import refused
+from coatcheck.api.http.json_body import refusal_of
 from coatcheck.core.errors import CoatcheckError, Code
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -60,14 +60,14 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
     try:
         converted = msgspec.convert({**values, **several}, model, strict=False)
     except msgspec.ValidationError as e:
-        raise refused(e, model, where=where) from e
+        raise refusal_of(e, model, where=where) from e
     for name, text in values.items():
         if getattr(converted, name) is None:  # msgspec converts the word `null`, which would mean no filter at all
             word = msgspec.ValidationError(f"Expected a value, got the word `null` - at `$.{name}`")
-            raise refused(word, model, where=where)
+            raise refusal_of(word, model, where=where)
         if isinstance(getattr(converted, name), datetime) and ":" not in text:
             word = msgspec.ValidationError(f"Expected a time as in RFC 3339, got a number - at `$.{name}`")
-            raise refused(word, model, where=where)
+            raise refusal_of(word, model, where=where)
     return converted
 
 

@@ -44,10 +44,10 @@ def parse_range(fields: list[str]) -> list[RangeSpec] | None:
 
 
 def _parse_spec(text: str) -> RangeSpec | None:
-    found = _SPEC.fullmatch(text)
-    if found is None:
+    match = _SPEC.fullmatch(text)
+    if match is None:
         return None
-    first, last, suffix = found.groups()
+    first, last, suffix = match.groups()
     if suffix is not None:
         return Suffix(_position(suffix))
     if last and _larger(first, last):

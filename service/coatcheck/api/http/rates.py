@@ -49,7 +49,7 @@ class RateAllowance:
         """
         now = self._clock()
         if self._requests is not None and not self._requests.take(1, now):
-            raise self._refused("requests", self._requests, 1, now)
+            raise self._refusal("requests", self._requests, 1, now)
         if self._bytes is None or announced is None:
             return
         if announced > self._bytes.quota:
@@ -59,8 +59,8 @@ class RateAllowance:
                 "Send less at once, or ask the administrator for a higher limit.",
                 limit=self._bytes.quota,
             )
-        if announced > self._bytes.left(now):
-            raise self._refused("bytes", self._bytes, announced, now)
+        if announced > self._bytes.count_left(now):
+            raise self._refusal("bytes", self._bytes, announced, now)
 
     def charge(self, size: int) -> None:
         """Charges `size` bytes that have arrived.
@@ -72,8 +72,8 @@ class RateAllowance:
             return
         now = self._clock()
         if not self._bytes.take(size, now):
-            self._bytes.take(self._bytes.left(now), now)
-            raise self._refused("bytes", self._bytes, size, now)
+            self._bytes.take(self._bytes.count_left(now), now)
+            raise self._refusal("bytes", self._bytes, size, now)
         self._charged += size
 
     def give_back(self) -> None:
@@ -86,20 +86,20 @@ class RateAllowance:
         """Returns header fields with the caller's limits and what is left of them."""
         now = self._clock()
         policies: list[str] = []
-        left: list[str] = []
+        remainders: list[str] = []
         for name, bucket, unit in (("requests", self._requests, ""), ("bytes", self._bytes, ';qu="content-bytes"')):
             if bucket is not None:
                 policies.append(f'"{name}";q={bucket.quota}{unit};w={WINDOW:.0f}')
-                rest = bucket.left(now)
-                left.append(f'"{name}";r={rest};t={math.ceil(bucket.seconds_until(rest + 1, now))}')
+                rest = bucket.count_left(now)
+                remainders.append(f'"{name}";r={rest};t={math.ceil(bucket.seconds_until(rest + 1, now))}')
         return [
             (b"ratelimit-policy", ", ".join(policies).encode()),
-            (b"ratelimit", ", ".join(left).encode()),
+            (b"ratelimit", ", ".join(remainders).encode()),
         ]
 
-    def _refused(self, what: RateLimit, bucket: TokenBucket, wanted: int, now: float) -> CoatcheckError:
-        self._meter.limited(what)
-        wait = max(1, math.ceil(bucket.seconds_until(wanted, now)))
+    def _refusal(self, what: RateLimit, bucket: TokenBucket, amount: int, now: float) -> CoatcheckError:
+        self._meter.record_limited(what)
+        wait = max(1, math.ceil(bucket.seconds_until(amount, now)))
         return CoatcheckError(
             Code.RATE_LIMITED,
             f"This caller may use {bucket.quota:,} {what} per minute, and too few are left now. Nothing was stored; "
@@ -129,7 +129,7 @@ class Allowances:
         self._forget_at = _MOST
 
     @property
-    def known(self) -> int:
+    def caller_count(self) -> int:
         """Number of callers with a bucket."""
         return len(self._buckets)
 

@@ -30,7 +30,7 @@ class RequestLog:
         self._meter = meter
         self._last: dict[Code, datetime] = {}
 
-    def failed(self, error: CoatcheckError, request_id: str, route: str) -> None:
+    def log_failure(self, error: CoatcheckError, request_id: str, route: str) -> None:
         """Logs an expected failure, of a request or of one item of a batch."""
         self._meter.problem(error.code)
         facts = {"request_id": request_id, "route": route, "code": str(error.code)}
@@ -50,10 +50,10 @@ class RequestLog:
         facts = {"request_id": request_id, "route": route}
         _log.error("request %s failed: %s", request_id, route, exc_info=error, extra={"facts": facts})
 
-    def answered(self, exchange: Exchange, caller: Caller | None) -> None:
+    def log_answer(self, exchange: Exchange, caller: Caller | None) -> None:
         """Logs a response that was sent or cut short; `caller` is None if the request failed before it was known."""
         method, status = exchange.scope["method"], exchange.sent.status
-        self._meter.answered(exchange.route, method, status, exchange.seconds, exchange.received.size)
+        self._meter.record_answer(exchange.route, method, status, exchange.seconds, exchange.received.size)
         if not _access.isEnabledFor(logging.INFO) or (exchange.is_asked_all_the_time and status < _FAILED):
             return
         facts = exchange.facts(caller)

@@ -17,24 +17,24 @@ _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 
 def caller(scope: Scope) -> Caller:
     """Returns the caller that `access.let_in` found. Use cases decide what it may do beyond its scope."""
-    found: Caller = scope["state"]["caller"]
-    return found
+    scope_caller: Caller = scope["state"]["caller"]
+    return scope_caller
 
 
-def cited(artifact_id: str, section: str | None = None) -> tuple[int, str | None]:
+def resolve_citation(artifact_id: str, section: str | None = None) -> tuple[int, str | None]:
     """Returns the artifact and the section that a path and its query name; `art_…#r3` cites a section.
 
     Raises:
         CoatcheckError: `invalid_artifact_id`; `invalid_request` if two sections are named.
     """
-    number, named = ids.parse_citation(artifact_id)
-    if named is not None and section is not None and named != section:
+    number, cited_section = ids.parse_citation(artifact_id)
+    if cited_section is not None and section is not None and cited_section != section:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             "The ID cites one section and `section` names another. Name only one.",
             parameter="section",
         )
-    return number, named or section
+    return number, cited_section or section
 
 
 def idempotency_key(scope: Scope) -> str | None:

@@ -126,10 +126,10 @@ async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptV
     works. A stream over the limit is refused, or keeps its two ends with `oversize=keep_ends`. An empty body is
     refused, because curl sends one for a file that does not exist; `allow_empty=true` stores it.
     """
-    given = field(call.scope, b"content-type")
-    if given is not None and media_type(call.scope) == _UNSAID:
-        given = None
-    declared, notices = to_declared(query, call.services.clock.now(), media_type=given)
+    content_type = field(call.scope, b"content-type")
+    if content_type is not None and media_type(call.scope) == _UNSAID:
+        content_type = None
+    declared, notices = to_declared(query, call.services.clock.now(), media_type=content_type)
     request = to_ingest_request(query, declared, key=idempotency_key(call.scope), notices=notices)
     _refuse_early(call, keep_ends=request.keep_ends)
     body = open_body(call.scope, call.receive, call.limits)
@@ -160,16 +160,16 @@ async def store_artifacts(call: RouteCall) -> BatchView:
     """
     require_json(call.scope)
     key = idempotency_key(call.scope)
-    places = asyncio.Semaphore(call.limits.batch_at_once)
+    semaphore = asyncio.Semaphore(call.limits.batch_at_once)
 
     async def one(index: int, raw: bytes) -> Receipt | CoatcheckError:
-        async with places:
+        async with semaphore:
             return await _item(call, raw, None if key is None else f"{key}#{index}", UNSET if most is None else True)
 
     async def shorter(raw: bytes, receipt: Receipt | CoatcheckError, room: int) -> Receipt | CoatcheckError:
         if isinstance(receipt, CoatcheckError) or receipt.tokens <= room:
             return receipt
-        async with places:
+        async with semaphore:
             return await _shorter(call, raw, receipt, room)
 
     with call.context.budget.reserve() as reservation:
@@ -208,7 +208,7 @@ async def _item(call: RouteCall, raw: bytes, key: str | None, standalone: bool |
     try:
         return await _store(call, raw, key, standalone)
     except CoatcheckError as e:
-        call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
+        call.context.log.log_failure(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
         return e
 
 
@@ -224,7 +224,7 @@ async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> 
         payload, request, _ = await _read(call, raw, None)
         return await call.services.ingest.shorten(call.caller, _pieces(payload), request, receipt, room)
     except CoatcheckError as e:
-        call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
+        call.context.log.log_failure(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
         return e
 
 
@@ -266,7 +266,7 @@ async def _store_form(call: RouteCall) -> Receipt:
         form,
         request,
         keep_ends=keep_ends,
-        before=to_declared(before, call.services.clock.now())[0],
+        early_metadata=to_declared(before, call.services.clock.now())[0],
         sender=body.sender,
     )
 
@@ -277,15 +277,15 @@ def _form_request(
     """Returns the ingest request of a form; call it once the whole form has been read."""
 
     def request() -> IngestRequest:
-        sent = from_pairs(form.fields, DeclaredParameters)
-        if sent.oversize != before.oversize:
+        parameters = from_pairs(form.fields, DeclaredParameters)
+        if parameters.oversize != before.oversize:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
             )
         declared, notices = to_declared(
-            sent, call.services.clock.now(), media_type=form.media_type, title=form.filename
+            parameters, call.services.clock.now(), media_type=form.media_type, title=form.filename
         )
-        return to_ingest_request(sent, declared, key=key, notices=notices)
+        return to_ingest_request(parameters, declared, key=key, notices=notices)
 
     return request
 
@@ -330,6 +330,6 @@ def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
 
 def _status(receipt: Receipt) -> int:
     """Returns 201 for a new artifact, 200 for one that existed, 202 if storage did not accept it."""
-    if not receipt.stored:
+    if not receipt.is_stored:
         return 202
     return 201 if receipt.created else 200

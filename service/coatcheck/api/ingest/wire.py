@@ -30,7 +30,7 @@ from coatcheck.api.parameters import (
     Ttl,
     UrlLabel,
 )
-from coatcheck.api.views import Id, Text, TextTokens, Warned, copy_fields, warnings_view
+from coatcheck.api.views import Id, Text, TextTokens, WarningView, copy_fields, warnings_view
 from coatcheck.core.card import Card
 from coatcheck.core.card.compose import MIN_BUDGET
 from coatcheck.storing.ingest_request import Receipt
@@ -169,7 +169,7 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
             "`tokens`.",
         ),
     ] = 0
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[WarningView, ...] = ()
 
 
 class BatchItem(Struct, frozen=True, omit_defaults=True):

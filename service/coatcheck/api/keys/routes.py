@@ -1,7 +1,7 @@
 """API keys. For administrators."""
 
 from coatcheck.api.durations import life
-from coatcheck.api.keys.wire import KeysQuery, KeysView, KeyView, NewKeyAsk, NewKeyView
+from coatcheck.api.keys.wire import KeysQuery, KeysView, KeyView, NewKeyRequest, NewKeyView
 from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import Code
@@ -19,7 +19,7 @@ async def list_keys(call: RouteCall, query: KeysQuery) -> KeysView:
 
 
 @route("POST /v1/admin/keys", answers={201: "Created."}, problems=JSON_BODY)
-async def create_key(call: RouteCall, body: NewKeyAsk) -> Reply[NewKeyView]:
+async def create_key(call: RouteCall, body: NewKeyRequest) -> Reply[NewKeyView]:
     """Create a key.
 
     Returns the key itself, once. A key administers only its own namespace; a key of the namespace `*` administers all

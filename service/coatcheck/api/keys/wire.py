@@ -30,7 +30,7 @@ class KeysQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
-class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class NewKeyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that creates a key."""
 
     name: Annotated[

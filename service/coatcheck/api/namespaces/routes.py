@@ -23,13 +23,13 @@ class NamespacesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
-class NewNamespaceAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class NewNamespaceRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that creates a namespace."""
 
     name: NamespaceName
 
 
-class NamespacePatchAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class NamespacePatchRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that changes a namespace."""
 
     EXAMPLES: ClassVar = [{"disabled": True}]
@@ -94,7 +94,7 @@ async def list_namespaces(call: RouteCall, query: NamespacesQuery) -> Namespaces
 
 
 @route("POST /v1/admin/namespaces", answers={201: "Created.", 200: "It existed already."}, problems=JSON_BODY)
-async def create_namespace(call: RouteCall, body: NewNamespaceAsk) -> Reply[NamespaceView]:
+async def create_namespace(call: RouteCall, body: NewNamespaceRequest) -> Reply[NamespaceView]:
     """Create a namespace.
 
     Creating the first key of a namespace also creates the namespace. Needs a key of the namespace `*`.
@@ -108,7 +108,7 @@ async def create_namespace(call: RouteCall, body: NewNamespaceAsk) -> Reply[Name
     answers={200: "The namespace as it is now."},
     problems=(*JSON_BODY, Code.NAMESPACE_NOT_FOUND),
 )
-async def update_namespace(call: RouteCall, namespace: str, body: NamespacePatchAsk) -> NamespaceView:
+async def update_namespace(call: RouteCall, namespace: str, body: NamespacePatchRequest) -> NamespaceView:
     """Disable or enable a namespace.
 
     While a namespace is disabled, every replica refuses all of its keys, from the answer on; its artifacts stay, and

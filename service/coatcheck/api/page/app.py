@@ -78,12 +78,12 @@ class Page:
     def methods(self, path: str) -> list[str]:
         """Returns the methods of a path, in alphabetical order; none if there is no such page."""
         if path.startswith(_ASSETS):
-            found: set[str] = {"GET"} if path.removeprefix(_ASSETS) in ASSETS else set()
+            page_methods: set[str] = {"GET"} if path.removeprefix(_ASSETS) in ASSETS else set()
         else:
-            found = {each.method for each in PAGES if each.takes(path)}
-        if found:
-            found.add("OPTIONS")
-        return sorted(found | {"HEAD"} if "GET" in found else found)
+            page_methods = {each.method for each in PAGES if each.takes(path)}
+        if page_methods:
+            page_methods.add("OPTIONS")
+        return sorted(page_methods | {"HEAD"} if "GET" in page_methods else page_methods)
 
     async def __call__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Answers a GET or POST.
@@ -98,17 +98,17 @@ class Page:
             await _send_asset(path.removeprefix(_ASSETS), send)
             return
         for route in PAGES:
-            found = route.takes(path)
-            if found is not None and route.method == method:
+            match = route.takes(path)
+            if match is not None and route.method == method:
                 set_route(scope, route.path)
-                await self._serve(route, found.groupdict(), scope, receive, send)
+                await self._serve(route, match.groupdict(), scope, receive, send)
                 return
         if self.methods(path):
             raise CoatcheckError(Code.METHOD_NOT_ALLOWED, f"This page does not take {method[:20]}.")
         raise CoatcheckError(Code.ROUTE_NOT_FOUND, "There is no such page. Start at the overview.")
 
     async def _serve(
-        self, route: PageRoute, given: dict[str, str], scope: HTTPScope, receive: Receive, send: Send
+        self, route: PageRoute, path_values: dict[str, str], scope: HTTPScope, receive: Receive, send: Send
     ) -> None:
         if route.method == "POST":
             same_origin(scope)
@@ -134,22 +134,22 @@ class Page:
                 return
             scope["state"]["caller"] = who
         call = PageCall(scope, receive, send, self._context, self._inspection, who, cookie, secret)
-        await self._answer(route, call, given)
+        await self._answer(route, call, path_values)
 
-    async def _answer(self, route: PageRoute, call: PageCall, given: dict[str, str]) -> None:
+    async def _answer(self, route: PageRoute, call: PageCall, path_values: dict[str, str]) -> None:
         send, headers = call.send, list[tuple[str, str]]()
         try:
             if not route.keyless:
                 self._let_in(route, call.scope, call.who)
-            answer = await route.function(call, **given)
+            answer = await route.function(call, **path_values)
         except CoatcheckError as error:
             if route.keyless or call.scope["state"]["exchange"].sent.started:  # a refused sign-in shows no key again
                 raise
-            answer, headers = await self._refused(route, call, given, error)
+            answer, headers = await self._render_refusal(route, call, path_values, error)
         if isinstance(answer, Elsewhere):
             await _send(send, *_redirect(answer))
         elif answer is not None:
-            status, own, body = _shown(answer, call, route)
+            status, own, body = _render_page(answer, call, route)
             await _send(send, status, [*own, *headers], body)
 
     def _let_in(self, route: PageRoute, scope: Scope, who: Caller) -> None:
@@ -162,15 +162,15 @@ class Page:
             set_allowance(scope, allowance)
             allowance.begin(content_length(scope))
 
-    async def _refused(
-        self, route: PageRoute, call: PageCall, given: dict[str, str], error: CoatcheckError
+    async def _render_refusal(
+        self, route: PageRoute, call: PageCall, path_values: dict[str, str], error: CoatcheckError
     ) -> tuple[PageAnswer, list[tuple[str, str]]]:
         """Returns the page that a refused form is on, with what was typed; otherwise a page about the error.
 
         Also returns the header fields of the error.
         """
         request_id: str = call.scope["state"]["request_id"]
-        self._context.log.failed(error, request_id, route.path)
+        self._context.log.log_failure(error, request_id, route.path)
         call.refusal = error
         rendered = render(error, request_id)
         headers = [each for each in rendered.headers if each[0] not in {"content-type", "cache-control"}]
@@ -179,7 +179,7 @@ class Page:
             with suppress(CoatcheckError):  # storage is away, or the key may not see that page: the other one keeps it
                 if form.scope is not None:
                     allow(call.who, form.scope)
-                answer = await form.function(call, **given)
+                answer = await form.function(call, **path_values)
                 if isinstance(answer, Shown):
                     return replace(answer, status=rendered.status), headers
         if route.method == "GET":
@@ -208,8 +208,8 @@ class Page:
 def _form_page(route: PageRoute) -> PageRoute | None:
     """Returns the page that the form of a POST is on: at its own path, or at the path above."""
     above = (route.path, route.path.rpartition("/")[0])
-    found = (page for path in above for page in PAGES if (page.method, page.path) == ("GET", path))
-    return next(found, None) if route.method == "POST" else None
+    form_pages = (page for path in above for page in PAGES if (page.method, page.path) == ("GET", path))
+    return next(form_pages, None) if route.method == "POST" else None
 
 
 def _cookie(scope: Scope) -> str | None:
@@ -218,11 +218,11 @@ def _cookie(scope: Scope) -> str | None:
         jar.load(field(scope, b"cookie") or "")
     except CookieError:
         return None
-    given = (jar[name].value for name in (sign_in.SECURE_COOKIE, sign_in.COOKIE) if name in jar)
-    return next(filter(None, given), None)
+    cookies = (jar[name].value for name in (sign_in.SECURE_COOKIE, sign_in.COOKIE) if name in jar)
+    return next(filter(None, cookies), None)
 
 
-def _shown(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, list[tuple[str, str]], bytes]:
+def _render_page(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, list[tuple[str, str]], bytes]:
     who = call.who
     common: Mapping[str, Any] = {
         "who": who,
@@ -233,9 +233,9 @@ def _shown(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, list[t
         "now": call.now,
         "here": route.path,
         "path": call.address,
-        "done": None if call.refusal else _DONE.get(call.given("done") or ""),
+        "done": None if call.refusal else _DONE.get(call.get_parameter("done") or ""),
         "refusal": call.refusal and members(call.refusal, call.scope["state"]["request_id"]),
-        "typed": call.typed,
+        "typed": call.typed_values_of,
         "release": coatcheck.__version__,
     }
     body = render_page(answer.template, {**common, **answer.values})
@@ -255,7 +255,7 @@ async def _send_asset(name: str, send: Send) -> None:
 
 
 async def _send(send: Send, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-    given = [*HEADERS, *headers, ("content-length", str(len(body)))]
-    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given]
+    fields = [*HEADERS, *headers, ("content-length", str(len(body)))]
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields]
     await send({"type": "http.response.start", "status": status, "headers": encoded})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from msgspec import UNSET, Meta, Struct
 
 from coatcheck.api.artifacts.wire import CardQuery, artifact_views
-from coatcheck.api.checks import checked_labels
+from coatcheck.api.checks import check_labels
 from coatcheck.api.content.routes import get_content
 from coatcheck.api.durations import seconds
 from coatcheck.api.events.wire import EventView, event_view
@@ -72,19 +72,19 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
         as_received=not is_chosen,
     )
     card, record = described.card, described.receipt
-    kept = None if is_chosen or record is None or described.is_unchanged else record.text
+    card_text = None if is_chosen or record is None or described.is_unchanged else record.text
     reading = await call.inspection.open_view(
         call.who, ids.parse(artifact_id), view="raw" if card.text is None else "text"
     )
     part = await part_of(reading, card, query.at)
     values = {
         "artifact": (await artifact_views(call.services.holds, [described.artifact]))[0],
-        "card": described.text if kept is None else kept,
-        "card_tokens": described.tokens if kept is None or record is None else record.tokens,
+        "card": described.text if card_text is None else card_text,
+        "card_tokens": described.tokens if card_text is None or record is None else record.tokens,
         "engine": card.engine,
         "receipt": record,
         "is_unchanged": described.is_unchanged,
-        "is_kept": kept is not None,
+        "is_kept": card_text is not None,
         "query": query,
         "part": part,
         "view": reading.view,
@@ -122,7 +122,7 @@ async def download_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     """Changes how long the artifact is kept, and its labels."""
     form = await call.form(KeepForm)
-    labels = checked_labels(tuple(each for each in (part.strip() for part in form.labels.split(",")) if each))
+    labels = check_labels(tuple(each for each in (part.strip() for part in form.labels.split(",")) if each))
     number, ttl = ids.parse(artifact_id), UNSET if form.ttl is None else seconds(form.ttl, "ttl")
     if isinstance(ttl, int):
         present = (await call.inspection.stored_view(call.who, number, view="raw")).artifact
@@ -147,7 +147,11 @@ def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
     if not call.may(ADMIN):
         return {}
     sources = call.services.policies.rules.explain(
-        a.namespace, session=a.said.session, kind=a.facts.kind, tool_name=a.said.tool_name, labels=a.said.labels
+        a.namespace,
+        session=a.declared.session,
+        kind=a.facts.kind,
+        tool_name=a.declared.tool_name,
+        labels=a.declared.labels,
     )
     return {name: source for name, source in sources.items() if name in _ENDS}
 
@@ -163,21 +167,21 @@ async def _read(call: PageCall, number: int, query: ReadingQuery) -> dict[str, A
     section, view, offset, most = query.section, query.view, query.offset or 0, MAX_TOKENS
     match query.way:
         case "outline":
-            listed = await look.outline(who, number, section=section, offset=offset, max_tokens=most)
-            return {"answer": listed, "next": _next(offset=listed.next)}
+            outline = await look.outline(who, number, section=section, offset=offset, max_tokens=most)
+            return {"answer": outline, "next": _next(offset=outline.next)}
         case "search" if what:
             ask = PatternSearchRequest(pattern=what, offset=offset, section=section, view=view, max_tokens=most)
             hits = await look.search(who, number, ask)
             return {"answer": hits, "next": _next(offset=None if hits.next is None else hits.next.offset)}
         case "passages" if what:
-            found = await look.windows(who, number, query=what, max_tokens=most, view=view, section=section)
-            return {"answer": found, "next": {}}
+            passages = await look.windows(who, number, query=what, max_tokens=most, view=view, section=section)
+            return {"answer": passages, "next": {}}
         case "lines" | "bytes":
             unit: Unit = "line" if query.way == "lines" else "byte"
             span = ReadRequest(unit=unit, offset=query.offset, section=section, view=view, max_tokens=most)
             on = ReadRequest(cursor=query.cursor, max_tokens=most)
-            read = await look.read(who, number, span if query.cursor is None else on)
-            return {"answer": read, "next": _next(cursor=None if read.next is None else read.next.cursor)}
+            answer = await look.read_span(who, number, span if query.cursor is None else on)
+            return {"answer": answer, "next": _next(cursor=None if answer.next is None else answer.next.cursor)}
         case "json":
             values = await look.read_json(who, number, path=what or "$", max_tokens=most, cursor=query.cursor)
             return {"answer": values, "next": _next(cursor=values.next)}
@@ -185,5 +189,5 @@ async def _read(call: PageCall, number: int, query: ReadingQuery) -> dict[str, A
             return {"answer": None, "next": {}}
 
 
-def _next(**given: object) -> dict[str, object]:
-    return {name: value for name, value in given.items() if value is not None}
+def _next(**parameters: object) -> dict[str, object]:
+    return {name: value for name, value in parameters.items() if value is not None}

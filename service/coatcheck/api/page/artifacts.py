@@ -54,20 +54,20 @@ async def list_artifacts(call: PageCall) -> PageAnswer:
     """Shows a page of the list, newest first."""
     pairs = [(name, _in_utc(value) if name in _TIMES else value) for name, value in call.pairs()]
     query = from_pairs(pairs, ListQuery, where="the query string")
-    found = await call.services.browse(
+    listing = await call.services.browse(
         call.who, copy_fields(ArtifactFilter, query), query.cursor, query.limit, query=query.q
     )
-    given = {name: _text(value) for name, value in asdict(query).items() if value not in {None, ""}}
-    filters = {name: value for name, value in given.items() if name not in {"cursor", "limit"}}
-    more = None if found.next is None else address("/ui/artifacts", **{**given, "cursor": found.next})
+    parameters = {name: _text(value) for name, value in asdict(query).items() if value not in {None, ""}}
+    filters = {name: value for name, value in parameters.items() if name not in {"cursor", "limit"}}
+    more = None if listing.next is None else address("/ui/artifacts", **{**parameters, "cursor": listing.next})
     values = {
-        "items": await artifact_views(call.services.holds, found.items),
+        "items": await artifact_views(call.services.holds, listing.items),
         "filters": filters,
         "kinds": [str(kind) for kind in Kind],
         "more": more,
         "paged": query.cursor is not None,
         "first": address("/ui/artifacts", **filters),
-        "partial": found.partial,
+        "partial": listing.partial,
         "actions": actions_of(call),
     }
     return Shown("artifacts.jinja", values)
@@ -96,14 +96,14 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
     )
     if question is not None or act is None:
         return question
-    done: list[Done] = []
+    results: list[Done] = []
     for each in dict.fromkeys(form.id):
         try:
             await act(ids.parse(each))
-            done.append(Done(each, "", ""))
+            results.append(Done(each, "", ""))
         except CoatcheckError as error:
-            done.append(Done(each, str(error.code), error.detail))
-    return Shown("bulk_done.jinja", {"form": form, "done": done, "failed": sum(bool(each.code) for each in done)})
+            results.append(Done(each, str(error.code), error.detail))
+    return Shown("bulk_done.jinja", {"form": form, "done": results, "failed": sum(bool(each.code) for each in results)})
 
 
 def _in_utc(value: str) -> str:
@@ -130,8 +130,8 @@ def _action(call: PageCall, form: BulkForm) -> Callable[[int], Awaitable[object]
         if not form.reason.strip():
             raise CoatcheckError(Code.INVALID_REQUEST, "A hold needs a reason.", field="reason")
         plain(form.reason, "reason")
-        kept = life(form.ttl, "ttl")
-        return lambda number: services.holds.place(who, None, reason=form.reason, number=number, life=kept)
+        hold_life = life(form.ttl, "ttl")
+        return lambda number: services.holds.place(who, None, reason=form.reason, number=number, life=hold_life)
     if form.action == "delete":
         return lambda number: services.forget(who, number)
     return lambda number: services.extend(who, number, pinned=form.action == "pin")

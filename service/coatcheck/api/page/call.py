@@ -92,7 +92,7 @@ class PageCall(RouteCall):
         """The query string without blank fields: browsers send every field of a form."""
         return _pairs(self.scope["query_string"])
 
-    def given(self, name: str) -> str | None:
+    def get_parameter(self, name: str) -> str | None:
         """Returns a parameter of the query string; None if it was left out or blank."""
         return dict(self.pairs()).get(name)
 
@@ -146,14 +146,14 @@ class PageCall(RouteCall):
         hidden = [pair for pair in self.sent or () if pair[0] not in separate]
         encoded = msgspec.json.encode((title, state, hidden), order="deterministic")
         digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
-        sent = dict(self.sent or ())
-        confirmed = sent.get(_CONFIRMED)
+        fields = dict(self.sent or ())
+        confirmed = fields.get(_CONFIRMED)
         if confirmed is None:
             problem = None
         elif problem is None:
             if confirmed != digest:
                 problem = "This has changed since you were asked. Look at it again."
-            elif word is None or sent.get(_WORD) == word:
+            elif word is None or fields.get(_WORD) == word:
                 return None
             else:
                 problem = f"Type {word} to confirm."
@@ -165,7 +165,7 @@ class PageCall(RouteCall):
             "back": back,
             "digest": digest,
             "word": word,
-            "inputs": [(each, sent.get(each.name, "")) for each in inputs],
+            "inputs": [(each, fields.get(each.name, "")) for each in inputs],
             "problem": problem,
             "action": self.address,
             "hidden": hidden,
@@ -177,7 +177,7 @@ class PageCall(RouteCall):
         """The request's path and query string."""
         return address_of(self.scope)
 
-    def typed(self, path: str) -> dict[str, list[str]] | None:
+    def typed_values_of(self, path: str) -> dict[str, list[str]] | None:
         """Returns what was typed into the form of a path if it was refused; None: the form is shown as it is."""
         if self.refusal is None or self.sent is None or self.scope["path"] != path:
             return None
@@ -274,5 +274,5 @@ def address_of(scope: Scope) -> str:
 
 def address(path: str, **query: object) -> str:
     """Returns a path with a query string of the values that are neither None nor empty."""
-    given = {name: value for name, value in query.items() if value is not None and value != ""}
-    return f"{path}?{urlencode(given)}" if given else path
+    parameters = {name: value for name, value in query.items() if value is not None and value != ""}
+    return f"{path}?{urlencode(parameters)}" if parameters else path

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from coatcheck.api.durations import life
 from coatcheck.api.http.access import ADMIN
-from coatcheck.api.keys.wire import KeysQuery, NewKeyAsk
+from coatcheck.api.keys.wire import KeysQuery, NewKeyRequest
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
 from coatcheck.core.artifact import EVERY_SCOPE
 from coatcheck.core.rates import Rates
@@ -20,15 +20,15 @@ class RevokeForm(Struct, kw_only=True, forbid_unknown_fields=True):
 async def show_keys(call: PageCall) -> PageAnswer:
     """Shows the keys, revoked and expired ones included, and the form that creates one."""
     query = call.query(KeysQuery, "done")
-    found = await call.services.keys.list(call.who, namespace=query.namespace, before=query.cursor, limit=query.limit)
-    more = None if found.before is None else address("/ui/keys", namespace=query.namespace, cursor=found.before)
-    return Shown("keys.jinja", {"items": found.items, "more": more, "scopes": sorted(EVERY_SCOPE)})
+    listing = await call.services.keys.list(call.who, namespace=query.namespace, before=query.cursor, limit=query.limit)
+    more = None if listing.before is None else address("/ui/keys", namespace=query.namespace, cursor=listing.before)
+    return Shown("keys.jinja", {"items": listing.items, "more": more, "scopes": sorted(EVERY_SCOPE)})
 
 
 @page("POST /ui/keys", scope=ADMIN)
 async def create_key(call: PageCall) -> PageAnswer:
     """Creates a key and shows it, this one time."""
-    form = await call.form(NewKeyAsk)
+    form = await call.form(NewKeyRequest)
     info, secret = await call.services.keys.create(
         call.who,
         namespace=form.namespace,

@@ -44,7 +44,7 @@ class ActivitySeries(Struct, frozen=True):
     def rows(self) -> list[tuple[datetime, int, int, int]]:
         """Returns the bars with any activity: start, new artifacts, reads, saved tokens."""
         rows = zip(self.artifacts, self.reads, self.saved, strict=True)
-        return [(at, new, read, saved) for (at, new), (_, read), (_, saved) in rows if new or read or saved]
+        return [(at, new, reads, saved) for (at, new), (_, reads), (_, saved) in rows if new or reads or saved]
 
 
 @page("GET /")
@@ -60,7 +60,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
         "ranges": list(_RANGES),
         "series": series(activity, call.now, span, count),
         "readiness": await services.readiness(),
-        "doubt": services.deletions.doubt if call.everywhere else None,
+        "doubt": services.deletions.pause_reason if call.everywhere else None,
         "status": await services.retention.status(who) if call.everywhere else None,
         "usage": await _usage(call),
         "failed": await _failures(call),
@@ -88,19 +88,19 @@ def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count:
     return ActivitySeries(
         artifacts=[(at, each.artifacts) for at, each in zip(starts, sums, strict=True)],
         reads=[(at, each.reads) for at, each in zip(starts, sums, strict=True)],
-        saved=[(at, saved_tokens(each)) for at, each in zip(starts, sums, strict=True)],
+        saved=[(at, count_saved_tokens(each)) for at, each in zip(starts, sums, strict=True)],
         total=total,
     )
 
 
-def saved_tokens(spent: UsageDelta) -> int:
+def count_saved_tokens(spent: UsageDelta) -> int:
     """Returns the tokens that never entered a context."""
     return spent.raw_tokens - spent.given_tokens - spent.read_tokens
 
 
 async def _newest(call: PageCall) -> tuple[ArtifactView, ...]:
-    found = await call.services.browse(call.who, ArtifactFilter(), None, _NEXT)
-    return await artifact_views(call.services.holds, found.items)
+    listing = await call.services.browse(call.who, ArtifactFilter(), None, _NEXT)
+    return await artifact_views(call.services.holds, listing.items)
 
 
 async def _usage(call: PageCall) -> object:

@@ -56,7 +56,7 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
         )
     low = max(0, start - _CHAR)
     data = await reading.read(low, start + PART + _CHAR)
-    first, last = _aligned(data, start - low), _aligned(data, start - low + PART)
+    first, last = _align(data, start - low), _align(data, start - low + PART)
     start, data = low + first, data[first:last]
     pieces: list[PayloadPiece] = []
     at = 0
@@ -71,11 +71,11 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
         ]
         at = b
     pieces.append(PayloadPiece(_text(reading, data[at:]), shown=False))
-    kept = [piece for piece in pieces if piece.text]
-    return PayloadPart(pieces=kept, start=start, end=start + len(data), size=size)
+    visible_pieces = [piece for piece in pieces if piece.text]
+    return PayloadPart(pieces=visible_pieces, start=start, end=start + len(data), size=size)
 
 
-def _aligned(data: bytes, at: int) -> int:
+def _align(data: bytes, at: int) -> int:
     """Returns the start of the character that a byte belongs to, at most three bytes back."""
     if at >= len(data):
         return len(data)

@@ -16,14 +16,14 @@ def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-
     """Returns one bar per moment, in order; a negative value counts as 0."""
     most = max([value for _, value in values] + [1])
     step = WIDTH / max(1, len(values))
-    drawn: list[str] = []
+    rects: list[str] = []
     for number, (at, value) in enumerate(values):
         height = max(0, value) * (HEIGHT - _TOP) / most
         if height <= 0:
             continue
         height = max(height, 1.5)
         width = min(step * 0.8, _MOST_WIDTH)
-        drawn.append(
+        rects.append(
             f'<rect x="{number * step + (step - width) / 2:.1f}" y="{HEIGHT - height:.1f}" width="{width:.1f}" '
             f'height="{height:.1f}"><title>{at.strftime(form)}: {value:,}</title></rect>'
         )
@@ -32,6 +32,6 @@ def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-
     grid = f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>'
     svg = (
         f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT + 1}" role="img" aria-label="{label}" '
-        f'preserveAspectRatio="none">{grid}{"".join(drawn)}</svg>'
+        f'preserveAspectRatio="none">{grid}{"".join(rects)}</svg>'
     )
     return Markup(svg)  # noqa: S704 - made of numbers and of an escaped label

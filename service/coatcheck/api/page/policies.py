@@ -7,25 +7,25 @@ from msgspec import UNSET, Struct
 
 from coatcheck.api.checks import plain
 from coatcheck.api.durations import life
-from coatcheck.api.holds.routes import HoldsQuery, NewHoldAsk, hold_view
+from coatcheck.api.holds.routes import HoldsQuery, NewHoldRequest, hold_view
 from coatcheck.api.http.access import ADMIN
-from coatcheck.api.http.json_body import refused
+from coatcheck.api.http.json_body import refusal_of
 from coatcheck.api.http.query import from_pairs
 from coatcheck.api.namespaces.routes import UsageQuery, namespace_cursor, read_namespace_cursor, usage_view
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
-from coatcheck.api.page.values import written
+from coatcheck.api.page.values import render_exact_value
 from coatcheck.api.policies.wire import (
     ExplainQuery,
     PolicyBody,
     ScopeQuery,
-    explained_view,
+    explanation_view,
     policy_of,
     scope_of,
 )
 from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import EVERYWHERE, administered
+from coatcheck.core.keys import EVERYWHERE, resolve_administered
 from coatcheck.core.policies.policy import (
     FIELDS,
     NAMESPACE_ONLY,
@@ -60,25 +60,25 @@ class HoldForm(Struct, kw_only=True, forbid_unknown_fields=True):
 @page("GET /ui/policies", scope=ADMIN)
 async def show_policies(call: PageCall) -> PageAnswer:
     """Shows the policies, and what would apply to a described payload."""
-    asked = call.query(ExplainQuery, "done", "explain")
+    query = call.query(ExplainQuery, "done", "explain")
     all_of_them = call.who.namespace == EVERYWHERE or call.everywhere
-    version, found = await call.services.policies.current(call.who, None)
+    version, policies = await call.services.policies.current(call.who, None)
     explained = None
-    if call.given("explain") is not None:
-        explained = explained_view(
+    if call.get_parameter("explain") is not None:
+        explained = explanation_view(
             await call.services.policies.explain(
                 call.who,
-                asked.namespace,
-                session=asked.session,
-                kind=asked.kind,
-                tool_name=asked.tool_name,
-                labels=asked.label,
+                query.namespace,
+                session=query.session,
+                kind=query.kind,
+                tool_name=query.tool_name,
+                labels=query.label,
             )
         )
     values = {
         "version": version,
-        "policies": [(scope, decisions(policy)) for scope, policy in found],
-        "asked": asked,
+        "policies": [(scope, decisions(policy)) for scope, policy in policies],
+        "asked": query,
         "explained": explained,
         "kinds": [str(kind) for kind in Kind],
         "all_of_them": all_of_them,
@@ -93,7 +93,7 @@ async def edit_policy(call: PageCall) -> PageAnswer:
     present = await _present(call, scope)
     values = {
         "scope": scope,
-        "present": {name: written(name, value) for name, value in decisions(present).items()},
+        "present": {name: render_exact_value(name, value) for name, value in decisions(present).items()},
         "fields": [name for name in FIELDS if scope.part is None or name not in NAMESPACE_ONLY],
         "choices": {"evict": get_args(Evict), "redaction": get_args(Redaction), "keep_card_text": ("true", "false")},
         "hints": _HINTS,
@@ -109,7 +109,7 @@ async def set_policy(call: PageCall) -> PageAnswer:
     present = await _present(call, scope)
     if policy == present:
         return Elsewhere("/ui/policies?done=same")
-    question = _ask(call, f"Change the policy of {scope}?", "Set", present, policy)
+    question = _confirm_change(call, f"Change the policy of {scope}?", "Set", present, policy)
     if question is not None:
         return question
     await call.services.policies.set(call.who, scope, policy)
@@ -121,7 +121,7 @@ async def remove_policy(call: PageCall) -> PageAnswer:
     """Asks for confirmation; once confirmed, removes the policy of a scope."""
     scope = _scope(call, await call.fields())
     present = await _present(call, scope)
-    question = _ask(call, f"Remove the policy of {scope}?", "Remove", present, NOTHING)
+    question = _confirm_change(call, f"Remove the policy of {scope}?", "Remove", present, NOTHING)
     if present != NOTHING and question is not None:
         return question
     await call.services.policies.remove(call.who, scope)
@@ -132,13 +132,13 @@ async def remove_policy(call: PageCall) -> PageAnswer:
 async def show_holds(call: PageCall) -> PageAnswer:
     """Shows the holds, ended ones included, and the form that places one."""
     query = call.query(HoldsQuery, "done", "artifact", "session")
-    found = await call.services.holds.list(call.who, query.namespace, after=query.cursor, limit=query.limit)
-    more = None if found.after is None else address("/ui/holds", namespace=query.namespace, cursor=found.after)
+    listing = await call.services.holds.list(call.who, query.namespace, after=query.cursor, limit=query.limit)
+    more = None if listing.after is None else address("/ui/holds", namespace=query.namespace, cursor=listing.after)
     values = {
-        "items": list(map(hold_view, found.items)),
+        "items": list(map(hold_view, listing.items)),
         "more": more,
-        "artifact": call.given("artifact"),
-        "session": call.given("session"),
+        "artifact": call.get_parameter("artifact"),
+        "session": call.get_parameter("session"),
     }
     return Shown("holds.jinja", values)
 
@@ -146,11 +146,11 @@ async def show_holds(call: PageCall) -> PageAnswer:
 @page("POST /ui/holds", scope=ADMIN)
 async def place_hold(call: PageCall) -> PageAnswer:
     """Places a hold on an artifact, a session or the namespace."""
-    form = await call.form(NewHoldAsk)
+    form = await call.form(NewHoldRequest)
     plain(form.reason, "reason")
     number, lasts = None if form.artifact is None else ids.parse(form.artifact), life(form.ttl, "ttl")
     if number is None and form.session is None:
-        namespace = administered(call.who, form.namespace)
+        namespace = resolve_administered(call.who, form.namespace)
         question = call.confirm(
             f"Hold all of the namespace {namespace}?",
             button="Hold",
@@ -196,17 +196,17 @@ async def release_hold(call: PageCall) -> PageAnswer:
 async def show_usage(call: PageCall) -> PageAnswer:
     """Shows what namespaces hold, and what they may hold."""
     query = call.query(UsageQuery)
-    found = await call.services.usage(
+    listing = await call.services.usage(
         call.who, query.namespace, after=read_namespace_cursor(query.cursor), limit=query.limit
     )
-    more = None if found.after is None else address("/ui/usage", cursor=namespace_cursor(found.after))
-    return Shown("usage.jinja", {"items": list(map(usage_view, found.items)), "more": more})
+    more = None if listing.after is None else address("/ui/usage", cursor=namespace_cursor(listing.after))
+    return Shown("usage.jinja", {"items": list(map(usage_view, listing.items)), "more": more})
 
 
 def _scope(call: PageCall, pairs: list[tuple[str, str]]) -> PolicyScope:
     """Returns the scope that a query or a form names; its namespace defaults to the key's own."""
-    named = from_pairs(pairs, ScopeQuery)
-    return scope_of(named, named.namespace or administered(call.who, None))
+    query = from_pairs(pairs, ScopeQuery)
+    return scope_of(query, query.namespace or resolve_administered(call.who, None))
 
 
 async def _present(call: PageCall, scope: PolicyScope) -> Policy:
@@ -218,23 +218,25 @@ async def _present(call: PageCall, scope: PolicyScope) -> Policy:
 
 def _policy(fields: list[tuple[str, str]]) -> Policy:
     """Returns the policy that a form says."""
-    given = [(name, value.strip()) for name, value in fields]
+    stripped_fields = [(name, value.strip()) for name, value in fields]
     unlimited: dict[str, list[str] | None] = {
-        name: [] if name in _DOMAINS else None for name, value in given if value.lower() in NO_LIMIT and name in FIELDS
+        name: [] if name in _DOMAINS else None
+        for name, value in stripped_fields
+        if value.lower() in NO_LIMIT and name in FIELDS
     }
-    pairs = [(name, word) for name, value in given if name not in unlimited for word in _words(name, value)]
+    pairs = [(name, word) for name, value in stripped_fields if name not in unlimited for word in _words(name, value)]
     try:
         body = msgspec.convert(msgspec.to_builtins(from_pairs(pairs, PolicyBody)) | unlimited, PolicyBody)
     except msgspec.ValidationError as error:  # a field that always has a limit
-        raise refused(error, PolicyBody, where="the form") from error
+        raise refusal_of(error, PolicyBody, where="the form") from error
     return policy_of(body)
 
 
-def _ask(call: PageCall, title: str, button: str, present: Policy, policy: Policy) -> Shown | None:
+def _confirm_change(call: PageCall, title: str, button: str, present: Policy, policy: Policy) -> Shown | None:
     """Returns a page that shows what would change in a policy, and asks; None once that was confirmed."""
     now, then = decisions(present), decisions(policy)
     changes = [
-        (name, *(written(name, each[name]) if name in each else "not decided" for each in (now, then)))
+        (name, *(render_exact_value(name, each[name]) if name in each else "not decided" for each in (now, then)))
         for name in FIELDS
         if now.get(name, UNSET) != then.get(name, UNSET)
     ]

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from coatcheck.api.page.call import address
 from coatcheck.api.page.plot import bars
-from coatcheck.api.page.values import decided, lasting, size, written
+from coatcheck.api.page.values import lasting, render_decision, render_exact_value, size
 from coatcheck.core.text.plural import plural
 
 _UNSEEN: Final = re.compile(
@@ -30,8 +30,8 @@ def visible(value: object) -> Markup:
     return Markup(_UNSEEN.sub(_mark, str(escape(str(value)))))  # noqa: S704 - escaped in this very line
 
 
-def _mark(found: re.Match[str]) -> str:
-    return f'<span class="unseen">U+{ord(found[0]):04X}</span>'
+def _mark(match: re.Match[str]) -> str:
+    return f'<span class="unseen">U+{ord(match[0]):04X}</span>'
 
 
 def moment(value: datetime | None, otherwise: str = "\u2013") -> Markup:
@@ -43,8 +43,12 @@ def moment(value: datetime | None, otherwise: str = "\u2013") -> Markup:
 
 def away(value: datetime, now: datetime) -> str:
     """Returns how far a moment is from now: `in 3 d 4 h`, `5 min ago`."""
-    left: timedelta = value - now
-    return f"in {lasting(left.total_seconds())}" if left >= timedelta() else f"{lasting(left.total_seconds())} ago"
+    remaining: timedelta = value - now
+    return (
+        f"in {lasting(remaining.total_seconds())}"
+        if remaining >= timedelta()
+        else f"{lasting(remaining.total_seconds())} ago"
+    )
 
 
 @cache
@@ -64,7 +68,7 @@ def _plural(count: int, noun: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("coatcheck.api.page"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -78,15 +82,15 @@ def _environment() -> Environment:
         "lasting": lasting,
         "moment": moment,
         "away": away,
-        "decided": decided,
-        "written": written,
+        "decided": render_decision,
+        "written": render_exact_value,
         "n": "{:,}".format,
         "plural": _plural,
     }
     functions: dict[str, Any] = {"address": address, "asset": _asset_path, "bars": bars}
-    made.filters.update(filters)
-    made.globals.update(functions)
-    return made
+    environment.filters.update(filters)
+    environment.globals.update(functions)
+    return environment
 
 
 def render_page(template: str, values: Mapping[str, Any]) -> bytes:

@@ -10,8 +10,8 @@ from coatcheck.api.checks import plain
 from coatcheck.api.durations import seconds
 from coatcheck.api.http.access import ADMIN
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
-from coatcheck.api.retention.wire import Digest, PlanAsk, RunsQuery, read_cursor, runs_view
-from coatcheck.core.keys import administered
+from coatcheck.api.retention.wire import Digest, PlanRequest, RunsQuery, read_cursor, runs_view
+from coatcheck.core.keys import resolve_administered
 from coatcheck.core.retention.jobs import REMOVING, Job
 
 _WAIT: Final = 2.0
@@ -44,17 +44,17 @@ class UndoForm(Struct, kw_only=True, forbid_unknown_fields=True):
 async def show_retention(call: PageCall) -> PageAnswer:
     """Shows the schedule, the form that makes a plan, and the latest runs."""
     query = call.query(RunsQuery, "done")
-    found = await call.services.retention.runs(
+    listing = await call.services.retention.runs(
         call.who, before=read_cursor(query.cursor), limit=query.limit, job=query.job, outcome=query.outcome
     )
-    runs = runs_view(found, query.limit)
-    given = {"job": query.job, "outcome": query.outcome}
+    runs = runs_view(listing, query.limit)
+    filters = {"job": query.job, "outcome": query.outcome}
     values = {
         "status": await call.services.retention.status(call.who) if call.everywhere else None,
         "jobs": [str(job) for job in Job if call.everywhere or job in REMOVING],
         "runs": runs.items,
-        "first": address("/ui/retention", **given),
-        "more": None if runs.next is None else address("/ui/retention", **given, cursor=runs.next),
+        "first": address("/ui/retention", **filters),
+        "more": None if runs.next is None else address("/ui/retention", **filters, cursor=runs.next),
         "query": query,
     }
     return Shown("retention.jinja", values)
@@ -63,10 +63,10 @@ async def show_retention(call: PageCall) -> PageAnswer:
 @page("POST /ui/retention/plan", scope=ADMIN)
 async def plan_retention(call: PageCall) -> PageAnswer:
     """Plans a job and shows exactly what it would remove."""
-    form = await call.form(PlanAsk)
+    form = await call.form(PlanRequest)
     plain(form.session, "session")
     if form.session is not None and form.namespace is None:  # a session belongs to a single namespace
-        form = replace(form, namespace=administered(call.who, None))
+        form = replace(form, namespace=resolve_administered(call.who, None))
     return Shown("plan.jinja", {"plan": await call.services.retention.plan(call.who, form.job, form.scope())})
 
 
@@ -110,7 +110,7 @@ async def change_job(call: PageCall) -> PageAnswer:
 async def show_audit(call: PageCall) -> PageAnswer:
     """Shows the audit log, the latest line first."""
     query = call.query(AuditQuery)
-    found = await call.services.retention.audit(
+    listing = await call.services.retention.audit(
         call.who,
         query.namespace,
         before=query.before,
@@ -118,8 +118,8 @@ async def show_audit(call: PageCall) -> PageAnswer:
         run_id=query.run,
         action=query.action,
     )
-    lines = lines_view(found, query.limit)
-    given = {"namespace": query.namespace, "run": query.run, "action": query.action}
-    first = address("/ui/audit", **given)
-    more = None if lines.next is None else address("/ui/audit", **given, before=lines.next)
+    lines = lines_view(listing, query.limit)
+    filters = {"namespace": query.namespace, "run": query.run, "action": query.action}
+    first = address("/ui/audit", **filters)
+    more = None if lines.next is None else address("/ui/audit", **filters, before=lines.next)
     return Shown("audit.jinja", {"lines": lines.items, "first": first, "more": more, "query": query})

@@ -50,8 +50,8 @@ class Cited(Struct, frozen=True):
 @page("GET /ui/sessions", scope=READ)
 async def list_sessions(call: PageCall) -> PageAnswer:
     """Shows the sessions with the latest activity, and a form that opens any session."""
-    found = await call.services.overview.sessions(call.who)
-    return Shown("sessions.jinja", {"items": [session_usage_view(each.session, each.usage) for each in found]})
+    accounts = await call.services.overview.sessions(call.who)
+    return Shown("sessions.jinja", {"items": [session_usage_view(each.session, each.usage) for each in accounts]})
 
 
 @page("GET /ui/session", scope=READ)
@@ -59,14 +59,14 @@ async def show_session(call: PageCall) -> PageAnswer:
     """Shows a session's payloads, what was done in it, latest first, and its account."""
     query = call.query(SessionQuery)
     items, until = await _timeline(call, query)
-    stored = [a for _, a, _ in items if a is not None]
-    views = {each.id: each for each in await artifact_views(call.services.holds, stored)}
+    payloads = [a for _, a, _ in items if a is not None]
+    views = {each.id: each for each in await artifact_views(call.services.holds, payloads)}
     usage = session_usage_view(query.name, await call.services.tell_usage(call.who, query.name))
     values = {
         "name": query.name,
         "usage": usage,
         "items": [(None if a is None else views[a.id], None if e is None else event_view(e)) for _, a, e in items],
-        "cited": await _cited(call, stored),
+        "cited": await _find_cited_results(call, payloads),
         "more": None if until is None else address("/ui/session", name=query.name, until=until.isoformat()),
         "paged": query.until is not None,
         "may_delete": call.may(DELETE),
@@ -79,23 +79,23 @@ async def _timeline(
 ) -> tuple[list[tuple[datetime, Artifact | None, Event | None]], datetime | None]:
     """Returns a session's payloads and events, latest first, and the next page's `until`, if there is one."""
     where = ArtifactFilter(session=query.name, created_before=query.until)
-    stored = await call.services.browse(call.who, where, None, PAGE)
-    while not stored.items and stored.next is not None:  # the query reached its limit without a result
-        stored = await call.services.browse(call.who, where, stored.next, PAGE)
+    payloads = await call.services.browse(call.who, where, None, PAGE)
+    while not payloads.items and payloads.next is not None:  # the query reached its limit without a result
+        payloads = await call.services.browse(call.who, where, payloads.next, PAGE)
     before = None if query.until is None else first_number(query.until)
-    done = await call.services.events(call.who, session=query.name, before=before, limit=PAGE)
+    events = await call.services.events(call.who, session=query.name, before=before, limit=PAGE)
     items: list[tuple[datetime, Artifact | None, Event | None]] = [
-        *((each.created_at, each, None) for each in stored.items),
-        *((each.at, None, each) for each in done.events),
+        *((each.created_at, each, None) for each in payloads.items),
+        *((each.at, None, each) for each in events.events),
     ]
     items.sort(key=lambda item: item[0], reverse=True)
-    ends = [stored.items[-1].created_at] if stored.next is not None else []
-    ends += [done.events[-1].at] if done.next is not None and done.events else []
+    ends = [payloads.items[-1].created_at] if payloads.next is not None else []
+    ends += [events.events[-1].at] if events.next is not None and events.events else []
     if not ends:
         return items, None
     # If there is more, the whole last moment goes to the next page, so that none of it can be missing.
-    kept = [item for item in items if item[0] > max(ends)]
-    return (kept, max(ends) + timedelta(microseconds=1)) if kept else (items, max(ends))
+    complete_items = [item for item in items if item[0] > max(ends)]
+    return (complete_items, max(ends) + timedelta(microseconds=1)) if complete_items else (items, max(ends))
 
 
 @page("POST /ui/session/delete", scope=DELETE)
@@ -114,9 +114,9 @@ async def delete_session(call: PageCall) -> PageAnswer:
     return Elsewhere(address("/ui/artifacts", session=form.name))
 
 
-async def _cited(call: PageCall, found: list[Artifact]) -> dict[str, list[Cited]]:
+async def _find_cited_results(call: PageCall, payloads: list[Artifact]) -> dict[str, list[Cited]]:
     """Returns the results of the newest few searches, by artifact."""
-    searches = [each for each in found if spec_of(each.facts.kind).source == "response"][:SEARCHES]
+    searches = [each for each in payloads if spec_of(each.facts.kind).source == "response"][:SEARCHES]
     cited = await asyncio.gather(*(_results(call, each) for each in searches))
     return dict(zip((each.id for each in searches), cited, strict=True))
 

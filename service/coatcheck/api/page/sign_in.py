@@ -8,7 +8,7 @@ from coatcheck.api.http.headers import field
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, page
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.key_session import SESSION_SECONDS, KeySession, seal_session
-from coatcheck.core.keys import unauthenticated
+from coatcheck.core.keys import refusal_of_caller
 
 COOKIE: Final = "coatcheck_session"
 SECURE_COOKIE: Final = "__Host-" + COOKIE
@@ -25,9 +25,9 @@ class SignInForm(Struct, kw_only=True, forbid_unknown_fields=True):
 @page("GET /ui/login", keyless=True)
 async def show_sign_in(call: PageCall) -> PageAnswer:
     """Shows the form that asks for the key, or the overview if no key is needed."""
-    if call.session is None and not call.services.authenticate.required:
+    if call.session is None and not call.services.authenticate.is_required:
         return Elsewhere("/")
-    return _form(call.given("next") or "/", call.given("why"))
+    return _form(call.get_parameter("next") or "/", call.get_parameter("why"))
 
 
 @page("POST /ui/login", keyless=True)
@@ -37,12 +37,12 @@ async def sign_in(call: PageCall) -> PageAnswer:
     key = form.key.strip()
     try:
         if not key:
-            raise unauthenticated("Paste a key. It begins with ck_live_.")
+            raise refusal_of_caller("Paste a key. It begins with ck_live_.")
         await call.services.authenticate.identify(key)
     except CoatcheckError as error:
         if error.code not in {Code.UNAUTHENTICATED, Code.FORBIDDEN}:
             raise
-        call.context.log.failed(error, call.scope["state"]["request_id"], "/ui/login")
+        call.context.log.log_failure(error, call.scope["state"]["request_id"], "/ui/login")
         return Shown(
             "sign_in.jinja",
             {"next": form.next, "why": None, "problem": f"{error.detail} ({error.code})", "hours": _HOURS},

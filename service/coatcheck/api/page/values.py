@@ -26,28 +26,28 @@ def lasting(seconds: float | None) -> str:
     """Returns a duration in its two largest units; None means forever."""
     if seconds is None:
         return "without end"
-    left, parts = int(abs(seconds)), list[str]()
+    remaining, parts = int(abs(seconds)), list[str]()
     for span, unit in _SPANS:
-        if left >= span and len(parts) < 2:  # noqa: PLR2004 - two units say enough
-            parts.append(f"{left // span} {unit}")
-            left %= span
+        if remaining >= span and len(parts) < 2:  # noqa: PLR2004 - two units say enough
+            parts.append(f"{remaining // span} {unit}")
+            remaining %= span
     return " ".join(parts) or "0 s"
 
 
-def decided(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
+def render_decision(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
     """Returns a policy's value, with its unit."""
     if isinstance(value, tuple):
         return ", ".join(cast("tuple[str, ...]", value)) or "none"
     if value is None:
         return "without end" if name.endswith("ttl") else "no limit"
     if isinstance(value, bool):
-        return written(name, value)
+        return render_exact_value(name, value)
     if not isinstance(value, int):
         return str(value)
     return lasting(value) if name.endswith("ttl") else size(value) if name.endswith("bytes") else f"{value:,}"
 
 
-def written(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
+def render_exact_value(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
     """Returns a policy's value exactly, as its form takes it: `7d`, `10gib`, `none`, `true`, `a.example, b.example`."""
     if isinstance(value, bool):
         return str(value).lower()

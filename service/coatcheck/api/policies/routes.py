@@ -9,8 +9,8 @@ from coatcheck.api.policies.wire import (
     PolicyHistoryView,
     PolicyView,
     ScopeQuery,
-    SetPolicyAsk,
-    explained_view,
+    SetPolicyRequest,
+    explanation_view,
     policy_body,
     policy_of,
     policy_scope_view,
@@ -19,7 +19,7 @@ from coatcheck.api.policies.wire import (
 )
 from coatcheck.api.route import JSON_BODY, RouteCall, route
 from coatcheck.core.errors import Code
-from coatcheck.core.keys import administered
+from coatcheck.core.keys import resolve_administered
 from coatcheck.core.policies.policy import PolicyScope
 
 
@@ -29,8 +29,8 @@ async def list_policies(call: RouteCall, query: PoliciesQuery) -> PoliciesView:
 
     Returns the policies of the namespace and those of all namespaces, as they are stored.
     """
-    version, found = await call.services.policies.current(call.caller, query.namespace)
-    items = tuple(PolicyView(scope=policy_scope_view(scope), policy=policy_body(policy)) for scope, policy in found)
+    version, policies = await call.services.policies.current(call.caller, query.namespace)
+    items = tuple(PolicyView(scope=policy_scope_view(scope), policy=policy_body(policy)) for scope, policy in policies)
     return PoliciesView(version=version, items=items)
 
 
@@ -41,8 +41,8 @@ async def get_policy_history(call: RouteCall, query: ScopeQuery) -> PolicyHistor
     Newest first, at most 100. The newest is in force; null means that the policy was removed.
     """
     scope = _scope(call, query)
-    found = await call.services.policies.show(call.caller, scope)
-    versions = tuple(map(version_view, found))
+    history = await call.services.policies.show(call.caller, scope)
+    versions = tuple(map(version_view, history))
     return PolicyHistoryView(scope=policy_scope_view(scope), versions=versions)
 
 
@@ -62,11 +62,11 @@ async def explain_policies(call: RouteCall, query: ExplainQuery) -> ExplainedVie
         tool_name=query.tool_name,
         labels=query.label,
     )
-    return explained_view(explained)
+    return explanation_view(explained)
 
 
 @route("PUT /v1/admin/policies", answers={200: "The policy was set."}, problems=JSON_BODY)
-async def set_policy(call: RouteCall, body: SetPolicyAsk) -> ChangedPolicyView:
+async def set_policy(call: RouteCall, body: SetPolicyRequest) -> ChangedPolicyView:
     """Set a policy.
 
     Replaces the scope's policy: fields that are left out are unset. The policy applies to everything stored
@@ -90,6 +90,6 @@ async def remove_policy(call: RouteCall, query: ScopeQuery) -> ChangedPolicyView
     return ChangedPolicyView(scope=policy_scope_view(scope), version=version, policy=None)
 
 
-def _scope(call: RouteCall, named: ScopeQuery) -> PolicyScope:
+def _scope(call: RouteCall, query: ScopeQuery) -> PolicyScope:
     """Returns the scope that a request names; its namespace defaults to the key's own."""
-    return scope_of(named, named.namespace or administered(call.caller, None))
+    return scope_of(query, query.namespace or resolve_administered(call.caller, None))

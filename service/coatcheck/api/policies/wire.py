@@ -147,7 +147,7 @@ class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     label: Name | None = None
 
 
-class SetPolicyAsk(ScopeQuery, kw_only=True, forbid_unknown_fields=True):
+class SetPolicyRequest(ScopeQuery, kw_only=True, forbid_unknown_fields=True):
     """The body that sets a policy."""
 
     EXAMPLES: ClassVar = [{"session": "run-17", "policy": {"ttl": "7d"}}]
@@ -240,16 +240,16 @@ def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
     Raises:
         CoatcheckError: `invalid_request` if it names two parts.
     """
-    named: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(query, part)) is not None]
-    if len(named) > 1:
+    parts: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(query, part)) is not None]
+    if len(parts) > 1:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             "A policy applies to a whole namespace, or to one session, kind, tool or label in it: "
             "name only one of these.",
-            field=named[1][0],
+            field=parts[1][0],
         )
     namespace = query.namespace or own
-    return PolicyScope(namespace, *named[0]) if named else PolicyScope(namespace)
+    return PolicyScope(namespace, *parts[0]) if parts else PolicyScope(namespace)
 
 
 def policy_of(body: PolicyBody) -> Policy:
@@ -258,25 +258,25 @@ def policy_of(body: PolicyBody) -> Policy:
     Raises:
         CoatcheckError: `invalid_request` for an invalid duration.
     """
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET
     }
     for name in _TIMES:
-        if given.get(name) is not None:
-            given[name] = seconds(given[name], name)
-    if "tombstone_ttl" in given:
-        given["tombstone_ttl"] = _tombstone(body.tombstone_ttl)
-    return Policy(**given)
+        if values.get(name) is not None:
+            values[name] = seconds(values[name], name)
+    if "tombstone_ttl" in values:
+        values["tombstone_ttl"] = _tombstone(body.tombstone_ttl)
+    return Policy(**values)
 
 
 def _tombstone(value: int | str | UnsetType) -> int:
     """Returns the seconds that a tombstone lasts; 0: there is none. A tombstone cannot last forever."""
     if value in {0, "0"} or value is UNSET:
         return 0
-    found = seconds(value, "tombstone_ttl")
-    if found is None:
+    duration = seconds(value, "tombstone_ttl")
+    if duration is None:
         raise CoatcheckError(Code.INVALID_REQUEST, "'tombstone_ttl' must be a limited time.", field="tombstone_ttl")
-    return found
+    return duration
 
 
 def policy_body(policy: Policy) -> PolicyBody:
@@ -295,7 +295,7 @@ def version_view(version: PolicyVersion) -> PolicyVersionView:
     return copy_fields(PolicyVersionView, version, policy=policy)
 
 
-def explained_view(explained: EffectivePolicy) -> ExplainedView:
+def explanation_view(explained: EffectivePolicy) -> ExplainedView:
     """Returns the policy in force as callers see it."""
     sources = tuple(
         SourceView(field=name, value=source.value, scope=policy_scope_view(source.scope))  # pyright: ignore[reportArgumentType]

@@ -1,7 +1,7 @@
 """Reading parts of an artifact: a span, where a pattern matches, what answers a query, values by path, an outline."""
 
 from coatcheck.api.http.access import READ
-from coatcheck.api.http.request_parts import cited
+from coatcheck.api.http.request_parts import resolve_citation
 from coatcheck.api.reading.wire import JsonQuery, OutlineQuery, PassagesQuery, ReadQuery, SearchQuery
 from coatcheck.api.route import ONE, RouteCall, route
 from coatcheck.api.views import copy_fields
@@ -44,9 +44,9 @@ async def read_artifact(call: RouteCall, artifact_id: str, query: ReadQuery) -> 
 
     A section can be given by its name, its title, or an unambiguous beginning of its title.
     """
-    number, section = cited(artifact_id, query.section)
+    number, section = resolve_citation(artifact_id, query.section)
     request = copy_fields(ReadRequest, query, section=section)
-    return await call.services.read(call.caller, number, request)
+    return await call.services.read_span(call.caller, number, request)
 
 
 @route(
@@ -71,7 +71,7 @@ async def search_artifact(call: RouteCall, artifact_id: str, query: SearchQuery)
     `section`, nothing outside it is searched or shown; line numbers are those of the view. Matching lines are shown
     whole as long as the budget has room for several. In the text view they are shown as a terminal would show them.
     """
-    number, section = cited(artifact_id, query.section)
+    number, section = resolve_citation(artifact_id, query.section)
     request = copy_fields(PatternSearchRequest, query, section=section)
     return await call.services.search(call.caller, number, request)
 
@@ -93,7 +93,7 @@ async def find_windows(call: RouteCall, artifact_id: str, query: PassagesQuery) 
     uses other words is not found. If a time limit cut the search short, the answer says so (`partial`), and the same
     call continues from there.
     """
-    number, section = cited(artifact_id, query.section)
+    number, section = resolve_citation(artifact_id, query.section)
     return await call.services.windows(
         call.caller,
         number,
@@ -130,7 +130,7 @@ async def read_json(call: RouteCall, artifact_id: str, query: JsonQuery) -> Json
     sizes, a long array with its length. Parts of a damaged document that could not be read are reported (`partial`,
     `notices`).
     """
-    number, section = cited(artifact_id)
+    number, section = resolve_citation(artifact_id)
     if section is not None:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
@@ -165,7 +165,7 @@ async def outline_artifact(call: RouteCall, artifact_id: str, query: OutlineQuer
     that the answer names. Entries cut off by the budget are counted, and `next` continues; `partial` says that not all
     of a large payload was examined.
     """
-    number, section = cited(artifact_id, query.section)
+    number, section = resolve_citation(artifact_id, query.section)
     return await call.services.outline(
         call.caller,
         number,

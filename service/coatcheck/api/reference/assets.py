@@ -28,7 +28,7 @@ def media_type(name: str) -> str:
 
 
 @cache
-def compressed(name: str) -> bytes:
+def read_compressed(name: str) -> bytes:
     """Returns one of `NAMES` as a gzip file."""
     folder = files("coatcheck.api.reference").joinpath("assets")
     if name == OPTIONS:
@@ -38,4 +38,4 @@ def compressed(name: str) -> bytes:
 
 def plain(name: str) -> bytes:
     """Returns the bytes of one of `NAMES`, for clients that do not accept gzip."""
-    return gzip.decompress(compressed(name))
+    return gzip.decompress(read_compressed(name))

@@ -37,31 +37,31 @@ def explanation(code: Code) -> ErrorExplanation:
     return ErrorExplanation(f"/errors/{code}", code, row.status, row.title, row.meaning, row.advice, row.retry_after)
 
 
-def as_text(shown: ErrorExplanation) -> bytes:
+def as_text(error: ErrorExplanation) -> bytes:
     """Returns an explanation as a few lines of text."""
-    lines = [f"{shown.code}: {shown.title} ({shown.status})", "", shown.meaning, "", f"What to do: {shown.advice}"]
-    return ("\n".join([*lines, *_again(shown)]) + "\n").encode()
+    lines = [f"{error.code}: {error.title} ({error.status})", "", error.meaning, "", f"What to do: {error.advice}"]
+    return ("\n".join([*lines, *_again(error)]) + "\n").encode()
 
 
-def as_html(shown: ErrorExplanation) -> bytes:
+def as_html(error: ErrorExplanation) -> bytes:
     """Returns an explanation as a page, which loads nothing and has no scripts."""
-    again = "".join(f"<p>{_marked(line)}</p>\n" for line in _again(shown))
+    again = "".join(f"<p>{_mark_code(line)}</p>\n" for line in _again(error))
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
-<title>{shown.code} - Coatcheck</title>
+<title>{error.code} - Coatcheck</title>
 <style>{_STYLE}</style>
 </head>
 <body>
 <main>
-<h1>{_marked(shown.title)}</h1>
-<p><code>{shown.code}</code>, status {shown.status}</p>
-<p>{_marked(shown.meaning)}</p>
+<h1>{_mark_code(error.title)}</h1>
+<p><code>{error.code}</code>, status {error.status}</p>
+<p>{_mark_code(error.meaning)}</p>
 <h2>What to do</h2>
-<p>{_marked(shown.advice)}</p>
+<p>{_mark_code(error.advice)}</p>
 {again}<p><a href="/docs">API reference</a></p>
 </main>
 </body>
@@ -69,11 +69,11 @@ def as_html(shown: ErrorExplanation) -> bytes:
 """.encode()
 
 
-def _again(shown: ErrorExplanation) -> list[str]:
-    if shown.retry_after is None:
+def _again(error: ErrorExplanation) -> list[str]:
+    if error.retry_after is None:
         return []
-    return [f"The same request may succeed after {shown.retry_after} s; the field Retry-After says when."]
+    return [f"The same request may succeed after {error.retry_after} s; the field Retry-After says when."]
 
 
-def _marked(text: str) -> str:
+def _mark_code(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", escape(text))

@@ -4,8 +4,8 @@ from typing import Any
 
 from litestar import Request, Response
 
-from coatcheck.api.http.headers import field, preferred, takes_gzip
-from coatcheck.api.reference.assets import NAMES, compressed, media_type, plain
+from coatcheck.api.http.headers import choose_media_type, field, takes_gzip
+from coatcheck.api.reference.assets import NAMES, media_type, plain, read_compressed
 from coatcheck.api.reference.error_page import ErrorExplanation, as_html, as_text, explanation
 from coatcheck.api.reference.page import render_reference, security_headers
 from coatcheck.api.route import JSON, Answer, RouteCall, json_response, route
@@ -46,7 +46,9 @@ async def get_reference_asset(call: RouteCall, asset: str) -> Response[bytes]:
     }
     if takes_gzip(field(call.scope, b"accept-encoding")):
         return Response(
-            content=compressed(asset), media_type=media_type(asset), headers={**headers, "content-encoding": "gzip"}
+            content=read_compressed(asset),
+            media_type=media_type(asset),
+            headers={**headers, "content-encoding": "gzip"},
         )
     return Response(content=plain(asset), media_type=media_type(asset), headers=headers)
 
@@ -65,16 +67,18 @@ async def explain_error(call: RouteCall, code: str) -> ErrorExplanation | Respon
     text is preferred.
     """
     try:
-        shown = explanation(Code(code))
+        error = explanation(Code(code))
     except ValueError:
         raise CoatcheckError(
             Code.ROUTE_NOT_FOUND, f"There is no error code {code[:80]!a}. /v1/openapi.json names them all."
         ) from None
-    kind = preferred(field(call.scope, b"accept"), ("text/html", JSON, "application/problem+json", "text/plain"))
+    kind = choose_media_type(
+        field(call.scope, b"accept"), ("text/html", JSON, "application/problem+json", "text/plain")
+    )
     headers = {"vary": "Accept", "cache-control": "public, max-age=3600", "x-content-type-options": "nosniff"}
     if kind == "text/html":
-        page = as_html(shown)
+        page = as_html(error)
         return Response(content=page, media_type=kind, headers={**security_headers(page), **headers})
     if kind == "text/plain":
-        return Response(content=as_text(shown), media_type=kind, headers=headers)
-    return json_response(shown, headers=headers)
+        return Response(content=as_text(error), media_type=kind, headers=headers)
+    return json_response(error, headers=headers)

@@ -5,13 +5,13 @@ from msgspec import UNSET
 from coatcheck.api.checks import plain
 from coatcheck.api.durations import seconds
 from coatcheck.api.retention.wire import (
-    ApplyAsk,
-    JobAsk,
-    PlanAsk,
+    ApplyRequest,
+    JobRequest,
+    PlanRequest,
     RunsQuery,
     RunsView,
     StatusView,
-    UndoAsk,
+    UndoRequest,
     read_cursor,
     runs_view,
     status_view,
@@ -25,7 +25,7 @@ from coatcheck.usecases.retention.undo_removal import UndoResult
 
 
 @route("POST /v1/admin/retention/plan", answers={200: "The plan."}, problems=(*JSON_BODY, Code.DELETIONS_PAUSED))
-async def plan_retention(call: RouteCall, body: PlanAsk) -> RetentionPlan:
+async def plan_retention(call: RouteCall, body: PlanRequest) -> RetentionPlan:
     """Plan a retention job.
 
     Returns what a job would remove now, and why; removes nothing. For an hour, the plan can be applied by its digest,
@@ -40,7 +40,7 @@ async def plan_retention(call: RouteCall, body: PlanAsk) -> RetentionPlan:
     answers={200: "The run has ended.", 202: "The run continues; get it to see its progress."},
     problems=(*JSON_BODY, Code.PLAN_CHANGED, Code.CONFIRMATION_NEEDED, Code.DELETIONS_PAUSED),
 )
-async def apply_retention(call: RouteCall, body: ApplyAsk) -> Reply[RetentionRun]:
+async def apply_retention(call: RouteCall, body: ApplyRequest) -> Reply[RetentionRun]:
     """Apply a plan.
 
     Removes those artifacts of the plan that still meet its criteria, and nothing else. Refused if more than a tenth of
@@ -58,14 +58,14 @@ async def list_runs(call: RouteCall, query: RunsQuery) -> RunsView:
 
     Latest first. The schedule records one run per job and hour, and none when there was nothing to do.
     """
-    found = await call.services.retention.runs(
+    runs = await call.services.retention.runs(
         call.caller,
         before=read_cursor(query.cursor),
         limit=query.limit,
         job=query.job,
         outcome=query.outcome,
     )
-    return runs_view(found, query.limit)
+    return runs_view(runs, query.limit)
 
 
 @route("GET /v1/admin/retention/runs/{run_id}", answers={200: "The run."}, problems=(Code.RUN_NOT_FOUND,))
@@ -87,7 +87,7 @@ async def get_retention_status(call: RouteCall) -> StatusView:
 
 
 @route("PATCH /v1/admin/retention/jobs/{name}", answers={200: "Changed."}, problems=JSON_BODY)
-async def change_job(call: RouteCall, name: str, body: JobAsk) -> JobState:
+async def change_job(call: RouteCall, name: str, body: JobRequest) -> JobState:
     """Pause, resume or pace a scheduled job.
 
     Takes effect on every replica within five seconds. Expiry itself is exact on every route, whether or not the job
@@ -106,7 +106,7 @@ async def change_job(call: RouteCall, name: str, body: JobAsk) -> JobState:
     answers={200: "What was restored, and what was not."},
     problems=(*JSON_BODY, Code.RUN_NOT_FOUND, Code.INVALID_ARTIFACT_ID),
 )
-async def undo_removal(call: RouteCall, body: UndoAsk) -> UndoResult:
+async def undo_removal(call: RouteCall, body: UndoRequest) -> UndoResult:
     """Restore what was removed.
 
     Restores artifacts by ID, or everything that a run removed, until the grace period of the sweep has passed. An

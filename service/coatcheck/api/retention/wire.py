@@ -23,7 +23,7 @@ Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that plans a job."""
 
     EXAMPLES: ClassVar = [{"job": "session", "namespace": "default", "session": "run-17"}]
@@ -46,7 +46,7 @@ class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
         return copy_fields(JobScope, self)
 
 
-class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class ApplyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that applies a plan."""
 
     EXAMPLES: ClassVar = [{"digest": "9b5548c95bd3aba995faea0cddc39669b22251faab643a18929fd3e6f3505731"}]
@@ -58,7 +58,7 @@ class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = 5.0
 
 
-class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class UndoRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that restores removed artifacts: by their IDs, or everything that a run removed."""
 
     EXAMPLES: ClassVar = [{"artifacts": [EXAMPLE_ID]}]
@@ -78,7 +78,7 @@ class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-class JobAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class JobRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that changes a job of the schedule; fields that are left out stay as they are."""
 
     EXAMPLES: ClassVar = [{"interval": 60}]

@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api.checks import describe, plain
-from coatcheck.api.durations import given_seconds
+from coatcheck.api.durations import seconds_or_unset
 from coatcheck.api.http.access import INGEST, READ
 from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
 from coatcheck.api.http.limits import MIB
@@ -93,10 +93,10 @@ async def verify_citations(call: RouteCall) -> VerifiedView:
         data = await call.json_bytes(_QUOTATIONS, reservation)
         body, mended = await decode_aside(data, VerifyBody)
         items = as_sent(data, body.quotes) if mended else [bytes(item) for item in body.quotes]
-        read = [await _quotation(item, body.citation) for item in items]
-        good = [each for each in read if isinstance(each, Quotation)]
+        quotations = [await _quotation(item, body.citation) for item in items]
+        good = [each for each in quotations if isinstance(each, Quotation)]
         checked = iter(await call.services.verify_citations(call.caller, good))
-    results = [next(checked) if isinstance(each, Quotation) else each for each in read]
+    results = [next(checked) if isinstance(each, Quotation) else each for each in quotations]
     return VerifiedView(tuple(map(_view, results)))
 
 
@@ -112,19 +112,19 @@ async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
 
 
 def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended: bool) -> SearchResultsRequest:
-    given = {"tool_name": body.tool_name, "tool_call_id": body.tool_call_id, "url": body.url, "labels": body.labels}
-    adjusted, notices = describe(given)
+    metadata = {"tool_name": body.tool_name, "tool_call_id": body.tool_call_id, "url": body.url, "labels": body.labels}
+    adjusted, notices = describe(metadata)
     declared = DeclaredMetadata(
         media_type=JSON if is_json else None, session=plain(body.session, "session"), **adjusted
     )
     return copy_fields(
         SearchResultsRequest,
         body,
-        said=declared,
+        declared=declared,
         query=body.query or "",
         form=body.format,
-        ttl=given_seconds(body.ttl, "ttl"),
-        idle_ttl=given_seconds(body.idle_ttl, "idle_ttl"),
+        ttl=seconds_or_unset(body.ttl, "ttl"),
+        idle_ttl=seconds_or_unset(body.idle_ttl, "idle_ttl"),
         pinned=body.pin,
         key=key,
         notices=(*((MENDED,) if mended else ()), *notices),

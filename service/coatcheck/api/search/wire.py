@@ -121,7 +121,7 @@ _Citation = Annotated[
 ]
 
 
-class RangeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class RangeBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A part of a text view, as answers give it. Bytes take precedence over characters; other members are ignored."""
 
     bytes: Extent | None = None
@@ -135,7 +135,7 @@ class QuotationBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
     quote: Annotated[str, Meta(min_length=1, max_length=QUOTE_CHARS, description="The words as quoted.")]
     citation: _Citation | None = None
-    range: RangeAsk | None = None
+    range: RangeBody | None = None
 
 
 class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):

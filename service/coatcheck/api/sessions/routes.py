@@ -93,8 +93,8 @@ async def list_sessions(call: RouteCall, query: SessionsQuery) -> SessionsView:
 
     Each with its token account. A session without any counts is not listed.
     """
-    found = await call.services.overview.sessions(call.caller, query.limit)
-    return SessionsView(tuple(session_usage_view(each.session, each.usage) for each in found))
+    accounts = await call.services.overview.sessions(call.caller, query.limit)
+    return SessionsView(tuple(session_usage_view(each.session, each.usage) for each in accounts))
 
 
 @route(
@@ -157,8 +157,8 @@ def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
     Raises:
         CoatcheckError: `invalid_request` for an invalid name; `method_not_allowed` without the suffix.
     """
-    _, found, encoded = raw_path(scope).partition(SESSIONS.encode())
-    if not found:
+    _, separator, encoded = raw_path(scope).partition(SESSIONS.encode())
+    if not separator:
         encoded = routed.removeprefix("/").encode()
     if not encoded.endswith(suffix.encode()):
         raise CoatcheckError(Code.METHOD_NOT_ALLOWED, f"A session itself cannot be read; only its {suffix[1:]} can.")

@@ -121,11 +121,11 @@ async def _no_batch(receive: Receive) -> Receive:
     Raises:
         CoatcheckError: `invalid_request` for a batch.
     """
-    seen: list[HTTPReceiveMessage | WebSocketReceiveMessage] = []
+    messages: list[HTTPReceiveMessage | WebSocketReceiveMessage] = []
     start, more = b"", True
     while more and not start.strip() and len(start) < _LEAD:
         message = await receive()
-        seen.append(message)
+        messages.append(message)
         more = message["type"] == "http.request" and message["more_body"]
         start += message["body"] if message["type"] == "http.request" else b""
     if start.lstrip().startswith(b"["):
@@ -134,7 +134,7 @@ async def _no_batch(receive: Receive) -> Receive:
         )
 
     async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:
-        return seen.pop(0) if seen else await receive()
+        return messages.pop(0) if messages else await receive()
 
     return again
 

@@ -99,10 +99,10 @@ def _as_child(command: tuple[str, ...], settings: Settings, options: WrapOptions
 def _over_http(url: str, headers: dict[str, str], settings: Settings, options: WrapOptions) -> Coroutine[Any, Any, int]:
     if not is_installed():
         fail(Exit.WRONG, MISSING)
-    from coatcheck.cli.mcp_wrap.http_server import connected  # noqa: PLC0415 - a command needs no SDK
+    from coatcheck.cli.mcp_wrap.http_server import connect_server  # noqa: PLC0415 - a command needs no SDK
 
     async def run() -> int:
-        async with connected(url, headers) as server:
+        async with connect_server(url, headers) as server:
             return await _wrap(server, settings, options)
 
     return run()
@@ -113,9 +113,9 @@ async def _wrap(server: Server, settings: Settings, options: WrapOptions) -> int
         return await wrap(server, client, options)
 
 
-def _headers(given: tuple[str, ...]) -> dict[str, str]:
+def _headers(options: tuple[str, ...]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for one in given:
+    for one in options:
         name, colon, value = one.partition(":")
         value = os.path.expandvars(value.strip())
         if not colon or not name.strip() or not in_header(name.strip()) or not in_header(value):

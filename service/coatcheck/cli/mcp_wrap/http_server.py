@@ -32,7 +32,7 @@ _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _UNREACHABLE: Final = -32000
 _PATIENCE: Final = 1.5
 """Seconds that answers may take after the host has said that nothing more will come."""
-_TIMEOUT: Final = httpx2.Timeout(30, read=None)
+_WRAPPED_TIMEOUT: Final = httpx2.Timeout(30, read=None)
 """A tool may take its time: the host knows how long it waits."""
 
 Object = dict[str, Any]
@@ -48,8 +48,8 @@ class _Answering(httpx2.AsyncHTTPTransport):
         except httpx2.TransportError as error:
             why = f"{request.url} cannot be reached: {error or type(error).__name__}"
             log.warning("%s", why)
-            said = {"jsonrpc": "2.0", "id": None, "error": {"code": _UNREACHABLE, "message": why}}
-            return httpx2.Response(502, json=said, request=request)
+            body = {"jsonrpc": "2.0", "id": None, "error": {"code": _UNREACHABLE, "message": why}}
+            return httpx2.Response(502, json=body, request=request)
 
 
 class HttpServer:
@@ -73,7 +73,7 @@ class HttpServer:
                 continue
             message: JSONRPCMessage = received.message
             if isinstance(message, JSONRPCResponse | JSONRPCError):
-                self._answered(message)
+                self._note_answer(message)
             yield message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
     async def send(self, line: bytes) -> None:
@@ -98,7 +98,7 @@ class HttpServer:
         """Returns 0 without doing anything: the transport ends the session."""
         return 0
 
-    def _answered(self, message: JSONRPCResponse | JSONRPCError) -> None:
+    def _note_answer(self, message: JSONRPCResponse | JSONRPCError) -> None:
         method = self._asked.pop(message.id, None)
         if not self._asked:
             self._over.set()
@@ -117,8 +117,8 @@ class HttpServer:
         params = message.params or {}
         version = cast("Object", params.get("_meta") or {}).get(_VERSION)
         if version is None:
-            told = self._version if message.method != "initialize" else None
-            return {} if told is None else {MCP_PROTOCOL_VERSION_HEADER: told}
+            negotiated = self._version if message.method != "initialize" else None
+            return {} if negotiated is None else {MCP_PROTOCOL_VERSION_HEADER: negotiated}
         headers = {MCP_PROTOCOL_VERSION_HEADER: str(version), MCP_METHOD_HEADER: message.method}
         name = params.get(NAME_BEARING_METHODS.get(message.method, ""))
         if isinstance(name, str):
@@ -129,10 +129,10 @@ class HttpServer:
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str, headers: dict[str, str]) -> AsyncGenerator[HttpServer]:
+async def connect_server(url: str, headers: dict[str, str]) -> AsyncGenerator[HttpServer]:
     """Yields a connected server."""
     async with (
-        httpx2.AsyncClient(transport=_Answering(), headers=headers, timeout=_TIMEOUT) as client,
+        httpx2.AsyncClient(transport=_Answering(), headers=headers, timeout=_WRAPPED_TIMEOUT) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=None) as (reading, writing),
     ):
         yield HttpServer(reading, writing)

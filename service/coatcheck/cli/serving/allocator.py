@@ -31,8 +31,8 @@ def return_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:  # macOS, musl: their allocators work differently
         return False
-    wanted = ((_MMAP_THRESHOLD, LARGE_BYTES), (_TRIM_THRESHOLD, KEPT_BYTES), (_ARENA_MAX, 1))
-    return all(mallopt(parameter, value) for parameter, value in wanted)
+    options = ((_MMAP_THRESHOLD, LARGE_BYTES), (_TRIM_THRESHOLD, KEPT_BYTES), (_ARENA_MAX, 1))
+    return all(mallopt(parameter, value) for parameter, value in options)
 
 
 @contextlib.asynccontextmanager

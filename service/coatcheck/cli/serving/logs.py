@@ -44,8 +44,8 @@ def set_up(settings: Settings) -> None:
         logging.getLogger(name).setLevel(max(least, level))
     for name in _SILENT:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    wanted = settings.access_log or level <= logging.DEBUG
-    logging.getLogger("coatcheck.access").setLevel(logging.INFO if wanted else logging.WARNING)
+    logs_access = settings.access_log or level <= logging.DEBUG
+    logging.getLogger("coatcheck.access").setLevel(logging.INFO if logs_access else logging.WARNING)
 
 
 class TextLines(logging.Formatter):
@@ -57,7 +57,7 @@ class TextLines(logging.Formatter):
     @override
     def formatException(self, ei: Any) -> str:
         """Returns the types and places of an exception and of its causes."""
-        return told(ei[1])
+        return format_error(ei[1])
 
 
 class JsonLines(logging.Formatter):
@@ -75,18 +75,18 @@ class JsonLines(logging.Formatter):
         facts: dict[str, Any] = getattr(record, "facts", {})
         line |= {name: value for name, value in facts.items() if name not in line}
         if record.exc_info and record.exc_info[1] is not None:
-            line["exception"] = told(record.exc_info[1])
+            line["exception"] = format_error(record.exc_info[1])
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def told(error: BaseException | None) -> str:
+def format_error(error: BaseException | None) -> str:
     """Returns an exception as it may be logged: places, types, and messages that are about the system."""
     parts: list[str] = []
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        places = "".join(traceback.format_tb(error.__traceback__))
-        parts.append(f"Traceback (most recent call last):\n{places}{_named(error)}")
+    error_ids: set[int] = set()
+    while error is not None and id(error) not in error_ids:
+        error_ids.add(id(error))
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        parts.append(f"Traceback (most recent call last):\n{frames}{_describe_error(error)}")
         if error.__cause__ is not None:
             error = error.__cause__
         else:
@@ -94,7 +94,7 @@ def told(error: BaseException | None) -> str:
     return "\n\nwhich came from:\n\n".join(parts)
 
 
-def _named(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(error, _SPEAKS_OF_THE_SYSTEM) and not isinstance(error, UnicodeError):

@@ -62,7 +62,7 @@ class ServingWorkers:
         self._code = 0
         self._stopping = asyncio.Event()
         self._was_ready: set[int] = set()
-        self._told = False
+        self._has_notified = False
         """Whether a service manager was told that all listen."""
 
     async def run(self) -> int:
@@ -83,7 +83,7 @@ class ServingWorkers:
         """Forwards signals: each worker has its own session, so that a terminal's signals reach it only once."""
         loop = asyncio.get_running_loop()
 
-        def handed(number: int) -> None:
+        def forward_signal(number: int) -> None:
             notify("STOPPING=1")
             self._stopping.set()
             for process in self._running.values():
@@ -92,7 +92,7 @@ class ServingWorkers:
 
         signals = (signal.SIGTERM, signal.SIGINT)
         for number in signals:
-            loop.add_signal_handler(number, handed, number)
+            loop.add_signal_handler(number, forward_signal, number)
         try:
             yield
         finally:
@@ -114,13 +114,13 @@ class ServingWorkers:
             if number not in self._was_ready:  # what it wrote to standard error tells why
                 self._end(code if code > 0 else 1)
                 return
-            log.error("worker %d (process %d) %s; another one is started", number, process.pid, _said(code))
+            log.error("worker %d (process %d) %s; another one is started", number, process.pid, _describe_exit(code))
             pause = 0.0 if time.monotonic() - began > _SOON else min(max(_PAUSES[0], 2 * pause), _PAUSES[1])
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
     async def _start(self, number: int, starter: int, metrics: str) -> asyncio.subprocess.Process:
-        said, says = os.pipe()
+        read_end, says = os.pipe()
         mine = self._sockets[number].fileno()
         first = not self._was_ready
         post = msgspec.json.encode(WorkerPost(mine, says, starter, metrics, announces=number == 0 and first)).decode()
@@ -138,18 +138,18 @@ class ServingWorkers:
         )
         os.close(says)
         self._running[number] = process
-        asyncio.get_running_loop().add_reader(said, self._heard, number, said)
+        asyncio.get_running_loop().add_reader(read_end, self._heard, number, read_end)
         return process
 
-    def _heard(self, number: int, said: int) -> None:
+    def _heard(self, number: int, read_end: int) -> None:
         """Handles that the worker listens, or has died before it could."""
-        if os.read(said, 1):
+        if os.read(read_end, 1):
             self._was_ready.add(number)
-            if len(self._was_ready) == len(self._sockets) and not self._told:
-                self._told = True
+            if len(self._was_ready) == len(self._sockets) and not self._has_notified:
+                self._has_notified = True
                 notify("READY=1")
-        asyncio.get_running_loop().remove_reader(said)
-        os.close(said)
+        asyncio.get_running_loop().remove_reader(read_end)
+        os.close(read_end)
 
     def _end(self, code: int) -> None:
         self._code = code
@@ -164,5 +164,5 @@ class ServingWorkers:
             (Path(folder) / f"{pid}.json").rename(Path(folder) / f"{pid}.ended")
 
 
-def _said(code: int) -> str:
+def _describe_exit(code: int) -> str:
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"

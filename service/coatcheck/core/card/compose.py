@@ -63,10 +63,10 @@ def cut(inputs: CardInput) -> tuple[Card, str, int]:
             Code.INVALID_REQUEST, f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {inputs.budget}."
         )
     smallest = replace(inputs, budget=MIN_BUDGET)
-    made = _composed(inputs) or _assembled(smallest, None, None)
-    if made[2] <= inputs.budget:
-        return made
-    return _assembled(replace(smallest, facts=replace(inputs.facts, path=None)), None, None)
+    composition = _compose(inputs) or _assemble(smallest, None, None)
+    if composition[2] <= inputs.budget:
+        return composition
+    return _assemble(replace(smallest, facts=replace(inputs.facts, path=None)), None, None)
 
 
 def choose_budget(inputs: CardInput) -> int:
@@ -76,14 +76,14 @@ def choose_budget(inputs: CardInput) -> int:
     nothing, and for a text that fits into it, it is the usual one.
     """
     usual = inputs.budget
-    if not inputs.excerpted or inputs.spec.weights is not None or inputs.sizes.tokens.count <= usual:
+    if not inputs.allows_excerpts or inputs.spec.weights is not None or inputs.sizes.tokens.count <= usual:
         return usual
     units = _units(inputs, inputs.asides)
-    sure, stated = failures_of(units, document=inputs.facts.document or inputs.spec.prose) or (0, 0)
-    return min(usual, _ONE) if stated == 1 else max(usual, min(sure * _EACH, _LARGEST))
+    sure, failures = failures_of(units, document=inputs.facts.document or inputs.spec.prose) or (0, 0)
+    return min(usual, _ONE) if failures == 1 else max(usual, min(sure * _EACH, _LARGEST))
 
 
-def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
+def make_bare_card(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
     """Returns the names and sizes of a payload: a card that shows none of it."""
     fetch = facts.fetch_of(declared)
     return Card(
@@ -113,7 +113,7 @@ def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts:
     )
 
 
-def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
+def _compose(inputs: CardInput) -> tuple[Card, str, int] | None:
     """Composes our own lines, then excerpts with what is left; drops what is worth least until it fits.
 
     Returns None if only the first line and the next call do, which need at most 64 tokens if the call has no path.
@@ -121,22 +121,22 @@ def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
     own = OwnLines(inputs)
     last, _ = _last(inputs, None, [], omissions([], inputs.sizes))
     most = inputs.budget - inputs.tokenizer.count(f"\n{last}")
-    own.fill(most, min(_FACTS, inputs.facts_share) if inputs.excerpted else inputs.facts_share)
+    own.fill(most, min(_FACTS, inputs.facts_share) if inputs.allows_excerpts else inputs.facts_share)
     room = most - own.cost
-    shown = _choose(inputs, room) if inputs.excerpted else None
+    shown_units = _choose(inputs, room) if inputs.allows_excerpts else None
     extended = False
     while True:
-        card, text, count = _assembled(inputs, own, shown)
+        card, text, count = _assemble(inputs, own, shown_units)
         if count <= inputs.budget:
             spare = inputs.budget - count
-            if not extended and shown is not None and spare >= _SPARE and shown.extend(spare):
+            if not extended and shown_units is not None and spare >= _SPARE and shown_units.extend(spare):
                 extended = True
                 continue
             return card, text, count
-        if shown is not None and shown.whole:  # made inert, it is longer than before
-            shown = _choose(inputs, room, whole=False)
-        elif shown is not None:
-            shown = shown if shown.drop(count - inputs.budget) else None
+        if shown_units is not None and shown_units.whole:  # made inert, it is longer than before
+            shown_units = _choose(inputs, room, whole=False)
+        elif shown_units is not None:
+            shown_units = shown_units if shown_units.drop(count - inputs.budget) else None
         elif not own.drop():
             return None
 
@@ -179,15 +179,15 @@ def _units(inputs: CardInput, asides: tuple[Section, ...]) -> Units:
     return units_of(inputs.evidence, inputs.sizes.lines, survey, sought=sought, fields=inputs.fields, asides=asides)
 
 
-def _assembled(inputs: CardInput, own: OwnLines | None, shown: ShownUnits | None) -> tuple[Card, str, int]:
+def _assemble(inputs: CardInput, own: OwnLines | None, shown_units: ShownUnits | None) -> tuple[Card, str, int]:
     """Returns the card, its text and the text's tokens; without `own` lines, it has only the first, without sizes."""
     own = own or OwnLines(inputs, smallest=True)
-    excerpts = [] if shown is None else excerpts_of(shown.units, shown.places, inputs)
+    excerpts = [] if shown_units is None else excerpts_of(shown_units.units, shown_units.positions, inputs)
     omitted = omissions(excerpts, inputs.sizes)
-    last, following = _last(inputs, shown, excerpts, omitted)
+    last, following = _last(inputs, shown_units, excerpts, omitted)
     text = "\n".join([*own.lines, *render.excerpt_lines(excerpts, inputs.sizes), last])
     card = replace(
-        named(inputs.id, inputs.declared, inputs.measure, inputs.facts),
+        make_bare_card(inputs.id, inputs.declared, inputs.measure, inputs.facts),
         text=None if inputs.text is None else inputs.text.measure,
         sha256=None if inputs.readable else inputs.measure.sha256.hex(),
         shape=own.facts,
@@ -199,35 +199,40 @@ def _assembled(inputs: CardInput, own: OwnLines | None, shown: ShownUnits | None
 
 
 def _last(
-    inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt], omitted: list[Omission]
+    inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[Excerpt], omitted: list[Omission]
 ) -> tuple[str, NextCall | None]:
     """Returns the last line, and the call that it names."""
     if not inputs.measure.size:
         return render.EMPTY, None
     if not inputs.readable:
         untried = TEXT_BYTES < inputs.measure.size <= inputs.spec.view_bytes  # of a smaller one there is none
-        document = untried and inputs.stored and inputs.tools and is_document(inputs.facts.media_type)
+        document = untried and inputs.is_stored and inputs.tools and is_document(inputs.facts.media_type)
         following = NextCall(TOOL, {"artifact_id": inputs.id}) if document else None
-        return render.unreadable_line(following) if inputs.stored else render.lost_line(brief=inputs.brief), following
+        return render.unreadable_line(following) if inputs.is_stored else render.render_unstored_line(
+            brief=inputs.brief
+        ), following
     rest = outside(omitted, inputs.asides) if inputs.asides else omitted
     if not rest:
         return render.end_line(inputs), None
-    section = _section(inputs, shown, excerpts)
+    section = _section(inputs, shown_units, excerpts)
     part = section is not None or inputs.facts.path is not None
-    sought, words = (None, "") if shown is None else shown.rest(CLASSES[:1] if part else CLASSES)
+    sought, words = (None, "") if shown_units is None else shown_units.rest(CLASSES[:1] if part else CLASSES)
     words = words if inputs.evidence.whole and not inputs.brief else ""
-    if not inputs.stored and inputs.survey is None and not (inputs.evidence.whole or inputs.brief):
+    if not inputs.is_stored and inputs.survey is None and not (inputs.evidence.whole or inputs.brief):
         words = render.COUNTED
-    told = render.left_out(inputs, excerpts, omitted if inputs.brief else rest, words)
-    if not inputs.stored:
-        return f"{told} {render.lost_line(brief=inputs.brief)}", None
+    omission_line = render.render_omission(inputs, excerpts, omitted if inputs.brief else rest, words)
+    if not inputs.is_stored:
+        return f"{omission_line} {render.render_unstored_line(brief=inputs.brief)}", None
     if not inputs.tools:
-        return f"{told} {render.KEPT}", None
-    following = next_call(inputs, shown, rest, sought, section)
-    return f"{told} {render.next_line(following, brief=inputs.brief)}" if following else told, following
+        return f"{omission_line} {render.KEPT}", None
+    following = next_call(inputs, shown_units, rest, sought, section)
+    return (
+        f"{omission_line} {render.next_line(following, brief=inputs.brief)}" if following else omission_line,
+        following,
+    )
 
 
-def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt]) -> tuple[str, int, int] | None:
+def _section(inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[Excerpt]) -> tuple[str, int, int] | None:
     """Returns what names the part to read: around what answers the query or is odd, else the largest.
 
     Also the line after what is shown of its beginning, 0 if nothing is, and how many lines are left.
@@ -237,14 +242,14 @@ def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt
     if not excerpts and inputs.brief:
         return None
     inner = [] if inputs.text is None else inputs.text.inner
-    known = inputs.facts.section_lines if inputs.text is None else [(each.line, each.lines) for each in inner]
-    lines = shown.singular if shown is not None and (inputs.query or inputs.spec.weights is None) else []
-    around = (nth for line in lines[:_TOLD] for nth, (first, count) in enumerate(known) if 0 <= line - first < count)
-    number = next((nth for nth in chain(around, range(len(known))) if not _mostly(excerpts, *known[nth])), None)
+    spans = inputs.facts.section_lines if inputs.text is None else [(each.line, each.lines) for each in inner]
+    lines = shown_units.singular if shown_units is not None and (inputs.query or inputs.spec.weights is None) else []
+    around = (nth for line in lines[:_TOLD] for nth, (first, count) in enumerate(spans) if 0 <= line - first < count)
+    number = next((nth for nth in chain(around, range(len(spans))) if not _mostly(excerpts, *spans[nth])), None)
     if number is None:
         return None
     name = inputs.facts.sections[number] if inputs.text is None else inputs.text.name_of(inner[number])
-    first, count = known[number]
+    first, count = spans[number]
     last = next((each.lines.last for each in excerpts if each.lines.first <= first + 1 <= each.lines.last), 0)
     inside = last and first + count - 1 <= inputs.sizes.lines
     return (name, last + 1, first + count - last - 1) if inside else (name, 0, count)

@@ -16,15 +16,15 @@ _BLANKS = 2
 """Empty lines between two shown ones that cost less to show than to skip."""
 
 
-def excerpts_of(units: Units, places: list[int], inputs: CardInput) -> list[Excerpt]:
+def excerpts_of(units: Units, positions: list[int], inputs: CardInput) -> list[Excerpt]:
     """Returns chosen units as excerpts: consecutive ones are one, and those with only blank lines between.
 
     No excerpt crosses the place where bytes of an oversized payload were dropped.
     """
     dropped_at = inputs.measure.dropped_at if inputs.measure.dropped else None
     runs: list[tuple[int, int]] = []
-    for place in places:
-        first = runs[-1][0] if runs and _joined(units, runs[-1][1], place) else place
+    for place in positions:
+        first = runs[-1][0] if runs and _is_joined(units, runs[-1][1], place) else place
         if first < place and (dropped_at is None or not units.start[first] < dropped_at < units.end[place]):
             runs[-1] = (first, place)
         else:
@@ -32,7 +32,7 @@ def excerpts_of(units: Units, places: list[int], inputs: CardInput) -> list[Exce
     return [_excerpt(units, first, last, inputs) for first, last in runs]
 
 
-def _joined(units: Units, last: int, place: int) -> bool:
+def _is_joined(units: Units, last: int, place: int) -> bool:
     between = range(last + 1, place)
     return (
         len(between) <= _BLANKS
@@ -46,8 +46,8 @@ def _excerpt(units: Units, first: int, last: int, inputs: CardInput) -> Excerpt:
     start, end = units.start[first], units.end[last]
     region = next(each for each in reversed(units.regions) if each.start <= start)
     data = region.data[start - region.start : end - region.start]
-    seen = visible(read_lines(inputs.fields, data, begins=units.opens[first]))
-    text = (data if seen == data.replace(b"\r\n", b"\n") else seen).decode("utf-8", "replace")
+    visible_data = visible(read_lines(inputs.fields, data, begins=units.opens[first]))
+    text = (data if visible_data == data.replace(b"\r\n", b"\n") else visible_data).decode("utf-8", "replace")
     masked = inputs.evidence.masked
     text = inert(reveal(text, masked) if masked else text)
     opens, closes = units.opens[first], units.closes[last]

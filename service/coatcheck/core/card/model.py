@@ -19,7 +19,7 @@ from coatcheck.core.artifact import (
 )
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
-from coatcheck.core.parts.blobs import named_blobs
+from coatcheck.core.parts.blobs import find_blob_names
 from coatcheck.core.records.tell import share_of
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.text.count import keeps_ends
@@ -55,7 +55,7 @@ class CardInput(Struct, frozen=True, dict=True):
     """What was found between the ends of a payload that is not completely in the sample."""
     text: CardSource | None = None
     """Its text view, if excerpts, omissions and the next call are to refer to that."""
-    stored: bool = True
+    is_stored: bool = True
     """Whether the payload can be read further; otherwise the card says that it cannot."""
     tools: bool = True
     """Whether the reader has the declared tool; otherwise the card names none."""
@@ -94,7 +94,7 @@ class CardInput(Struct, frozen=True, dict=True):
             or sample.masked
             or not (at_once and measure.utf8)
             or has_controls(sample.head)
-            or named_blobs(sample.head)
+            or find_blob_names(sample.head)
         ):
             return None
         if sample.token_ends:
@@ -125,10 +125,10 @@ class CardInput(Struct, frozen=True, dict=True):
         return self.text is not None or self.spec.readable
 
     @property
-    def excerpted(self) -> bool:
+    def allows_excerpts(self) -> bool:
         """Whether excerpts may be shown: it is text, and not one whose facts are all that a card has of it."""
-        listed = self.spec.readable and self.facts_share == 1 and self.facts.shape
-        return self.readable and self.measure.size > 0 and not listed
+        has_only_facts = self.spec.readable and self.facts_share == 1 and self.facts.shape
+        return self.readable and self.measure.size > 0 and not has_only_facts
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):

@@ -66,9 +66,9 @@ class ShownUnits:
         return self._selection is None
 
     @property
-    def places(self) -> list[int]:
+    def positions(self) -> list[int]:
         """Numbers of the units that are shown."""
-        return list(range(len(self.units))) if self._selection is None else self._selection.places
+        return list(range(len(self.units))) if self._selection is None else self._selection.positions
 
     @property
     def singular(self) -> list[int]:
@@ -76,8 +76,10 @@ class ShownUnits:
         if self._selection is None:
             return []
         worth = self._selection.worth
-        places = [place for place in self.places if place in worth.exempt]
-        return [self.units.line[place] for place in sorted(places, key=lambda place: -worth.base.get(place, 0.0))]
+        exempt_positions = [place for place in self.positions if place in worth.exempt]
+        return [
+            self.units.line[place] for place in sorted(exempt_positions, key=lambda place: -worth.base.get(place, 0.0))
+        ]
 
     def extend(self, tokens: int) -> bool:
         """Shows up to `tokens` more tokens; returns False if nothing more fits."""
@@ -101,35 +103,37 @@ class ShownUnits:
         """
         if self._selection is None:
             return None, ""
-        lines, shown = self.units.line, set(self._selection.places)
-        begun = {lines[place] for place in shown}
-        left = sorted(set(range(len(lines))) - shown)
+        lines, shown_positions = self.units.line, set(self._selection.positions)
+        shown_lines = {lines[place] for place in shown_positions}
+        omitted = sorted(set(range(len(lines))) - shown_positions)
         failed = any(flags & (SURE | BENIGN) == SURE for flags in self._selection.worth.flags.values())
         block = b""
         sought: tuple[str, int] | None = None
-        named: list[tuple[str, int, int]] = []
-        for stated in classes[:1] if failed else classes:
-            if stated not in self._words:
-                self._words[stated] = _words(self.units, self._selection.worth, stated)
-            if words := self._words[stated]:
-                block = block or b"\n".join([self.units.text[place] for place in left])
-                named = self._named(stated, words, block, left, begun)
-            if named:
-                if stated == SURE:
-                    sought = next(((words, line) for words, _, line in named if line), None)
+        mentions: list[tuple[str, int, int]] = []
+        for statement_class in classes[:1] if failed else classes:
+            if statement_class not in self._words:
+                self._words[statement_class] = _words(self.units, self._selection.worth, statement_class)
+            if words := self._words[statement_class]:
+                block = block or b"\n".join([self.units.text[place] for place in omitted])
+                mentions = self._find_mentions(statement_class, words, block, omitted, shown_lines)
+            if mentions:
+                if statement_class == SURE:
+                    sought = next(((words, line) for words, _, line in mentions if line), None)
                 break
-        return sought, ", ".join([*(f"{count} with {words}" for words, count, _ in named if count), *self._like(left)])
+        return sought, ", ".join(
+            [*(f"{count} with {words}" for words, count, _ in mentions if count), *self._like(omitted)]
+        )
 
-    def _like(self, left: list[int]) -> list[str]:
+    def _like(self, omitted: list[int]) -> list[str]:
         """Returns how many lines differ from one that is shown only in numbers, if many do."""
         units = self.units
-        shown = {units.shape[place]: units.line[place] for place in reversed(self.places)}
-        lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
-        count, shape = max(((lines[shape], shape) for shape in shown.keys() & lines.keys()), default=(0, b""))
-        return [f"{count} like line {shown[shape]}"] if count >= max(_LIKE, _SHARE * len(left)) else []
+        lines_by_shape = {units.shape[place]: units.line[place] for place in reversed(self.positions)}
+        lines = Counter([units.shape[place] for place in omitted if units.opens[place] and units.closes[place]])
+        count, shape = max(((lines[shape], shape) for shape in lines_by_shape.keys() & lines.keys()), default=(0, b""))
+        return [f"{count} like line {lines_by_shape[shape]}"] if count >= max(_LIKE, _SHARE * len(omitted)) else []
 
-    def _named(
-        self, stated: int, said: list[bytes], block: bytes, left: list[int], begun: set[int]
+    def _find_mentions(
+        self, statement_class: int, phrases: list[bytes], block: bytes, omitted: list[int], shown_lines: set[int]
     ) -> list[tuple[str, int, int]]:
         """Returns those words of statements of a class that are in the units that are left out, commonest first.
 
@@ -140,31 +144,37 @@ class ShownUnits:
         lines, like the name of an element or `0 failed`, nothing is said.
         """
         units = self.units
-        seen = {units.shape[place] for place in self.places}
+        shown_shapes = {units.shape[place] for place in self.positions}
         counts: list[tuple[int, str, int]] = []
-        for words in said:
+        for words in phrases:
             rows = rows_with(words, block)
-            shapes = Counter([units.shape[left[row]] for row in rows])
-            texts = {units.shape[left[row]]: units.text[left[row]] for row in rows}
-            meant = {shape for shape, text in texts.items() if classify(text) & (stated | BENIGN) == stated}
-            if 2 * sum(shapes[shape] for shape in meant) >= len(rows) >= (1 if stated == SURE else _SEVERAL):
-                count = len({units.line[left[row]] for row in rows} - begun)
-                new = {place for row in rows if units.shape[place := left[row]] in meant - seen}
-                shown = sum(words in units.text[place] for place in self.places)
-                line = units.line[min(new)] if len({units.shape[place] for place in new}) > shown else 0
-                counts.append((-count, _told(words), line))
+            shapes = Counter([units.shape[omitted[row]] for row in rows])
+            texts = {units.shape[omitted[row]]: units.text[omitted[row]] for row in rows}
+            statement_shapes = {
+                shape for shape, text in texts.items() if classify(text) & (statement_class | BENIGN) == statement_class
+            }
+            if (
+                2 * sum(shapes[shape] for shape in statement_shapes)
+                >= len(rows)
+                >= (1 if statement_class == SURE else _SEVERAL)
+            ):
+                count = len({units.line[omitted[row]] for row in rows} - shown_lines)
+                new = {place for row in rows if units.shape[place := omitted[row]] in statement_shapes - shown_shapes}
+                shown_count = sum(words in units.text[place] for place in self.positions)
+                line = units.line[min(new)] if len({units.shape[place] for place in new}) > shown_count else 0
+                counts.append((-count, _decode_line(words), line))
         return [(words, -count, line) for count, words, line in sorted(counts)[:_NAMED]]
 
     def richest(self, *, with_topics: bool) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
         if self._selection is None:
             return None
-        lines, places, values = self.units.line, self.places, self._selection.unseen(with_topics=with_topics)
-        begun = {lines[place] for place in places}
+        lines, positions, values = self.units.line, self.positions, self._selection.unseen(with_topics=with_topics)
+        shown_lines = {lines[place] for place in positions}
         pages: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for place in sorted(values):
-            if lines[place] not in begun:
-                pages[bisect_left(places, place), lines[place] // _PAGE].append(place)
+            if lines[place] not in shown_lines:
+                pages[bisect_left(positions, place), lines[place] // _PAGE].append(place)
         best = max(pages.values(), key=lambda page: fsum(map(values.__getitem__, page)), default=None)
         return None if best is None else LineExtent(lines[best[0]], lines[best[-1]])
 
@@ -178,25 +188,25 @@ class ShownUnits:
         return None if first is None else units.start[first]
 
 
-def _words(units: Units, worth: Worth, stated: int) -> list[bytes]:
+def _words(units: Units, worth: Worth, statement_class: int) -> list[bytes]:
     """Returns the words of statements of a class, most frequent first; none in a document, which only tells of them."""
     if worth.weights is not OUTCOME:
         return []
     counts = Counter[bytes]()
     for place, flags in worth.flags.items():
-        if flags & (stated | BENIGN) == stated:
-            counts[words_of(units.text[place], stated)] += units.count[units.shape[place]]
+        if flags & (statement_class | BENIGN) == statement_class:
+            counts[words_of(units.text[place], statement_class)] += units.count[units.shape[place]]
     del counts[b""]
     return [words for words, _ in counts.most_common(_LOOKED)]
 
 
-def _told(text: bytes) -> str:
+def _decode_line(text: bytes) -> str:
     return one_line(text.decode("utf-8", "replace"))
 
 
 def next_call(
     inputs: CardInput,
-    shown: ShownUnits | None,
+    shown_units: ShownUnits | None,
     omitted: list[Omission],
     words: tuple[str, int] | None,
     section: tuple[str, int, int] | None,
@@ -207,7 +217,7 @@ def next_call(
 
     Args:
         inputs: what the card is made of.
-        shown: what it shows; None: nothing.
+        shown_units: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
         words: words of statements in that, and the first line of it that has them.
         section: a title of a part that is not shown, its first line that is not, and how many follow in it.
@@ -215,7 +225,7 @@ def next_call(
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
     path = inputs.facts.path
-    if path is not None and _PAGE_OF_LIST.search(path) and shown is not None and shown.places:
+    if path is not None and _PAGE_OF_LIST.search(path) and shown_units is not None and shown_units.positions:
         path = None  # any page of the list resembles the elements that are shown
     room = max(1, _ROOM * inputs.sizes.lines // max(1, inputs.sizes.tokens.count))
     if words is not None:
@@ -223,7 +233,7 @@ def next_call(
         sought, first = words
         start = {"offset": first} if first > max(1, _NEAR_BEGINNING * inputs.sizes.lines) else {}
         arguments = {"pattern": sought, **start, **({"limit": matches} if matches < DEFAULT_MATCHES else {})}
-    elif shown is not None and shown.is_outcome and path is None:
+    elif shown_units is not None and shown_units.is_outcome and path is None:
         return None
     elif section is not None:
         (title, first, lines), most = section, max(room, _LEAST)
@@ -233,27 +243,27 @@ def next_call(
         arguments = {"path": path, **({"limit": _LEAST} if _SEVERAL_VALUES.search(path) else {})}
     elif longest.whole_lines:
         prose = inputs.facts.document or inputs.spec.prose
-        extent = _lines(longest, shown, room, inputs.sizes.lines, with_topics=prose)
+        extent = _lines(longest, shown_units, room, inputs.sizes.lines, with_topics=prose)
         if extent is None:
             return None
         arguments = {"offset": extent.first, "limit": extent.last - extent.first + 1}
     else:
-        start = None if shown is None else shown.line_start(longest.bytes.start)
+        start = None if shown_units is None else shown_units.line_start(longest.bytes.start)
         inside = 0 if start is None else longest.bytes.start - start
         arguments = {"offset": f"{longest.lines.first}+{inside}" if inside else longest.lines.first}
     return NextCall(TOOL, {"artifact_id": inputs.id, **arguments})
 
 
 def _lines(
-    longest: Omission, shown: ShownUnits | None, room: int, lines: int, *, with_topics: bool
+    longest: Omission, shown_units: ShownUnits | None, room: int, lines: int, *, with_topics: bool
 ) -> LineExtent | None:
     """Returns up to `room` lines to read: those that say most; where nothing is shown, the first; None if none do.
 
     Topics say something only in prose: in lists, which lines have words of their own is chance.
     """
-    if shown is None:
+    if shown_units is None:
         return LineExtent(longest.lines.first, min(longest.lines.last, longest.lines.first + room - 1))
-    rich, room = shown.richest(with_topics=with_topics), max(room, _LEAST)
+    rich, room = shown_units.richest(with_topics=with_topics), max(room, _LEAST)
     if rich is None:
         return None
     return LineExtent(rich.first, min(max(rich.last, rich.first + _LEAST - 1), rich.first + room - 1, lines))

@@ -56,7 +56,7 @@ class OwnLines:
         if len(self.lines) < 2:  # noqa: PLR2004 - the first one stays
             return False
         line = self.lines.pop()
-        self.facts = tuple(shown for shown in self.facts if shown != line)
+        self.facts = tuple(fact for fact in self.facts if fact != line)
         return True
 
     def fill(self, room: int, share: float) -> None:
@@ -70,14 +70,14 @@ class OwnLines:
         last = (
             "" if inputs.readable else render.bytes_line(inputs.measure, facts.media_type),
             "tool reported an error" if declared.failed else "",
-            render.dropped_line(inputs.measure) if inputs.measure.dropped else "",
+            render.render_dropped_line(inputs.measure) if inputs.measure.dropped else "",
             *facts.comparison,
             f"Redacted: {facts.redacted}" if facts.redacted else "",
         )
         final_url = fetch.final_url if is_redirected(fetch) or not fetch.url else None
         own_type = (fetch.content_type or "").partition(";")[0].strip().lower()
         content_type = None if own_type in {"", *_PAGE_TYPES, facts.media_type} else own_type
-        kept = [line for line in last if line and self._reserve(line, room)]
+        last_lines = [line for line in last if line and self._reserve(line, room)]
         for label, value, most in (
             ("Title", declared.title or facts.title, 0.4),
             ("URL", declared.url, 0.8),
@@ -92,11 +92,11 @@ class OwnLines:
             ("Command", declared.command, 0.15),
         ):
             if value:
-                self._labelled(label, value, limit, most)
-        self.lines += kept
+                self._add_labelled_line(label, value, limit, most)
+        self.lines += last_lines
         most = int((room - self.cost) * share)
-        asked = inputs.query and share < 1 and not shows_records(facts.shape)
-        self._add_facts(max(most // 3, min(most, _ASKED)) if asked else most, most)
+        uses_query = inputs.query and share < 1 and not shows_records(facts.shape)
+        self._add_facts(max(most // 3, min(most, _ASKED)) if uses_query else most, most)
         if inputs.text is not None and not inputs.brief:
             self._add_headings(inputs.text, room - self.cost)
 
@@ -108,7 +108,7 @@ class OwnLines:
         self.cost += cost
         return True
 
-    def _labelled(self, label: str, value: str, room: int, share: float) -> None:
+    def _add_labelled_line(self, label: str, value: str, room: int, share: float) -> None:
         """Adds a line of outside text, clipped to its share and marked if so, if it fits."""
         flat = one_line(value[:4_000])
         line = f"{label}: {flat}"
@@ -127,8 +127,8 @@ class OwnLines:
         Items with a word of the query stand first in their facts, and fit into `sought_room` tokens.
         """
         most, wide, shape = self.cost + room, self.cost + sought_room, self._inputs.facts.shape
-        named = [number for number, line in enumerate(shape) if _RESULT.match(line)]
-        if named and sum(map(self._cost, shape[: named[-1] + 1])) > room:
+        result_rows = [number for number, line in enumerate(shape) if _RESULT.match(line)]
+        if result_rows and sum(map(self._cost, shape[: result_rows[-1] + 1])) > room:
             shape = [_RESULT.sub(r"\1 …\2", line) for line in shape]
         words = _words_of(self._inputs.query)
         for raw in shape:
@@ -136,10 +136,10 @@ class OwnLines:
             if words is not None:
                 line, sought = _order_items(line, words)
                 limit = max(most, min(wide, self.cost + self._cost(sought))) if sought else most
-            left = limit - self.cost
+            remaining = limit - self.cost
             whole = self._reserve(line, limit)
             if not whole:
-                line = _clip_list(fit_text(line, left - 2, self._inputs.tokenizer)) if left > 12 else ""  # noqa: PLR2004
+                line = _clip_list(fit_text(line, remaining - 2, self._inputs.tokenizer)) if remaining > 12 else ""  # noqa: PLR2004
             if whole or (line and self._reserve(line, limit)):
                 self.facts += (line,)
             if not whole and words is None:
@@ -180,7 +180,7 @@ def _clip_list(text: str) -> str:
     """
     if not text.endswith("…"):
         return text
-    ends = [found.end() for found in _ITEM.finditer(text) if found[0] in {",", ";"}]
+    ends = [match.end() for match in _ITEM.finditer(text) if match[0] in {",", ";"}]
     place = text.rfind(" ") if _SENTENCE.match(text) else max(ends, default=0)
     label = text.find(": ")
     return f"{text[:place].rstrip(' …')} …" if place > label + 1 else ""
@@ -195,11 +195,11 @@ def _words_of(query: str | None) -> re.Pattern[str] | None:
 
 def _order_items(line: str, words: re.Pattern[str]) -> tuple[str, str]:
     """Returns counts of records with the fields first that have one of the words, and with only these, if any has."""
-    label, _, listed = line.partition(": ")
+    label, _, items_text = line.partition(": ")
     if not _COUNTS.fullmatch(label):
         return line, ""
-    ends = [found.start() for found in _ITEM.finditer(listed) if found[0] == ";"]
-    items = [listed[start + 2 if start else 0 : end] for start, end in pairwise([0, *ends, len(listed)])]
+    ends = [match.start() for match in _ITEM.finditer(items_text) if match[0] == ";"]
+    items = [items_text[start + 2 if start else 0 : end] for start, end in pairwise([0, *ends, len(items_text)])]
     sought = [item for item in items if words.search(item)]
     if not sought or (len(items) > _ITEMS and 2 * len(sought) > len(items)):  # no word tells any
         return line, ""

@@ -19,5 +19,5 @@ MAX_CARD_CHARS: Final = 32 * MAX_BUDGET
 
 def is_card(text: str) -> bool:
     """Returns whether a text begins with a card's first line and a possible ID, and is short enough for a card."""
-    found = _FIRST.match(text) if len(text) <= MAX_CARD_CHARS else None
-    return found is not None and is_id(found[1])
+    match = _FIRST.match(text) if len(text) <= MAX_CARD_CHARS else None
+    return match is not None and is_id(match[1])

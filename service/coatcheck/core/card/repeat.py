@@ -5,7 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.card import render
-from coatcheck.core.card.compose import FAILED, MIN_BUDGET, named
+from coatcheck.core.card.compose import FAILED, MIN_BUDGET, make_bare_card
 from coatcheck.core.card.excerpts import excerpts_of
 from coatcheck.core.card.model import Card, CardInput, NextCall
 from coatcheck.core.card.next_step import TOOL
@@ -40,7 +40,7 @@ def repeat(inputs: CardInput, earlier: str) -> tuple[Card, str, int] | None:
     elif (verdict := _verdict(inputs, min(inputs.budget - count - 4, _VERDICT))) is not None:
         text = f"{text.removesuffix(last)} {MARK} {verdict}{last}"
     count = inputs.tokenizer.count(text)
-    card = replace(named(inputs.id, inputs.declared, inputs.measure, inputs.facts), next=call)
+    card = replace(make_bare_card(inputs.id, inputs.declared, inputs.measure, inputs.facts), next=call)
     return (card, text, count) if count <= inputs.budget else None
 
 

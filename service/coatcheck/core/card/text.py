@@ -65,19 +65,19 @@ class CardSource(Struct, frozen=True):
         words = section.title
         if len(words) > SECTION_CHARS:
             words = words[: words.rfind(" ", 0, SECTION_CHARS + 1)]
-        known = (*self.sections, *self.asides)
-        number = nth_section(known, words)
-        alone = number is not None and known[number] == section
+        candidates = (*self.sections, *self.asides)
+        number = nth_section(candidates, words)
+        alone = number is not None and candidates[number] == section
         return words if alone and not self.sample.masked and may_name(words) else section.name
 
 
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], extractor: str) -> CardSource:
     """Returns a view in the form that a card uses."""
-    shown = tuple([each for each in sections if not each.aside])
+    main_sections = tuple([each for each in sections if not each.aside])
     return CardSource(
         sample,
         measure,
-        shown,
+        main_sections,
         outer_asides(sections),
         is_parts=extractor.startswith("parts"),
         is_surveyed=extractor == OPENED,
@@ -95,5 +95,7 @@ def may_show_text(facts: DetectedMetadata, size: int) -> bool:
 
 def shows_text(facts: DetectedMetadata, size: int, extractor: str) -> bool:
     """Returns the final answer, given the extractor: JSON that was only indented is shown as it is."""
-    made = facts.form is not None or spec_of(facts.kind).text_view == "document" or extractor.startswith(_EXTRACTORS)
-    return may_show_text(facts, size) and made
+    is_extracted = (
+        facts.form is not None or spec_of(facts.kind).text_view == "document" or extractor.startswith(_EXTRACTORS)
+    )
+    return may_show_text(facts, size) and is_extracted

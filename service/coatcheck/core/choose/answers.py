@@ -53,7 +53,7 @@ def answers(units: Units, query: str, *, outcome: bool, document: bool) -> dict[
         rarity = log(1 + (total - len(hits) + 0.5) / (len(hits) + 0.5))
         for place, count in hits.items():
             scores[place] += rarity * count * (_K1 + 1) / (count + _K1)
-    return _lifted(scores, total) if scores else {}
+    return _lift_neighbours(scores, total) if scores else {}
 
 
 def _is_common(word: str, stem: str) -> bool:
@@ -64,7 +64,7 @@ def _is_common(word: str, stem: str) -> bool:
 def _hits(text: bytes, starts: list[int], word: str, form: str) -> Counter[int]:
     """Returns how often each unit has a word, or another form of it, which begins with `form`."""
     stem, exact = form.encode(), word.encode()
-    found: Counter[int] = Counter()
+    hits: Counter[int] = Counter()
     at = text.find(stem)
     while at >= 0:
         if not at or not _is_letter(text[at - 1]):
@@ -72,16 +72,16 @@ def _hits(text: bytes, starts: list[int], word: str, form: str) -> Counter[int]:
             end = at + len(exact)
             same = text.startswith(exact, at) and (end >= len(text) or not _is_letter(text[end]))
             if same or len(form) >= _PREFIX or not text[at : at + 1].isascii():
-                found[place] += 1
+                hits[place] += 1
         at = text.find(stem, at + len(stem))
-    return found
+    return hits
 
 
 def _is_letter(byte: int) -> bool:
     return 0x61 <= byte <= 0x7A or 0x30 <= byte <= 0x39  # noqa: PLR2004 - a to z and digits; the text is lower case
 
 
-def _lifted(scores: dict[int, float], total: int) -> dict[int, float]:
+def _lift_neighbours(scores: dict[int, float], total: int) -> dict[int, float]:
     """Adds to each unit a share of its best neighbour's score, decreasing with distance."""
     lifted: dict[int, float] = {}
     for place, score in scores.items():

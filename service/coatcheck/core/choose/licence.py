@@ -31,12 +31,12 @@ def licence_lines(units: Units) -> set[int]:
         if not paragraphs or paragraphs[-1][-1] != place - 1:
             paragraphs.append([])
         paragraphs[-1].append(place)
-    found: set[int] = set()
-    for nth, places in enumerate(paragraphs):
-        licensed = [place for place in places if place in rows]
+    numbers: set[int] = set()
+    for nth, paragraph in enumerate(paragraphs):
+        licensed = [place for place in paragraph if place in rows]
         if licensed:
-            found.update(places if nth else places[places.index(licensed[0]) :])
-    between = range(min(found, default=0), max(found, default=0))
-    found.update(place for place in between if not _LETTERS.search(text[place]))
-    goes_on = any(place in found for places in paragraphs[-1:] for place in places)
-    return set() if goes_on or len(found) > _MOST * len(units) else found
+            numbers.update(paragraph if nth else paragraph[paragraph.index(licensed[0]) :])
+    between = range(min(numbers, default=0), max(numbers, default=0))
+    numbers.update(place for place in between if not _LETTERS.search(text[place]))
+    goes_on = any(place in numbers for lines in paragraphs[-1:] for place in lines)
+    return set() if goes_on or len(numbers) > _MOST * len(units) else numbers

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import DetectedMetadata, EarlierRun, Measure, Novelty, PayloadSample
 from coatcheck.core.choose.units import Units, units_of
 from coatcheck.core.survey.survey import Survey, unpack_survey
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import format_count
 from coatcheck_client.contract.inert import one_line
 
 _WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
@@ -38,7 +38,7 @@ _GONE_CHARS: Final = 200
 """Maximum characters of such a line: three of them leave most of a card of 300 tokens to the new output."""
 
 
-def compared(
+def compare_runs(
     facts: DetectedMetadata,
     earlier: EarlierRun,
     sample: PayloadSample,
@@ -54,19 +54,23 @@ def compared(
     """
     if earlier.sha256 == measure.sha256:
         return replace(facts, comparison=(f"Same as {earlier.id}, byte for byte.",))
-    kept = None if earlier.survey is None else unpack_survey(earlier.survey)
+    earlier_survey = None if earlier.survey is None else unpack_survey(earlier.survey)
     units = units_of(sample, measure.lines, survey, sought=True)
-    before = units_of(earlier.sample, earlier.lines, kept, sought=True)
-    found = novelty(units, before)
-    counts, gone = "", list[str]()
+    before = units_of(earlier.sample, earlier.lines, earlier_survey, sought=True)
+    result = novelty(units, before)
+    counts, gone_lines = "", list[str]()
     if sample.whole and earlier.sample.whole:
-        counts = f": {counted(found.lines, 'line')} new, {counted(found.gone, 'line')} of it gone, numbers aside"
-        if found.gone <= _SHOWN:
-            gone = [_gone_line(earlier, before, place, reveal) for _, place in _unlike(before, units)]
-    return replace(facts, novelty=found, comparison=(f"Compared with {earlier.id}{counts}", *gone))
+        counts = (
+            f": {format_count(result.lines, 'line')} new, {format_count(result.gone, 'line')} of it gone, numbers aside"
+        )
+        if result.gone <= _SHOWN:
+            gone_lines = [_render_gone_line(earlier, before, place, reveal) for _, place in _unlike(before, units)]
+    return replace(facts, novelty=result, comparison=(f"Compared with {earlier.id}{counts}", *gone_lines))
 
 
-def _gone_line(earlier: EarlierRun, units: Units, place: int, reveal: Callable[[str, tuple[str, ...]], str]) -> str:
+def _render_gone_line(
+    earlier: EarlierRun, units: Units, place: int, reveal: Callable[[str, tuple[str, ...]], str]
+) -> str:
     """Returns a line for the card with what a unit of the earlier output said, shortened to whole words."""
     sample = earlier.shown or earlier.sample
     text = sample.head[units.start[place] : units.end[place]].decode("utf-8", "replace")
@@ -90,15 +94,15 @@ def novelty(units: Units, earlier: Units) -> Novelty:
 def _unlike(units: Units, others: Units) -> list[tuple[float, int]]:
     """Returns the units that resemble none of the others, with their distance from the nearest one."""
     index: _Index | None = None
-    seen: dict[bytes, float] = {}
+    distances: dict[bytes, float] = {}
     out: list[tuple[float, int]] = []
     for place, shape in enumerate(units.shape):
         if shape in others.count or not shape.strip():
             continue
-        distance = seen.get(shape)
+        distance = distances.get(shape)
         if distance is None:
             index = index or _Index(others)
-            distance = seen[shape] = index.distance(units.text[place]) if len(seen) < _LOOKED else 1.0
+            distance = distances[shape] = index.distance(units.text[place]) if len(distances) < _LOOKED else 1.0
         if distance > _NEAR:
             out.append((distance, place))
     return out
@@ -127,9 +131,9 @@ class _Index:
         words = words_of(text)
         if not words:
             return 0.0
-        known = sorted((len(found), word) for word in words if (found := self._by_word.get(word)))
+        by_rarity = sorted((len(rows), word) for word in words if (rows := self._by_word.get(word)))
         best = 0.0
-        for _, word in known[:_RARE]:
+        for _, word in by_rarity[:_RARE]:
             for number in self._by_word[word][:_CANDIDATES]:
                 other = self._lines[number]
                 best = max(best, len(words & other) / len(words | other))

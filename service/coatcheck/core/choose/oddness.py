@@ -15,9 +15,9 @@ _DIFFERING: Final = 8
 """Maximum such lines in a text; if there are more, none is odd."""
 _LETTERS: Final = b"abcdefABCDEF"
 """Hexadecimal digits that shapes have."""
-_SAMPLE: Final = 20
+_ODDNESS_SAMPLE: Final = 20
 """Lines, evenly spread, that tell which columns of words have few values."""
-_MOST: Final = 5_000
+_MAX_COMPARED_UNITS: Final = 5_000
 """Units of a text whose words are compared, in about 3 ms; of a larger one, only the shapes of lines are."""
 _WORDS: Final = 12
 """Columns of words that are examined."""
@@ -54,7 +54,7 @@ def odd_words(units: Units) -> list[int]:
 
     Like `503` among the statuses of many requests, or `replicas: 0` among the other lines that begin with `replicas:`.
     """
-    if len(units) > _MOST:
+    if len(units) > _MAX_COMPARED_UNITS:
         return []
     text, opens = units.text, units.opens
     lines: Sequence[int] = range(len(text))
@@ -65,18 +65,18 @@ def odd_words(units: Units) -> list[int]:
     odd, rows = _odd_among([text[place] for place in lines], lines)
     first = [row[0] for row in rows]
     if len(first) - len(set(first)) >= _USUAL:
-        begun: defaultdict[bytes, list[int]] = defaultdict(list)
+        groups: defaultdict[bytes, list[int]] = defaultdict(list)
         for place, word in zip(lines, first, strict=True):
-            begun[word].append(place)
-        for group in begun.values():
+            groups[word].append(place)
+        for group in groups.values():
             if _USUAL < len(group) < len(lines):
                 odd |= _odd_among([text[place] for place in group], group)[0]
     return sorted(odd) if len(odd) <= _DIFFERING else []
 
 
-def _odd_among(texts: list[bytes], places: Sequence[int]) -> tuple[set[int], list[list[bytes]]]:
+def _odd_among(texts: list[bytes], positions: Sequence[int]) -> tuple[set[int], list[list[bytes]]]:
     """Returns the places of the texts with an odd word, compared with only each other, and the first words of each."""
-    sample = [text.split(None, _WORDS)[:_WORDS] for text in texts[:: max(1, len(texts) // _SAMPLE)]]
+    sample = [text.split(None, _WORDS)[:_WORDS] for text in texts[:: max(1, len(texts) // _ODDNESS_SAMPLE)]]
     filled = [words for words in zip_longest(*sample) if words.count(None) <= _EMPTY * len(words)]
     columns = [column for column, words in enumerate(filled) if len({*words} - {None}) <= _VALUES]
     most = columns[-1] + 1 if columns else 1
@@ -88,6 +88,6 @@ def _odd_among(texts: list[bytes], places: Sequence[int]) -> tuple[set[int], lis
             break
         usual = [count for count in counts.values() if count > _RARE]
         if len(usual) < len(counts) <= _VALUES and sum(usual) >= _USUAL * max(1, len(usual)):
-            placed = zip(rows, places, strict=True)
-            odd.update(place for row, place in placed if len(row) > column and counts[row[column]] <= _RARE)
+            pairs = zip(rows, positions, strict=True)
+            odd.update(place for row, place in pairs if len(row) > column and counts[row[column]] <= _RARE)
     return odd, rows

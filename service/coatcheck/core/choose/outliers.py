@@ -51,14 +51,14 @@ def outlying_lines(units: Units) -> list[int]:
     sample = [text[place] for place in _sample(lines)]
     if len(lines) <= _USUAL or not _columns(sample)[1]:
         return []
-    named: defaultdict[bytes, list[int]] = defaultdict(list)
+    by_name: defaultdict[bytes, list[int]] = defaultdict(list)
     for place in lines if 2 * sum(map(bool, map(_NAME.match, sample))) >= len(sample) else []:
         if (name := _NAME.match(text[place])) is not None:
-            named[name[1]].append(place)
-    large = [places for places in named.values() if len(places) > _USUAL]
+            by_name[name[1]].append(place)
+    large = [group for group in by_name.values() if len(group) > _USUAL]
     groups = large if len(large) > 1 and 2 * sum(map(len, large)) >= len(lines) else [lines]
-    found = {places[row] for places in groups for row in _among([text[place] for place in places])}
-    return sorted(found) if len(found) <= _DIFFERING else []
+    outliers = {members[row] for members in groups for row in _among([text[place] for place in members])}
+    return sorted(outliers) if len(outliers) <= _DIFFERING else []
 
 
 def _sample(lines: list[T]) -> list[T]:
@@ -72,9 +72,9 @@ def _columns(sample: list[bytes]) -> tuple[bytes | None, list[int]]:
         middle = sorted(counts)[len(counts) // 2]
         if middle and counts.count(middle) >= _EVEN * len(counts):
             rows = [line.split(separator, _COLUMNS)[:_COLUMNS] for line in sample]
-            found = [n for n, cells in enumerate(zip_longest(*rows, fillvalue=b"")) if _may_stand_out(cells)]
-            if found:
-                return separator, found
+            columns = [n for n, cells in enumerate(zip_longest(*rows, fillvalue=b"")) if _may_stand_out(cells)]
+            if columns:
+                return separator, columns
     return None, []
 
 
@@ -94,12 +94,12 @@ def _among(lines: list[bytes]) -> set[int]:
         return set()
     last = columns[-1] + 1
     split = [(number, row) for number, line in enumerate(lines) if len(row := line.split(separator, last)) >= last]
-    found: set[int] = set()
+    outliers: set[int] = set()
     for column in columns:
         numbers = _numbers([row[column] for _, row in split])
         if apart := _apart(numbers):
-            found.update(line for number, (line, _) in zip(numbers, split, strict=True) if number in apart)
-    return found
+            outliers.update(line for number, (line, _) in zip(numbers, split, strict=True) if number in apart)
+    return outliers
 
 
 def _numbers(cells: list[bytes]) -> list[float]:

@@ -63,7 +63,7 @@ class Selection:
         """By number: the worth of each unit when it was taken."""
         self._ends: set[int] = set()
         """Those that belong to an end's share, which are dropped last."""
-        self._said: set[bytes] = set()
+        self._shown_words: set[bytes] = set()
         self._words: dict[int, frozenset[bytes]] = {}
         self._prices: dict[int, int] = {}
         self._alike: dict[bytes, int] = {}
@@ -75,7 +75,7 @@ class Selection:
         self._choose(budget)
 
     @property
-    def places(self) -> list[int]:
+    def positions(self) -> list[int]:
         """Returns the numbers of the chosen units, in order."""
         return sorted(self._taken)
 
@@ -85,17 +85,17 @@ class Selection:
         Without topics, only what a run's outcome states counts, and what distinguishes a unit from nearly all others.
         """
         worth, units = self.worth, self._units
-        seen = {b"", *[units.shape[place].strip() for place in self._taken]}
+        shown_shapes = {b"", *[units.shape[place].strip() for place in self._taken]}
         least = 0.0 if with_topics else _DISTINCT
-        found = {
+        values = {
             place: value
-            for place, value in worth.stated.items()
-            if value >= least and units.shape[place].strip() not in seen
+            for place, value in worth.statement_worth.items()
+            if value >= least and units.shape[place].strip() not in shown_shapes
         }
         for place, words in worth.words.items() if with_topics else ():
-            if new := words - self._said:
-                found[place] = found.get(place, 0.0) + worth.words_worth(new, units.text[place])
-        return found
+            if new := words - self._shown_words:
+                values[place] = values.get(place, 0.0) + worth.words_worth(new, units.text[place])
+        return values
 
     def drop(self, tokens: int) -> bool:
         """Drops the least valuable units until `tokens` are saved; returns False if none are left."""
@@ -126,8 +126,8 @@ class Selection:
         long = {place: int(budget * share * _PART) for place, share in parts}
         long = {place: room for place, room in long.items() if self._prices[place] * _PART > room}
         self._left -= sum(long.values())  # so that a part of each can be shown in any case
-        for places, share in ((tail, _TAIL), (head, self.worth.weights.head_least)):
-            self._fill(places, budget * share)
+        for positions, share in ((tail, _TAIL), (head, self.worth.weights.head_least)):
+            self._fill(positions, budget * share)
         self._spend(first, long)
         for place, room in long.items():
             self._left += room
@@ -158,9 +158,9 @@ class Selection:
                 self._left -= long.get(place, 0)
                 misses += 1
 
-    def _fill(self, places: list[int], room: float) -> None:
+    def _fill(self, positions: list[int], room: float) -> None:
         """Takes the units of an end, from the end inwards, within its share."""
-        for place in places:
+        for place in positions:
             if place in self._taken:
                 continue
             if self._prices[place] > room or not self._take(place, self._rate(place)):
@@ -187,10 +187,10 @@ class Selection:
         part = text[-size:] if last else text[:size]
         return counts([part.decode("utf-8", "replace")], self._tokenizer)[0] if size > 0 else 0
 
-    def _end(self, places: range, room: float) -> list[int]:
+    def _end(self, positions: range, room: float) -> list[int]:
         """Returns the units that may fit into an end's share, from the end inwards."""
         units, out, size = self._units, list[int](), 0.0
-        for place in places:
+        for place in positions:
             if units.text[place].strip() and place not in self.worth.beside:
                 out.append(place)
                 size += len(units.text[place]) + 1
@@ -212,14 +212,14 @@ class Selection:
             out[place] = values[place]
         return out
 
-    def _price(self, places: set[int]) -> None:
+    def _price(self, positions: set[int]) -> None:
         """Counts units, by the tokens of the whole text if these are known."""
-        order, thrift = sorted(places), self.worth.weights.thrift
-        for place, price in zip(order, self._counted(order) if order else (), strict=True):
+        order, thrift = sorted(positions), self.worth.weights.thrift
+        for place, price in zip(order, self._count_tokens(order) if order else (), strict=True):
             self._prices[place] = price
             self._costs[place] = price**thrift
 
-    def _counted(self, order: list[int]) -> list[int]:
+    def _count_tokens(self, order: list[int]) -> list[int]:
         if self._token_ends is not None:
             ends = [0, *self._token_ends.searchsorted(self._units.end, "right").tolist()]
             return [max(1, ends[place + 1] - ends[place]) for place in order]
@@ -236,23 +236,23 @@ class Selection:
         words = self._words.get(place)
         if words is None:
             words = self._words[place] = worth.words.get(place) or frozenset(self._units.shape[place].split())
-        new = words - self._said
+        new = words - self._shown_words
         value = worth.base.get(place, 0.0)
         if place in worth.words:
             value += worth.words_worth(new, self._units.text[place])
         if weights.repeats and words:
             value *= 1 - weights.repeats * (1 - len(new) / len(words))
-        if place - 1 in self._taken and place + 1 in self._taken and self._units.joined(place):
+        if place - 1 in self._taken and place + 1 in self._taken and self._units.has_neighbours(place):
             value *= _BETWEEN
         return value / self._costs[place]
 
     def _take(self, place: int, rate: float) -> bool:
-        joined = (place - 1 in self._taken) + (place + 1 in self._taken)
-        price = self._prices[place] + SEAM * (1 - joined)
+        neighbours = (place - 1 in self._taken) + (place + 1 in self._taken)
+        price = self._prices[place] + SEAM * (1 - neighbours)
         if price > self._left:
             return False
         self._taken[place] = rate
         self._left -= price
-        self._said |= self._words[place]
+        self._shown_words |= self._words[place]
         self._alike[self._units.shape[place]] = self._alike.get(self._units.shape[place], 0) + 1
         return True

@@ -70,14 +70,14 @@ def begins_with_failure(line: bytes) -> bool:
     return _BEGINS.match(line) is not None
 
 
-def failed_ends(units: Units, flags: dict[int, int]) -> list[int]:
+def find_failed_ends(units: Units, flags: dict[int, int]) -> list[int]:
     """Returns the last units, at most two, that state that something ended with a status of failure.
 
     Of several close together, which pass on the same status, the last counts; the end of the text is none of them.
     """
     ends: list[int] = []
     below = len(units)
-    for place in sorted((place for place, stated in flags.items() if stated & ENDED), reverse=True):
+    for place in sorted((place for place, unit_flags in flags.items() if unit_flags & ENDED), reverse=True):
         if below - place > _CLOSE:
             ends.append(place)
         below = place
@@ -91,16 +91,16 @@ def add_statements(
 
     The end of the text, which has so many `lines`, counts as one of them.
     """
-    same = Counter(stated >> FLAG_BITS for stated in flags.values())
+    same = Counter(unit_flags >> FLAG_BITS for unit_flags in flags.values())
     below = [*sorted(units.line[place] for place in ends), lines]
-    for place, stated in flags.items():
-        worth = _weight(stated) * scale
+    for place, bits in flags.items():
+        worth = _weight(bits) * scale
         if worth:
             line = units.line[place]
             distance = below[bisect_left(below, line, hi=len(ends))] - line
-            alike = units.count[units.shape[place]] ** 0.5 * same[stated >> FLAG_BITS] ** _SAME
+            alike = units.count[units.shape[place]] ** 0.5 * same[bits >> FLAG_BITS] ** _SAME
             worth *= (1 + _NEAR * exp(-distance / _NEAR_LINES)) / alike
-            ended = stated & ENDED and not words_of(units.text[place], SURE)
+            ended = bits & ENDED and not words_of(units.text[place], SURE)
             for step, share in (_ENDED if ended else _AROUND).items():
                 if 0 <= place + step < len(units):
                     base[place + step] = max(base.get(place + step, 0.0), worth * share)

@@ -19,7 +19,7 @@ from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.lexicon import shapes_of
 from coatcheck.core.text.terminal import visible
-from coatcheck.core.text.visible_text import Hidden, show_parts, written_places
+from coatcheck.core.text.visible_text import Hidden, find_written_positions, show_parts
 from coatcheck.core.views.view import Section
 
 LONG: Final = 480
@@ -77,7 +77,7 @@ class Units:
         """Returns whether unit `place` directly follows the unit before it."""
         return place > 0 and self.start[place] == self.end[place - 1]
 
-    def joined(self, place: int) -> bool:
+    def has_neighbours(self, place: int) -> bool:
         """Returns whether units directly precede and follow unit `place`."""
         return self.follows(place) and place + 1 < len(self.text) and self.follows(place + 1)
 
@@ -117,13 +117,13 @@ class Units:
     def _add(self, region: Region) -> None:
         raw = region.data.split(b"\n")
         messages = read_lines(self._fields, region.data, begins=region.begins)
-        seen = visible(messages)
-        shown = raw if seen is region.data else seen.split(b"\n")
+        visible_data = visible(messages)
+        visible_lines = raw if visible_data is region.data else visible_data.split(b"\n")
         ends = list(accumulate([len(line) + 1 for line in raw], initial=region.start))
         last = len(raw) - 1
         if not raw[last]:  # the region ends with a line feed
             del raw[last], ends[last + 1]
-            shown = shown[: len(raw)]
+            visible_lines = visible_lines[: len(raw)]
             last -= 1
         else:
             ends[-1] -= 1
@@ -131,14 +131,18 @@ class Units:
             return
         first = len(self.text)
         at = 0
-        for number in [n for n, text in enumerate(shown) if len(text) > LONG] if max(map(len, shown)) > LONG else []:
-            self._put(shown[at:number], ends[at:number], ends[at + 1 : number + 1], region.line + at)
+        for number in (
+            [n for n, text in enumerate(visible_lines) if len(text) > LONG]
+            if max(map(len, visible_lines)) > LONG
+            else []
+        ):
+            self._put(visible_lines[at:number], ends[at:number], ends[at + 1 : number + 1], region.line + at)
             hidden = hidden_parts(
                 self._fields, raw[number], begins=region.begins or number > 0, ends=region.ends or number < last
             )
             self._cut(raw[number], ends[number], ends[number + 1], region.line + number, hidden)
             at = number + 1
-        self._put(shown[at:], ends[at:-1], ends[at + 1 :], region.line + at)
+        self._put(visible_lines[at:], ends[at:-1], ends[at + 1 :], region.line + at)
         if not region.begins:
             self.opens[first] = False
         if not region.ends:
@@ -155,11 +159,11 @@ class Units:
 
     def _cut(self, raw: bytes, start: int, end: int, line: int, hidden: list[Hidden]) -> None:
         """Cuts what is shown of a long line into pieces. What was overwritten in it belongs to the first."""
-        shown = show_parts(raw, hidden).removesuffix(b"\r")
-        edges = cuts(shown, shown.rfind(b"\r") + 1)
+        visible_line = show_parts(raw, hidden).removesuffix(b"\r")
+        edges = cuts(visible_line, visible_line.rfind(b"\r") + 1)
         pieces = len(edges)
-        between = [start + at for at in written_places(hidden, [low for low, _ in edges[1:]])]
-        self.text += [visible(shown[low:high]) for low, high in edges]
+        between = [start + at for at in find_written_positions(hidden, [low for low, _ in edges[1:]])]
+        self.text += [visible(visible_line[low:high]) for low, high in edges]
         self.start += [start, *between]
         self.end += [*between, end]
         self.line += [line] * pieces
@@ -190,7 +194,7 @@ def units_of(
         return Units(_outside([Region(0, 1, sample.head)] if sample.head else [], asides), fields)
     near = len(sample.head) if survey is None or sought else _NEAR
     head, tail = sample.head[:near], sample.tail[-near:]
-    cut = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
+    head_end = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
     begin = tail.find(b"\n") + 1
     if begin in {0, len(tail)}:  # the last line is longer than what is available of it
         begin = align_up(tail, 0)
@@ -199,8 +203,8 @@ def units_of(
     line = lines - data.count(b"\n") - (not data.endswith(b"\n")) + 1
     fragments = () if survey is None else survey.fragments
     regions = [
-        Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n")),
-        *[each for each in fragments if each.start >= cut and each.start + len(each.data) <= start],
+        Region(0, 1, head[:head_end], ends=head[:head_end].endswith(b"\n")),
+        *[each for each in fragments if each.start >= head_end and each.start + len(each.data) <= start],
         Region(start, line, data, begins=tail[begin - 1 : begin] == b"\n"),
     ]
     units = Units(_outside(regions, asides), fields)

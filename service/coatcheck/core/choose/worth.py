@@ -21,7 +21,7 @@ from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.oddness import odd_lines, odd_words
 from coatcheck.core.choose.outliers import outlying_lines
-from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure, failed_ends
+from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure, find_failed_ends
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, CardWeights
 from coatcheck.core.text.lexicon import (
@@ -82,7 +82,7 @@ class Worth(Struct):
     """The words of the sampled units, if their topics count."""
     rarity: dict[bytes, float]
     """The worth of each of these words the first time it is shown."""
-    stated: dict[int, float]
+    statement_worth: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
     exempt: AbstractSet[int] = frozenset()
     """Those that are shown however many similar ones are: answers, a summary, those with an odd word or number."""
@@ -104,13 +104,13 @@ class Worth(Struct):
 def _flags_of(units: Units) -> dict[int, int]:
     total = len(units)
     if len(units.count) == total:
-        places = speaking(units.block)
+        positions = speaking(units.block)
     else:
         last = dict(zip(units.shape, range(total), strict=True))
         first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
-        chosen = sorted({*first.values(), *last.values()})
-        places = [chosen[row] for row in speaking(b"\n".join([units.text[place] for place in chosen]))]
-    return {place: classify(units.text[place]) for place in places}
+        candidates = sorted({*first.values(), *last.values()})
+        positions = [candidates[row] for row in speaking(b"\n".join([units.text[place] for place in candidates]))]
+    return {place: classify(units.text[place]) for place in positions}
 
 
 def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[bool, int | None]:
@@ -122,7 +122,7 @@ def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[
     text, ending = units.text, SURE if document else _ENDING
     last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
     # Of units with the same shape, the last one has flags. No run ends in the middle of a long line.
-    told = [
+    endings = [
         place
         for place in last
         if (flags.get(place, 0) & ending or flags.get(place, 0) & _FAILED == _FAILED)
@@ -130,13 +130,13 @@ def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[
         and not CODE.search(text[place])
     ]
     sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not CODE.search(text[place]))
-    verdict = next(chain([place for place in told if flags[place] & VERDICT], sums), None)
+    verdict = next(chain([place for place in endings if flags[place] & VERDICT], sums), None)
     sure = [
-        (text[place], stated)
-        for place, stated in flags.items()
-        if stated & (SURE | BENIGN) == SURE and not CODE.search(text[place])
+        (text[place], unit_flags)
+        for place, unit_flags in flags.items()
+        if unit_flags & (SURE | BENIGN) == SURE and not CODE.search(text[place])
     ]
-    if told or (not document and any(stated & GRAVE or begins_with_failure(line) for line, stated in sure)):
+    if endings or (not document and any(bits & GRAVE or begins_with_failure(line) for line, bits in sure)):
         return True, verdict
     return bool(sure) and (units.has_times or _has_stamps(text)), verdict
 
@@ -154,12 +154,12 @@ def failures_of(units: Units, *, document: bool) -> tuple[int, int] | None:
     flags = _flags_of(units)
     if not _situation(units, flags, document=document)[0]:
         return None
-    stated = [
+    statements = [
         (units.shape[place].strip(), each)
         for place, each in flags.items()
         if each & (SURE | STRONG) and not each & BENIGN and not CODE.search(units.text[place])
     ]
-    return len({shape for shape, each in stated if each & SURE}), len({shape for shape, _ in stated})
+    return len({shape for shape, each in statements if each & SURE}), len({shape for shape, _ in statements})
 
 
 def _has_stamps(text: list[bytes]) -> bool:
@@ -201,11 +201,11 @@ def worth_of(
     """
     flags = _flags_of(units)
     outcome, verdict = (False, None) if weights is not None else _situation(units, flags, document=document)
-    chosen = weights or (OUTCOME if outcome else DOCUMENT)
+    active_weights = weights or (OUTCOME if outcome else DOCUMENT)
     base: dict[int, float] = {}
     ended_well = verdict is not None and verdict >= len(units) - _LAST and flags[verdict] & (SURE | STRONG | ENDED) == 0
-    ends = failed_ends(units, flags) if outcome and not ended_well else []
-    add_statements(base, units, flags, chosen.statements, lines, ends)
+    ends = find_failed_ends(units, flags) if outcome and not ended_well else []
+    add_statements(base, units, flags, active_weights.statements, lines, ends)
     if compared is not None:
         _novel(base, units, compared)
     licence = licence_lines(units) if weights is None and not outcome else set[int]()
@@ -213,28 +213,28 @@ def worth_of(
     licence |= beside
     exempt = _add_oddness(base, units, licence)
     base = {place: worth for place, worth in base.items() if place not in beside}
-    stated = base.copy()
-    _ends(base, units, chosen, reach, licence, ends)
+    statement_worth = base.copy()
+    _ends(base, units, active_weights, reach, licence, ends)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
-    told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
-    base.update(told)
+    summary_worth = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
+    base.update(summary_worth)
     base.update({place: worth * _WORDLESS for place, worth in base.items() if not _WORD.search(units.text[place])})
     answering = answers(units, query, outcome=outcome, document=document) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, {*exempt, *answering, *told}, beside)
-    if chosen.cover:
-        _covers(made, units, licence)
-    return made
+    result = Worth(active_weights, base, flags, {}, {}, statement_worth, {*exempt, *answering, *summary_worth}, beside)
+    if active_weights.cover:
+        _covers(result, units, licence)
+    return result
 
 
 def _add_oddness(base: dict[int, float], units: Units, licence: set[int]) -> set[int]:
     """Adds the worth of lines that differ from nearly all others; returns those that differ by a word or a number."""
     words, numbers = odd_words(units), outlying_lines(units)
-    for places in (odd_lines(units), words, numbers):
-        for place in {*places} - licence:
-            base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
+    for positions in (odd_lines(units), words, numbers):
+        for place in {*positions} - licence:
+            base[place] = max(base.get(place, 0.0), _ODD / len(positions) ** 0.5)
     return {*words, *numbers}
 
 
@@ -263,13 +263,13 @@ def _ends(
     What led to each of the `failed` ends is worth as much as the end of the text, which then only cleans up.
     """
     tail = weights.tail_reach / (1 + len(failed))
-    for places, worth, share in (
+    for positions, worth, share in (
         (range(len(units)), weights.head, weights.head_reach),
         (range(len(units) - 1, -1, -1), weights.tail, tail * (_CLEAN_UP if failed else 1)),
         *((range(place, -1, -1), weights.tail, tail) for place in failed),
     ):
         passed = 0
-        for place in places:
+        for place in positions:
             if place in licence:
                 continue
             value = worth * exp(-passed / (share * reach))
@@ -281,18 +281,18 @@ def _ends(
 
 def _covers(worth: Worth, units: Units, licence: set[int]) -> None:
     """Determines the topics of the sampled units: their longer words; paths and names count more."""
-    known: dict[bytes, frozenset[bytes]] = {}
+    topics: dict[bytes, frozenset[bytes]] = {}
     for place in range(0, len(units), max(1, len(units) // _COVERED)):
         if place in licence:
             continue
         shape = units.shape[place]
-        words = known.get(shape)
+        words = topics.get(shape)
         if words is None:
-            words = known[shape] = frozenset(_TOPIC.findall(shape))
+            words = topics[shape] = frozenset(_TOPIC.findall(shape))
         if words:
             worth.words[place] = words
-    seen = Counter(chain.from_iterable(worth.words.values()))
+    counts = Counter(chain.from_iterable(worth.words.values()))
     worth.rarity = {
         word: (2.0 if len(word.translate(None, b"/_.")) < len(word) else 1.0) / (1 + 0.15 * count)
-        for word, count in seen.items()
+        for word, count in counts.items()
     }

@@ -1,12 +1,12 @@
 """Compaction and accounting of model-bound histories, in every common wire format. Pure: the caller stores.
 
-`plan` names what to store, `carry_out` replaces it by cards and markers and reports, `spliced` makes the same changes
-in the body's bytes, `measure` computes how full a context is. See docs/decisions/0027-compaction.md.
+`plan` names what to store, `carry_out` replaces it by cards and markers and reports, `splice_body` makes the same
+changes in the body's bytes, `measure` computes how full a context is. See docs/decisions/0027-compaction.md.
 """
 
 from coatcheck.core.context.apply import CompactedBody, carry_out
 from coatcheck.core.context.body.model import Format
-from coatcheck.core.context.body.splice import Splice, spliced
+from coatcheck.core.context.body.splice import Splice, splice_body
 from coatcheck.core.context.counting import CountCache, Counter, Sizes
 from coatcheck.core.context.detect import detect, index_of
 from coatcheck.core.context.measure import (
@@ -61,6 +61,6 @@ __all__ = [
     "plan",
     "references",
     "session_lines",
-    "spliced",
+    "splice_body",
     "turn_searches",
 ]

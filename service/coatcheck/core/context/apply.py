@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from coatcheck.core.context import notice, thinking
 from coatcheck.core.context.body.model import HistoryIndex, Role
-from coatcheck.core.context.body.pointer import Pointer, edited, get, render
+from coatcheck.core.context.body.pointer import Pointer, apply_edits, get, render
 from coatcheck.core.context.body.shape import Value, as_list
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
@@ -56,7 +56,7 @@ class CompactedBody(Struct, frozen=True, kw_only=True):
     """The values to set, by their places in the given body."""
     note: Value = None
     """The message with the notice, which replaces those that were left out; None if none were."""
-    gone: tuple[int, ...] = ()
+    removed_messages: tuple[int, ...] = ()
     """Numbers of the messages that are no longer there as they were: also earlier notices, and what carries the new."""
     index: HistoryIndex
     """That of the new body."""
@@ -65,83 +65,87 @@ class CompactedBody(Struct, frozen=True, kw_only=True):
 
 
 def carry_out(
-    body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter
+    body: Value, plan: CompactionPlan, stored_payloads: Mapping[str, StoredPayload], counter: Counter
 ) -> CompactedBody:
     """Carries out a plan.
 
     Args:
         body: the body that the plan was made of.
         plan: from `plan`.
-        stored: the result for each payload, by its key. What is missing could not be stored: an output is then cut to
-            head and tail, and says so; arguments and images stay.
+        stored_payloads: the result for each payload, by its key. What is missing could not be stored: an output is
+            then cut to head and tail, and says so; arguments and images stay.
         counter: the one that was used for planning.
 
     Raises:
         CoatcheckError: `invalid_request` if the plan is of another body.
     """
     _same(body, plan)
-    done = _carried_out(body, plan, stored, counter)
-    if done.edits or done.gone:
-        smaller = done.report.tokens_after < done.report.tokens_before
-        return done if smaller else _unchanged(body, plan, counter)
-    return done
+    result = _carry_out(body, plan, stored_payloads, counter)
+    if result.edits or result.removed_messages:
+        smaller = result.report.tokens_after < result.report.tokens_before
+        return result if smaller else _keep_body(body, plan, counter)
+    return result
 
 
-def _unchanged(body: Value, plan: CompactionPlan, counter: Counter) -> CompactedBody:
+def _keep_body(body: Value, plan: CompactionPlan, counter: Counter) -> CompactedBody:
     """Returns the body as it came, because the planned changes would have made it larger."""
     nothing = structs.replace(plan, payloads=[], dropped=[], dropped_bytes=[])
-    done = _carried_out(body, nothing, {}, counter)
-    return structs.replace(done, report=structs.replace(done.report, notes=[*done.report.notes, _LARGER]))
+    result = _carry_out(body, nothing, {}, counter)
+    return structs.replace(result, report=structs.replace(result.report, notes=[*result.report.notes, _LARGER]))
 
 
-def _carried_out(
-    body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter
+def _carry_out(
+    body: Value, plan: CompactionPlan, stored_payloads: Mapping[str, StoredPayload], counter: Counter
 ) -> CompactedBody:
-    made: list[tuple[PlannedPayload, StoredPayload | None, Swap]] = []
-    left = list(plan.left)
+    planned_swaps: list[tuple[PlannedPayload, StoredPayload | None, Swap]] = []
+    leftovers = list(plan.leftovers)
     for payload in plan.payloads:
         if payload.left_out:
             continue
-        kept = with_same(payload, stored)
-        replacements = swaps(body, payload, kept, plan.policy.card_tokens, counter.tokenizer)
-        made += [(payload, kept, swap) for swap in replacements]
+        stored_payload = with_same(payload, stored_payloads)
+        replacements = swaps(body, payload, stored_payload, plan.policy.card_tokens, counter.tokenizer)
+        planned_swaps += [(payload, stored_payload, swap) for swap in replacements]
         if not replacements:
-            left.append(Left(payload.pointers[0], payload.tokens, "could not be stored", payload.message))
-    set_ = edits(body, [swap for _, _, swap in made])
+            leftovers.append(Left(payload.pointers[0], payload.tokens, "could not be stored", payload.message))
+    set_ = edits(body, [swap for _, _, swap in planned_swaps])
     items = plan.index.items
     positions = [
         thinking.position(payload.message, items[payload.message].at, place.at)
-        for payload, _, _ in made
-        for place in payload.places
+        for payload, _, _ in planned_swaps
+        for place in payload.sites
     ]
     carriers = {number: carrier for number in plan.line.carriers if (carrier := carrier_of(items[number])) is not None}
     if plan.dropped:  # the next notice has what earlier ones had
         old = {number: one for number, one in carriers.items() if number not in {*plan.dropped, *plan.notices}}
         set_ |= {one.piece.at: one.words for one in old.values()}
         positions += [thinking.position(number, items[number].at, one.piece.at) for number, one in old.items()]
-    new = edited(body, set_)
-    omitted, cut = None, _Cut(new, None, (), list(range(len(items))))
+    new = apply_edits(body, set_)
+    omitted, cut_body = None, _Cut(new, None, (), list(range(len(items))))
     if plan.dropped:
-        omitted = _omitted(body, plan, stored, counter, [one.notice for one in carriers.values()])
-        cut = _shortened(new, plan, omitted)
-        positions.append((min(cut.gone), -1))
+        omitted = _describe_omission(body, plan, stored_payloads, counter, [one.notice for one in carriers.values()])
+        cut_body = _shorten_body(new, plan, omitted)
+        positions.append((min(cut_body.removed_messages), -1))
     elif carriers:
         omitted = next(iter(carriers.values())).notice
     index, sizes = plan.index, plan.sizes
-    if cut.body is not body:
-        index = index_of(cut.body, plan.format)
-        sizes = [counter.item(cut.body, item) for item in index.items]
-    changes = [_change(plan, cut.shifts, payload, kept, swap, counter) for payload, kept, swap in made]
+    if cut_body.body is not body:
+        index = index_of(cut_body.body, plan.format)
+        sizes = [counter.item(cut_body.body, item) for item in index.items]
+    changes = [
+        _change(plan, cut_body.shifts, payload, artifact, swap, counter) for payload, artifact, swap in planned_swaps
+    ]
     after = Sizes.sum([plan.fixed, *sizes])
     # An edit inside a message that is left out changes nothing.
     at = plan.index.list_at
-    set_ = {where: value for where, value in set_.items() if at is None or where[len(at)] not in cut.gone}
+    set_ = {
+        where: value for where, value in set_.items() if at is None or where[len(at)] not in cut_body.removed_messages
+    }
     return CompactedBody(
-        body=cut.body,
-        report=_report(body, plan, changes, left, omitted, cut.shifts, positions, after),
+        body=cut_body.body,
+        report=_report(body, plan, changes, leftovers, omitted, cut_body.shifts, positions, after),
         edits=set_,
-        note=cut.note,
-        gone=cut.gone,
+        note=cut_body.note,
+        removed_messages=cut_body.removed_messages,
         index=index,
         sizes=sizes,
     )
@@ -151,36 +155,44 @@ def _same(body: Value, plan: CompactionPlan) -> None:
     at = plan.index.list_at
     fits = at is None or len(as_list(get(body, at))) == len(plan.index.items)
     missing = object()
-    if fits and all(get(body, place.at, missing) is not missing for p in plan.payloads for place in p.places):
+    if fits and all(get(body, place.at, missing) is not missing for p in plan.payloads for place in p.sites):
         return
     raise CoatcheckError(Code.INVALID_REQUEST, "The plan was made for another body. Plan again.", field="plan")
 
 
-def _omitted(
-    body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter, older: list[Omitted]
+def _describe_omission(
+    body: Value,
+    plan: CompactionPlan,
+    stored_payloads: Mapping[str, StoredPayload],
+    counter: Counter,
+    older: list[Omitted],
 ) -> Omitted:
     items, tokenizer = plan.index.items, counter.tokenizer
-    gone = [one for one in plan.payloads if one.left_out and one.places]
+    removed_payloads = [one for one in plan.payloads if one.left_out and one.sites]
     # What was only read there is named by the call that read it, if no call that made it is known: reads come last.
-    gone.sort(key=lambda one: one.kind == "read")
-    named: dict[str, str] = {}
-    for one in gone:
-        kept = with_same(one, stored)
-        if kept is not None and kept.stored and kept.artifact_id:
-            named.setdefault(kept.artifact_id, notice.about(one.tool, one.command, f"{one.tokens:,} tokens"))
-    made = {one.id: one.about for one in standing(body, plan.index, plan.dropped)}
-    read = {one.artifact_id for one in gone if one.kind == "read"}
-    about = named | {ref: words for ref, words in made.items() if ref not in named or ref in read}
+    removed_payloads.sort(key=lambda one: one.kind == "read")
+    descriptions: dict[str, str] = {}
+    for one in removed_payloads:
+        stored_payload = with_same(one, stored_payloads)
+        if stored_payload is not None and stored_payload.is_stored and stored_payload.artifact_id:
+            descriptions.setdefault(
+                stored_payload.artifact_id, notice.about(one.tool, one.command, f"{one.tokens:,} tokens")
+            )
+    earlier_descriptions = {one.id: one.about for one in standing(body, plan.index, plan.dropped)}
+    read_ids = {one.artifact_id for one in removed_payloads if one.kind == "read"}
+    about = descriptions | {
+        ref: words for ref, words in earlier_descriptions.items() if ref not in descriptions or ref in read_ids
+    }
     artifacts = [OmittedArtifact(ref, words) for ref, words in about.items()]
     dropped = set(plan.dropped)
     blocks = [[items[at] for at in block.items] for block in plan.line.blocks if block.items[0] in dropped]
     sizes = list(zip((items[number] for number in plan.dropped), plan.dropped_bytes, strict=True))
-    left_out = notice.joined(older, notice.omitted(sizes, blocks, artifacts, tokenizer))
-    whole = stored.get(OMITTED)
-    if whole is not None and whole.stored:
+    left_out = notice.merge_notices(older, notice.describe_omission(sizes, blocks, artifacts, tokenizer))
+    whole = stored_payloads.get(OMITTED)
+    if whole is not None and whole.is_stored:
         left_out = structs.replace(left_out, stored_as=whole.artifact_id)
-    tokens = notice_tokens(plan.budget.settle) if plan.budget is not None else 0
-    return notice.fitted(left_out, tokens, tokenizer, can_read=plan.index.can_read)
+    tokens = notice_tokens(plan.budget.target) if plan.budget is not None else 0
+    return notice.fit_notice(left_out, tokens, tokenizer, can_read=plan.index.can_read)
 
 
 class _Cut(Struct, frozen=True):
@@ -189,45 +201,45 @@ class _Cut(Struct, frozen=True):
     body: Value
     note: Value
     """The message with the notice; None if nothing is left out."""
-    gone: tuple[int, ...]
+    removed_messages: tuple[int, ...]
     """Numbers of the messages that are no longer there, the first of which the note replaces."""
     shifts: list[int]
     """Each message's new number."""
 
 
-def _shortened(body: Value, plan: CompactionPlan, omitted: Omitted) -> _Cut:
+def _shorten_body(body: Value, plan: CompactionPlan, omitted: Omitted) -> _Cut:
     """Returns the body with a notice in place of what is left out."""
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
-    gone = {*plan.dropped, *plan.notices}
-    text = notice.written(omitted, can_read=plan.index.can_read)
-    host = _host(plan, gone)
+    removed_messages = {*plan.dropped, *plan.notices}
+    text = notice.render_notice(omitted, can_read=plan.index.can_read)
+    host = _host(plan, removed_messages)
     if host is None:
-        note: Value = notice.message(plan.format, text, items[min(gone)])
+        note: Value = notice.message(plan.format, text, items[min(removed_messages)])
     else:
-        place = plan.index.items[host].said[-1].at
-        note = edited(items[host], {place[len(at) + 1 :]: notice.appended(str(get(body, place)), text)})
-        gone.add(host)
-    first = min(gone)
-    kept: list[Value] = []
+        place = plan.index.items[host].pieces[-1].at
+        note = apply_edits(items[host], {place[len(at) + 1 :]: notice.append_notice(str(get(body, place)), text)})
+        removed_messages.add(host)
+    first = min(removed_messages)
+    messages: list[Value] = []
     shifts: list[int] = []
     for number, item in enumerate(items):
         if number == first:
-            kept.append(note)
-        shifts.append(len(kept) if number != host else first)
-        if number not in gone:
-            kept.append(item)
-    return _Cut(edited(body, {at: kept}), note, tuple(sorted(gone)), shifts)
+            messages.append(note)
+        shifts.append(len(messages) if number != host else first)
+        if number not in removed_messages:
+            messages.append(item)
+    return _Cut(apply_edits(body, {at: messages}), note, tuple(sorted(removed_messages)), shifts)
 
 
-def _host(plan: CompactionPlan, gone: set[int]) -> int | None:
+def _host(plan: CompactionPlan, removed_messages: set[int]) -> int | None:
     """Returns the message of the user beside the place of the notice, so that no two of them follow each other."""
-    items, first = plan.index.items, min(gone)
-    after = next((number for number in range(first, len(items)) if number not in gone), None)
+    items, first = plan.index.items, min(removed_messages)
+    after = next((number for number in range(first, len(items)) if number not in removed_messages), None)
     for number in (first - 1, after):
         if number is not None and number >= 0:
             item = items[number]
-            if item.role is Role.USER and item.said and item.said[-1].text and not item.pinned:
+            if item.role is Role.USER and item.pieces and item.pieces[-1].text and not item.pinned:
                 return number
     return None
 
@@ -236,26 +248,26 @@ def _change(
     plan: CompactionPlan,
     shifts: list[int],
     payload: PlannedPayload,
-    kept: StoredPayload | None,
+    stored_payload: StoredPayload | None,
     swap: Swap,
     counter: Counter,
 ) -> Change:
-    shares = max(len(payload.places), 1)
+    shares = max(len(payload.sites), 1)
     same = payload.kind == "arguments"
     return Change(
-        pointer=render(_moved(plan, payload.message, swap.place.at, shifts)) + render(swap.place.inside),
+        pointer=render(_move_pointer(plan, payload.message, swap.place.at, shifts)) + render(swap.place.inside),
         message=payload.message,
         to=swap.to,
         why=payload.why,
         tool=payload.tool,
         call_id=payload.call_id,
-        artifact_id=kept.artifact_id if kept is not None else None,
-        tokens_before=(payload.tokens if same else payload.tokens // shares) if swap.place.counted else 0,
-        tokens_after=counter.text(swap.text) if swap.place.counted else 0,
+        artifact_id=stored_payload.artifact_id if stored_payload is not None else None,
+        tokens_before=(payload.tokens if same else payload.tokens // shares) if swap.place.is_counted else 0,
+        tokens_after=counter.text(swap.text) if swap.place.is_counted else 0,
     )
 
 
-def _moved(plan: CompactionPlan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
+def _move_pointer(plan: CompactionPlan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
     """Converts a pointer into the given body to one into the new body."""
     base = plan.index.list_at
     return at if base is None else (*base, shifts[item], *at[len(base) + 1 :])
@@ -265,7 +277,7 @@ def _report(
     body: Value,
     plan: CompactionPlan,
     changes: list[Change],
-    left: list[Left],
+    leftovers: list[Left],
     omitted: Omitted | None,
     shifts: list[int],
     positions: list[thinking.Position],
@@ -274,18 +286,21 @@ def _report(
     first = min(positions, default=None)
     invalid: list[str] = []
     if first is not None:
-        gone = {*plan.dropped, *plan.notices}
-        invalid = [render(_moved(plan, item, at, shifts)) for item, at in thinking.invalid(plan.index, first, gone)]
+        removed_messages = {*plan.dropped, *plan.notices}
+        invalid = [
+            render(_move_pointer(plan, item, at, shifts))
+            for item, at in thinking.invalid(plan.index, first, removed_messages)
+        ]
     budget = plan.budget
     misses = 0 if budget is None else after.total - budget.limit
-    over = _over(plan, left, misses) if misses > 0 else None
+    over = _over(plan, leftovers, misses) if misses > 0 else None
     fits = None if budget is None else over is None
     return Report(
         format=plan.format.value,
         changed=first is not None,
         first_changed=None if first is None else first[0],
         changes=changes,
-        left=left,
+        left=leftovers,
         copied=plan.copied,
         omitted=omitted,
         omitted_now=len(plan.dropped),
@@ -306,10 +321,12 @@ def _report(
 def _cache(plan: CompactionPlan, first: thinking.Position | None, after: Sizes) -> Cache:
     if first is None:
         return Cache(kept_tokens=after.total, rewritten_tokens=0, advice=_UNTOUCHED)
-    kept = plan.before.total - sum(size.total for size in plan.sizes)
-    kept += sum(size.total for size in plan.sizes[: first[0]])
+    kept_tokens = plan.before.total - sum(size.total for size in plan.sizes)
+    kept_tokens += sum(size.total for size in plan.sizes[: first[0]])
     return Cache(
-        kept_tokens=kept, rewritten_tokens=max(after.total - kept, 0), advice=_REWRITTEN.format(number=first[0])
+        kept_tokens=kept_tokens,
+        rewritten_tokens=max(after.total - kept_tokens, 0),
+        advice=_REWRITTEN.format(number=first[0]),
     )
 
 
@@ -324,17 +341,17 @@ def _notes(plan: CompactionPlan, changes: list[Change], invalid: list[str], over
     return notes
 
 
-def _over(plan: CompactionPlan, left: list[Left], misses: int) -> Over:
+def _over(plan: CompactionPlan, leftovers: list[Left], misses: int) -> Over:
     """Returns by how much a body exceeds its limit, and the largest of what is left in it."""
     dropped = {*plan.dropped, *plan.notices}
     parts = [Left("", plan.fixed.system, "instructions"), Left("", plan.fixed.tools, "tools")]
     for number, (item, size) in enumerate(zip(plan.index.items, plan.sizes, strict=True)):
         if number not in dropped:
             parts.append(Left(render(item.at), size.total, _ROLES.get(item.role, "a message"), number))
-    named = {one.message: one.why for one in left}
+    reasons = {one.message: one.why for one in leftovers}
     parts.sort(key=lambda one: -one.tokens)
     largest = [
-        structs.replace(one, why=f"{one.why}: {named[one.message]}") if one.message in named else one
+        structs.replace(one, why=f"{one.why}: {reasons[one.message]}") if one.message in reasons else one
         for one in parts[:_LARGEST]
         if one.tokens
     ]

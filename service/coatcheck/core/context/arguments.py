@@ -9,12 +9,12 @@ from typing import Final, final
 
 from msgspec import Struct, field
 
-from coatcheck.core.context.body.encoding import JsonForm, dumped, plain, serialised
-from coatcheck.core.context.body.inner import MAX_DEPTH, parsed
+from coatcheck.core.context.body.encoding import JsonForm, dump_value, plain, serialise_canonical
+from coatcheck.core.context.body.inner import MAX_DEPTH, parse_document
 from coatcheck.core.context.body.model import HistoryCall, Site
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
-from coatcheck.core.context.counting import Counter, escaped
+from coatcheck.core.context.counting import Counter, estimate_escaped
 from coatcheck.core.text.long_text import Text, is_ascii, is_text, small
 
 OMITTED: Final = "omitted"
@@ -33,7 +33,7 @@ class ArgumentSite(Struct, frozen=True, gc=False):
     at: Pointer
     inside: Pointer
     characters: int
-    counted: bool
+    is_counted: bool
     """False for all copies but the first: a provider is sent only one."""
     whole: bool = False
     """Whether the value is all of the arguments."""
@@ -47,7 +47,7 @@ class ArgumentUnit(Struct, kw_only=True):
     content: Text
     """What is stored of it: the text, or the value as JSON."""
     tokens: int
-    named: bool
+    is_named: bool
     """Whether it has a name that the policy lists for the tool."""
     sites: list[ArgumentSite] = field(default_factory=list[ArgumentSite])
 
@@ -64,52 +64,57 @@ class ArgumentReader:
 
     def units(self, call: HistoryCall, fields: frozenset[str]) -> list[ArgumentUnit]:
         """Returns the long values in a call's arguments; `fields` are the names that the policy lists, `*` for all."""
-        found: dict[Text, ArgumentUnit] = {}
+        by_content: dict[Text, ArgumentUnit] = {}
         for number, site in enumerate(call.sites):
-            for text, tokens, named, place in self._of(site, fields, counted=not number):
+            for text, tokens, is_named, place in self._of(site, fields, is_counted=not number):
                 content = small(text)  # copies are the same in whichever form each was decoded
-                unit = found.setdefault(content, ArgumentUnit(content=content, tokens=tokens, named=named))
-                unit.named = unit.named or named
+                unit = by_content.setdefault(content, ArgumentUnit(content=content, tokens=tokens, is_named=is_named))
+                unit.is_named = unit.is_named or is_named
                 unit.sites.append(place)
-        return list(found.values())
+        return list(by_content.values())
 
     def texts(self, call: HistoryCall) -> Iterator[tuple[ArgumentSite, Text]]:
         """Yields every string in every copy of a call's arguments."""
         for number, site in enumerate(call.sites):
             value = get(self._body, site.at)
-            document = parsed(value) if site.form == "json" else value
+            document = parse_document(value) if site.form == "json" else value
             for steps, text in strings_in(document):
-                yield _place(site, steps, len(text), counted=not number), text
+                yield _place(site, steps, len(text), is_counted=not number), text
 
     def _of(
-        self, site: Site, fields: frozenset[str], *, counted: bool
+        self, site: Site, fields: frozenset[str], *, is_counted: bool
     ) -> Iterator[tuple[Text, int, bool, ArgumentSite]]:
         value = get(self._body, site.at)
         if is_text(value) and len(value) <= self._least:  # a token has at least one character
             return
         if site.form == "text":
             if (tokens := self._counter.text(value)) > self._least:
-                yield value, tokens, bool({"*", site.at[-1]} & fields), _place(site, (), len(value), counted=counted)
+                yield (
+                    value,
+                    tokens,
+                    bool({"*", site.at[-1]} & fields),
+                    _place(site, (), len(value), is_counted=is_counted),
+                )
             return
-        document = parsed(value) if site.form == "json" else value
+        document = parse_document(value) if site.form == "json" else value
         if site.form == "json" and not isinstance(document, dict):
             if (tokens := self._counter.text(value)) > self._least:
-                yield value, tokens, False, ArgumentSite(site.at, (), len(value), counted, whole=True, json=True)
+                yield value, tokens, False, ArgumentSite(site.at, (), len(value), is_counted, whole=True, json=True)
             return
         members = [
             one for key, member in as_object(document).items() for one in self._member(site, key, member, fields)
         ]
         rest = sum(tokens for text, tokens, _, _ in members if text is None)
-        named = any(one[2] for one in members)
-        if rest > _WHOLE * self._least and not named:
-            content = value if is_text(value) else serialised(document)
-            place = ArgumentSite(site.at, (), len(content), counted, whole=True, json=True)
+        has_named = any(one[2] for one in members)
+        if rest > _WHOLE * self._least and not has_named:
+            content = value if is_text(value) else serialise_canonical(document)
+            place = ArgumentSite(site.at, (), len(content), is_counted, whole=True, json=True)
             yield content, self._counter.json(value), False, place
             return
         for text, tokens, is_named, steps in members:
             if text is not None:
                 json_ = len(steps) == 1 and not is_text(as_object(document).get(str(steps[0])))
-                yield text, tokens, is_named, _place(site, steps, len(text), counted=counted, json_=json_)
+                yield text, tokens, is_named, _place(site, steps, len(text), is_counted=is_counted, json_=json_)
 
     def _member(
         self, site: Site, key: str, member: Value, fields: frozenset[str]
@@ -129,7 +134,7 @@ class ArgumentReader:
             yield from texts
             yield None, 0 if texts else short, False, ()
             return
-        content = serialised(member)
+        content = serialise_canonical(member)
         tokens = self._counter.text(content)
         rest = tokens - sum(one[1] for one in texts)
         if rest > self._least and not any(one[2] for one in texts):
@@ -138,32 +143,32 @@ class ArgumentReader:
         yield from texts
         yield None, max(rest, 0), False, ()
 
-    def kept(self, unit: ArgumentUnit) -> int:
+    def count_kept_tokens(self, unit: ArgumentUnit) -> int:
         """Returns the tokens of what stays of a unit beside the marker."""
         first = unit.sites[0]
         document = get(self._body, first.at) if first.whole else None
-        members = short_members(as_object(parsed(document) if is_text(document) else document))
-        return escaped(self._counter.json(members)) if members else 0
+        members = short_members(as_object(parse_document(document) if is_text(document) else document))
+        return estimate_escaped(self._counter.json(members)) if members else 0
 
-    def written(self, unit: ArgumentUnit) -> int:
+    def count_written_tokens(self, unit: ArgumentUnit) -> int:
         """Returns the tokens of a unit as written in its place, including escapes inside a JSON string."""
         first = unit.sites[0]
         around = get(self._body, first.at)
         if first.json and is_text(around):
-            value = parsed(unit.content)
+            value = parse_document(unit.content)
             comma, colon = (", ", ": ") if '": ' in around else (",", ":")
-            text = dumped(value, JsonForm(comma, colon, ascii=is_ascii(around))) if value else unit.content
-            return escaped(self._counter.text(text)) - _JOINT
+            text = dump_value(value, JsonForm(comma, colon, ascii=is_ascii(around))) if value else unit.content
+            return estimate_escaped(self._counter.text(text)) - _JOINT
         if not first.inside:
             return unit.tokens
-        text = dumped(unit.content, JsonForm(ascii=not is_text(around) or is_ascii(around)))
-        return escaped(self._counter.text(text))
+        text = dump_value(unit.content, JsonForm(ascii=not is_text(around) or is_ascii(around)))
+        return estimate_escaped(self._counter.text(text))
 
 
-def without(value: Value, marker: str, kept: Object | None = None) -> Value:
+def without(value: Value, marker: str, members: Object | None = None) -> Value:
     """Returns the replacement for a value in arguments: of the same type, with `kept` beside the marker."""
     if isinstance(value, dict):
-        return {**(kept or {}), OMITTED: marker}
+        return {**(members or {}), OMITTED: marker}
     return [marker] if isinstance(value, list) else marker
 
 
@@ -179,10 +184,10 @@ def short_members(document: Object) -> Object:
     return short
 
 
-def _place(site: Site, steps: Pointer, characters: int, *, counted: bool, json_: bool = False) -> ArgumentSite:
+def _place(site: Site, steps: Pointer, characters: int, *, is_counted: bool, json_: bool = False) -> ArgumentSite:
     if site.form == "json":
-        return ArgumentSite(site.at, steps, characters, counted, json=json_)
-    return ArgumentSite((*site.at, *steps), (), characters, counted, json=json_)
+        return ArgumentSite(site.at, steps, characters, is_counted, json=json_)
+    return ArgumentSite((*site.at, *steps), (), characters, is_counted, json=json_)
 
 
 def strings_in(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, Text]]:

@@ -8,8 +8,8 @@ from typing import Any, Final, final
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import ArgumentReader, ArgumentUnit
-from coatcheck.core.context.body.encoding import serialised
-from coatcheck.core.context.body.inner import parsed
+from coatcheck.core.context.body.encoding import serialise_canonical
+from coatcheck.core.context.body.inner import parse_document
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Output, Piece, Role
 from coatcheck.core.context.body.pointer import Pointer, get, render
 from coatcheck.core.context.body.shape import Object, Value, as_object, is_utf8
@@ -57,16 +57,16 @@ class Candidates:
         pairs: Pairs,
         policy: CompactionPolicy,
         counter: Counter,
-        known: KnownArtifacts | None = None,
+        known_artifacts: KnownArtifacts | None = None,
     ) -> None:
         self.candidates: list[ReplacementCandidate] = []
         self.left: list[Left] = []
         self.copied: list[str] = []
-        self.compacted = self.carded = len(index.items)
+        self.compacted = self.first_card = len(index.items)
         self._body = body
         self._policy = policy
         self._counter = counter
-        self._known = known or KnownArtifacts()
+        self._known_artifacts = known_artifacts or KnownArtifacts()
         self._arguments = ArgumentReader(body, counter, min(policy.argument_tokens, _SHORT_ARGUMENT))
         self._calls = {id(one.output): one.call for one in pairs.pairs}
         self._answered = {id(call) for call in self._calls.values()}
@@ -76,7 +76,9 @@ class Candidates:
                 both = max(one.output_item, one.call_item) + 1
                 self._done[id(one.call)] = max(self._done.get(id(one.call), 0), both)
         self._shaped = {
-            str(tool.get("name")) for tool in index.declared() if "output_schema" in tool or "outputSchema" in tool
+            str(tool.get("name"))
+            for tool in index.unwrap_declarations()
+            if "output_schema" in tool or "outputSchema" in tool
         }
         for number, item in enumerate(index.items):
             self._number = number
@@ -91,13 +93,13 @@ class Candidates:
     def _output(self, number: int, output: Output) -> None:
         call = self._calls.get(id(output))
         tool = output.name or (call.name if call else None)
-        reason = self._spared(tool, server=output.server)
-        if reason is None and self._searched(number, output, tool):
+        reason = self._find_exemption(tool, server=output.server)
+        if reason is None and self._add_search(number, output, tool):
             return
         small: list[tuple[Piece, int]] = []
         for piece in output.pieces:
             tokens = self._counter.piece(piece.text)
-            stays = reason or self._recognised(number, output, piece, tool, tokens)
+            stays = reason or self._recognise_output(number, output, piece, tool, tokens)
             if stays is not None:
                 self._leave(piece.at, tokens, stays)
             elif tokens > self._policy.inline_tokens:
@@ -114,14 +116,14 @@ class Candidates:
         for value in output.data:
             self._leave(output.at, self._counter.json(value), reason or "a part of it has no form that is known")
 
-    def _spared(self, tool: str | None, *, server: bool) -> str | None:
+    def _find_exemption(self, tool: str | None, *, server: bool) -> str | None:
         if server and not self._policy.server_tools:
             return "the provider ran this tool"
         if same_tool(tool, self._policy.exempt_tools):
             return "the tool is exempt"
         return "the tool declares the schema of its output" if tool in self._shaped else None
 
-    def _recognised(self, number: int, output: Output, piece: Piece, tool: str | None, tokens: int) -> str | None:
+    def _recognise_output(self, number: int, output: Output, piece: Piece, tool: str | None, tokens: int) -> str | None:
         """Returns why a text is not an output to be carded.
 
         Empty if it is a read that has become a candidate of its own.
@@ -131,11 +133,11 @@ class Candidates:
             return self._ours(number, text) if is_utf8(text) else _HALVES
         if not signs.is_read(piece.text, tool):
             return None
-        line = signs.read_line(text, self._asked(output))
+        line = signs.read_line(text, self._arguments_of(output))
         answer = read_answer_of(text)
         if line is None or answer is None:
             return "was read back from an artifact"
-        if not self._known.is_readable(answer.artifact_id):
+        if not self._known_artifacts.is_readable(answer.artifact_id):
             return f"was read from {answer.artifact_id}, which cannot be read now"
         saves = tokens - self._counter.text(line)
         if saves < MARKER_TOKENS:
@@ -151,14 +153,14 @@ class Candidates:
     def _ours(self, number: int, text: str) -> str:
         if signs.card_size(text) is None:
             self._show(number)
-        self.carded = min(self.carded, number)
+        self.first_card = min(self.first_card, number)
         return _OURS
 
-    def _searched(self, number: int, output: Output, tool: str | None) -> bool:
+    def _add_search(self, number: int, output: Output, tool: str | None) -> bool:
         """Returns whether an output is our own answer of a web search with a summary; then it is a candidate."""
         first = output.pieces[0] if output.pieces else None
         search = signs.search_text(signs.recognisable(first.text)) if first is not None else None
-        summary = self._known.summaries.get(search) if search is not None else None
+        summary = self._known_artifacts.summaries.get(search) if search is not None else None
         if first is None or search is None or summary is None:
             return False
         summary = signs.in_place_of(str(first.text), summary)
@@ -166,10 +168,10 @@ class Candidates:
         tokens = sum(self._counter.piece(piece.text) for piece in (first, *others))
         saves = tokens - self._counter.text(summary) - self._counter.text(signs.PASSAGE) * len(others)
         if saves >= MARKER_TOKENS:
-            places = [ReplacementSite(first.at, first.inside, "given", len(first.text))]
-            places += [ReplacementSite(piece.at, piece.inside, "passage", len(piece.text)) for piece in others]
+            sites = [ReplacementSite(first.at, first.inside, "given", len(first.text))]
+            sites += [ReplacementSite(piece.at, piece.inside, "passage", len(piece.text)) for piece in others]
             self._add(
-                number, output, tool, kind="search", why="has a summary", places=tuple(places), tokens=tokens,
+                number, output, tool, kind="search", why="has a summary", places=tuple(sites), tokens=tokens,
                 saves=saves, shown=summary, artifact_id=search.artifact_id,
             )  # fmt: skip
         return True
@@ -179,21 +181,21 @@ class Candidates:
         tokens = sum(self._counter.piece(piece.text) for piece in small)
         if output.whole is not None and len(small) == len(output.pieces):
             place = ReplacementSite(output.whole, shows="whole")
-            content = serialised(get(self._body, output.whole))
+            content = serialise_canonical(get(self._body, output.whole))
             if is_utf8(content):
                 self._add_output(number, output, tool, (place,), content, tokens, "many parts")
             return
         worth = [piece for piece in small if len(piece.text) > _GROUPED_CHARS and not piece.inside]
-        counted = [self._counter.piece(piece.text) for piece in worth]
-        saves = sum(counted) - self._policy.card_tokens - MARKER_TOKENS * len(worth)
+        token_counts = [self._counter.piece(piece.text) for piece in worth]
+        saves = sum(token_counts) - self._policy.card_tokens - MARKER_TOKENS * len(worth)
         if len(worth) < 2 or saves <= 0 or any(piece.structured for piece in worth):  # noqa: PLR2004 - one is not many
             self._leave(output.at, tokens, "many small parts, too small to be replaced one by one")
             return
         first, *others = worth
-        places = [ReplacementSite(first.at, characters=len(first.text))]
-        places += [ReplacementSite(piece.at, shows="marker", characters=len(piece.text)) for piece in others]
+        sites = [ReplacementSite(first.at, characters=len(first.text))]
+        sites += [ReplacementSite(piece.at, shows="marker", characters=len(piece.text)) for piece in others]
         content = [{"type": "text", "text": piece.text} for piece in worth]
-        self._add_output(number, output, tool, tuple(places), content, sum(counted), "many parts", saves)
+        self._add_output(number, output, tool, tuple(sites), content, sum(token_counts), "many parts", saves)
 
     def _short(self, number: int, output: Output, tool: str | None, small: list[tuple[Piece, int]]) -> None:
         """Handles texts that stay until the window is at stake, and are markers then."""
@@ -227,7 +229,7 @@ class Candidates:
         message: int,
         output: Output,
         tool: str | None,
-        places: tuple[ReplacementSite, ...],
+        sites: tuple[ReplacementSite, ...],
         content: Value,
         tokens: int,
         why: Why,
@@ -235,14 +237,14 @@ class Candidates:
     ) -> None:
         saves = tokens - self._policy.card_tokens if saves is None else saves
         self._add(
-            message, output, tool, kind="output", why=why, places=places, content=content, tokens=tokens, saves=saves
+            message, output, tool, kind="output", why=why, places=sites, content=content, tokens=tokens, saves=saves
         )
 
-    def _asked(self, output: Output) -> Object:
+    def _arguments_of(self, output: Output) -> Object:
         """Returns the arguments of an output's call."""
         call = self._calls.get(id(output))
-        given = get(self._body, call.sites[0].at) if call is not None and call.sites else None
-        return as_object(parsed(given) if is_text(given) else given)
+        arguments = get(self._body, call.sites[0].at) if call is not None and call.sites else None
+        return as_object(parse_document(arguments) if is_text(arguments) else arguments)
 
     def _media(self, number: int, output: Output, tool: str | None, media: Media, reason: str | None) -> None:
         # Images and the like are for the model as such; an embedded resource is only what a tool has attached.
@@ -261,59 +263,59 @@ class Candidates:
     # ------------------------------------------------------------------------------------- arguments, messages
 
     def _call(self, number: int, call: HistoryCall) -> None:
-        done = self._done.get(id(call))
-        marked = [(place, text) for place, text in self._arguments.texts(call) if signs.marker_in(text)]
-        if done is None:
-            self.copied += [render(place.at) for place, _ in marked]
-        elif any(signs.is_marker(str(text)) for _, text in marked):
+        ready_at = self._done.get(id(call))
+        markers = [(place, text) for place, text in self._arguments.texts(call) if signs.marker_in(text)]
+        if ready_at is None:
+            self.copied += [render(place.at) for place, _ in markers]
+        elif any(signs.is_marker(str(text)) for _, text in markers):
             self._show(number)
-        exempt = self._spared(call.name, server=call.server) == "the tool is exempt"
+        exempt = self._find_exemption(call.name, server=call.server) == "the tool is exempt"
         rules = [rule.fields for rule in self._policy.arguments if same_tool(call.name, rule.tools)]
         fields = frozenset(name for names in rules for name in names)
         for unit in self._arguments.units(call, fields):
             if exempt or signs.is_marker(signs.recognisable(unit.content)):
                 if exempt:
                     self._leave(unit.sites[0].at, unit.tokens, "the tool is exempt")
-            elif (why := self._unfinished(call, unit, done)) is not None:
+            elif (why := self._find_obstacle(call, unit, ready_at)) is not None:
                 self._leave(unit.sites[0].at, unit.tokens, why)
             else:
-                self._add_arguments(number, call, done or 0, unit)
+                self._add_arguments(number, call, ready_at or 0, unit)
 
-    def _unfinished(self, call: HistoryCall, unit: ArgumentUnit, done: int | None) -> str | None:
-        if done is None:
+    def _find_obstacle(self, call: HistoryCall, unit: ArgumentUnit, ready_at: int | None) -> str | None:
+        if ready_at is None:
             return "the call was not carried out" if id(call) in self._answered else "the call has no output yet"
         if call.server and not self._policy.server_tools:
             return "the provider made this call"
         return None if is_utf8(unit.content) else _HALVES
 
-    def _add_arguments(self, number: int, call: HistoryCall, done: int, unit: ArgumentUnit) -> None:
-        tokens = self._arguments.written(unit)
-        counted = any(site.counted for site in unit.sites)
-        places = [
-            ReplacementSite(one.at, one.inside, "whole" if one.whole else "marker", one.characters, one.counted)
+    def _add_arguments(self, number: int, call: HistoryCall, ready_at: int, unit: ArgumentUnit) -> None:
+        tokens = self._arguments.count_written_tokens(unit)
+        is_counted = any(site.is_counted for site in unit.sites)
+        sites = [
+            ReplacementSite(one.at, one.inside, "whole" if one.whole else "marker", one.characters, one.is_counted)
             for one in unit.sites
         ]
-        given = get(self._body, call.sites[0].at)
+        arguments = get(self._body, call.sites[0].at)
         self.candidates.append(
             ReplacementCandidate(
                 kind="arguments",
                 why="completed call",
                 message=number,
-                ready=done,
-                places=tuple(places),
+                ready=ready_at,
+                sites=tuple(sites),
                 content=unit.content,
                 tool=call.name,
                 call_id=call.call_id,
-                command=file_of(given) or subject_of(given),
+                command=file_of(arguments) or subject_of(arguments),
                 tokens=tokens,
-                saves=tokens - MARKER_TOKENS - self._arguments.kept(unit) if counted else 0,
-                pressed=not unit.named or unit.tokens <= self._policy.argument_tokens,
+                saves=tokens - MARKER_TOKENS - self._arguments.count_kept_tokens(unit) if is_counted else 0,
+                pressed=not unit.is_named or unit.tokens <= self._policy.argument_tokens,
                 call_at=call.sites[0].at,
             )
         )
 
     def _message(self, number: int, item: Item) -> None:
-        if any(signs.is_shortened(piece.text) for piece in item.said):
+        if any(signs.is_shortened(piece.text) for piece in item.pieces):
             self._show(number)
         for opaque in item.opaque:
             self._leave(opaque.at, self._counter.opaque(opaque), "must come back to the provider as it is")
@@ -321,11 +323,11 @@ class Candidates:
             self._show(number)
             return
         if item.role not in {Role.USER, Role.ASSISTANT} or item.pinned:
-            for piece in item.said:
+            for piece in item.pieces:
                 self._leave(piece.at, self._counter.text(piece.text), "instructions are never changed")
             return
         least = _MESSAGE * self._policy.inline_tokens
-        for piece in item.said:
+        for piece in item.pieces:
             tokens = self._counter.text(piece.text) if len(piece.text) > least else 0
             if tokens <= least:
                 continue
@@ -341,7 +343,7 @@ class Candidates:
                         why="long message",
                         message=number,
                         ready=number + 1,
-                        places=(ReplacementSite(piece.at, shows="ends", characters=len(piece.text)),),
+                        sites=(ReplacementSite(piece.at, shows="ends", characters=len(piece.text)),),
                         content=piece.text,
                         tool=None,
                         call_id=None,

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Final
 
-from coatcheck.core.context.body.inner import parsed
+from coatcheck.core.context.body.inner import parse_document
 from coatcheck.core.context.body.shape import Value, as_list, as_object, is_utf8
 from coatcheck.core.text.long_text import Text, head_of, is_text
 
@@ -56,7 +56,7 @@ def command_of(arguments: Value) -> str | None:
     Arguments may be an object, an object as JSON text, or free text. Returns None for empty arguments or ones with
     halves of surrogate pairs.
     """
-    value: Value = _parsed(arguments) if is_text(arguments) else arguments
+    value: Value = _parse_object(arguments) if is_text(arguments) else arguments
     command = as_object(value).get("command")
     value = command if is_text(command) else value
     text = _beginning(value) if is_text(value) else _compact(value) if value else ""
@@ -66,7 +66,7 @@ def command_of(arguments: Value) -> str | None:
 
 def subject_of(arguments: Value) -> str | None:
     """Returns what names a call to a reader: its command, or its short arguments, such as a path, without long ones."""
-    value: Value = _parsed(arguments) if is_text(arguments) else arguments
+    value: Value = _parse_object(arguments) if is_text(arguments) else arguments
     members = as_object(value)
     if not members or is_text(members.get("command")):
         return command_of(arguments)
@@ -77,10 +77,10 @@ def subject_of(arguments: Value) -> str | None:
 
 def file_of(arguments: Value, depth: int = 2) -> str | None:
     """Returns the path of the file that a call writes: the member that is named like one, or the first of a patch."""
-    value: Value = parsed(arguments) if is_text(arguments) else arguments
+    value: Value = parse_document(arguments) if is_text(arguments) else arguments
     if is_text(arguments) and not isinstance(value, dict | list):
-        found = _PATCHED.search(head_of(arguments, _SEARCHED))
-        return found[1].strip() if found is not None and is_utf8(found[1]) else None
+        match = _PATCHED.search(head_of(arguments, _SEARCHED))
+        return match[1].strip() if match is not None and is_utf8(match[1]) else None
     members = as_object(value)
     for key, one in members.items():
         if key.replace("_", "").casefold() in _FILES and is_text(one) and one and len(one) <= _MEMBER and is_utf8(one):
@@ -89,7 +89,7 @@ def file_of(arguments: Value, depth: int = 2) -> str | None:
     return next((path for one in inner if depth and (path := file_of(one, depth - 1)) is not None), None)
 
 
-def _parsed(text: Text) -> Value:
+def _parse_object(text: Text) -> Value:
     """Returns the object in a JSON text, or the text."""
     if len(text) > _PARSED or not str(text).lstrip().startswith("{"):
         return text

@@ -14,15 +14,15 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from coatcheck.core.caches import BoundedCache
-from coatcheck.core.context.body.encoding import dumped
-from coatcheck.core.context.body.inner import parsed
+from coatcheck.core.context.body.encoding import dump_value
+from coatcheck.core.context.body.inner import parse_document
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
 from coatcheck.core.context.body.pointer import get
 from coatcheck.core.context.body.shape import Value, as_object
 from coatcheck.core.context.window import model_of, percent_of
 from coatcheck.core.pictures import picture_tokens, provider_of
 from coatcheck.core.text.count import TokenMeter
-from coatcheck.core.text.long_text import Text, encoded, head_of, is_text
+from coatcheck.core.text.long_text import Text, encode_text, head_of, is_text
 from coatcheck.core.tokens import Tokenizer
 
 MESSAGE: Final = 3
@@ -99,43 +99,45 @@ class Counter:
     def text(self, text: Text) -> int:
         """Returns the tokens of a text; an estimate beyond 65,536 characters."""
         if len(text) < CountCache.LEAST:
-            known = self._short.get(text)
-            if known is None:
-                known = self._short[text] = self.tokenizer.count(str(text))
-            return known
-        known = self._counts.get(text)
-        if known is None:
-            known = self.tokenizer.count(str(text)) if len(text) <= _LONG else self._estimate(text)
-            self._counts.put(text, known)
-        return known
+            count = self._short.get(text)
+            if count is None:
+                count = self._short[text] = self.tokenizer.count(str(text))
+            return count
+        count = self._counts.get(text)
+        if count is None:
+            count = self.tokenizer.count(str(text)) if len(text) <= _LONG else self._estimate(text)
+            self._counts.put(text, count)
+        return count
 
     def _estimate(self, text: Text) -> int:
         meter = TokenMeter(self.tokenizer, exact=0)
-        meter.feed(encoded(text))
+        meter.feed(encode_text(text))
         return meter.finish().count
 
     def json(self, value: Value) -> int:
         """Returns the tokens of a value as JSON."""
-        return self.text(value if is_text(value) else dumped(value))
+        return self.text(value if is_text(value) else dump_value(value))
 
     def call(self, body: Value, call: HistoryCall) -> int:
         """Returns the tokens of a call with one copy of its arguments."""
         tokens = MESSAGE + self.text(call.name or "")
         if call.sites:
             site = call.sites[0]
-            counted = self.json(get(body, site.at))
-            tokens += escaped(counted) if site.form == "json" else counted
+            count = self.json(get(body, site.at))
+            tokens += estimate_escaped(count) if site.form == "json" else count
         return tokens
 
     def piece(self, text: Text) -> int:
         """Returns the tokens of a text in an output, with the allowance if it is JSON."""
         if head_of(text, 1) not in {"{", "["}:
             return self.text(text)
-        known = self._pieces.get(text)
-        if known is None:
-            counted = self.text(text)
-            known = self._pieces[text] = escaped(counted) if len(text) > _LONG or parsed(text) is not None else counted
-        return known
+        count = self._pieces.get(text)
+        if count is None:
+            plain_count = self.text(text)
+            count = self._pieces[text] = (
+                estimate_escaped(plain_count) if len(text) > _LONG or parse_document(text) is not None else plain_count
+            )
+        return count
 
     def output(self, output: Output) -> int:
         """Returns the tokens of an output's texts and unknown parts, without its images."""
@@ -180,6 +182,6 @@ class Counter:
         )
 
 
-def escaped(tokens: int) -> int:
+def estimate_escaped(tokens: int) -> int:
     """Returns six fifths of a count, rounded up: the cost of a text in a string inside JSON."""
     return -(-tokens * 6 // 5)

@@ -46,12 +46,12 @@ _EITHER: Final = frozenset({"thinking", "search_result"})
 _CHAT_ROLES: Final = frozenset({"tool", "function", "developer"})
 
 
-def index_of(body: Value, named: str | None = None) -> HistoryIndex:
+def index_of(body: Value, format_name: str | None = None) -> HistoryIndex:
     """Returns the index of a request body.
 
     Args:
         body: a decoded JSON body, or only the list of messages.
-        named: its format, if the caller knows it.
+        format_name: its format, if the caller knows it.
 
     Raises:
         CoatcheckError: `unknown_format`, with a pointer to the first message that does not fit, if the body is of no
@@ -59,7 +59,7 @@ def index_of(body: Value, named: str | None = None) -> HistoryIndex:
             messages; `invalid_content` if it is nested too deeply.
     """
     try:
-        return _index(body, detect(body) if named is None else _named(named))
+        return _index(body, detect(body) if format_name is None else _resolve_format(format_name))
     except RecursionError as e:
         raise too_deep() from e
 
@@ -71,7 +71,7 @@ def _index(body: Value, format_: Format) -> HistoryIndex:
     # The whole input of a body of Responses may be one text.
     if not isinstance(history, list) and not (format_ is Format.OPENAI_RESPONSES and is_text(history)):
         _refuse(f"A body of {format_} has its history in `{key}`; this one has none.", list_at)
-    for other in sorted({held for held, _ in _ADAPTERS.values()} - {key}):
+    for other in sorted({list_key for list_key, _ in _ADAPTERS.values()} - {key}):
         rest = as_object(body).get(other)
         if rest and (isinstance(rest, list) or is_text(rest)):
             _refuse(f"The body has a history in `{key}` and another one in `{other}`. Send one of them.", (other,))
@@ -98,13 +98,15 @@ def _refuse(sentence: str, at: Pointer) -> NoReturn:
     raise CoatcheckError(Code.UNKNOWN_FORMAT, sentence, field="body", pointer=render(at))
 
 
-def _named(named: str) -> Format:
+def _resolve_format(format_name: str) -> Format:
     try:
-        return Format(named)
+        return Format(format_name)
     except ValueError as e:
         names = ", ".join(Format)
         raise CoatcheckError(
-            Code.INVALID_REQUEST, f"{named[:40]!a} is no format of a request body. Use one of: {names}.", field="format"
+            Code.INVALID_REQUEST,
+            f"{format_name[:40]!a} is no format of a request body. Use one of: {names}.",
+            field="format",
         ) from e
 
 

@@ -31,7 +31,7 @@ class EncodedOutput(Struct, frozen=True):
         return structs.replace(self.payload, content=content) if any(ids.values()) else self.payload
 
 
-def encoded_in(payloads: Sequence[PlannedPayload]) -> list[EncodedOutput]:
+def find_encoded(payloads: Sequence[PlannedPayload]) -> list[EncodedOutput]:
     """Returns the outputs among payloads that have encoded bytes worth an artifact of their own."""
     out: list[EncodedOutput] = []
     for payload in payloads:

@@ -29,7 +29,7 @@ from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.references import search_answers
 from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline
-from coatcheck.core.context.usage import percent, scaled
+from coatcheck.core.context.usage import percent, scale_tokens
 from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of, window_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search.limits import Limits
@@ -107,8 +107,8 @@ class Measured(Struct, frozen=True, kw_only=True):
     """The measurement of one body."""
 
     line: str
-    """The measurement in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `left` is about this
-    turn; without a window, tokens replace percentages."""
+    """The measurement in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `includes_rest` is
+    about this turn; without a window, tokens replace percentages."""
     lines: list[str]
     """The measurement in three lines: what is left in the next turn, what is left in this one, the payload of web
     searches. Percentages are `left_percent` of `next_turn` and `this_turn`, rounded half up to whole numbers; without a
@@ -144,7 +144,7 @@ def measure(
     ask: MeasureRequest,
     policy: CompactionPolicy,
     counter: Counter,
-    named: str | None = None,
+    format_name: str | None = None,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
 ) -> Measured:
     """Returns the measurement of a body under a policy, computed as that of a compaction before anything is replaced.
@@ -154,19 +154,19 @@ def measure(
         ask: what else is known.
         policy: how the caller compacts.
         counter: counts tokens.
-        named: the body's format, if the caller knows it.
+        format_name: the body's format, if the caller knows it.
         context: what the store knows of the history; its window is that of `ask`.
 
     Raises:
         CoatcheckError: `unknown_format` for a body of no known format; `invalid_request` for a policy that contradicts
             itself, or a window with nothing left in it; `invalid_content` for a body that is nested too deeply.
     """
-    index = context.index or index_of(body, named)
+    index = context.index or index_of(body, format_name)
     context = replace(context, index=index, window=ask.window, compact_percent=ask.compact_percent)
     planned = plan(body, policy, counter, context)
     try:
-        counted, notes = _counted(planned, ask), list(index.notes)
-        return _measured(counted, ask, counter, _room(body, ask), _ratio(body, counted, ask, notes), notes)
+        counts, notes = _count_body(planned, ask), list(index.notes)
+        return _measure_windows(counts, ask, counter, _room(body, ask), _ratio(body, counts, ask, notes), notes)
     except RecursionError as e:
         raise too_deep() from e
 
@@ -183,7 +183,7 @@ class Meters(Struct, frozen=True):
     after: Measured
 
 
-def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest, counter: Counter) -> Meters:
+def measure_both(plan: CompactionPlan, compacted: CompactedBody, ask: MeasureRequest, counter: Counter) -> Meters:
     """Returns the measurements of a compaction, from what it counted.
 
     `ask` describes the body as it is sent, which is the compacted one: the provider's last usage was about such a body.
@@ -191,18 +191,18 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
     """
-    room = _room(done.body, ask)
-    before = _counted(plan, ask)
+    room = _room(compacted.body, ask)
+    before = _count_body(plan, ask)
     start = plan.line.turn(plan.line.size)
     flying = _flying(plan, start, ask) - plan.replaced
     staying = [at for at in flying if plan.replaceable[at].message not in plan.dropped]
-    line = plan.line if done.index is plan.index else Timeline(done.index, pair(done.index))
-    after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying))
-    notes = list(done.index.notes)
-    ratio = _ratio(done.body, after, ask, notes)
+    line = plan.line if compacted.index is plan.index else Timeline(compacted.index, pair(compacted.index))
+    after = _Counted(compacted.index, line, plan.fixed, compacted.sizes, _sum_savings(plan.replaceable, staying))
+    notes = list(compacted.index.notes)
+    ratio = _ratio(compacted.body, after, ask, notes)
     return Meters(
-        _measured(before, ask, counter, room, ratio, list(plan.index.notes)),
-        _measured(after, ask, counter, room, ratio, notes),
+        _measure_windows(before, ask, counter, room, ratio, list(plan.index.notes)),
+        _measure_windows(after, ask, counter, room, ratio, notes),
     )
 
 
@@ -214,10 +214,10 @@ def _flying(plan: CompactionPlan, start: int, ask: MeasureRequest) -> set[int]:
     return flying if ask.outputs_stay is False else {at for at in flying if plan.replaceable[at].kind == "search"}
 
 
-def _counted(plan: CompactionPlan, ask: MeasureRequest) -> "_Counted":
+def _count_body(plan: CompactionPlan, ask: MeasureRequest) -> "_Counted":
     """Returns the body of a plan, before anything is replaced."""
     flying = _flying(plan, plan.line.turn(plan.line.size), ask)
-    return _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying))
+    return _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _sum_savings(plan.replaceable, flying))
 
 
 class _Counted(Struct, frozen=True):
@@ -231,24 +231,24 @@ class _Counted(Struct, frozen=True):
     """By how much the latest turn's outputs exceed the cards that they become."""
 
 
-def _saved(candidates: list[ReplacementCandidate], numbers: Iterable[int]) -> int:
+def _sum_savings(candidates: list[ReplacementCandidate], numbers: Iterable[int]) -> int:
     return sum(candidates[number].saves for number in numbers)
 
 
-def _measured(
+def _measure_windows(
     of: _Counted, ask: MeasureRequest, counter: Counter, room: Room | None, scale: tuple[int, str], notes: list[str]
 ) -> Measured:
     ratio, by = scale
-    baseline = scaled(of.fixed.total, ratio, PERCENT)
-    persisted = scaled(sum(size.total for size in of.sizes) - of.flight + ask.persisted_tokens, ratio, PERCENT)
-    transient = scaled(of.flight + ask.transient_tokens, ratio, PERCENT)
+    baseline = scale_tokens(of.fixed.total, ratio, PERCENT)
+    persisted = scale_tokens(sum(size.total for size in of.sizes) - of.flight + ask.persisted_tokens, ratio, PERCENT)
+    transient = scale_tokens(of.flight + ask.transient_tokens, ratio, PERCENT)
     usable = None if room is None else room.usable
     following, current = baseline + persisted, baseline + persisted + transient
     because = None
     if usable is not None:
         full = usable * ask.compact_percent
         because = "next_turn" if following * 100 >= full else "this_turn" if current * 100 >= full else None
-    now, then = _part(current, usable, left=True), _part(following, usable, left=True)
+    now, then = _part(current, usable, includes_rest=True), _part(following, usable, includes_rest=True)
     payload = _search_payload(of, ask.search_caps, counter)
     stay = "summaries" if ask.outputs_stay is None and of.flight else "outputs_stay"
     return Measured(
@@ -288,19 +288,19 @@ def session_lines(usage: UsageDelta) -> list[str]:
     payload, cap = usage.search_tokens, usage.search_cap
     if persisted is None or transient is None or payload is None or cap is None:
         return []
-    then = _part(persisted, usage.window_tokens, left=True)
-    return _lines(_part(persisted + transient, usage.window_tokens, left=True), then, payload, cap)
+    then = _part(persisted, usage.window_tokens, includes_rest=True)
+    return _lines(_part(persisted + transient, usage.window_tokens, includes_rest=True), then, payload, cap)
 
 
 def _lines(now: WindowShare, then: WindowShare, payload: int, cap: int) -> list[str]:
     return [
-        f"Next turn: {_left(then)} (persisted only)",
-        f"This turn (with tools): {_left(now)}",
+        f"Next turn: {_format_left(then)} (persisted only)",
+        f"This turn (with tools): {_format_left(now)}",
         f"web payload this turn: ~{payload} tokens (capped at {cap})",
     ]
 
 
-def _left(share: WindowShare) -> str:
+def _format_left(share: WindowShare) -> str:
     return f"{share.tokens} tokens used" if share.left_percent is None else f"{_whole(share.left_percent)}% left"
 
 
@@ -313,7 +313,7 @@ def _line(now: WindowShare, then: WindowShare) -> str:
 
 def _whole(share: float) -> int:
     """Returns a percentage without decimals, rounded half up."""
-    return scaled(round(share * 10), 1, 10)
+    return scale_tokens(round(share * 10), 1, 10)
 
 
 def _turns(of: _Counted, ratio: int) -> list[TurnTokens]:
@@ -323,16 +323,16 @@ def _turns(of: _Counted, ratio: int) -> list[TurnTokens]:
     for number in range(max(len(starts) - _TURNS, 0), len(starts)):
         start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else len(of.sizes)
         total = Sizes.sum(of.sizes[start:end])
-        tokens, outputs = scaled(total.total, ratio, PERCENT), scaled(total.outputs, ratio, PERCENT)
+        tokens, outputs = scale_tokens(total.total, ratio, PERCENT), scale_tokens(total.outputs, ratio, PERCENT)
         turns.append(TurnTokens(turn=number + 1, message=start, tokens=tokens, outputs=outputs))
     return turns
 
 
-def _part(tokens: int, usable: int | None, *, left: bool = False) -> WindowShare:
+def _part(tokens: int, usable: int | None, *, includes_rest: bool = False) -> WindowShare:
     if usable is None:
         return WindowShare(tokens, None)
     share = percent(tokens, usable)
-    if not left:
+    if not includes_rest:
         return WindowShare(tokens, share)
     return WindowShare(tokens, share, max(usable - tokens, 0), max(round(100 - share, 1), 0.0))
 
@@ -354,12 +354,12 @@ def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> 
             f"`covers` says that a request had {covered:,} messages of this body, which has {len(of.sizes):,}.",
             field="covers",
         )
-    known = of.fixed.total + sum(size.total for size in of.sizes[:covered])
-    ratio = scaled(ask.real_tokens, PERCENT, known) if covered > 0 and known > 0 else 0
+    estimate = of.fixed.total + sum(size.total for size in of.sizes[:covered])
+    ratio = scale_tokens(ask.real_tokens, PERCENT, estimate) if covered > 0 and estimate > 0 else 0
     if _LEAST <= ratio <= _MOST:
         return ratio, "usage"
     notes.append(
         f"The usage of {ask.real_tokens:,} tokens does not belong to this body's first {covered:,} messages "
-        f"(estimated at {known:,}); the estimate stands."
+        f"(estimated at {estimate:,}); the estimate stands."
     )
     return family, "family"

@@ -54,9 +54,9 @@ _SEARCHED: Final = 1_000_000
 _LEAST, _MOST = 400, 2_000
 
 
-def notice_tokens(settle: int) -> int:
-    """Returns the maximum tokens of a notice in a body that is reduced to `settle` tokens."""
-    return min(max(settle // 8, _LEAST), _MOST)
+def notice_tokens(target: int) -> int:
+    """Returns the maximum tokens of a notice in a body that is reduced to `target` tokens."""
+    return min(max(target // 8, _LEAST), _MOST)
 
 
 class OmittedArtifact(Struct, frozen=True):
@@ -86,32 +86,36 @@ class Omitted(Struct, frozen=True):
     """The last statements of the model in what was left out, newest first, each on one line."""
 
 
-def omitted(
-    items: list[tuple[Item, int]], blocks: list[list[Item]], stored: list[OmittedArtifact], tokenizer: Tokenizer
+def describe_omission(
+    items: list[tuple[Item, int]], blocks: list[list[Item]], artifacts: list[OmittedArtifact], tokenizer: Tokenizer
 ) -> Omitted:
     """Describes what leaving out these messages leaves out.
 
     Args:
         items: the messages, each with its bytes.
         blocks: the same messages as they went together, oldest first.
-        stored: parts of them that were just stored separately.
+        artifacts: parts of them that were just stored separately.
         tokenizer: counts quotes.
     """
     prompts = [item for item, _ in items if item.prompt]
-    said = [joined for item in prompts if (joined := "\n".join(head_of(one, _QUOTE_CHARS) for one in words_of(item)))]
-    quotes = tuple(_quoted(one_line(text[:_QUOTE_CHARS]), tokenizer) for text in said)
+    prompt_texts = [
+        prompt_text
+        for item in prompts
+        if (prompt_text := "\n".join(head_of(one, _QUOTE_CHARS) for one in words_of(item)))
+    ]
+    quotes = tuple(_fit_quote(one_line(text[:_QUOTE_CHARS]), tokenizer) for text in prompt_texts)
     conclusions = [text for block in reversed(blocks) if (text := _conclusion(block)) is not None]
     return Omitted(
         len(items),
         len(prompts),
         sum(size for _, size in items),
         quotes,
-        tuple(stored),
+        tuple(artifacts),
         conclusions=tuple(fit_text(text, _CONCLUSION_TOKENS, tokenizer) for text in conclusions[:_CONCLUSIONS]),
     )
 
 
-def _quoted(text: str, tokenizer: Tokenizer) -> str:
+def _fit_quote(text: str, tokenizer: Tokenizer) -> str:
     whole = tokenizer.count(text) <= _WHOLE_TOKENS
     return text if whole else fit_text(text, _QUOTE_TOKENS, tokenizer)
 
@@ -125,11 +129,11 @@ def _conclusion(block: list[Item]) -> str | None:
 
 def about(tool: str | None, command: str | None, size: str) -> str:
     """Returns the description of an ID on one line: tool, command and size."""
-    named = ": ".join(one_line(part[:200]) for part in (tool, command) if part)
-    return " · ".join(part for part in (named, size) if part)
+    subject = ": ".join(one_line(part[:200]) for part in (tool, command) if part)
+    return " · ".join(part for part in (subject, size) if part)
 
 
-def joined(older: list[Omitted], newer: Omitted) -> Omitted:
+def merge_notices(older: list[Omitted], newer: Omitted) -> Omitted:
     """Returns the sum of notices that were in a history and of what is left out now."""
     parts = [*older, newer]
     artifacts = {one.id: one for part in reversed(parts) for one in part.artifacts}
@@ -156,7 +160,7 @@ def _within(texts: tuple[str, ...], tokens: int, tokenizer: Tokenizer) -> tuple[
     return texts
 
 
-def fitted(left_out: Omitted, tokens: int, tokenizer: Tokenizer, *, can_read: bool) -> Omitted:
+def fit_notice(left_out: Omitted, tokens: int, tokenizer: Tokenizer, *, can_read: bool) -> Omitted:
     """Returns what a notice of at most `tokens` can include.
 
     Of what there is most, the oldest goes first: IDs, which are then only counted, conclusions, quotes but the first.
@@ -165,27 +169,29 @@ def fitted(left_out: Omitted, tokens: int, tokenizer: Tokenizer, *, can_read: bo
         OmittedArtifact(one.id, fit_text(one.about, _ID_TOKENS, tokenizer)) for one in left_out.artifacts[-_SHOWN_IDS:]
     )
     newest = _within(left_out.quotes[:1] + left_out.quotes[:0:-1], _QUOTES_TOKENS, tokenizer)
-    said = replace(
+    omission = replace(
         left_out,
         artifacts=lines,
         quotes=newest[:1] + newest[:0:-1],
         conclusions=_within(left_out.conclusions, _CONCLUSIONS_TOKENS, tokenizer),
         older=left_out.older + max(len(left_out.artifacts) - _SHOWN_IDS, 0),
     )
-    while tokenizer.count(written(said, can_read=can_read)) > tokens and (
-        said.artifacts or said.conclusions or said.quotes
+    while tokenizer.count(render_notice(omission, can_read=can_read)) > tokens and (
+        omission.artifacts or omission.conclusions or omission.quotes
     ):
-        most = max(len(said.artifacts), len(said.conclusions), len(said.quotes))
-        if len(said.artifacts) == most:
-            said = replace(said, artifacts=said.artifacts[1:], older=said.older + 1)
-        elif len(said.conclusions) == most:
-            said = replace(said, conclusions=said.conclusions[:-1])
+        most = max(len(omission.artifacts), len(omission.conclusions), len(omission.quotes))
+        if len(omission.artifacts) == most:
+            omission = replace(omission, artifacts=omission.artifacts[1:], older=omission.older + 1)
+        elif len(omission.conclusions) == most:
+            omission = replace(omission, conclusions=omission.conclusions[:-1])
         else:
-            said = replace(said, quotes=(*said.quotes[:1], *said.quotes[2:]) if len(said.quotes) > 1 else ())
-    return said
+            omission = replace(
+                omission, quotes=(*omission.quotes[:1], *omission.quotes[2:]) if len(omission.quotes) > 1 else ()
+            )
+    return omission
 
 
-def written(left_out: Omitted, *, can_read: bool) -> str:
+def render_notice(left_out: Omitted, *, can_read: bool) -> str:
     """Returns the notice's text; it names a call of `read_artifact` only if the model has it."""
     o = left_out
     first = (
@@ -214,10 +220,10 @@ def written(left_out: Omitted, *, can_read: bool) -> str:
 def read(text: str) -> Omitted | None:
     """Returns the content of one of our notices; None for any other text, and for a notice that was changed."""
     first, *lines = text[:_LONGEST].split("\n")
-    found = _FIRST.fullmatch(first)
-    if found is None:
+    match = _FIRST.fullmatch(first)
+    if match is None:
         return None
-    counts = [int(number.replace(",", "")) for number in found.groups()]
+    counts = [int(number.replace(",", "")) for number in match.groups()]
     whole = _ALL_OF.fullmatch(lines[0]) if lines else None
     sections: dict[str, list[str]] = {_QUOTED: [], _CONCLUDED: [], _IDS: []}
     section: list[str] = []
@@ -227,7 +233,7 @@ def read(text: str) -> Omitted | None:
             section.append(line)
     refs = [ref for line in sections[_IDS] if (ref := _ID.fullmatch(line)) is not None and is_id(ref[1])]
     older = _OLDER.fullmatch(lines[-1]) if lines else None
-    said = Omitted(
+    omission = Omitted(
         counts[0],
         counts[1],
         counts[2],
@@ -237,7 +243,7 @@ def read(text: str) -> Omitted | None:
         whole[1] if whole is not None and is_id(whole[1]) else None,
         tuple(line[2:] for line in sections[_CONCLUDED]),
     )
-    return said if any(written(said, can_read=can_read) == text for can_read in (True, False)) else None
+    return omission if any(render_notice(omission, can_read=can_read) == text for can_read in (True, False)) else None
 
 
 class Carrier(Struct, frozen=True):
@@ -251,18 +257,18 @@ class Carrier(Struct, frozen=True):
 
 def carrier_of(item: Item) -> Carrier | None:
     """Returns the notice that a user's message has at its end, or is; None if there is none."""
-    if item.role is not Role.USER or not item.said:
+    if item.role is not Role.USER or not item.pieces:
         return None
-    text = str(item.said[-1].text) if len(item.said[-1].text) <= _SEARCHED else ""
+    text = str(item.pieces[-1].text) if len(item.pieces[-1].text) <= _SEARCHED else ""
     words, joint, last = text.rpartition(_JOINT)
     notice = read(last) if last.startswith("[") else None
-    return None if notice is None else Carrier(item.said[-1], words if joint else "", notice)
+    return None if notice is None else Carrier(item.pieces[-1], words if joint else "", notice)
 
 
 def notice_in(item: Item) -> Omitted | None:
     """Returns the content of the notice that a message is; None if it is none, or says more."""
     carrier = carrier_of(item)
-    is_only = carrier is not None and not carrier.words and len(item.said) == 1 and not item.media
+    is_only = carrier is not None and not carrier.words and len(item.pieces) == 1 and not item.media
     return carrier.notice if carrier is not None and is_only else None
 
 
@@ -272,7 +278,7 @@ def words_of(item: Item) -> list[Text]:
     return item.texts if carrier is None else [*item.texts[:-1], carrier.words]
 
 
-def appended(words: str, notice: str) -> str:
+def append_notice(words: str, notice: str) -> str:
     """Returns a user's text with a notice at its end."""
     return f"{words}{_JOINT}{notice}"
 

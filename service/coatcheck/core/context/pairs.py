@@ -38,14 +38,14 @@ def pair(index: HistoryIndex) -> Pairs:
         for call in item.calls:
             waiting.add(number, call)
         for output in sorted(item.outputs, key=_without_id):  # an ID is more reliable than the order
-            found = waiting.take(output)
-            if found is None:
+            waiting_call = waiting.take(output)
+            if waiting_call is None:
                 orphans.append((number, output))
             else:
-                pairs.append(Pair(*found, number, output))
-    late = [(orphan, found) for orphan in orphans if (found := waiting.take_by_id(orphan[1])) is not None]
+                pairs.append(Pair(*waiting_call, number, output))
+    late = [(orphan, waiting_call) for orphan in orphans if (waiting_call := waiting.take_by_id(orphan[1])) is not None]
     if late:  # outputs that precede their calls
-        pairs += [Pair(*found, number, output) for (number, output), found in late]
+        pairs += [Pair(*call, number, output) for (number, output), call in late]
         pairs.sort(key=lambda one: one.output_item)
         paired = {id(output) for (_, output), _ in late}
         orphans = [orphan for orphan in orphans if id(orphan[1]) not in paired]
@@ -85,9 +85,9 @@ class _Waiting:
         for key in output.keys:
             stack = self._keyed.get(key, [])
             while stack:
-                found = self._first(stack[-1][1])
-                if found is not None:
-                    return found
+                waiting_call = self._first(stack[-1][1])
+                if waiting_call is not None:
+                    return waiting_call
                 _ = stack.pop()
         return None
 
@@ -96,17 +96,17 @@ class _Waiting:
         if output.call_id is None or output.call_id not in output.keys:
             return None
         for _, line in reversed(self._keyed.get(output.call_id, [])):
-            found = self._first(line)
-            if found is not None:
-                return found
+            waiting_call = self._first(line)
+            if waiting_call is not None:
+                return waiting_call
         return None
 
     def _first(self, line: "_Line") -> tuple[int, HistoryCall] | None:
         while line.at < len(line.calls):
             line.at += 1
-            found = self.open.pop(id(line.calls[line.at - 1]), None)
-            if found is not None:
-                return found
+            waiting_call = self.open.pop(id(line.calls[line.at - 1]), None)
+            if waiting_call is not None:
+                return waiting_call
         return None
 
 

@@ -26,7 +26,7 @@ from coatcheck.core.context.candidates import Candidates
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.pairs import pair
-from coatcheck.core.context.policy import CompactionPolicy, checked
+from coatcheck.core.context.policy import CompactionPolicy, check_policy
 from coatcheck.core.context.prices import cache_price
 from coatcheck.core.context.references import KnownArtifacts
 from coatcheck.core.context.replace import StoredPayload, TrueLengths, with_same
@@ -53,7 +53,7 @@ class PlanContext(Struct, frozen=True, kw_only=True):
 
     index: HistoryIndex | None = None
     """That of the body, if it exists already."""
-    known: KnownArtifacts = KnownArtifacts()
+    known_artifacts: KnownArtifacts = KnownArtifacts()
     window: ModelWindow | None = None
     """The model's window; None: the one known by the model's name, if any."""
     compact_percent: int = 80
@@ -71,7 +71,7 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
     """Numbers of the messages that are left out, in order."""
     notices: list[int]
     """Numbers of the messages that are notices of earlier compactions."""
-    left: list[Left]
+    leftovers: list[Left]
     copied: list[str]
     line: Timeline
     fixed: Sizes
@@ -91,7 +91,7 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
     """Bytes of each message that is left out, as JSON."""
 
     @property
-    def stored(self) -> list[PlannedPayload]:
+    def payloads_to_store(self) -> list[PlannedPayload]:
         """The payloads to store."""
         return [payload for payload in self.payloads if payload.is_stored]
 
@@ -105,7 +105,7 @@ def plan(
     policy: CompactionPolicy,
     counter: Counter,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
-    cut: Cut = lambda _: {},
+    make_cards: Cut = lambda _: {},
 ) -> CompactionPlan:
     """Decides what to do with a body.
 
@@ -114,17 +114,17 @@ def plan(
         policy: how to compact.
         counter: counts tokens; use the same one for `carry_out`, so that no text is counted twice.
         context: what else is known.
-        cut: is asked for cards where a decision depends on their lengths; a card that it does not return counts as one
-            of `card_tokens`.
+        make_cards: is asked for cards where a decision depends on their lengths; a card that it does not return counts
+            as one of `card_tokens`.
 
     Raises:
         CoatcheckError: `invalid_request` for an unknown format or a policy that contradicts itself; `invalid_content`
             for a body that is nested too deeply.
     """
     planner = Planner(body, policy, counter, context)
-    stored: dict[str, StoredPayload] = {}
-    while isinstance(step := planner.advance(stored), list):
-        stored |= cut(step)
+    stored_payloads: dict[str, StoredPayload] = {}
+    while isinstance(step := planner.advance(stored_payloads), list):
+        stored_payloads |= make_cards(step)
     return step
 
 
@@ -141,8 +141,8 @@ class Planner:
     ) -> None:
         self._body, self._counter = body, counter
         self.index = index = context.index or index_of(body)
-        self._known = context.known
-        policy = checked(policy)
+        self._known = context.known_artifacts
+        policy = check_policy(policy)
         self._budget = budget_of(body, index, policy, context.window, context.compact_percent)
         self.card_tokens = policy.card_tokens
         """Maximum tokens of a card in this body."""
@@ -152,16 +152,17 @@ class Planner:
         self._stored: dict[str, StoredPayload] = {}
         self._steps = self._decide()
 
-    def advance(self, stored: Mapping[str, StoredPayload]) -> list[PlannedPayload] | CompactionPlan:
+    def advance(self, stored_payloads: Mapping[str, StoredPayload]) -> list[PlannedPayload] | CompactionPlan:
         """Returns payloads whose cards decide how it goes on, or the plan.
 
         Args:
-            stored: the results for all payloads that were returned before; what is missing could not be stored.
+            stored_payloads: the results for all payloads that were returned before; what is missing could not be
+                stored.
 
         Raises:
             CoatcheckError: `invalid_content` for a body that is nested too deeply.
         """
-        self._stored |= stored
+        self._stored |= stored_payloads
         try:
             return next(self._steps)
         except RecursionError as e:
@@ -174,15 +175,17 @@ class Planner:
         sizes = [counter.item(body, item) for item in index.items]
         fixed = counter.fixed(index)
         budget = self._budget
-        found = Candidates(body, index, pairs, policy, counter, self._known)
-        lengths = TrueLengths(body, found.candidates, counter, policy.card_tokens)
+        candidates = Candidates(body, index, pairs, policy, counter, self._known)
+        lengths = TrueLengths(body, candidates.candidates, counter, policy.card_tokens)
         price = cache_price(body, index.format)
         totals = [size.total for size in sizes]
-        seen = (found.compacted, found.carded)
-        replay = Replay(line, found.candidates, totals, seen, fixed.total, policy, budget, price, lengths).run()
+        first_signs = (candidates.compacted, candidates.first_card)
+        replay = Replay(
+            line, candidates.candidates, totals, first_signs, fixed.total, policy, budget, price, lengths
+        ).run()
         try:
             while True:
-                payloads = {one: payload_of(index, found.candidates, one) for one in next(replay)}
+                payloads = {one: payload_of(index, candidates.candidates, one) for one in next(replay)}
                 new = [payload for payload in payloads.values() if payload.key not in self._stored]
                 if new:
                     yield new
@@ -191,13 +194,13 @@ class Planner:
         except StopIteration as end:
             decisions: ReplayDecisions = end.value
         payloads = [
-            payload_of(index, found.candidates, decisions.replaced[number], decisions.dropped)
+            payload_of(index, candidates.candidates, decisions.replaced[number], decisions.dropped)
             for number in sorted(decisions.replaced)
         ]
-        gone = sorted({*decisions.dropped, *line.carriers}) if decisions.dropped else []
-        lines = MessageLines(get(body, index.items[number].at) for number in gone)
-        if gone:
-            payloads.append(_left_out(index, gone[0], lines))
+        removed_messages = sorted({*decisions.dropped, *line.carriers}) if decisions.dropped else []
+        lines = MessageLines(get(body, index.items[number].at) for number in removed_messages)
+        if removed_messages:
+            payloads.append(_make_omitted_payload(index, removed_messages[0], lines))
         yield CompactionPlan(
             format=index.format,
             policy=policy,
@@ -205,17 +208,20 @@ class Planner:
             payloads=payloads,
             dropped=sorted(decisions.dropped),
             notices=line.notices,
-            left=_left(found, decisions, policy) + _left_around(body, index, policy, counter),
-            copied=found.copied,
+            leftovers=_find_leftovers(candidates, decisions, policy)
+            + _find_leftovers_around(body, index, policy, counter),
+            copied=candidates.copied,
             line=line,
             fixed=fixed,
             sizes=sizes,
-            replaceable=found.candidates,
+            replaceable=candidates.candidates,
             replaced=set(decisions.replaced),
             before=Sizes.sum([fixed, *sizes]),
             expected=decisions.expected,
             budget=budget,
-            dropped_bytes=[size for number, size in zip(gone, lines.sizes, strict=True) if number in decisions.dropped],
+            dropped_bytes=[
+                size for number, size in zip(removed_messages, lines.sizes, strict=True) if number in decisions.dropped
+            ],
         )
 
 
@@ -238,13 +244,13 @@ def payload_of(
     )
 
 
-def _left_out(index: HistoryIndex, first: int, lines: MessageLines) -> PlannedPayload:
+def _make_omitted_payload(index: HistoryIndex, first: int, lines: MessageLines) -> PlannedPayload:
     """Returns the messages that are left out, including earlier notices, as one payload."""
     return PlannedPayload(
         kind="message",
         why="left out",
         message=first,
-        places=(),
+        sites=(),
         content=lines,
         tool=None,
         call_id=None,
@@ -256,25 +262,25 @@ def _left_out(index: HistoryIndex, first: int, lines: MessageLines) -> PlannedPa
     )
 
 
-def _left(found: Candidates, decisions: ReplayDecisions, policy: CompactionPolicy) -> list[Left]:
+def _find_leftovers(candidates: Candidates, decisions: ReplayDecisions, policy: CompactionPolicy) -> list[Left]:
     """Returns what is large and stays."""
-    left = [one for one in found.left if one.message not in decisions.dropped]
-    for number, one in enumerate(found.candidates):
+    leftovers = [one for one in candidates.left if one.message not in decisions.dropped]
+    for number, one in enumerate(candidates.candidates):
         if number not in decisions.replaced and one.message not in decisions.dropped:
             if one.tokens <= policy.inline_tokens:
                 continue
             waits = "waits for a batch" if number in decisions.waiting else "stays while the window is not at stake"
             why = waits if number in decisions.waiting or one.pressed else "protected: the model still works with it"
-            left.append(Left(render(one.places[0].at), one.tokens, why, one.message))
-    return left
+            leftovers.append(Left(render(one.sites[0].at), one.tokens, why, one.message))
+    return leftovers
 
 
-def _left_around(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter) -> list[Left]:
+def _find_leftovers_around(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter) -> list[Left]:
     """Returns large instructions and tools outside the messages."""
-    left: list[Left] = []
+    leftovers: list[Left] = []
     for key, value in as_object(body).items():
         if value is index.tools or any(value is one for one in index.system):
             tokens = counter.json(value)
             if tokens > policy.inline_tokens:
-                left.append(Left(render((key,)), tokens, "instructions and tools are never changed"))
-    return left
+                leftovers.append(Left(render((key,)), tokens, "instructions and tools are never changed"))
+    return leftovers

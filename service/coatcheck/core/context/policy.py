@@ -91,7 +91,7 @@ BOUNDS: Final = {
 }
 
 
-def checked(policy: CompactionPolicy) -> CompactionPolicy:
+def check_policy(policy: CompactionPolicy) -> CompactionPolicy:
     """Returns the policy after checking it.
 
     Raises:
@@ -100,17 +100,17 @@ def checked(policy: CompactionPolicy) -> CompactionPolicy:
     for name, (least, most) in BOUNDS.items():
         value = getattr(policy, name)
         if value is not None and not least <= value <= most:
-            raise _refused(f"must be between {least:,} and {most:,}.", name)
+            raise _refusal_of(f"must be between {least:,} and {most:,}.", name)
     if policy.card_tokens > policy.inline_tokens:
-        raise _refused(
+        raise _refusal_of(
             "must not be more than inline_tokens, or cards would be larger than what they replace.", "card_tokens"
         )
     if policy.max_tokens is not None and policy.max_tokens < LEAST_BUDGET:
-        raise _refused(f"must be at least {LEAST_BUDGET:,}, room for a notice and a prompt.", "max_tokens")
+        raise _refusal_of(f"must be at least {LEAST_BUDGET:,}, room for a notice and a prompt.", "max_tokens")
     return policy
 
 
-def _refused(sentence: str, field: str) -> CoatcheckError:
+def _refusal_of(sentence: str, field: str) -> CoatcheckError:
     return CoatcheckError(Code.INVALID_REQUEST, f"The policy's `{field}` {sentence}", field=field)
 
 
@@ -118,6 +118,6 @@ def same_tool(name: str | None, names: tuple[str, ...]) -> bool:
     """Returns whether a tool is one of these, even with a host's prefix (`mcp__server__write_file`)."""
     if name is None:
         return False
-    folded = name.casefold()
-    bare = folded.rpartition("__")[2]
-    return any(one.casefold() in {folded, bare} for one in names)
+    key = name.casefold()
+    bare = key.rpartition("__")[2]
+    return any(one.casefold() in {key, bare} for one in names)

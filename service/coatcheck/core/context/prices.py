@@ -18,8 +18,8 @@ from coatcheck.core.model_windows import plain_name
 class CachePrice(Struct, frozen=True):
     """Prices of cached tokens, in percent of the price of input that is not cached."""
 
-    read: int
-    written: int
+    read_percent: int
+    write_percent: int
 
     def is_due(self, repeated: int, behind: int) -> bool:
         """Returns whether repeating has cost as much as rewriting costs.
@@ -28,7 +28,7 @@ class CachePrice(Struct, frozen=True):
             repeated: tokens that replacing would have saved, summed over the requests that repeated them.
             behind: tokens from the first replacement on, which would be written anew.
         """
-        return self.read * repeated >= (self.written - self.read) * behind
+        return self.read_percent * repeated >= (self.write_percent - self.read_percent) * behind
 
 
 _ANTHROPIC: Final = CachePrice(10, 125)
@@ -44,5 +44,5 @@ _PRICES: Final = (
 def cache_price(body: Value, format_: Format) -> CachePrice:
     """Returns the prices of a request's model; an unknown one has those of most providers' newest models."""
     name = plain_name(model_of(body))
-    known = next((price for pattern, price in _PRICES if pattern.search(name)), None)
-    return known or (_ANTHROPIC if format_ is Format.ANTHROPIC else _OTHER)
+    model_price = next((price for pattern, price in _PRICES if pattern.search(name)), None)
+    return model_price or (_ANTHROPIC if format_ is Format.ANTHROPIC else _OTHER)

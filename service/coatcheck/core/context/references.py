@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import strings_in
-from coatcheck.core.context.body.inner import parsed
+from coatcheck.core.context.body.inner import parse_document
 from coatcheck.core.context.body.model import HistoryIndex, Output
 from coatcheck.core.context.body.pointer import get
 from coatcheck.core.context.body.shape import Value
@@ -83,7 +83,7 @@ def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list
     Each with the call that made it; one that was only read there, with the call that read it.
     """
     calls = {id(one.output): one.call for one in pair(index).pairs}
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     only_read: dict[str, str] = {}
     for number in sorted(numbers):
         item = index.items[number]
@@ -95,15 +95,15 @@ def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list
                 text = signs.recognisable(piece.text)
                 size = signs.card_size(text)
                 if size is not None or signs.is_marker(text):
-                    found.setdefault(ids_in(text)[0], about(tool, words, size or ""))
+                    descriptions.setdefault(ids_in(text)[0], about(tool, words, size or ""))
                 elif signs.is_read_line(text):
                     only_read.setdefault(ids_in(text)[0], about(tool, words, ""))
         for call in item.calls:
             for site in call.sites[:1]:
                 value = get(body, site.at)
-                for _, text in strings_in(parsed(value) if site.form == "json" else value):
+                for _, text in strings_in(parse_document(value) if site.form == "json" else value):
                     marker = signs.recognisable(text)
                     if signs.is_marker(marker):
-                        words = file_of(value) or signs.marked(marker) or subject_of(value)
-                        found.setdefault(ids_in(marker)[0], about(call.name, words, "argument"))
-    return [OmittedArtifact(ref, words) for ref, words in (only_read | found).items()]
+                        words = file_of(value) or signs.parse_marker(marker) or subject_of(value)
+                        descriptions.setdefault(ids_in(marker)[0], about(call.name, words, "argument"))
+    return [OmittedArtifact(ref, words) for ref, words in (only_read | descriptions).items()]

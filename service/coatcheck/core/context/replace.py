@@ -11,13 +11,13 @@ from msgspec import Struct, structs
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import short_members, without
-from coatcheck.core.context.body.encoding import dumped
-from coatcheck.core.context.body.inner import parsed, spliced
+from coatcheck.core.context.body.encoding import dump_value
+from coatcheck.core.context.body.inner import parse_document, splice_inner
 from coatcheck.core.context.body.model import Media
-from coatcheck.core.context.body.pointer import Pointer, edited, get
+from coatcheck.core.context.body.pointer import Pointer, apply_edits, get
 from coatcheck.core.context.body.shape import Value, as_object
 from coatcheck.core.context.command import file_of
-from coatcheck.core.context.counting import Counter, escaped
+from coatcheck.core.context.counting import Counter, estimate_escaped
 from coatcheck.core.context.notice import about
 from coatcheck.core.context.replaceable import (
     PlannedPayload,
@@ -27,7 +27,7 @@ from coatcheck.core.context.replaceable import (
     ReplacementSite,
 )
 from coatcheck.core.text.excerpt import head, tail
-from coatcheck.core.text.long_text import Text, encoded, is_text
+from coatcheck.core.text.long_text import Text, encode_text, is_text
 from coatcheck.core.tokens import Tokenizer
 
 _MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
@@ -50,7 +50,7 @@ class StoredPayload(Struct, frozen=True):
 
     artifact_id: str | None
     card: str | None = None
-    stored: bool = True
+    is_stored: bool = True
     """False for the card of a payload that storage refused: it says so itself, and its ID promises nothing."""
 
 
@@ -65,78 +65,82 @@ class Swap(Struct, frozen=True):
 
 
 def swaps(
-    body: Value, payload: ReplaceablePayload, stored: StoredPayload | None, budget: int, tokenizer: Tokenizer
+    body: Value, payload: ReplaceablePayload, stored_payload: StoredPayload | None, budget: int, tokenizer: Tokenizer
 ) -> list[Swap]:
     """Returns the changes for one payload; none if it could not be stored and must stay."""
-    kept = stored.artifact_id if stored is not None and stored.stored else None
+    artifact_id = stored_payload.artifact_id if stored_payload is not None and stored_payload.is_stored else None
     match payload.kind:
         case "read" | "search":
-            return [_given(place, payload) for place in payload.places]
+            return [_make_given_swap(place, payload) for place in payload.sites]
         case "output" if payload.becomes_card:
-            card = stored.card if stored is not None else None
-            return [_output(body, place, kept, card, budget, tokenizer) for place in payload.places]
+            card = stored_payload.card if stored_payload is not None else None
+            return [_output(body, place, artifact_id, card, budget, tokenizer) for place in payload.sites]
         case _:
-            return [] if kept is None else _named(body, payload, kept, budget, tokenizer)
+            return [] if artifact_id is None else _make_id_swaps(body, payload, artifact_id, budget, tokenizer)
 
 
-def _named(body: Value, payload: ReplaceablePayload, kept: str, budget: int, tokenizer: Tokenizer) -> list[Swap]:
+def _make_id_swaps(
+    body: Value, payload: ReplaceablePayload, artifact_id: str, budget: int, tokenizer: Tokenizer
+) -> list[Swap]:
     """Returns the changes for a payload of which an ID stands in its place."""
     match payload.kind:
         case "media" if payload.media is not None:
-            return [_placeholder(payload.places[0], payload.media, kept)]
+            return [_placeholder(payload.sites[0], payload.media, artifact_id)]
         case "arguments":
             path = None if payload.call_at is None else file_of(get(body, payload.call_at))
-            return [_marked(body, place, kept, path) for place in payload.places]
+            return [_make_marker_swap(body, place, artifact_id, path) for place in payload.sites]
         case "message":
-            return [_ends(body, place, kept, budget, tokenizer) for place in payload.places]
+            return [_ends(body, place, artifact_id, budget, tokenizer) for place in payload.sites]
         case _:
-            return [_short(payload, kept)]
+            return [_short(payload, artifact_id)]
 
 
-def _short(payload: ReplaceablePayload, kept: str) -> Swap:
-    named = about(payload.tool, payload.command, "")[:_ABOUT_CHARS]
-    text = signs.marker(payload.places[0].characters, kept, named)
-    return Swap(payload.places[0], text, text, "marker")
+def _short(payload: ReplaceablePayload, artifact_id: str) -> Swap:
+    description = about(payload.tool, payload.command, "")[:_ABOUT_CHARS]
+    text = signs.marker(payload.sites[0].characters, artifact_id, description)
+    return Swap(payload.sites[0], text, text, "marker")
 
 
-def _given(place: ReplacementSite, payload: ReplaceablePayload) -> Swap:
-    text = signs.PASSAGE if place.shows == "passage" else payload.shown or ""
+def _make_given_swap(place: ReplacementSite, payload: ReplaceablePayload) -> Swap:
+    text = signs.PASSAGE if place.shows == "passage" else payload.replacement_text or ""
     return Swap(place, text, text, "line" if payload.kind == "read" else "summary")
 
 
 def _output(
-    body: Value, place: ReplacementSite, kept: str | None, card: str | None, budget: int, tokenizer: Tokenizer
+    body: Value, place: ReplacementSite, artifact_id: str | None, card: str | None, budget: int, tokenizer: Tokenizer
 ) -> Swap:
     if place.shows == "marker":
-        return _marked(body, place, kept)
+        return _make_marker_swap(body, place, artifact_id)
     if card is not None:
-        return _carded(body, place, card, "card")
+        return _swap_output(body, place, card, "card")
     text = _text(body, place)
     line = f"[… {{:,}} bytes {_UNSTORED}]"
-    return _carded(body, place, _cut(text, line, budget, tokenizer), "cut")
+    return _swap_output(body, place, _cut(text, line, budget, tokenizer), "cut")
 
 
-def _ends(body: Value, place: ReplacementSite, kept: str, budget: int, tokenizer: Tokenizer) -> Swap:
+def _ends(body: Value, place: ReplacementSite, artifact_id: str, budget: int, tokenizer: Tokenizer) -> Swap:
     text = _text(body, place)
-    new = _cut(text, signs.shortened(kept), budget, tokenizer)
+    new = _cut(text, signs.make_cut_line(artifact_id), budget, tokenizer)
     return Swap(place, new, new, "ends")
 
 
-def _marked(body: Value, place: ReplacementSite, artifact_id: str | None, path: str | None = None) -> Swap:
+def _make_marker_swap(body: Value, place: ReplacementSite, artifact_id: str | None, path: str | None = None) -> Swap:
     if artifact_id is None:
         text = f"[… {place.characters:,} characters could not be stored and cannot be read back]"
         return Swap(place, text, text, "cut")
     marker = signs.marker(place.characters, artifact_id, about(None, path, "")[-_ABOUT_CHARS:].lstrip())
     value = get(body, place.at)
     if place.shows == "whole":
-        document = as_object(parsed(value) if is_text(value) else value)
+        document = as_object(parse_document(value) if is_text(value) else value)
         new = without(document, marker, short_members(document))
-        written = json.dumps(new, ensure_ascii=False)
-        return Swap(place, written if is_text(value) else new, written, "marker")
-    return Swap(place, without(get(parsed(value), place.inside) if place.inside else value, marker), marker, "marker")
+        json_text = json.dumps(new, ensure_ascii=False)
+        return Swap(place, json_text if is_text(value) else new, json_text, "marker")
+    return Swap(
+        place, without(get(parse_document(value), place.inside) if place.inside else value, marker), marker, "marker"
+    )
 
 
-def _carded(body: Value, place: ReplacementSite, text: str, to: str) -> Swap:
+def _swap_output(body: Value, place: ReplacementSite, text: str, to: str) -> Swap:
     if place.shows != "whole":
         return Swap(place, text, text, to)
     failed = "error" in as_object(get(body, place.at))
@@ -146,21 +150,21 @@ def _carded(body: Value, place: ReplacementSite, text: str, to: str) -> Swap:
 def _placeholder(place: ReplacementSite, media: Media, artifact_id: str) -> Swap:
     text = signs.placeholder(media.type, media.size, artifact_id)
     part = as_object(media.part)
-    marks = {key: part[key] for key in _MARKS if key in part}
-    return Swap(place, {"type": media.text_type, "text": text, **marks}, text, "placeholder")
+    cache_markers = {key: part[key] for key in _MARKS if key in part}
+    return Swap(place, {"type": media.text_type, "text": text, **cache_markers}, text, "placeholder")
 
 
 def _text(body: Value, place: ReplacementSite) -> Text:
     value = get(body, place.at)
     if place.inside and is_text(value):
-        found = get(parsed(value), place.inside)
-        return found if is_text(found) else ""
-    return value if is_text(value) else dumped(value)
+        inner = get(parse_document(value), place.inside)
+        return inner if is_text(inner) else ""
+    return value if is_text(value) else dump_value(value)
 
 
 def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
     """Returns head and tail of a text within a card's budget, and a line between them on how much is missing."""
-    data = encoded(text)
+    data = encode_text(text)
     room = max(budget - _OUR_WORDS, 2) // 2
     first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
     between = line.format(len(data) - len(first) - len(last))
@@ -180,13 +184,13 @@ class TrueLengths:
         """Arguments of calls, as they are after the replacements that were counted."""
         self._savings: dict[Replacement, int] = {}
 
-    def learn(self, replacement: Replacement, stored: StoredPayload | None) -> None:
-        """Counts a replacement by the text that stands there; `stored` is as `with_same` returns it.
+    def learn(self, replacement: Replacement, stored_payload: StoredPayload | None) -> None:
+        """Counts a replacement by the text that stands there; `stored_payload` is as `with_same` returns it.
 
         A card of what could not be stored counts like any other, and an output without one as if it had the longest,
         so that no decision depends on whether storing succeeds.
         """
-        card = None if stored is None else stored.card
+        card = None if stored_payload is None else stored_payload.card
         one = self._all[replacement.candidate]
         self._savings[replacement] = (
             one.tokens - self._card_tokens if card is None else self._saving(one, StoredPayload(_SOME_ID, card))
@@ -199,10 +203,10 @@ class TrueLengths:
             self._savings[replacement] = self._saving(one, StoredPayload(_SOME_ID))
         return self._savings.get(replacement)
 
-    def _saving(self, one: ReplacementCandidate, stored: StoredPayload) -> int:
-        changes = swaps(self._body, one, stored, self._card_tokens, self._counter.tokenizer)
+    def _saving(self, one: ReplacementCandidate, stored_payload: StoredPayload) -> int:
+        changes = swaps(self._body, one, stored_payload, self._card_tokens, self._counter.tokenizer)
         if one.call_at is not None:
-            return self._saving_in_call(one.call_at, [swap for swap in changes if swap.place.counted])
+            return self._saving_in_call(one.call_at, [swap for swap in changes if swap.place.is_counted])
         count = self._counter.text if one.kind == "message" else self._counter.piece
         return one.tokens - sum(count(swap.text) for swap in changes)
 
@@ -213,38 +217,45 @@ class TrueLengths:
         for swap in changes:
             place = swap.place
             if place.inside:
-                after = spliced(after, {place.inside: swap.new})
+                after = splice_inner(after, {place.inside: swap.new})
             else:
                 steps = place.at[len(at) :]
-                after = edited(after, {steps: swap.new}) if steps else swap.new
+                after = apply_edits(after, {steps: swap.new}) if steps else swap.new
         self._arguments[at] = after
         sizes = self._counter.json(before), self._counter.json(after)
-        return escaped(sizes[0]) - escaped(sizes[1]) if is_json else sizes[0] - sizes[1]
+        return estimate_escaped(sizes[0]) - estimate_escaped(sizes[1]) if is_json else sizes[0] - sizes[1]
 
 
-def with_same(payload: PlannedPayload, stored: Mapping[str, StoredPayload]) -> StoredPayload | None:
+def with_same(payload: PlannedPayload, stored_payloads: Mapping[str, StoredPayload]) -> StoredPayload | None:
     """Returns the result for a payload.
 
     One that equals an earlier one names that one's ID instead of showing excerpts.
     """
-    kept = stored.get(payload.key)
+    stored_payload = stored_payloads.get(payload.key)
     if not payload.is_stored:
         return StoredPayload(payload.artifact_id)
-    first = stored.get(payload.same_as or "")
-    if kept is None or kept.card is None or first is None or first.artifact_id in {None, kept.artifact_id}:
-        return kept
-    if not (kept.stored and first.stored):
-        return kept
-    return structs.replace(kept, card=f"{kept.card.splitlines()[0]}\nThe same as {first.artifact_id}, byte for byte.")
+    first = stored_payloads.get(payload.same_as or "")
+    if (
+        stored_payload is None
+        or stored_payload.card is None
+        or first is None
+        or first.artifact_id in {None, stored_payload.artifact_id}
+    ):
+        return stored_payload
+    if not (stored_payload.is_stored and first.is_stored):
+        return stored_payload
+    return structs.replace(
+        stored_payload, card=f"{stored_payload.card.splitlines()[0]}\nThe same as {first.artifact_id}, byte for byte."
+    )
 
 
 def edits(body: Value, changes: list[Swap]) -> dict[Pointer, Value]:
     """Returns the values to set, by pointer; several changes inside one JSON string become one."""
-    found: dict[Pointer, Value] = {}
+    values: dict[Pointer, Value] = {}
     within: dict[Pointer, dict[Pointer, Value]] = {}
     for swap in changes:
         if swap.place.inside:
             within.setdefault(swap.place.at, {})[swap.place.inside] = swap.new
         else:
-            found[swap.place.at] = swap.new
-    return found | {at: spliced(get(body, at), inside) for at, inside in within.items()}
+            values[swap.place.at] = swap.new
+    return values | {at: splice_inner(get(body, at), inside) for at, inside in within.items()}

@@ -30,10 +30,10 @@ class ReplacementSite(Struct, frozen=True, gc=False):
     inside: Pointer = ()
     shows: Literal["card", "marker", "whole", "given", "passage", "ends"] = "card"
     """`whole`: the card in an object, or the marker in all of the arguments, at `at`. `given`: the payload's own
-    `shown`. `passage`: a sign that the text is elsewhere. `ends`: both ends of the text."""
+    `replacement_text`. `passage`: a sign that the text is elsewhere. `ends`: both ends of the text."""
     characters: int = 0
     """Characters of the text there."""
-    counted: bool = True
+    is_counted: bool = True
     """False for another copy of a call's arguments, which no provider is sent."""
 
 
@@ -44,7 +44,7 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     why: Why
     message: int
     """The number of its message in the body's list."""
-    places: tuple[ReplacementSite, ...]
+    sites: tuple[ReplacementSite, ...]
     content: Value = None
     """As ingest accepts it: text, one part, or a list of parts. None if nothing is stored."""
     tool: str | None
@@ -56,7 +56,7 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     call_at: Pointer | None = None
     """The first copy of the arguments that it is a part of, if it is one."""
     tokens: int
-    shown: str | None = None
+    replacement_text: str | None = None
     """The replacement if nothing is stored: the line of a read, the summary of a search."""
     artifact_id: str | None = None
     """The artifact that it was read from, if nothing is stored."""
@@ -64,7 +64,7 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def becomes_card(self) -> bool:
         """Whether a card replaces it; otherwise its ID is enough."""
-        return self.kind == "output" and not (self.places and self.places[0].shows == "marker")
+        return self.kind == "output" and not (self.sites and self.sites[0].shows == "marker")
 
 
 class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=False):
@@ -109,7 +109,7 @@ class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
     @property
     def is_stored(self) -> bool:
         """Whether it is to be stored; not if it is already in an artifact, or is text that is left out as a whole."""
-        return self.content is not None and not (self.left_out and self.kind == "message" and self.places)
+        return self.content is not None and not (self.left_out and self.kind == "message" and self.sites)
 
     @property
     def needs_card(self) -> bool:
@@ -119,7 +119,7 @@ class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
     @property
     def pointers(self) -> tuple[str, ...]:
         """Its places in the body, as RFC 6901."""
-        return tuple(render(place.at) for place in self.places)
+        return tuple(render(place.at) for place in self.sites)
 
 
 class Left(Struct, frozen=True):

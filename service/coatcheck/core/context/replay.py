@@ -83,7 +83,7 @@ class Replay:
         timeline: Timeline,
         candidates: list[ReplacementCandidate],
         sizes: list[int],
-        seen: tuple[int, int],
+        first_signs: tuple[int, int],
         fixed: int,
         policy: CompactionPolicy,
         budget: Budget | None,
@@ -99,10 +99,10 @@ class Replay:
         self._now = list(sizes)
         """Tokens of each item after the decisions so far."""
         self._arrived = 0
-        self._compacted, self._carded = seen
+        self._compacted, self._first_card = first_signs
         """The first items that show an earlier compaction, and a card."""
         self._total = fixed
-        self._notice = 0 if budget is None else notice_tokens(budget.settle) + MESSAGE
+        self._notice = 0 if budget is None else notice_tokens(budget.target) + MESSAGE
         self._replaced: dict[int, Replacement] = {}
         self._bounded: list[Replacement] = []
         """Replacements that are counted with the least that they save."""
@@ -159,11 +159,11 @@ class Replay:
         turn = self._line.turn(moment)
         border = {"turn": turn, "step": self._line.step(moment), "none": moment}[self._policy.protect]
         if self._policy.is_quiet:
-            self._replace(self._unprotected(self._transient, turn))
+            self._replace(self._take_unprotected(self._transient, turn))
             released, border = [], self._line.recent(moment)
         else:
-            released = self._unprotected(self._transient, min(border, turn))
-        self._incomplete += self._unprotected(self._others, min(border, moment))
+            released = self._take_unprotected(self._transient, min(border, turn))
+        self._incomplete += self._take_unprotected(self._others, min(border, moment))
         released += [number for number in self._incomplete if self._all[number].ready <= moment]
         self._incomplete = [number for number in self._incomplete if self._all[number].ready > moment]
         self._released = [number for number in (*self._released, *released) if self._is_live(number)]
@@ -171,12 +171,12 @@ class Replay:
             self._replace(self._released)
             self._released, self._repeated = [], 0
 
-    def _unprotected(self, numbers: deque[int], border: int) -> list[int]:
+    def _take_unprotected(self, numbers: deque[int], border: int) -> list[int]:
         """Takes the candidates before a message."""
-        taken: list[int] = []
+        unprotected: list[int] = []
         while numbers and self._all[numbers[0]].message < border:
-            taken.append(numbers.popleft())
-        return taken
+            unprotected.append(numbers.popleft())
+        return unprotected
 
     def _is_worth(self, moment: int) -> bool:
         """Returns whether waiting candidates are replaced: once waiting has cost as much as replacing them costs."""
@@ -187,7 +187,7 @@ class Replay:
         # What was repeated before an earlier compaction can no longer be told. Cards are as old as their outputs where
         # all outputs became one at once: then none waits beside them.
         outputs = any(self._all[number].kind == "output" for number in self._released)
-        if moment > self._compacted or (moment > self._carded and outputs):
+        if moment > self._compacted or (moment > self._first_card and outputs):
             return False
         first = min(self._all[number].message for number in self._released)
         going = (number for number in self._transient if first <= self._all[number].message < moment)
@@ -222,7 +222,7 @@ class Replay:
     def _relieve(self, moment: int, budget: Budget) -> Asking:
         """Takes the least loss until the body fits; nothing, if it does once all lengths are known."""
         bounded = [one for one in self._bounded if self._all[one.candidate].message not in self._dropped]
-        yield from self._ask(bounded)
+        yield from self._request_lengths(bounded)
         for one in bounded:
             self._count(one.candidate, self._saving(one) - self._all[one.candidate].saves)
         self._bounded = []
@@ -231,19 +231,19 @@ class Replay:
         self._repeated = 0
         steps = self._steps(moment)
         for step in (Step.FINISHED, Step.MIDDLE):
-            yield from self._take(steps[step], budget.settle)
+            yield from self._take(steps[step], budget.target)
         yield from self._take(steps[Step.DUG_OUT], budget.start)
         if self._total > budget.start:
             # The last step's outputs are new to the model: they only go where that spares every block, or must.
             contents = dict(self._contents)
             last = [self._replacement(number, contents) for number in steps[Step.LAST]]
-            yield from self._ask(last)
+            yield from self._request_lengths(last)
             if self._total - sum(max(self._saving(one), 0) for one in last) > budget.limit:
-                self._leave_out(moment, budget.settle)
+                self._leave_out(moment, budget.target)
         yield from self._take(steps[Step.LAST], budget.start)
         yield from self._take(steps[Step.JUST_READ], budget.limit)
 
-    def _ask(self, replacements: list[Replacement]) -> Asking:
+    def _request_lengths(self, replacements: list[Replacement]) -> Asking:
         unknown = [one for one in replacements if self._lengths.saving(one) is None]
         if unknown:
             yield unknown
@@ -267,20 +267,20 @@ class Replay:
     def _take(self, numbers: list[int], target: int) -> Asking:
         """Replaces candidates in order until the body is at `target`."""
         while self._total > target:
-            total, contents, taken = self._total, dict(self._contents), list[tuple[Replacement, int]]()
+            total, contents, batch = self._total, dict(self._contents), list[tuple[Replacement, int]]()
             for number in numbers:
                 if total <= target:
                     break
                 replacement = self._replacement(number, contents)
                 saved = self._saving(replacement)
                 if saved > 0 or not self._all[number].saves:
-                    taken.append((replacement, saved))
+                    batch.append((replacement, saved))
                     total -= saved
-            unknown = [one for one, _ in taken if self._lengths.saving(one) is None]
+            unknown = [one for one, _ in batch if self._lengths.saving(one) is None]
             if unknown:  # with their lengths, more may have to go
                 yield unknown
                 continue
-            for replacement, saved in taken:
+            for replacement, saved in batch:
                 self._replaced[replacement.candidate] = replacement
                 self._count(replacement.candidate, saved)
             self._contents = contents
@@ -295,21 +295,21 @@ class Replay:
         cost = 0 if self._dropped or self._line.carriers else self._notice
         gain = 0
         spared: list[TimelineBlock] = []
-        gone: list[TimelineBlock] = []
+        removed_blocks: list[TimelineBlock] = []
         while self._queue and self._queue[0].end <= step and self._total + cost - gain > mark:
             block = self._queue.popleft()
             if prompt in block.items:
                 spared.append(block)
                 continue
-            gone.append(block)
+            removed_blocks.append(block)
             gain += sum(self._now[item] for item in block.items)
         if gain > cost:
             self._total += cost - gain
-            for item in (item for block in gone for item in block.items):
+            for item in (item for block in removed_blocks for item in block.items):
                 self._dropped.add(item)
                 self._now[item] = 0
         else:
-            spared = sorted([*spared, *gone], key=lambda block: block.end)
+            spared = sorted([*spared, *removed_blocks], key=lambda block: block.end)
         self._queue.extendleft(reversed(spared))
 
 

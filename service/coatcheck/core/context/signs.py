@@ -79,28 +79,28 @@ _BEGINNINGS: Final = ("[", "art_", MARK)
 
 def marker(characters: int, artifact_id: str, about: str = "") -> str:
     """Returns the replacement for a text that was taken out of a history; `about` is one line of 120 characters."""
-    named = f" of {about}" if about else ""
-    return f"[… {characters:,} characters{named}, stored as {artifact_id}; omitted from history, do not copy]"
+    subject = f" of {about}" if about else ""
+    return f"[… {characters:,} characters{subject}, stored as {artifact_id}; omitted from history, do not copy]"
 
 
 def placeholder(media_type: str, size: int, artifact_id: str) -> str:
     """Returns the replacement for an image or a file that was taken out of a history."""
-    shown = media_type if re.fullmatch(r"[-!#$&^_.+a-zA-Z0-9/]{1,100}", media_type) else "file"
-    return f"[{shown}, {size:,} bytes, stored as {artifact_id}; omitted from history, do not copy]"
+    label = media_type if re.fullmatch(r"[-!#$&^_.+a-zA-Z0-9/]{1,100}", media_type) else "file"
+    return f"[{label}, {size:,} bytes, stored as {artifact_id}; omitted from history, do not copy]"
 
 
 def is_marker(text: str) -> bool:
     """Returns whether a text is exactly one of our markers or placeholders."""
     if len(text) > _LONGEST_MARKER:
         return False
-    found = _MARKER.fullmatch(text)
-    return found is not None and is_id(found["id"])
+    match = _MARKER.fullmatch(text)
+    return match is not None and is_id(match["id"])
 
 
-def marked(marker: str) -> str | None:
+def parse_marker(marker: str) -> str | None:
     """Returns what a marker says of the text that it stands for: a tool and its command, or the path of a file."""
-    found = _MARKER.fullmatch(marker)
-    return None if found is None else found["about"]
+    match = _MARKER.fullmatch(marker)
+    return None if match is None else match["about"]
 
 
 def recognisable(text: Text) -> str:
@@ -112,8 +112,8 @@ def recognisable(text: Text) -> str:
 
 def marker_in(text: Text) -> str | None:
     """Returns the first marker inside a text, to tell a model that it copied one into a new call; None without any."""
-    found = _MARKER.search(str(text)) if "omitted from history, do not copy]" in text else None
-    return found[0] if found is not None and is_id(found["id"]) else None
+    match = _MARKER.search(str(text)) if "omitted from history, do not copy]" in text else None
+    return match[0] if match is not None and is_id(match["id"]) else None
 
 
 def is_ours(text: str) -> bool:
@@ -131,19 +131,19 @@ def read_line(text: str, arguments: Object) -> str | None:
     answer = read_answer_of(text)
     if answer is None:
         return None
-    asked = [
+    terms = [
         f'{name} "{one_line(value[:_FOUND_CHARS])}"'
         for name in _FIND
         if isinstance(value := arguments.get(name), str) and value
     ]
-    head = " · ".join([answer.described, *asked])
+    head = " · ".join([answer.described, *terms])
     return f"[{head} · {len(text):,} characters, {_READ_END}"
 
 
 def is_read_line(text: str) -> bool:
     """Returns whether a text is exactly the line that replaces a read."""
-    found = _READ_LINE.fullmatch(text) if len(text) <= _LONGEST_LINE and text.endswith(_READ_END) else None
-    return found is not None and is_id(found[1])
+    match = _READ_LINE.fullmatch(text) if len(text) <= _LONGEST_LINE and text.endswith(_READ_END) else None
+    return match is not None and is_id(match[1])
 
 
 class SearchText(Struct, frozen=True):
@@ -153,7 +153,7 @@ class SearchText(Struct, frozen=True):
     """That of the provider's response."""
     query: str
     """As the answer shows it; empty if it shows none."""
-    shown: int
+    result_count: int
     """Number of results whose text is shown."""
     sections: tuple[str, ...] = ()
     """Their sections, if the answer is one text."""
@@ -182,10 +182,10 @@ def _own_text(text: str, depth: int = _DEEPEST) -> _OwnText | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    found = _own_leaf(value, depth)
-    if found is None:
+    leaf = _own_leaf(value, depth)
+    if leaf is None:
         return None
-    own, put = found
+    own, put = leaf
     return _OwnText(
         own, lambda other: json.dumps(put(other), ensure_ascii=text.isascii() or "\\u" in text, separators=(",", ":"))
     )
@@ -216,12 +216,14 @@ def _with_member(whole: Any, name: Any, put: Callable[[str], object], text: str)
 def search_text(text: str) -> SearchText | None:
     """Returns the search that a text is the answer of, also inside what a host put around it; None for any other."""
     own = _own_text(text)
-    found = _SEARCH.match(own.text) if own is not None else None
-    if own is None or found is None or not is_id(found[5]):
+    match = _SEARCH.match(own.text) if own is not None else None
+    if own is None or match is None or not is_id(match[5]):
         return None
     sections = tuple(_RESULT.findall(own.text))
-    shown = int(found[2] or found[4] or 0)
-    return SearchText(found[5], found[1] or found[3] or "", shown, sections if len(sections) == shown else ())
+    result_count = int(match[2] or match[4] or 0)
+    return SearchText(
+        match[5], match[1] or match[3] or "", result_count, sections if len(sections) == result_count else ()
+    )
 
 
 def in_place_of(text: str, summary: str) -> str:
@@ -238,8 +240,8 @@ def is_search(text: str) -> bool:
 def is_summary(text: str) -> bool:
     """Returns whether a text is the summary of a search, as it is kept for later turns."""
     own = _own_text(text) if len(text) <= _LONGEST_SUMMARY else None
-    found = _SUMMARY.match(own.text) if own is not None and _SEARCH.match(own.text) is None else None
-    return found is not None and bool(ids_in(found[0]))
+    match = _SUMMARY.match(own.text) if own is not None and _SEARCH.match(own.text) is None else None
+    return match is not None and bool(ids_in(match[0]))
 
 
 def is_not_done(text: Text) -> bool:
@@ -259,7 +261,7 @@ def card_size(text: str) -> str | None:
     return parts[2] if len(parts) > 3 else ""  # noqa: PLR2004 - ID, kind, size, the rest
 
 
-def shortened(artifact_id: str) -> str:
+def make_cut_line(artifact_id: str) -> str:
     """Returns the line between the two ends of a shortened message; a pattern for how many bytes are missing."""
     return f"[… {{:,}} {_SHORTENED} {artifact_id}]"
 
@@ -284,4 +286,4 @@ def is_own_tool(name: str | None) -> bool:
 
 def ids_in(text: str) -> list[str]:
     """Returns the artifact IDs in a text, without duplicates, in order; only those with correct check digits."""
-    return [found for found in dict.fromkeys(_IDS.findall(text)) if is_id(found)]
+    return [artifact_id for artifact_id in dict.fromkeys(_IDS.findall(text)) if is_id(artifact_id)]

@@ -45,8 +45,8 @@ def send(format_: Format, body: Value) -> Send | None:
     if format_ not in {Format.ANTHROPIC, Format.LANGCHAIN}:
         return None
     thinking = as_object(as_object(body).get("thinking")) or {"type": "adaptive"}
-    kept = as_object(thinking.get("block_binding"))
+    binding = as_object(thinking.get("block_binding"))
     return Send(
         headers={"anthropic-beta": BETA},
-        body={"thinking": {**thinking, "block_binding": {**kept, "prefix_mismatch_behavior": "drop_block"}}},
+        body={"thinking": {**thinking, "block_binding": {**binding, "prefix_mismatch_behavior": "drop_block"}}},
     )

@@ -37,12 +37,12 @@ class Timeline:
         self.notices = [number for number, item in enumerate(items) if notice_in(item) is not None]
         self.carriers = [number for number, item in enumerate(items) if carrier_of(item) is not None]
         """Messages with a notice in them, including `notices`, which are nothing else."""
-        held = set(self.notices)
-        self.prompts = [number for number, item in enumerate(items) if item.prompt and number not in held]
+        notice_numbers = set(self.notices)
+        self.prompts = [number for number, item in enumerate(items) if item.prompt and number not in notice_numbers]
         self.runs = _run_starts(items)
         first = next((number for number, item in enumerate(items) if not _transparent(item)), self.size)
         self.moments = sorted({*(start for start in self.runs if start > first), self.size})
-        self.pinned: list[bool] = [item.pinned or number in held for number, item in enumerate(items)]
+        self.pinned: list[bool] = [item.pinned or number in notice_numbers for number, item in enumerate(items)]
         self.blocks = self._blocks(items, pairs)
 
     def prompt(self, moment: int) -> int | None:
@@ -78,7 +78,7 @@ class Timeline:
         """
         segment, links = self._segments(items)
         links += [(segment[one.call_item], segment[one.output_item]) for one in pairs.pairs]
-        root = _joined(segment[-1] + 1 if segment else 0, links)
+        root = _group_segments(segment[-1] + 1 if segment else 0, links)
         members: dict[int, list[int]] = {}
         for number, at in enumerate(segment):
             members.setdefault(root[at], []).append(number)
@@ -126,7 +126,7 @@ def _run_starts(items: list[Item]) -> list[int]:
     return starts
 
 
-def _joined(count: int, links: list[tuple[int, int]]) -> list[int]:
+def _group_segments(count: int, links: list[tuple[int, int]]) -> list[int]:
     """Returns the representative of each segment's group."""
     parent = list(range(count))
 
@@ -136,7 +136,7 @@ def _joined(count: int, links: list[tuple[int, int]]) -> list[int]:
             one = parent[one]
         return one
 
-    for left, right in links:
-        a, b = sorted((top(left), top(right)))
+    for first, second in links:
+        a, b = sorted((top(first), top(second)))
         parent[b] = a
     return [top(one) for one in range(count)]

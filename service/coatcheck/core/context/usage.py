@@ -26,11 +26,11 @@ def _is_count(value: Value) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def scaled(tokens: int, numerator: int, denominator: int) -> int:
+def scale_tokens(tokens: int, numerator: int, denominator: int) -> int:
     """Returns tokens times a ratio, rounded half up."""
     return (2 * tokens * numerator + denominator) // (2 * denominator)
 
 
 def percent(part: int, whole: int) -> float:
     """Returns `part` of `whole` in percent with one decimal, rounded half up; 100 if `whole` is 0."""
-    return scaled(part, 1_000, whole) / 10 if whole > 0 else 100.0
+    return scale_tokens(part, 1_000, whole) / 10 if whole > 0 else 100.0

@@ -16,9 +16,9 @@ from coatcheck.core.context.body.model import Format, HistoryIndex
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Value, as_list, as_object, as_text
 from coatcheck.core.context.policy import LEAST_BUDGET, CompactionPolicy
-from coatcheck.core.context.usage import scaled
+from coatcheck.core.context.usage import scale_tokens
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.model_windows import known_window, plain_name
+from coatcheck.core.model_windows import find_window, plain_name
 
 _OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-7|-8|-9)))")
 FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
@@ -89,7 +89,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     """Maximum size of a body that fits."""
     start: int
     """Size from which a body is made smaller."""
-    settle: int
+    target: int
     """Size to which it is reduced."""
     source: str
     """`max_tokens`, `window` if one was given, or `model` if it is known by the model's name."""
@@ -101,27 +101,27 @@ def room_of(window: ModelWindow) -> Room:
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
     """
-    taken = [Taken("output reserve", window.output_reserve), Taken("safety margin", window.safety_margin)]
+    deductions = [Taken("output reserve", window.output_reserve), Taken("safety margin", window.safety_margin)]
     if window.shown is not None and window.shown < window.model:
-        taken.insert(0, Taken("not offered by the host", window.model - window.shown))
-    usable = window.model - sum(one.tokens for one in taken)
+        deductions.insert(0, Taken("not offered by the host", window.model - window.shown))
+    usable = window.model - sum(one.tokens for one in deductions)
     if window.compaction_limit is not None and window.compaction_limit < usable:
-        taken.append(Taken("beyond the host's compaction limit", usable - window.compaction_limit))
+        deductions.append(Taken("beyond the host's compaction limit", usable - window.compaction_limit))
         usable = window.compaction_limit
-    if usable <= 0 or any(one.tokens < 0 for one in taken):
+    if usable <= 0 or any(one.tokens < 0 for one in deductions):
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             f"Of a window of {window.model:,} tokens {usable:,} are left for the conversation. Leave it some.",
             field="window",
         )
-    return Room(model=window.model, shown=window.shown, usable=usable, taken=[one for one in taken if one.tokens])
+    return Room(model=window.model, shown=window.shown, usable=usable, taken=[one for one in deductions if one.tokens])
 
 
 def family_percent(body: Value, index: HistoryIndex) -> int:
     """Returns the tokens of the model's family for 100 tokens of o200k_base."""
     model = model_of(body)
     # A known model of another maker has that maker's tokenizer, though its server speaks this format too.
-    by_format = index.format if known_window(model) is None else None
+    by_format = index.format if find_window(model) is None else None
     return percent_of(model, claude=by_format is Format.ANTHROPIC, gemini=by_format is Format.GEMINI)
 
 
@@ -146,30 +146,30 @@ def budget_of(
         whole = window_of(body, window)
         if whole is None:
             return None
-        limit = scaled(room_of(whole).usable, 100, family_percent(body, index))
+        limit = scale_tokens(room_of(whole).usable, 100, family_percent(body, index))
         start = min(max(limit * percent // 100, LEAST_BUDGET), limit)
         source = "model" if window is None else "window"
-    return Budget(limit=limit, start=start, settle=start * policy.settle_percent // 100, source=source)
+    return Budget(limit=limit, start=start, target=start * policy.settle_percent // 100, source=source)
 
 
-def window_of(body: Value, given: ModelWindow | None) -> ModelWindow | None:
+def window_of(body: Value, window: ModelWindow | None) -> ModelWindow | None:
     """Returns the window that applies to a body, with what the body itself reserves for its answer.
 
     Args:
         body: a request body.
-        given: the window that the caller stated; None for the one known by the model's name.
+        window: the window that the caller stated; None for the one known by the model's name.
     """
     fields = (field for at in _SETTINGS for field in as_object(get(body, at)).items())
     limits = [value for key, value in fields if key.replace("_", "").casefold() in _OUTPUT_LIMITS]
-    asked = max((int(one) for one in limits if isinstance(one, int | float) and isfinite(one)), default=0)
-    if given is not None:
-        return replace(given, output_reserve=max(given.output_reserve, asked))
-    known = known_window(model_of(body))
-    if known is None:
+    requested_output = max((int(one) for one in limits if isinstance(one, int | float) and isfinite(one)), default=0)
+    if window is not None:
+        return replace(window, output_reserve=max(window.output_reserve, requested_output))
+    model_limits = find_window(model_of(body))
+    if model_limits is None:
         return None
     # A request for more than the whole window says nothing about what will be used of it.
-    reserve = asked if 0 < asked < known.window else _RESERVE
-    return ModelWindow(model=known.window, output_reserve=min(reserve, known.output))
+    reserve = requested_output if 0 < requested_output < model_limits.window else _RESERVE
+    return ModelWindow(model=model_limits.window, output_reserve=min(reserve, model_limits.output))
 
 
 def model_of(body: Value) -> str:
@@ -180,6 +180,6 @@ def model_of(body: Value) -> str:
     messages = as_list(body) or as_list(as_object(body).get("messages"))
     holders = [get(body, at) for at in _AROUND]
     holders += [get(one, at) for one in reversed(messages[-_RECENT:]) for at in _ANSWERED_BY]
-    given = (as_text(as_object(holder).get(name)) for holder in holders for name in _NAMES)
-    names = list(dict.fromkeys(name.casefold() for name in given if name is not None))
-    return next((name for name in names if known_window(name) is not None), next(iter(names), ""))
+    raw_names = (as_text(as_object(holder).get(name)) for holder in holders for name in _NAMES)
+    names = list(dict.fromkeys(name.casefold() for name in raw_names if name is not None))
+    return next((name for name in names if find_window(name) is not None), next(iter(names), ""))

@@ -47,15 +47,15 @@ class FrameIndex:
         frame_size: int,
         size: int,
         stored_size: int,
-        stored: Ints,
+        compressed_sizes: Ints,
         newlines: Ints,
         chars: Ints,
     ) -> None:
         self.frame_size = frame_size
         self.size = size
         self.stored_size = stored_size
-        self.count = len(stored)
-        self._offsets = _sums(stored)
+        self.count = len(compressed_sizes)
+        self._offsets = _sums(compressed_sizes)
         self._newlines = _sums(newlines)
         self._chars = _sums(chars)
 
@@ -69,7 +69,7 @@ class FrameIndex:
         """Number of characters in the whole content: bytes that do not continue a UTF-8 sequence."""
         return int(self._chars[self.count])
 
-    def stored_range(self, i: int, j: int) -> tuple[int, int]:
+    def locate_frames(self, i: int, j: int) -> tuple[int, int]:
         """Returns the half-open stored offsets of frames `i` to `j` - 1. Needs 0 <= i <= j <= count."""
         if not 0 <= i <= j <= self.count:
             raise IndexError(f"frames {i}:{j} of {self.count}")
@@ -110,18 +110,18 @@ class FrameIndex:
         return _HEADER.pack(*fields, crc) + body
 
     @classmethod
-    def unpack(cls, packed: bytes) -> "FrameIndex":
+    def unpack(cls, data: bytes) -> "FrameIndex":
         """Reads a packed index.
 
         Raises:
             CoatcheckError: `integrity` for anything that `pack` did not write.
         """
-        if len(packed) < _HEADER.size:
+        if len(data) < _HEADER.size:
             raise _corrupt("it is cut off")
-        version, flags, frame_size, size, stored_size, count, crc = _HEADER.unpack_from(packed)
+        version, flags, frame_size, size, stored_size, count, crc = _HEADER.unpack_from(data)
         if version != _VERSION:
             raise _corrupt(f"its version {version} is unknown to this release")
-        body = packed[_HEADER.size :]
+        body = data[_HEADER.size :]
         blank = _HEADER.pack(version, flags, frame_size, size, stored_size, count, 0)
         if crc != zlib.crc32(body, zlib.crc32(blank)):
             raise _corrupt("its checksum does not match")
@@ -137,7 +137,7 @@ class FrameIndex:
             frame_size=frame_size,
             size=size,
             stored_size=stored_size,
-            stored=columns[0],
+            compressed_sizes=columns[0],
             newlines=columns[1],
             chars=lengths if one_byte else columns[2],
         )

@@ -104,7 +104,7 @@ class FrameEncoder:
             frame_size=FRAME_BYTES,
             size=self.size,
             stored_size=self.stored_size,
-            stored=self._stored,
+            compressed_sizes=self._stored,
             newlines=self._newlines,
             chars=self._chars,
         )
@@ -127,30 +127,30 @@ class FrameEncoder:
             return b""
         if len(self._stored) == FRAME_LIMIT:
             raise CoatcheckError(Code.PAYLOAD_TOO_LARGE, "The payload has more frames than the storage format allows.")
-        stored = self._compressor.compress(content, zstd.ZstdCompressor.FLUSH_FRAME)
-        if not self._stored and len(content) < _WORTH * len(stored):
+        compressed = self._compressor.compress(content, zstd.ZstdCompressor.FLUSH_FRAME)
+        if not self._stored and len(content) < _WORTH * len(compressed):
             self._compressor, self._raw = _compressor(_RAW_LEVEL), True
-        self._stored.append(len(stored))
+        self._stored.append(len(compressed))
         self._newlines.append(self._frame_newlines)
         self._chars.append(self._frame_chars)
         self._frame_newlines = self._frame_chars = 0
-        self.stored_size += len(stored)
-        return stored
+        self.stored_size += len(compressed)
+        return compressed
 
 
-def decode_frames(stored: Buffer, index: FrameIndex, i: int, j: int) -> bytes:
+def decode_frames(blob: Buffer, index: FrameIndex, i: int, j: int) -> bytes:
     """Returns the content of frames `i` to `j` - 1, from exactly their stored bytes (`index.stored_range(i, j)`).
 
     Raises:
         CoatcheckError: `integrity` if anything differs from what was written: a length, a header, a checksum.
     """
-    start, end = index.stored_range(i, j)
-    view = memoryview(stored).cast("B")
+    start, end = index.locate_frames(i, j)
+    view = memoryview(blob).cast("B")
     if len(view) != end - start:
-        raise _damaged(f"{len(view)} stored bytes where {end - start} were expected")
+        raise _damage_error(f"{len(view)} stored bytes where {end - start} were expected")
     out: list[bytes] = []
     for frame in range(i, j):
-        first, last = index.stored_range(frame, frame + 1)
+        first, last = index.locate_frames(frame, frame + 1)
         piece = view[first - start : last - start]
         out.append(_decode(piece, index.frame_length(frame), frame))
     return out[0] if len(out) == 1 else b"".join(out)
@@ -162,13 +162,13 @@ def _decode(piece: memoryview, length: int, frame: int) -> bytes:
     try:
         header = zstd.get_frame_info(piece)
         if header.decompressed_size != length or not piece[_DESCRIPTOR] & _CHECKSUM or header.dictionary_id:
-            raise _damaged(f"the header of frame {frame} is not the one that was written")
+            raise _damage_error(f"the header of frame {frame} is not the one that was written")
         decompressor = zstd.ZstdDecompressor(options=_DECODING)
         content = decompressor.decompress(piece, length)
     except zstd.ZstdError as error:
-        raise _damaged(f"frame {frame} does not decompress ({error})") from error
+        raise _damage_error(f"frame {frame} does not decompress ({error})") from error
     if len(content) != length or not decompressor.eof or decompressor.unused_data:
-        raise _damaged(f"frame {frame} has {len(content)} bytes instead of {length}")
+        raise _damage_error(f"frame {frame} has {len(content)} bytes instead of {length}")
     return content
 
 
@@ -184,18 +184,18 @@ def _compressor(level: int) -> zstd.ZstdCompressor:
     return zstd.ZstdCompressor(options={parameter.compression_level: level, parameter.checksum_flag: True})
 
 
-def _seek_table(stored: "array[int]", size: int) -> bytes:
-    count = len(stored)
+def _seek_table(compressed_sizes: "array[int]", size: int) -> bytes:
+    count = len(compressed_sizes)
     sizes = [FRAME_BYTES] * count
     if count:
         sizes[-1] = size - (count - 1) * FRAME_BYTES
-    entries = struct.pack(f"<{2 * count}I", *chain.from_iterable(zip(stored, sizes, strict=True)))
+    entries = struct.pack(f"<{2 * count}I", *chain.from_iterable(zip(compressed_sizes, sizes, strict=True)))
     # The frames have checksums of their own, so the table's optional ones would be redundant.
     body = entries + _FOOTER.pack(count, 0, _SEEKABLE_MAGIC)
     return _SKIPPABLE.pack(_SKIPPABLE_MAGIC, len(body)) + body
 
 
-def _damaged(why: str) -> CoatcheckError:
+def _damage_error(why: str) -> CoatcheckError:
     return CoatcheckError(
         Code.INTEGRITY,
         f"The stored bytes are damaged: {why}. Run the tool again, or restore the payload from a backup.",

@@ -63,24 +63,24 @@ def article_blocks(reader: PageReader) -> list[bool]:
     headline, is_title = _headline(reader)
     verdicts = _verdicts(reader, headline)
     limit = CONTENT
-    chosen, prose = _choose(reader, verdicts, limit)
+    elements, prose = _choose(reader, verdicts, limit)
     for more, few in ((SUSPECT, _FEW), (COMMENTS, _NONE)):
         if prose < few:
-            other, found = _choose(reader, verdicts, more)
-            if found >= 2 * prose and found:
-                chosen, prose, limit = other, found, more
+            other, other_prose = _choose(reader, verdicts, more)
+            if other_prose >= 2 * prose and other_prose:
+                elements, prose, limit = other, other_prose, more
     blocks = reader.blocks
     if prose < _NONE:  # a page of links, or of very few words
         main = [verdicts[block.owner] <= limit for block in blocks]
         return main if any(main) else [True] * len(blocks)
     main = [False] * len(blocks)
-    ranges = [(top.first, top.last) for top in chosen]
+    ranges = [(top.first, top.last) for top in elements]
     if headline is not None and is_title:
-        begin = max(chosen, key=lambda top: top.prose).first
+        begin = max(elements, key=lambda top: top.prose).first
         if any(block.kind == "row" and verdicts[block.owner] <= limit for block in blocks[headline + 1 : begin]):
             ranges = [(headline + 1, begin), *[each for each in ranges if each[0] >= begin]]
         else:
-            for place in _opening(blocks, range(headline + 1, chosen[0].first), verdicts):
+            for place in _opening(blocks, range(headline + 1, elements[0].first), verdicts):
                 main[place] = True
     for first, last in ranges:
         for place in range(first, last):
@@ -194,8 +194,8 @@ def _choose(reader: PageReader, verdicts: dict[Element, int], limit: int) -> tup
     if main.prose > part * best.prose and main.link_density < _LISTS:
         best = main
     siblings = [each for each in reader.elements if each.parent is best.parent and each.parent is not None]
-    chosen = [each for each in siblings or [best] if each is best or _is_akin(each, best)]
-    return chosen, sum(each.prose for each in chosen)
+    elements = [each for each in siblings or [best] if each is best or _is_akin(each, best)]
+    return elements, sum(each.prose for each in elements)
 
 
 def _is_akin(element: Element, best: Element) -> bool:
@@ -208,20 +208,20 @@ def _is_akin(element: Element, best: Element) -> bool:
     return element.prose > 0 and element.score * (1 - element.link_density) >= least
 
 
-def _opening(blocks: list[PageBlock], places: range, verdicts: dict[Element, int]) -> list[int]:
+def _opening(blocks: list[PageBlock], indexes: range, verdicts: dict[Element, int]) -> list[int]:
     """Returns the paragraphs and code between the headline and the article, which are its beginning unless short.
 
     Short paragraphs are a byline or a standfirst, which the article repeats.
     """
-    found = [
+    opening = [
         place
-        for place in places
+        for place in indexes
         if verdicts[blocks[place].owner] == CONTENT
         and (blocks[place].kind == "pre" or (blocks[place].kind == "p" and len(blocks[place].text) >= _PARAGRAPH))
         and blocks[place].linked <= _DENSE * len(blocks[place].text)
     ]
-    is_long = sum(len(blocks[place].text) for place in found) >= _BEGINNING
-    return found if is_long or any(blocks[place].kind == "pre" for place in found) else []
+    is_long = sum(len(blocks[place].text) for place in opening) >= _BEGINNING
+    return opening if is_long or any(blocks[place].kind == "pre" for place in opening) else []
 
 
 def _is_link_list(block: PageBlock) -> bool:

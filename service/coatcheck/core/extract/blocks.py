@@ -80,17 +80,17 @@ class Blocks:
 
     def paragraph(self, text: str) -> None:
         """Adds a paragraph; line feeds are kept, other blanks are folded."""
-        self._add(_folded(text))
+        self._add(_fold_blanks(text))
 
     def quote(self, text: str) -> None:
         """Adds a quotation, each of its lines marked with `>`."""
-        self._add(_folded(text), mark="> ", indent="> ")
+        self._add(_fold_blanks(text), mark="> ", indent="> ")
 
     def item(self, text: str, *, depth: int = 0, number: int | None = None) -> None:
         """Adds a list item, nested in `depth` other lists; with `number` in a numbered list."""
         indent = "  " * min(depth, _DEEPEST)
         mark = "-" if number is None else f"{number}."
-        self._add(_folded(text), mark=f"{indent}{mark} ", indent=f"{indent}  ", tight=True)
+        self._add(_fold_blanks(text), mark=f"{indent}{mark} ", indent=f"{indent}  ", tight=True)
 
     def row(self, cells: list[str]) -> None:
         """Adds a table row, on one line. A table of one column is not shown as a table."""
@@ -130,7 +130,7 @@ class Blocks:
         if self._size and any(self._links.values()):
             self._put_links()
         data = "".join(self._parts).encode()
-        return data, sections(self._placed(data), prefix="s", size=len(data), lines=count_lines(data))
+        return data, sections(self._with_lines(data), prefix="s", size=len(data), lines=count_lines(data))
 
     def _put_links(self) -> None:
         self._gap()
@@ -146,11 +146,11 @@ class Blocks:
                 self._gap(tight=True)
                 self._put(f"- {words}: {url}\n" if words else f"- {url}\n")
 
-    def _placed(self, data: bytes) -> list[SectionStart]:
+    def _with_lines(self, data: bytes) -> list[SectionStart]:
         """Returns the parts with their lines."""
-        places = sorted({*[start.at for start in self._starts], *self._ends.values()})
+        positions = sorted({*[start.at for start in self._starts], *self._ends.values()})
         counter = LineCounter(data)
-        lines = {place: counter.at(place) for place in places}
+        lines = {place: counter.at(place) for place in positions}
         return [
             structs.replace(start, line=lines[start.at], end=end, end_line=0 if end is None else lines[end])
             for number, start in enumerate(self._starts)
@@ -174,7 +174,7 @@ class Blocks:
         self._size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _folded(text: str) -> str:
+def _fold_blanks(text: str) -> str:
     """Returns a text with blanks folded in every line, without empty lines."""
     if "\n" not in text:
         return " ".join(text.split())

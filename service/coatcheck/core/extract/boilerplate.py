@@ -52,11 +52,11 @@ def is_invisible(rest: str) -> bool:
     text = rest[:_LOOKED_AT].lower()
     if "hidden" not in text and "none" not in text:
         return False
-    found = attributes(text)
-    if _HIDING_STYLE.search(found.get("style", "")):
+    attrs = attributes(text)
+    if _HIDING_STYLE.search(attrs.get("style", "")):
         return True
     # A class may be called `hidden`, too: style sheets show such an element on wide screens.
-    return _HIDDEN.search(_QUOTED.sub("", text)) is not None and found.get("hidden") != "until-found"
+    return _HIDDEN.search(_QUOTED.sub("", text)) is not None and attrs.get("hidden") != "until-found"
 
 
 def judge(name: str, rest: str) -> tuple[int, float]:
@@ -72,15 +72,15 @@ def judge(name: str, rest: str) -> tuple[int, float]:
     verdict = ASIDE if name in _ASIDE_TAGS else SUSPECT if name in _SUSPECT_TAGS else CONTENT
     if len(rest) < 2 or name in {"body", "html"}:  # noqa: PLR2004 - no attributes
         return INVISIBLE if name == "dialog" else verdict, weight
-    found = attributes(rest)
+    attrs = attributes(rest)
     if is_invisible(rest) or (name == "dialog" and not _OPEN.search(rest)):
         return INVISIBLE, 0.0
-    if verdict == ASIDE or found.get("aria-hidden") == "true" or found.get("role") in _ROLES:
+    if verdict == ASIDE or attrs.get("aria-hidden") == "true" or attrs.get("role") in _ROLES:
         return ASIDE, 0.0
-    named, likely = _judge_names(f"{found.get('class', '')} {found.get('id', '')}"[:_NAMES])
+    name_verdict, likely = _judge_names(f"{attrs.get('class', '')} {attrs.get('id', '')}"[:_NAMES])
     if name not in {"article", "main"}:
-        verdict = max(verdict, named)
-    likely = likely or found.get("itemprop") == "articleBody" or found.get("role") == "main"
+        verdict = max(verdict, name_verdict)
+    likely = likely or attrs.get("itemprop") == "articleBody" or attrs.get("role") == "main"
     return verdict, weight + (_LIKELY_WEIGHT if likely and not verdict and name in _HOLDERS else 0.0)
 
 
@@ -92,8 +92,8 @@ def _judge_names(names: str) -> tuple[int, bool]:
     verdict, likely, plain = CONTENT, False, False
     for raw in names.split():
         name = _CAMEL.sub("-", raw).lower().replace("_", "-")
-        found = COMMENTS if _COMMENTS.search(name) else SUSPECT if _SUSPECT.search(name) else CONTENT
-        verdict = max(verdict, found)
-        plain = plain or (bool(found) and "-" not in name)
-        likely = likely or (not found and bool(_LIKELY.search(name)))
+        name_verdict = COMMENTS if _COMMENTS.search(name) else SUSPECT if _SUSPECT.search(name) else CONTENT
+        verdict = max(verdict, name_verdict)
+        plain = plain or (bool(name_verdict) and "-" not in name)
+        likely = likely or (not name_verdict and bool(_LIKELY.search(name)))
     return (CONTENT if likely and not plain else verdict), likely

@@ -61,10 +61,10 @@ def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> b
         return True
     if (url or "").partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES):
         return True
-    wanted = _SEVERAL - (_TITLED.match(data) is not None)
+    minimum = _SEVERAL - (_TITLED.match(data) is not None)
     if data.startswith(b"#!"):
         return False
-    if b"\n##" not in data[:_LOOKED] or _count(_SUBHEADING, data[:_LOOKED], wanted) < wanted:
+    if b"\n##" not in data[:_LOOKED] or _count(_SUBHEADING, data[:_LOOKED], minimum) < minimum:
         return is_manual(data) or _is_underlined(data[:_LOOKED])
     text = _FENCED.sub(b"", data[:_LOOKED])  # comments are usually directly above or below what they describe
     mostly_alone = _count(_ALONE, text, _LOOKED) * 3 >= _count(_MARKED, text, _LOOKED) * 2
@@ -75,7 +75,7 @@ def _is_underlined(data: bytes) -> bool:
     """Returns whether a text begins with an underlined title, and has another."""
     if _RULED.match(data) is None:
         return False
-    titles = [found for found in _RULED.finditer(data) if len(found[1].decode("utf-8", "ignore")) == len(found[3])]
+    titles = [match for match in _RULED.finditer(data) if len(match[1].decode("utf-8", "ignore")) == len(match[3])]
     return len(titles) >= _SEVERAL and titles[0].start() == 0
 
 
@@ -89,18 +89,18 @@ def extract_headings(data: bytes) -> ExtractedText | None:
     starts = manual_headings(data) if is_manual(data) else _starts(data)
     if not starts:
         return None
-    found = sections(starts, prefix="s", size=len(data), lines=data.count(b"\n") + (not data.endswith(b"\n")))
-    return ExtractedText(text=None, sections=found, extractor=EXTRACTOR)
+    outline = sections(starts, prefix="s", size=len(data), lines=data.count(b"\n") + (not data.endswith(b"\n")))
+    return ExtractedText(text=None, sections=outline, extractor=EXTRACTOR)
 
 
 def _starts(data: bytes) -> list[SectionStart]:
-    seen = _Seen(data)
+    collector = _Seen(data)
     at, line = 0, 1
     for match in _CANDIDATE.finditer(data):
         line += data.count(b"\n", at, match.start())
         at = match.start()
-        seen.take(match, at, line)
-    return seen.starts()
+        collector.take(match, at, line)
+    return collector.starts()
 
 
 class _Seen:
@@ -122,7 +122,7 @@ class _Seen:
         elif hashes is not None:
             self._marked.append(SectionStart(_text(title.rstrip().rstrip(b"#")), len(hashes), at, line))
         elif rule is not None:
-            above = _underlined(self._data, at, rule)
+            above = _find_underlined(self._data, at, rule)
             if above is not None:
                 self._ruled[len(self._marked)] = rule[:1]
                 self._marked.append(SectionStart(_text(self._data[above:at]), 1, above, line - 1))
@@ -147,7 +147,7 @@ class _Seen:
         return sorted(self._marked, key=lambda start: start.at)
 
 
-def _underlined(data: bytes, at: int, rule: bytes) -> int | None:
+def _find_underlined(data: bytes, at: int, rule: bytes) -> int | None:
     """Returns where the line before an underline begins, if it reads as a heading: short, with nothing right above."""
     if len(set(rule)) > 1 or at == 0:
         return None

@@ -12,7 +12,7 @@ import msgspec
 from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.views.view import ExtractedText
 
-EXTRACTOR: Final = "json-indented 2"
+JSON_EXTRACTOR: Final = "json-indented 2"
 _BOM: Final = b"\xef\xbb\xbf"
 _PRETTY: Final = 200
 """Mean bytes of a line up to which a document is readable as it is."""
@@ -31,10 +31,10 @@ def extract_json(data: bytes) -> ExtractedText | None:
     body = data.removeprefix(_BOM).strip(b" \t\r\n")
     if body[:1] not in {b"{", b"["}:
         return None
-    named = name_blobs(body)
-    if _reads_well(named):
-        return None if named is body else ExtractedText(text=named + b"\n", extractor=EXTRACTOR)
-    body = named
+    without_blobs = name_blobs(body)
+    if _reads_well(without_blobs):
+        return None if without_blobs is body else ExtractedText(text=without_blobs + b"\n", extractor=JSON_EXTRACTOR)
+    body = without_blobs
     try:
         text = msgspec.json.format(body, indent=2)
         text.decode()
@@ -42,9 +42,9 @@ def extract_json(data: bytes) -> ExtractedText | None:
         pass
     else:
         if len(text) <= _GROWTH * len(body) + 1024:
-            return ExtractedText(text=text + b"\n", extractor=EXTRACTOR)
-    shown, whole = indented(body.decode("utf-8", "replace"))
-    return ExtractedText(text=shown.encode(), extractor=EXTRACTOR, partial=not whole)
+            return ExtractedText(text=text + b"\n", extractor=JSON_EXTRACTOR)
+    indented_text, whole = indent_json(body.decode("utf-8", "replace"))
+    return ExtractedText(text=indented_text.encode(), extractor=JSON_EXTRACTOR, partial=not whole)
 
 
 def _reads_well(body: bytes) -> bool:
@@ -61,7 +61,7 @@ def _reads_well(body: bytes) -> bool:
     return True
 
 
-def indented(text: str) -> tuple[str, bool]:
+def indent_json(text: str) -> tuple[str, bool]:
     """Returns the document indented token by token, and whether it was complete: all brackets and strings closed."""
     out: list[str] = []
     stack: list[str] = []

@@ -83,14 +83,14 @@ def is_manual(data: bytes) -> bool:
 
 def manual_headings(data: bytes) -> list[SectionStart]:
     """Returns the headings of a manual, in order."""
-    marks = [(line.at, line.title) for line in _outer(data) if line is not None and line.alone]
+    titles = [(line.at, line.title) for line in _outer(data) if line is not None and line.alone]
     indents = Counter(_INDENT.findall(data[:_LOOKED])).most_common(1)
     starts: list[SectionStart] = []
-    labelled = any(title.endswith(":") for _, title in marks)
+    labelled = any(title.endswith(":") for _, title in titles)
     inner = not labelled and indents and len(indents[0][0]) > _UNDER
-    found = sorted([*((at, title, 1) for at, title in marks), *(_second(data) if inner else ())])
+    headings = sorted([*((at, title, 1) for at, title in titles), *(_second(data) if inner else ())])
     at, number = 0, 1
-    for place, title, level in found:
+    for place, title, level in headings:
         number += data.count(b"\n", at, place)
         at = place
         parts = _NUMBER.match(title) if level == 1 else None
@@ -147,8 +147,8 @@ def _is_strong(title: str) -> bool:
 
 
 def _number_end(title: str) -> int:
-    found = _NUMBER.match(title)
-    return found.end() if found else 0
+    match = _NUMBER.match(title)
+    return match.end() if match else 0
 
 
 def _plain(line: bytes) -> str:

@@ -7,14 +7,14 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from coatcheck.core.extract.sections import count_lines, one_line, placed, sections
+from coatcheck.core.extract.sections import count_lines, locate_headings, one_line, sections
 from coatcheck.core.extract.tags import TAG
-from coatcheck.core.media.archives import sized
+from coatcheck.core.media.archives import format_size
 from coatcheck.core.text.terminal import visible
 from coatcheck.core.views.view import ExtractedText
 
-EXTRACTOR: Final = "notebook 1"
-_MARK: Final = re.compile(rb'"nbformat"\s*:\s*[2-9]')
+NOTEBOOK_EXTRACTOR: Final = "notebook 1"
+_NOTEBOOK_MEMBER: Final = re.compile(rb'"nbformat"\s*:\s*[2-9]')
 _TITLE: Final = 80
 """Characters of a cell's first line that are in its title."""
 _OLD_TYPES: Final = {
@@ -34,7 +34,7 @@ def may_be_notebook(head: bytes) -> bool:
 
 def extract_notebook(data: bytes) -> ExtractedText | None:
     """Returns the text of a notebook; None for any other document, or one that is cut off."""
-    if not may_be_notebook(data) or _MARK.search(data) is None:
+    if not may_be_notebook(data) or _NOTEBOOK_MEMBER.search(data) is None:
         return None
     try:
         value: object = msgspec.json.decode(data)
@@ -44,7 +44,7 @@ def extract_notebook(data: bytes) -> ExtractedText | None:
     if cells is None:
         return None
     out: list[str] = []
-    marks: list[tuple[int, str, int, str | None]] = []
+    headings: list[tuple[int, str, int, str | None]] = []
     size = 0
     for number, cell in enumerate(cells):
         source = _text(cell.get("source", cell.get("input")))
@@ -55,12 +55,12 @@ def extract_notebook(data: bytes) -> ExtractedText | None:
             lines += [f"[out] {each}" if "\n" not in each else f"[out]\n{each}" for each in _outputs(output)]
         lines += [f"[attached: {one_line(name)}]" for name in _dict(cell.get("attachments"))]
         piece = "\n".join(lines) + "\n"
-        marks.append((size + bool(out), title, 1, None))
+        headings.append((size + bool(out), title, 1, None))
         out.append(piece)
         size += len(piece.encode("utf-8", "replace"))
     text = "".join(out).encode("utf-8", "replace")
-    found = sections(placed(marks, text), prefix="p", size=len(text), lines=count_lines(text))
-    return ExtractedText(text=text, sections=found, extractor=EXTRACTOR) if text else None
+    outline = sections(locate_headings(headings, text), prefix="p", size=len(text), lines=count_lines(text))
+    return ExtractedText(text=text, sections=outline, extractor=NOTEBOOK_EXTRACTOR) if text else None
 
 
 def cells_of(value: object) -> list[dict[str, Any]] | None:
@@ -76,9 +76,9 @@ def _outputs(output: dict[str, Any]) -> Iterator[str]:
     """Yields what a cell put out: text, or what it is and its size."""
     if "ename" in output:
         traceback = _text(output.get("traceback"), "\n").encode("utf-8", "replace")
-        shown = visible(traceback).decode("utf-8", "replace").strip()
+        trace_text = visible(traceback).decode("utf-8", "replace").strip()
         last = f"{output.get('ename')}: {output.get('evalue')}"
-        yield shown if last in shown else f"{shown}\n{last}".strip()
+        yield trace_text if last in trace_text else f"{trace_text}\n{last}".strip()
         return
     forms = {_OLD_TYPES.get(name, name): value for name, value in {**output, **_dict(output.get("data"))}.items()}
     plain = _text(forms.get("text/plain")).strip("\n")
@@ -88,7 +88,7 @@ def _outputs(output: dict[str, Any]) -> Iterator[str]:
         if name.startswith(("image/", "audio/", "video/", "application/pdf")):
             text = _text(value)
             size = len(text) if name == "image/svg+xml" else len("".join(text.split())) * 3 // 4
-            yield f"[{one_line(name)}, {sized(size)}: not shown]"
+            yield f"[{one_line(name)}, {format_size(size)}: not shown]"
         elif not plain and name == "text/html":
             yield " ".join(html.unescape(TAG.sub(" ", _text(value))).split())
         elif not plain and name in {"text/markdown", "text/latex"}:
@@ -111,4 +111,4 @@ def _dict(value: object) -> dict[str, Any]:
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
-    return [known for each in _list(value) if (known := _dict(each))]
+    return [mapping for each in _list(value) if (mapping := _dict(each))]

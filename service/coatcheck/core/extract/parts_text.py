@@ -8,22 +8,22 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from coatcheck.core.extract.json_text import indented
-from coatcheck.core.extract.sections import count_lines, one_line, placed, sections
+from coatcheck.core.extract.json_text import indent_json
+from coatcheck.core.extract.sections import count_lines, locate_headings, one_line, sections
 from coatcheck.core.extract.tags import words
 from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.views import parts
 from coatcheck.core.views.view import ExtractedText
 from coatcheck_client.contract.blobs import name_of
 
-EXTRACTOR: Final = "parts 3"
+PARTS_EXTRACTOR: Final = "parts 3"
 _TYPES: Final = words(
     "text input_text output_text text-plain image image_url input_image audio input_audio file input_file document "
     "resource resource_link search_result tool_reference video media refusal thinking redacted_thinking json "
     "function_call_output code_execution_output"
 )
 _MEDIA: Final = ("inlineData", "inline_data", "fileData", "file_data", "functionResponse", "function_response")
-_MARK: Final = re.compile(
+_PARTS_MEMBER: Final = re.compile(
     rb'"type"\s*:\s*"(?:'
     + b"|".join(sorted(name.encode() for name in _TYPES))
     + rb')"|"(?:inline_?[dD]ata|file_?[dD]ata)"'
@@ -41,7 +41,7 @@ _ANSWER: Final = frozenset(["jsonrpc", "id", "result"])
 
 def may_be_parts(head: bytes) -> bool:
     """Returns whether a document that begins like this is worth reading as parts."""
-    return bool(_START.match(head) and _MARK.search(head))
+    return bool(_START.match(head) and _PARTS_MEMBER.search(head))
 
 
 def extract_parts(data: bytes) -> ExtractedText | None:
@@ -61,7 +61,9 @@ def extract_parts(data: bytes) -> ExtractedText | None:
     content = whole.get("content")
     if not whole.keys() <= _RESULT or not isinstance(content, list) or not is_parts(cast("list[object]", content)):
         return None
-    return _written(cast("list[object]", content), whole.get("structuredContent"), failed=whole.get("isError") is True)
+    return _write_parts(
+        cast("list[object]", content), whole.get("structuredContent"), failed=whole.get("isError") is True
+    )
 
 
 def is_parts(value: list[object]) -> bool:
@@ -80,17 +82,17 @@ def is_parts(value: list[object]) -> bool:
     return typed > 0
 
 
-def _written(value: list[object], structured: object, *, failed: bool) -> ExtractedText:
+def _write_parts(value: list[object], structured: object, *, failed: bool) -> ExtractedText:
     out: list[bytes] = []
-    marks: list[tuple[int, str, int, str | None]] = []
+    headings: list[tuple[int, str, int, str | None]] = []
     size = 0
 
     def put(title: str, text: str, url: str | None) -> None:
         nonlocal size
         body = text if text.endswith("\n") or not text else f"{text}\n"
-        heading = f"{chr(10) if out else ''}# Part {len(marks) + 1}: {one_line(title)}\n"
+        heading = f"{chr(10) if out else ''}# Part {len(headings) + 1}: {one_line(title)}\n"
         piece = heading.encode("utf-8", "replace") + name_blobs(body.encode("utf-8", "replace"))
-        marks.append((size + bool(out), title, 1, url))
+        headings.append((size + bool(out), title, 1, url))
         out.append(piece)
         size += len(piece)
 
@@ -101,8 +103,8 @@ def _written(value: list[object], structured: object, *, failed: bool) -> Extrac
     if structured is not None:
         put("structured content", _json(structured), None)
     data = b"".join(out)
-    found = sections(placed(marks, data), prefix="p", size=len(data), lines=count_lines(data))
-    return ExtractedText(text=data, sections=found, extractor=EXTRACTOR)
+    outline = sections(locate_headings(headings, data), prefix="p", size=len(data), lines=count_lines(data))
+    return ExtractedText(text=data, sections=outline, extractor=PARTS_EXTRACTOR)
 
 
 def _part(part: object) -> tuple[str, str, str | None]:
@@ -111,13 +113,13 @@ def _part(part: object) -> tuple[str, str, str | None]:
         return "text", part, None
     block = cast("dict[str, Any]", part)
     kind = str(block.get("type") or next((key for key in _MEDIA if key in block), "text"))
-    opened = parts.opened(block)
-    if opened is not None:
-        title = opened.title or opened.url or kind
-        media = opened.media_type or ""
-        if _is_text(opened.data, media):
-            return title, _indented(opened.data.decode()), opened.url
-        return title, name_of(opened.media_type, len(opened.data)), opened.url
+    resource = parts.open_part(block)
+    if resource is not None:
+        title = resource.title or resource.url or kind
+        media = resource.media_type or ""
+        if _is_text(resource.data, media):
+            return title, _indent_json(resource.data.decode()), resource.url
+        return title, name_of(resource.media_type, len(resource.data)), resource.url
     text = block.get("text")
     url = next((v for k in ("url", "uri", "source") if isinstance(v := block.get(k), str)), None)
     name = block.get("title") or block.get("name")
@@ -143,7 +145,7 @@ def _is_text(data: bytes, media_type: str) -> bool:
     return True
 
 
-def _indented(text: str) -> str:
+def _indent_json(text: str) -> str:
     """Returns a text that is JSON in one line, as results of programs often are, indented; any other as it is."""
     if text.lstrip()[:1] not in {"{", "["} or "\n" in text.strip():
         return text
@@ -154,4 +156,4 @@ def _indented(text: str) -> str:
 
 
 def _json(value: object) -> str:
-    return indented(msgspec.json.encode(value).decode())[0]
+    return indent_json(msgspec.json.encode(value).decode())[0]

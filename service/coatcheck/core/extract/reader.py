@@ -165,8 +165,8 @@ class _Table:
             for text, first, end in zip(texts, self.columns, ends, strict=True):
                 for column in range(first, end):
                     above = names.get(column, "")
-                    named = text if not above or above == text else f"{above} {text}"
-                    self.names[column] = " ".join(named.split())[:_NAME]
+                    column_name = text if not above or above == text else f"{above} {text}"
+                    self.names[column] = " ".join(column_name.split())[:_NAME]
             return texts
         self.is_head = False
         names = [self.names.get(column, "") for column in self.columns]
@@ -240,12 +240,12 @@ class PageReader:
         if name == "option":
             self._text(" | " if self._block.parts else "")
             return
-        known = attributes(rest)
-        if name == "img" and (alt := known.get("alt", "").strip()):
+        attrs = attributes(rest)
+        if name == "img" and (alt := attrs.get("alt", "").strip()):
             self._text(f" ![{html.escape(alt, quote=False)}] ")
             self._block.alternatives += len(alt) + 3
-        elif name == "input" and known.get("type", "").lower() in _BUTTONS:
-            self._text(f" {html.escape(known.get('value', ''), quote=False)} ")
+        elif name == "input" and attrs.get("type", "").lower() in _BUTTONS:
+            self._text(f" {html.escape(attrs.get('value', ''), quote=False)} ")
 
     def _text(self, text: str) -> None:
         if self._hidden:
@@ -277,10 +277,10 @@ class PageReader:
         while name in _ENDED_BY.get(last := self._open[-1].name, ()) or (last == "head" and name not in _IN_HEAD):
             self._close(last)
         parent = self._open[-1]
-        known = self._judged.get((name, rest))
-        if known is None:
-            known = self._judged[name, rest] = judge(name, rest)
-        element = Element(name, parent, len(self.blocks), *known)
+        judgement = self._judged.get((name, rest))
+        if judgement is None:
+            judgement = self._judged[name, rest] = judge(name, rest)
+        element = Element(name, parent, len(self.blocks), *judgement)
         self._open.append(element)
         self.elements.append(element)
         self._hidden += element.verdict == INVISIBLE
@@ -321,17 +321,17 @@ class PageReader:
             block.kind = "quote"
 
     def _close(self, name: str) -> None:
-        opened = self._open
-        place = len(opened) - 1
-        if opened[place].name != name:
+        stack = self._open
+        place = len(stack) - 1
+        if stack[place].name != name:
             low = max(0, place - _CLOSES)
-            while place > low and opened[place].name != name:
+            while place > low and stack[place].name != name:
                 place -= 1
             if place <= low:
                 return
         end = len(self.blocks)
-        while len(opened) > place:
-            element = opened.pop()
+        while len(stack) > place:
+            element = stack.pop()
             element.last = end
             self._hidden -= element.verdict == INVISIBLE
             inside = element.name
@@ -367,13 +367,13 @@ class PageReader:
         limit = _NAMED_CELL if table.names else _CELL
         if not row or max(map(len, texts)) > limit:
             return
-        merged = row[0]
-        merged.kind = "row"
-        merged.cells = table.render(texts)
+        row_block = row[0]
+        row_block.kind = "row"
+        row_block.cells = table.render(texts)
         for block in row[1:]:
-            merged.links += block.links
-            merged.linked += block.linked
-        merged.text = " ".join(block.text for block in row)
+            row_block.links += block.links
+            row_block.linked += block.linked
+        row_block.text = " ".join(block.text for block in row)
         del self.blocks[table.start + 1 :]
 
     def _flush(self) -> None:

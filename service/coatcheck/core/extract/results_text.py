@@ -10,5 +10,5 @@ def extract_results(data: bytes) -> ExtractedText | None:
     """Returns the list; None if neither a result nor a provider's answer was found in the response."""
     from coatcheck.core.search import search_view  # noqa: PLC0415 - a worker starts without what reads responses
 
-    made = search_view(data)
-    return None if made.text is None else made
+    view = search_view(data)
+    return None if view.text is None else view

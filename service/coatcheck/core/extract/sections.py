@@ -55,7 +55,7 @@ def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: i
         if start.end is not None:
             ends[place] = min(ends[place], (start.end, start.end_line))
         open_parts.append(place)
-    kept = _kept(starts)
+    selection = _select_starts(starts)
     return tuple(
         Section(
             name=f"{prefix}{number}",
@@ -68,11 +68,11 @@ def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: i
             url=starts[place].url,
             aside=starts[place].aside,
         )
-        for number, place in enumerate(kept, 1)
+        for number, place in enumerate(selection, 1)
     )
 
 
-def _kept(starts: Sequence[SectionStart]) -> Sequence[int]:
+def _select_starts(starts: Sequence[SectionStart]) -> Sequence[int]:
     """Returns the numbers of all parts or, of too many, those of the highest levels, and of one level the first."""
     if len(starts) <= MAX_SECTIONS:
         return range(len(starts))
@@ -83,10 +83,10 @@ def _kept(starts: Sequence[SectionStart]) -> Sequence[int]:
     return [place for place, start in enumerate(starts) if start.level <= deepest][:MAX_SECTIONS]
 
 
-def placed(marks: Iterable[tuple[int, str, int, str | None]], data: bytes) -> list[SectionStart]:
+def locate_headings(headings: Iterable[tuple[int, str, int, str | None]], data: bytes) -> list[SectionStart]:
     """Returns starts in order, from (byte, title, level, URL), with their lines counted in one pass."""
     lines = LineCounter(data)
-    return [SectionStart(title, level, place, lines.at(place), url) for place, title, level, url in marks]
+    return [SectionStart(title, level, place, lines.at(place), url) for place, title, level, url in headings]
 
 
 class LineCounter:

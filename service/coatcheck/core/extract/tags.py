@@ -65,11 +65,11 @@ def attributes(tag: str) -> dict[str, str]:
 
     The first of a name counts.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(tag, 0, _LOOKED_AT):
         name, double, single, bare = match.groups()
-        found.setdefault(name.lower(), html.unescape(double or single or bare or ""))
-    return found
+        values.setdefault(name.lower(), html.unescape(double or single or bare or ""))
+    return values
 
 
 def without_broken(text: str) -> str:

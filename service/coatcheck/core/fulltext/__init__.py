@@ -12,12 +12,12 @@ from coatcheck.core.fulltext.segment import (
     MAX_DOCUMENTS,
     IndexedDocument,
     PackedSegment,
-    built,
+    build_segment,
     documents_of,
     is_whole,
     locate,
     matches,
-    merged,
+    merge_segments,
 )
 from coatcheck.core.fulltext.tiers import MAX_POSTINGS, SegmentSize, to_merge
 
@@ -31,14 +31,14 @@ __all__ = [
     "IndexedDocument",
     "PackedSegment",
     "SegmentSize",
-    "built",
+    "build_segment",
     "documents_of",
     "fingerprint",
     "is_whole",
     "keys_of",
     "locate",
     "matches",
-    "merged",
+    "merge_segments",
     "query_keys",
     "to_merge",
 ]

@@ -35,14 +35,14 @@ def keys_of(documents: Sequence[tuple[Artifact, tuple[bytes, ...]]]) -> list[NDA
             second end is lost.
     """
     texts = [_read(artifact, parts) for artifact, parts in documents]
-    found = np.sort(_found(texts))  # `np.unique` of many takes twenty times as long
-    found = found[np.diff(found, prepend=~np.uint64(0)) > 0]
+    all_keys = np.sort(_collect_keys(texts))  # `np.unique` of many takes twenty times as long
+    all_keys = all_keys[np.diff(all_keys, prepend=~np.uint64(0)) > 0]
     bounds = np.arange(1, len(texts), dtype=np.uint64) << np.uint64(KEY_BITS)
-    keys = np.split(found & np.uint64((1 << KEY_BITS) - 1), np.searchsorted(found, bounds))
+    keys = np.split(all_keys & np.uint64((1 << KEY_BITS) - 1), np.searchsorted(all_keys, bounds))
     return [_beginning(text) if len(mine) > MAX_KEYS else mine for text, mine in zip(texts, keys, strict=True)]
 
 
-def _found(texts: Sequence[_Text]) -> NDArray[np.uint64]:
+def _collect_keys(texts: Sequence[_Text]) -> NDArray[np.uint64]:
     """Returns the keys of each text, possibly with duplicates, with the text's index above their KEY_BITS."""
     others = [
         np.fromiter(dict.fromkeys(keys_of_words(words)), dtype=np.uint64) | np.uint64(at << KEY_BITS)
@@ -54,20 +54,29 @@ def _found(texts: Sequence[_Text]) -> NDArray[np.uint64]:
 
 def _beginning(text: _Text) -> NDArray[np.uint64]:
     """Returns the first MAX_KEYS of a text's keys, sorted."""
-    found = _found([text])
-    _, at = np.unique(found, return_index=True)
-    return np.sort(found[np.sort(at)[:MAX_KEYS]])
+    keys = _collect_keys([text])
+    _, at = np.unique(keys, return_index=True)
+    return np.sort(keys[np.sort(at)[:MAX_KEYS]])
 
 
 def _read(artifact: Artifact, texts: tuple[bytes, ...]) -> _Text:
-    said, facts = artifact.said, artifact.facts
-    final_url = facts.fetch_of(said).final_url
-    spoken = (said.title, facts.title, said.url, facts.url, final_url, said.tool_name, said.command, *said.labels)
+    declared, facts = artifact.declared, artifact.facts
+    final_url = facts.fetch_of(declared).final_url
+    spoken = (
+        declared.title,
+        facts.title,
+        declared.url,
+        facts.url,
+        final_url,
+        declared.tool_name,
+        declared.command,
+        *declared.labels,
+    )
     encoding = "utf-16" if texts and texts[0][:2] in _UTF_16 else "utf-8"
     plain = [text for text in texts if encoding == "utf-8" and text.isascii()]
-    written = [word for word in spoken if word]
-    written += [text.decode(encoding, "replace") for text in texts if encoding == "utf-16" or not text.isascii()]
-    words = dict.fromkeys(word for text in written for word in text.split())
+    sources = [word for word in spoken if word]
+    sources += [text.decode(encoding, "replace") for text in texts if encoding == "utf-16" or not text.isascii()]
+    words = dict.fromkeys(word for text in sources for word in text.split())
     plain += [word.encode() for word in words if word.isascii()]
     return b"\n".join(plain), [word for word in words if not word.isascii()]
 

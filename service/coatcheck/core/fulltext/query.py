@@ -56,7 +56,7 @@ def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
     ]
     for word, parts in chunk.words:
         terms += [(pair_key(pair), word_key(word)) for pair in itertools.pairwise(parts)]
-    terms += [(pair_key(pair),) for pair in chunk.joined]
+    terms += [(pair_key(pair),) for pair in chunk.joints]
     return terms + [(gram_key(gram),) for gram in _telling(chunk.grams, stop=stop)]
 
 

@@ -1,8 +1,8 @@
 """A segment: which documents have which keys, packed into parts of which a query reads only a few.
 
 A part contains the keys that begin with the same bits, each with its documents: sorted, delta-coded, in byte planes,
-compressed. A segment never changes; `merged` combines several, leaving out what is gone. Bytes that `built` did not
-make raise `integrity`.
+compressed. A segment never changes; `merge_segments` combines several, leaving out what is gone. Bytes that
+`build_segment` did not make raise `integrity`.
 """
 
 import itertools
@@ -50,13 +50,13 @@ class PackedSegment(Struct, frozen=True):
     last: int
     documents: int
     postings: int
-    listed: bytes
+    packed_documents: bytes
     """Its documents."""
     parts: tuple[bytes, ...]
     """Postings, in 2 to the power of `bits` parts."""
 
 
-def built(documents: Sequence[IndexedDocument]) -> PackedSegment:
+def build_segment(documents: Sequence[IndexedDocument]) -> PackedSegment:
     """Returns a segment of 1 to MAX_DOCUMENTS documents."""
     order = sorted(documents, key=lambda document: document.row)
     postings = np.concatenate(
@@ -64,45 +64,45 @@ def built(documents: Sequence[IndexedDocument]) -> PackedSegment:
     )
     rows = np.array([document.row for document in order], dtype=np.uint64)
     prints = np.array([document.fingerprint for document in order], dtype=np.uint64)
-    return _packed(postings, rows, prints)
+    return _pack_segment(postings, rows, prints)
 
 
-def merged(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.bool_]]) -> PackedSegment | None:
+def merge_segments(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.bool_]]) -> PackedSegment | None:
     """Merges several segments into one; returns None if nothing of them is left.
 
     Args:
         segments: if two have the same row, the later one counts.
         live: for each, which of its documents are still valid, in the order of `documents_of`.
     """
-    rows_of, prints_of = zip(*(documents_of(segment.listed) for segment in segments), strict=True)
+    rows_of, prints_of = zip(*(documents_of(segment.packed_documents) for segment in segments), strict=True)
     all_rows, all_prints = np.concatenate(rows_of), np.concatenate(prints_of)
     # The last live occurrence of each row.
-    kept = np.flatnonzero(np.concatenate(live))[::-1]
-    rows, at = np.unique(all_rows[kept], return_index=True)
+    newest_first = np.flatnonzero(np.concatenate(live))[::-1]
+    rows, at = np.unique(all_rows[newest_first], return_index=True)
     if not len(rows):
         return None
-    chosen = kept[at]
+    survivors = newest_first[at]
     place = np.full(len(all_rows), -1, dtype=np.int64)
-    place[chosen] = np.arange(len(chosen))
+    place[survivors] = np.arange(len(survivors))
     pieces: list[Keys] = []
     start = 0
     for segment, mine in zip(segments, rows_of, strict=True):
         new = place[start : start + len(mine)]
         start += len(mine)
         for part in segment.parts:
-            keys, counts, docs = _unpacked(part)
+            keys, counts, docs = _unpack_part(part)
             moved = new[docs]
             staying = moved >= 0
             pieces.append((np.repeat(keys, counts)[staying] << np.uint64(_DOC_BITS)) | moved[staying].astype(np.uint64))
-    return _packed(np.concatenate(pieces), rows, all_prints[chosen])
+    return _pack_segment(np.concatenate(pieces), rows, all_prints[survivors])
 
 
-def documents_of(listed: bytes) -> tuple[Keys, Keys]:
+def documents_of(packed_documents: bytes) -> tuple[Keys, Keys]:
     """Returns rows, ascending, and fingerprints of a segment's documents."""
-    raw = _decompressed(listed)
+    raw = _decompress_bytes(packed_documents)
     count = len(raw) // 16
     if len(raw) != 16 * count:
-        raise _damaged()
+        raise _damage_error()
     columns = _from_planes(raw, count * 2, 8).reshape(2, count)
     return np.cumsum(columns[0], dtype=np.uint64), columns[1]
 
@@ -110,8 +110,8 @@ def documents_of(listed: bytes) -> tuple[Keys, Keys]:
 def is_whole(segment: PackedSegment) -> bool:
     """Returns whether every byte of a segment is intact and all its parts are present."""
     try:
-        rows, _ = documents_of(segment.listed)
-        postings = sum(_opened(part).steps.shape[1] for part in segment.parts)
+        rows, _ = documents_of(segment.packed_documents)
+        postings = sum(_open_part(part).steps.shape[1] for part in segment.parts)
     except CoatcheckError:
         return False
     return (len(rows), postings, len(segment.parts)) == (segment.documents, segment.postings, 1 << segment.bits)
@@ -128,15 +128,15 @@ def matches(terms: Sequence[Sequence[int]], bits: int, parts: dict[int, bytes]) 
     Raises:
         KeyError: a part is missing.
     """
-    found: NDArray[np.int64] | None = None
-    open_parts = {at: _opened(part) for at, part in parts.items()}
+    documents: NDArray[np.int64] | None = None
+    open_parts = {at: _open_part(part) for at, part in parts.items()}
     for keys in terms:
         mine = [_holders(key, open_parts[locate(key, bits)]) for key in keys]
-        held = mine[0] if len(mine) == 1 else np.unique(np.concatenate(mine))
-        found = held if found is None else np.intersect1d(found, held, assume_unique=True)
-        if not len(found):
+        holders = mine[0] if len(mine) == 1 else np.unique(np.concatenate(mine))
+        documents = holders if documents is None else np.intersect1d(documents, holders, assume_unique=True)
+        if not len(documents):
             break
-    return np.empty(0, dtype=np.int64) if found is None else found
+    return np.empty(0, dtype=np.int64) if documents is None else documents
 
 
 def _holders(key: int, part: "_Part") -> NDArray[np.int64]:
@@ -144,10 +144,10 @@ def _holders(key: int, part: "_Part") -> NDArray[np.int64]:
     if at == len(part.keys) or int(part.keys[at]) != key:
         return np.empty(0, dtype=np.int64)
     start = int(part.counts[:at].sum())
-    return np.cumsum(_joined(part.steps[:, start : start + int(part.counts[at])]))
+    return np.cumsum(_join_planes(part.steps[:, start : start + int(part.counts[at])]))
 
 
-def _packed(postings: Keys, rows: Keys, prints: Keys) -> PackedSegment:
+def _pack_segment(postings: Keys, rows: Keys, prints: Keys) -> PackedSegment:
     postings.sort()
     bits = min(_MAX_BITS, max(0, (len(postings) // _PART_POSTINGS).bit_length()))
     keys = postings >> np.uint64(_DOC_BITS)
@@ -161,7 +161,7 @@ def _packed(postings: Keys, rows: Keys, prints: Keys) -> PackedSegment:
         last=int(rows[-1]),
         documents=len(rows),
         postings=len(postings),
-        listed=_compressed(_planes(np.concatenate([gaps, prints]), 8)),
+        packed_documents=_compress_bytes(_planes(np.concatenate([gaps, prints]), 8)),
         parts=tuple(_pack(keys[low:high], docs[low:high]) for low, high in itertools.pairwise(bounds)),
     )
 
@@ -175,7 +175,7 @@ def _pack(keys: Keys, docs: NDArray[np.int64]) -> bytes:
     gaps[starts] = docs[starts]
     words = keys[starts]
     columns = _planes(words, KEY_BITS // 8) + _planes(counts - 1, 2) + _planes(gaps, 2)
-    return _compressed(_HEAD.pack(_VERSION, len(words), len(docs)) + columns)
+    return _compress_bytes(_HEAD.pack(_VERSION, len(words), len(docs)) + columns)
 
 
 class _Part(NamedTuple):
@@ -188,30 +188,30 @@ class _Part(NamedTuple):
     """The documents of one key after another's, as the first one and increments: low bytes, then high bytes."""
 
 
-def _opened(part: bytes) -> _Part:
-    raw = _decompressed(part)
+def _open_part(part: bytes) -> _Part:
+    raw = _decompress_bytes(part)
     if len(raw) < _HEAD.size:
-        raise _damaged()
+        raise _damage_error()
     version, words, postings = _HEAD.unpack_from(raw)
     width = KEY_BITS // 8
     if version != _VERSION or len(raw) != _HEAD.size + words * (width + 2) + postings * 2:
-        raise _damaged()
+        raise _damage_error()
     middle, end = _HEAD.size + words * width, _HEAD.size + words * (width + 2)
     keys = _from_planes(raw[_HEAD.size : middle], words, width)
     counts = _from_planes(raw[middle:end], words, 2).astype(np.int64) + 1
     if int(counts.sum()) != postings:
-        raise _damaged()
+        raise _damage_error()
     return _Part(keys, counts, np.frombuffer(raw, dtype=np.uint8, offset=end).reshape(2, postings))
 
 
-def _joined(planes: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _join_planes(planes: NDArray[np.uint8]) -> NDArray[np.int64]:
     return planes[0].astype(np.int64) | (planes[1].astype(np.int64) << 8)
 
 
-def _unpacked(part: bytes) -> tuple[Keys, NDArray[np.int64], NDArray[np.int64]]:
+def _unpack_part(part: bytes) -> tuple[Keys, NDArray[np.int64], NDArray[np.int64]]:
     """Returns keys, their numbers of documents, and the documents, key by key."""
-    keys, counts, planes = _opened(part)
-    sums = np.cumsum(_joined(planes))
+    keys, counts, planes = _open_part(part)
+    sums = np.cumsum(_join_planes(planes))
     starts = np.cumsum(counts) - counts
     # Each key's increments start anew.
     before = np.where(starts > 0, sums[starts - 1], 0) if len(keys) else starts
@@ -230,19 +230,19 @@ def _from_planes(raw: bytes, count: int, width: int) -> Keys:
     return wide.view("<u8").reshape(count).astype(np.uint64)
 
 
-def _compressed(raw: bytes) -> bytes:
+def _compress_bytes(raw: bytes) -> bytes:
     parameter = zstd.CompressionParameter
     return zstd.compress(raw, options={parameter.compression_level: _LEVEL, parameter.checksum_flag: True})
 
 
-def _decompressed(packed: bytes) -> bytes:
+def _decompress_bytes(data: bytes) -> bytes:
     try:
-        return zstd.decompress(packed)
+        return zstd.decompress(data)
     except zstd.ZstdError as error:
-        raise _damaged() from error
+        raise _damage_error() from error
 
 
-def _damaged() -> CoatcheckError:
+def _damage_error() -> CoatcheckError:
     return CoatcheckError(
         Code.INTEGRITY,
         "The full-text index is damaged. The artifacts are not: lists without a query work. Run `coatcheck check`.",

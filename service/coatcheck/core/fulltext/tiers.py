@@ -30,15 +30,15 @@ def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
         group = tiers[tier]
         if len(group) < FAN:
             continue
-        chosen: list[int] = []
+        segment_ids: list[int] = []
         documents = postings = 0
         for size in group[:FAN]:
             documents, postings = documents + size.documents, postings + size.postings
             if documents > most_documents or postings > MAX_POSTINGS:
                 break
-            chosen.append(size.id)
-        if len(chosen) > 1:
-            return chosen
+            segment_ids.append(size.id)
+        if len(segment_ids) > 1:
+            return segment_ids
     return []
 
 

@@ -56,7 +56,7 @@ class Chunk(Struct, frozen=True):
 
     words: tuple[tuple[str, tuple[str, ...]], ...]
     """Whole words in order, each with its parts, if it has several."""
-    joined: tuple[tuple[str, str], ...]
+    joints: tuple[tuple[str, str], ...]
     """Neighbours in an identifier or a path that belong to different words: the last part of one, the first of the
     next."""
     grams: tuple[str, ...] = ()
@@ -73,17 +73,17 @@ def read(chunk: str) -> Chunk:
     if _UNSPACED.match(chunk):
         return Chunk((), (), _grams(chunk))
     words: list[tuple[str, tuple[str, ...]]] = []
-    joined: list[tuple[str, str]] = []
+    joints: list[tuple[str, str]] = []
     before: str | None = None
-    for seen in _words_of(chunk):
-        if seen is None:
+    for word in _words_of(chunk):
+        if word is None:
             before = None
             continue
-        words.append((seen.word, seen.parts))
+        words.append((word.word, word.parts))
         if before is not None:
-            joined.append((before, seen.first))
-        before = seen.last
-    return Chunk(tuple(words), tuple(joined))
+            joints.append((before, word.first))
+        before = word.last
+    return Chunk(tuple(words), tuple(joints))
 
 
 class Word(NamedTuple):
@@ -105,43 +105,43 @@ def _words_of(chunk: str) -> Iterable[Word | None]:
     chunk = _APOSTROPHES.sub("", chunk) if "'" in chunk or "\u2019" in chunk else chunk
     if ascii_only:
         return (ascii_word(word) if len(word) <= MAX_WORD else None for word in _ASCII_WORD.findall(chunk))
-    return map(_folded_word, WORD.findall(chunk))
+    return map(_fold_word, WORD.findall(chunk))
 
 
 @remember("words", _CACHED, 650)
-def ascii_word(written: str) -> Word:
+def ascii_word(text: str) -> Word:
     """Returns a word of 1 to MAX_WORD ASCII letters and digits."""
-    return _word(written, written.lower())
+    return _word(text, text.lower())
 
 
-def _folded_word(written: str) -> Word | None:
-    word = fold(written)
-    return _word(written, word) if 0 < len(word) <= MAX_WORD else None
+def _fold_word(text: str) -> Word | None:
+    word = fold(text)
+    return _word(text, word) if 0 < len(word) <= MAX_WORD else None
 
 
-def _word(written: str, word: str) -> Word:
-    parts = _parts(written)
+def _word(text: str, word: str) -> Word:
+    parts = _parts(text)
     keys = (word_key(word), *map(word_key, parts), *map(pair_key, itertools.pairwise(parts)))
     return Word(word, parts, parts[0] if parts else word, parts[-1] if parts else word, keys)
 
 
 @remember("words", _CACHED, 230)
-def _parts(written: str) -> tuple[str, ...]:
+def _parts(text: str) -> tuple[str, ...]:
     """Returns the parts of a word, by its capitals and digits; none if it has only one, or too many."""
-    if written.isalpha() and (written.islower() or written[1:].islower()):
+    if text.isalpha() and (text.islower() or text[1:].islower()):
         return ()
-    if written.isascii():
-        found = [part.lower() for part in _ASCII_PARTS.findall(written)]
+    if text.isascii():
+        parts = [part.lower() for part in _ASCII_PARTS.findall(text)]
     else:
-        found = [folded for part in PARTS.findall(written) if (folded := fold(part))]
-    return tuple(found) if 1 < len(found) <= _MAX_PARTS else ()
+        parts = [folded_part for part in PARTS.findall(text) if (folded_part := fold(part))]
+    return tuple(parts) if 1 < len(parts) <= _MAX_PARTS else ()
 
 
 def _grams(run: str) -> tuple[str, ...]:
-    folded = fold(run)
+    letters = fold(run)
     if re.match(f"[{TRIPLES}]", run):
-        return tuple(folded[at : at + 3] for at in range(max(1, len(folded) - 2)))
-    return (*folded, *(folded[at : at + 2] for at in range(len(folded) - 1)))
+        return tuple(letters[at : at + 3] for at in range(max(1, len(letters) - 2)))
+    return (*letters, *(letters[at : at + 2] for at in range(len(letters) - 1)))
 
 
 def stem(word: str) -> str:
@@ -151,8 +151,8 @@ def stem(word: str) -> str:
     if len(word) <= _LEAST_STEM:
         return word
     if _LATIN.fullmatch(word):
-        cut = SUFFIX.sub("", word)
-        return cut if len(cut) >= _LEAST_STEM else word[:_LEAST_STEM]
+        base = SUFFIX.sub("", word)
+        return base if len(base) >= _LEAST_STEM else word[:_LEAST_STEM]
     return word[:_SLAVIC_STEM] if _INFLECTED.fullmatch(word) else word
 
 
@@ -178,13 +178,13 @@ def _key(text: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def keys_of_words(written: Iterable[str]) -> Iterable[int]:
+def keys_of_words(texts: Iterable[str]) -> Iterable[int]:
     """Yields every key under which a document with this text is found, possibly with duplicates.
 
     Args:
-        written: texts between blanks.
+        texts: texts between blanks.
     """
-    for text in written:
+    for text in texts:
         yield from _known_text_keys(text) if len(text) <= _CACHED_CHARS else _text_keys(text)
 
 
@@ -201,12 +201,12 @@ def _chunk_keys(chunk: str) -> tuple[int, ...]:
         return tuple(map(gram_key, _grams(chunk)))
     keys: list[int] = []
     before: str | None = None
-    for seen in _words_of(chunk):
-        if seen is None:
+    for word in _words_of(chunk):
+        if word is None:
             before = None
             continue
-        keys += seen.keys
+        keys += word.keys
         if before is not None:
-            keys.append(pair_key((before, seen.first)))
-        before = seen.last
+            keys.append(pair_key((before, word.first)))
+        before = word.last
     return tuple(keys)

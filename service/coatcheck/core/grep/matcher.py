@@ -109,7 +109,7 @@ class PatternScan:
         return self._base + len(self._buffer)
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the scan is over."""
         return self.expired or self._at >= self._size
 
@@ -120,7 +120,7 @@ class PatternScan:
     def feed(self, block: bytes) -> None:
         """Searches as far as whole lines, or pieces of very long ones, are available."""
         self._buffer = self._buffer + block if self._buffer else block
-        while not self.done:
+        while not self.is_done:
             start = self._at - self._base
             length = len(self._buffer)
             if self._base + length == self._size and length - start <= self._slice:
@@ -178,17 +178,17 @@ class PatternScan:
                 self._at = self._base + position
                 return
             self._begun = True
-            found = find(buffer, position, end) if self._ahead is None else self._find(position, end)
-            if found is None or found[0] > stop or (found[0] == stop and (ends_line or not last)):
+            match = find(buffer, position, end) if self._ahead is None else self._find(position, end)
+            if match is None or match[0] > stop or (match[0] == stop and (ends_line or not last)):
                 break
-            after = self._pass_by(found, position)
+            after = self._pass_by(match, position)
             if after >= 0:
                 position = after
                 continue
-            before = buffer.rfind(b"\n", position, found[0])
+            before = buffer.rfind(b"\n", position, match[0])
             if before >= 0:
                 self._line_start = self._base + before + 1
-            position = self._hit(found, end, last=last)
+            position = self._hit(match, end, last=last)
         self._at = self._base + max(position, stop)
         if ends_line:
             self._line_start = max(self._line_start, self._base + stop)
@@ -205,12 +205,12 @@ class PatternScan:
         """Returns the next match, which collecting a hit may have found already."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            start, known_end, found = ahead
-            if known_end == end and start <= position and (found is None or found[0] >= position):
-                return found
+            start, known_end, match = ahead
+            if known_end == end and start <= position and (match is None or match[0] >= position):
+                return match
         return self._pattern.find(self._buffer, position, end)
 
-    def _pass_by(self, found: tuple[int, int], position: int) -> int:
+    def _pass_by(self, match: tuple[int, int], position: int) -> int:
         """Counts a hit outside the page in the cheapest way, if its line is certainly short.
 
         Returns -1 if it is not.
@@ -218,16 +218,16 @@ class PatternScan:
         if self._line_start != self._base + position or self._skip <= self.count < self._skip + self._keep:
             return -1
         # Every line that begins at `position` or later and ends by then is no longer than a stretch.
-        line_end = self._buffer.find(b"\n", found[1], position + STRETCH + 1)
+        line_end = self._buffer.find(b"\n", match[1], position + STRETCH + 1)
         if line_end < 0:
             return -1
         self.count += 1
         self._line_start = self._base + line_end + 1
         return line_end + 1
 
-    def _hit(self, found: tuple[int, int], end: int, *, last: bool) -> int:
+    def _hit(self, match: tuple[int, int], end: int, *, last: bool) -> int:
         """Counts a hit, keeps it if it belongs to the page, and returns where to continue."""
-        start, match_end = found
+        start, match_end = match
         buffer, line_start = self._buffer, self._line_start - self._base
         stretch_end = max(start + STRETCH, match_end, start + 1)
         line_end = buffer.find(b"\n", start, max(line_start + STRETCH, stretch_end) + 1)
@@ -237,7 +237,7 @@ class PatternScan:
         after = line_end + 1 if ends else stretch_end
         if self._skip <= self.count < self._skip + self._keep:
             bound, limit = (line_end, line_end + 1) if ends else (end, start + STRETCH)
-            self._collect(found, bound, limit)
+            self._collect(match, bound, limit)
         self.count += 1
         if ends:
             self._line_start = self._base + after
@@ -247,8 +247,8 @@ class PatternScan:
             self._deadline = min(self._deadline, self._clock() + self._count_on)
         return after
 
-    def _collect(self, found: tuple[int, int], bound: int, limit: int) -> None:
-        matches = [found]
+    def _collect(self, match: tuple[int, int], bound: int, limit: int) -> None:
+        matches = [match]
         more = False
         while True:
             start, end = matches[-1]

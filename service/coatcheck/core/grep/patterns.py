@@ -49,8 +49,8 @@ class Pattern:
 
     def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Returns the leftmost match in `data[start:end]`, as positions in `data`; anchors see what is around it."""
-        found = self._match(UNANCHORED, data, start, end)[0]
-        return None if found[0] < 0 else found
+        span = self._match(UNANCHORED, data, start, end)[0]
+        return None if span[0] < 0 else span
 
 
 def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Pattern:
@@ -65,12 +65,14 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
         raise _invalid("A match stays within one line: search for the text of one line.")
     if not literal and _ANY_BYTE.search(pattern):
         raise _invalid("\\C is not supported: it could match half a character or a line's end. Use `.` instead.")
-    ended = _DOLLAR.sub(lambda found: _LINE_END if found[0] == "$" else found[0], pattern)
-    compiled = _compiled(pattern if literal else ended, literal=literal, ignore_case=ignore_case)
+    ended = _DOLLAR.sub(lambda match: _LINE_END if match[0] == "$" else match[0], pattern)
+    compiled = _compile_pattern(pattern if literal else ended, literal=literal, ignore_case=ignore_case)
     if not compiled.ok():
-        compiled = _compiled(pattern, literal=literal, ignore_case=ignore_case)  # a refusal quotes what was written
+        compiled = _compile_pattern(
+            pattern, literal=literal, ignore_case=ignore_case
+        )  # a refusal quotes what was written
     if not compiled.ok():
-        raise _refused(bytes(compiled.error()))
+        raise _refusal_of(bytes(compiled.error()))
     byte_seconds = max(1, int(compiled.ProgramSize())) * _STEP_SECONDS
     if byte_seconds * LEAST_PIECE > WORST_SECONDS:
         raise _invalid(
@@ -80,7 +82,7 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
     return Pattern(compiled.Match, byte_seconds)
 
 
-def _compiled(pattern: str, *, literal: bool, ignore_case: bool) -> Any:  # noqa: ANN401 - RE2's own type
+def _compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Any:  # noqa: ANN401 - RE2's own type
     try:
         source = (pattern if literal else f"(?m){pattern}").encode()
     except UnicodeEncodeError:
@@ -95,27 +97,27 @@ def wants_line_feed(pattern: str) -> bool:
     return _LINE_FEED.search(_NEGATED.sub("", pattern)) is not None
 
 
-def _refused(reason: bytes) -> CoatcheckError:
+def _refusal_of(reason: bytes) -> CoatcheckError:
     """Returns the refusal; RE2 names the part of the pattern where it stopped after a colon."""
-    said = reason.decode("utf-8", "replace").replace("(?m)", "", 1)
-    what, colon, part = said.partition(": ")
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in part[:_SHOWN]) + ("…" if len(part) > _SHOWN else "")
+    message = reason.decode("utf-8", "replace").replace("(?m)", "", 1)
+    what, colon, part = message.partition(": ")
+    quote = "".join(c if c.isprintable() else "\ufffd" for c in part[:_SHOWN]) + ("…" if len(part) > _SHOWN else "")
     inside = " in" if what.startswith(("missing", "unexpected")) else ""
-    where = f'{inside} "{shown}"' if colon else ""
-    return _invalid(f"The pattern is not valid: {what}{where}.{_hint(said, shown)}")
+    where = f'{inside} "{quote}"' if colon else ""
+    return _invalid(f"The pattern is not valid: {what}{where}.{_hint(message, quote)}")
 
 
-def _hint(said: str, part: str) -> str:
+def _hint(message: str, part: str) -> str:
     """Returns what to write instead."""
-    if _ELSEWHERE.match(said):
+    if _ELSEWHERE.match(message):
         return " Look-around and backreferences do not exist here (RE2 syntax): match more, and pick from the lines."
-    if said.startswith("no argument for repetition"):
+    if message.startswith("no argument for repetition"):
         return f" Write .{part[:1]} for any characters, or \\{part[:1]} for the sign itself."
-    if said.startswith("bad repetition"):
+    if message.startswith("bad repetition"):
         return " One repeat is enough; put a backslash before each sign that is meant as it is."
-    if "too large" in said:
+    if "too large" in message:
         return " Use smaller repeat counts."
-    if said.startswith("invalid repetition size"):
+    if message.startswith("invalid repetition size"):
         return " Use smaller repeat counts, at most 1,000 in all, and the lower one first."
     return " To search for the text as it is, use literal=true."
 

@@ -14,7 +14,14 @@ from coatcheck.core.artifact import LineFields
 from coatcheck.core.grep.matcher import MATCHES_LIMIT, LineHit
 from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.text.excerpt import counts
-from coatcheck.core.text.visible_text import Hidden, frame_start, overwritten, show_parts, shown_bytes, without_escapes
+from coatcheck.core.text.visible_text import (
+    Hidden,
+    frame_start,
+    measure_shown_bytes,
+    overwritten,
+    show_parts,
+    without_escapes,
+)
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget, Cut
 from coatcheck.core.views.window import Extent, decode, separates, whole_chars
@@ -77,7 +84,7 @@ class Around(Struct, frozen=True):
     """Whether `data` extends to the end of what is searched."""
     begins: bool
     """Whether `before` extends to its beginning."""
-    seen: bool = False
+    is_terminal: bool = False
     """Whether lines are shown as a terminal showed them, where a carriage return overwrites what is before it."""
     fields: LineFields | None = None
     """What is not shown of a line, unless a match begins in it."""
@@ -98,7 +105,7 @@ class GrepRow(Struct, frozen=True):
     """Whether there are more matches near those that are shown; this is not mentioned if the whole line is shown."""
     over: int = -1
     """What precedes this position in the line was overwritten."""
-    seen: bool = False
+    hides_escapes: bool = False
     """Whether escape sequences are hidden."""
     hidden: tuple[Hidden, ...] = ()
     """Fields that are not shown."""
@@ -117,8 +124,8 @@ class GrepRow(Struct, frozen=True):
                 if at > max(place, self.over):
                     out.append(f"[… {at - max(place, self.over):,} bytes …]")
             hidden = hidden or at > max(place, self.over)
-            shown = show_parts(data, self.hidden, at)
-            out.append(decode(without_escapes(shown) if self.seen else shown))
+            visible = show_parts(data, self.hidden, at)
+            out.append(decode(without_escapes(visible) if self.hides_escapes else visible))
             place = at + len(data)
         if self.end < 0:
             out.append("[…]")
@@ -133,10 +140,10 @@ class GrepRow(Struct, frozen=True):
 def rows(around: Around, detail: GrepDetail) -> list[GrepRow]:
     """Returns the rows of a hit: its line, and its context."""
     line_end = _line_end(around)
-    found = _match_row(around, line_end, detail)
+    match_row = _match_row(around, line_end, detail)
     return [
         *_before(around, around.hit, detail),
-        found,
+        match_row,
         *(_after(around, line_end, detail) if line_end >= 0 and detail.context else []),
     ]
 
@@ -160,9 +167,9 @@ def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
     if at_hand and _visible(around, low, high, hidden) <= detail.line:
         spans = [Extent(low, high)]
     else:
-        spans = _merged([_shown(m, low, high, detail) for m in hit.matches])
+        spans = _merge_extents([_extend_match(m, low, high, detail) for m in hit.matches])
     parts = [_cut(around, s.start, s.end, high) for s in spans]
-    return GrepRow(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen, hidden)
+    return GrepRow(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.is_terminal, hidden)
 
 
 def _is_inside(at: int, part: Hidden, hidden: tuple[Hidden, ...]) -> bool:
@@ -174,15 +181,15 @@ def _is_inside(at: int, part: Hidden, hidden: tuple[Hidden, ...]) -> bool:
 def _hidden(around: Around, start: int, line: bytes, *, ends: bool) -> tuple[Hidden, ...]:
     """Returns what is not shown of a line from `start` on."""
     begins = start != around.at or start == around.hit.line_start
-    found = hidden_parts(around.fields, line, begins=begins, ends=ends) if around.seen else []
-    return tuple((start + low, start + high, shown) for low, high, shown in found)
+    ranges = hidden_parts(around.fields, line, begins=begins, ends=ends) if around.is_terminal else []
+    return tuple((start + low, start + high, replacement) for low, high, replacement in ranges)
 
 
 def _frame(around: Around, stop: int) -> tuple[int, int]:
     """Returns where the frame with a hit's matches begins and ends; the whole line if nothing is overwritten."""
     hit, data, base = around.hit, around.data, around.at
     low, high = hit.line_start, stop
-    if around.seen:
+    if around.is_terminal:
         first = data.rfind(b"\r", 0, hit.matches[0].start - base + 1)
         low = base + first + 1 if first >= 0 else low
         following = _FRAME_END.search(data, hit.matches[-1].end - base, stop - base)
@@ -192,29 +199,29 @@ def _frame(around: Around, stop: int) -> tuple[int, int]:
 
 def _visible(around: Around, start: int, end: int, hidden: tuple[Hidden, ...]) -> int:
     data = show_parts(around.data[start - around.at : end - around.at], hidden, start)
-    return len(without_escapes(data)) if around.seen else len(data)
+    return len(without_escapes(data)) if around.is_terminal else len(data)
 
 
 def _in_last_frame(around: Around) -> Around:
     """Returns the hit with only those of its matches that were not overwritten by another one that is kept."""
     matches, data, base = around.hit.matches, around.data, around.at
-    if not around.seen or len(matches) < 2:  # noqa: PLR2004 - nothing to choose from
+    if not around.is_terminal or len(matches) < 2:  # noqa: PLR2004 - nothing to choose from
         return around
     frame = base + data.rfind(b"\r", 0, matches[-1].start - base + 1) + 1
-    kept = [match for match in matches if match.end > frame]
-    if len(kept) == len(matches):
+    visible_matches = [match for match in matches if match.end > frame]
+    if len(visible_matches) == len(matches):
         return around
-    return structs.replace(around, hit=structs.replace(around.hit, matches=kept, more=True))
+    return structs.replace(around, hit=structs.replace(around.hit, matches=visible_matches, more=True))
 
 
-def _shown(match: Extent, line_start: int, stop: int, detail: GrepDetail) -> Extent:
+def _extend_match(match: Extent, line_start: int, stop: int, detail: GrepDetail) -> Extent:
     low = max(line_start, match.start - detail.around)
     capped = match.end - match.start > detail.match
     high = match.start + detail.match if capped else match.end + detail.around
     return Extent(low if low - line_start > _JOIN else line_start, high if stop - high > _JOIN else stop)
 
 
-def _merged(spans: list[Extent]) -> list[Extent]:
+def _merge_extents(spans: list[Extent]) -> list[Extent]:
     out: list[Extent] = []
     for span in spans:
         if out and span.start - out[-1].end <= _JOIN:
@@ -248,7 +255,7 @@ def _before(around: Around, hit: LineHit, detail: GrepDetail) -> list[GrepRow]:
             out.append(_context_row(around, hit.line - number, start, piece, end, detail))
         else:
             part = _tail(end, piece[-detail.beside :])
-            out.append(GrepRow(hit.line - number, False, [part], -1, end, over=start, seen=around.seen))
+            out.append(GrepRow(hit.line - number, False, [part], -1, end, over=start, hides_escapes=around.is_terminal))
         end = start - 1
     return out[::-1]
 
@@ -272,13 +279,15 @@ def _after(around: Around, line_end: int, detail: GrepDetail) -> list[GrepRow]:
 
 def _context_row(around: Around, line: int, start: int, data: bytes, end: int, detail: GrepDetail) -> GrepRow:
     """Returns the row of a line from its beginning on; `end` is -1 if not all of it is at hand."""
-    over = frame_start(data) if around.seen and end >= 0 else 0
+    over = frame_start(data) if around.is_terminal and end >= 0 else 0
     hidden = _hidden(around, start, data, ends=end >= 0)
     data, width = data[over:], detail.beside
-    if around.seen:
-        width = shown_bytes(data, width, [(low - start - over, high - start - over, b"") for low, high, _ in hidden])
+    if around.is_terminal:
+        width = measure_shown_bytes(
+            data, width, [(low - start - over, high - start - over, b"") for low, high, _ in hidden]
+        )
     part = start + over, _whole(data, width)
-    return GrepRow(line, False, [part], start, end, over=start + over, seen=around.seen, hidden=hidden)
+    return GrepRow(line, False, [part], start, end, over=start + over, hides_escapes=around.is_terminal, hidden=hidden)
 
 
 def _whole(data: bytes, width: int) -> bytes:
@@ -300,33 +309,33 @@ class ShownHits(Struct, frozen=True):
     text: str
     tokens: int
     rows: list[GrepRow]
-    cut: Cut | None
+    limit: Cut | None
 
 
-def compose(found: list[Around], budget: ClipBudget, context: int, tokenizer: Tokenizer) -> ShownHits:
+def compose(hits: list[Around], budget: ClipBudget, context: int, tokenizer: Tokenizer) -> ShownHits:
     """Returns as many hits as fit the budget, at least one: whole lines while several fit, otherwise shortened."""
-    found = [_in_last_frame(around) for around in found]
+    hits = [_in_last_frame(around) for around in hits]
     best = ShownHits([], "", 0, [], None)
     for line, beside, around in _GENEROUS:
         detail = GrepDetail(line, beside, around, MATCH_SHOWN, context, MATCHES_LIMIT)
-        best = _fit(found, budget, detail, tokenizer)
-        if len(best.hits) >= min(len(found), _SEVERAL):
+        best = _fit(hits, budget, detail, tokenizer)
+        if len(best.hits) >= min(len(hits), _SEVERAL):
             return best
     for around, match, matches in ((_GENEROUS[-1][2], MATCH_SHOWN, MATCHES_LIMIT), *_BRIEF):
         for lines in dict.fromkeys((context, 0)):
             if best.hits:
                 return best
             detail = GrepDetail(0, _GENEROUS[-1][1], around, match, lines, matches)
-            best = _fit([detail.of(a) for a in found], budget, detail, tokenizer)
+            best = _fit([detail.of(a) for a in hits], budget, detail, tokenizer)
     return best
 
 
-def _fit(found: list[Around], budget: ClipBudget, detail: GrepDetail, tokenizer: Tokenizer) -> ShownHits:
+def _fit(hits: list[Around], budget: ClipBudget, detail: GrepDetail, tokenizer: Tokenizer) -> ShownHits:
     table: dict[int, _Sized] = {}
     prefixes: list[dict[int, GrepRow]] = [{}]
     tokens = chars = 0
-    cut: Cut | None = None
-    for sized in _sized(found, detail, tokenizer):
+    limit: Cut | None = None
+    for sized in _measure_rows(hits, detail, tokenizer):
         for new in sized:
             old = table.get(new.row.line)
             if old is not None:
@@ -342,15 +351,15 @@ def _fit(found: list[Around], budget: ClipBudget, detail: GrepDetail, tokenizer:
             tokens += new.tokens
             chars += new.chars
         if tokens > budget.tokens or chars > budget.chars:
-            cut = "max_tokens" if tokens > budget.tokens else "max_characters"
+            limit = "max_tokens" if tokens > budget.tokens else "max_characters"
             break
-        prefixes.append({line: held.row for line, held in table.items()})
+        prefixes.append({line: entry.row for line, entry in table.items()})
     while True:
-        text, kept = _text(prefixes[-1], detail.context)
+        text, shown_rows = _text(prefixes[-1], detail.context)
         exact = tokenizer.count(text)
         if (exact <= budget.tokens and len(text) <= budget.chars) or len(prefixes) == 1:
-            return ShownHits([a.hit for a in found[: len(prefixes) - 1]], text, exact, kept, cut)
-        cut = "max_tokens" if exact > budget.tokens else "max_characters"
+            return ShownHits([a.hit for a in hits[: len(prefixes) - 1]], text, exact, shown_rows, limit)
+        limit = "max_tokens" if exact > budget.tokens else "max_characters"
         prefixes.pop()
 
 
@@ -362,9 +371,9 @@ class _Sized(Struct, frozen=True):
     chars: int
 
 
-def _sized(found: list[Around], detail: GrepDetail, tokenizer: Tokenizer) -> Iterator[list[_Sized]]:
+def _measure_rows(hits: list[Around], detail: GrepDetail, tokenizer: Tokenizer) -> Iterator[list[_Sized]]:
     """Yields the rows of each hit, counting some hits at a time."""
-    source = iter(found)
+    source = iter(hits)
     while batch := [rows(around, detail) for around in islice(source, _AT_ONCE)]:
         texts = [f"{row.text()}\n" for of_hit in batch for row in of_hit]
         sizes = iter(zip(counts(texts, tokenizer), map(len, texts), strict=True))
@@ -382,27 +391,27 @@ def _both(old: GrepRow, new: GrepRow) -> GrepRow:
         return old if old.start >= 0 and old.end >= 0 else new
     parts = list(old.parts)
     for at, data in new.parts:
-        last, held = parts[-1]
-        place = last + len(held)
+        last, last_data = parts[-1]
+        place = last + len(last_data)
         if at + len(data) <= place:
             continue
         if at <= place:
-            parts[-1] = (last, held + data[place - at :])
+            parts[-1] = (last, last_data + data[place - at :])
         else:
             parts.append((at, data))
     over = min(old.over, new.over)
     end = new.end if new.end >= 0 else old.end
     hidden = new.hidden if new.hidden == old.hidden else ()
-    return GrepRow(new.line, True, parts, new.start, end, old.more or new.more, over, new.seen, hidden)
+    return GrepRow(new.line, True, parts, new.start, end, old.more or new.more, over, new.hides_escapes, hidden)
 
 
 def _text(table: dict[int, GrepRow], context: int) -> tuple[str, list[GrepRow]]:
-    kept = [table[line] for line in sorted(table)]
+    sorted_rows = [table[line] for line in sorted(table)]
     out: list[str] = []
     last = None
-    for row in kept:
+    for row in sorted_rows:
         if context and last is not None and row.line > last + 1:
             out.append("--\n")
         out.append(row.text() + "\n")
         last = row.line
-    return "".join(out), kept
+    return "".join(out), sorted_rows

@@ -15,7 +15,7 @@ from coatcheck.core.jsonpath.descend import AT_HAND, DescentPosition
 from coatcheck.core.jsonpath.effort import OutOfEffortError
 from coatcheck.core.jsonpath.evaluate import Node, evaluate
 from coatcheck.core.jsonpath.hits import Resume
-from coatcheck.core.jsonpath.location import Step, normalized
+from coatcheck.core.jsonpath.location import Step, normalize_path
 from coatcheck.core.jsonpath.page import PageBuilder
 from coatcheck.core.jsonpath.query import FilterSelector, Segment, Slice, Wildcard
 from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, Want
@@ -42,16 +42,16 @@ class Children:
     """The children of one place, and what a path leads to from them."""
 
     def __init__(
-        self, tally: PageBuilder, place: DescentPosition, selector: Selector, rest: tuple[Segment, ...]
+        self, page_builder: PageBuilder, place: DescentPosition, selector: Selector, rest: tuple[Segment, ...]
     ) -> None:
         """Begins at the place's first child, or where the page begins."""
-        self._tally = tally
+        self._page_builder = page_builder
         self._place = place
         self._selector = selector
         self._rest = rest
         self._holds = selector.holds if isinstance(selector, FilterSelector) else None
         self._plain = not rest and self._holds is None
-        self._index = tally.start.index
+        self._index = page_builder.start.index
         self._wanted: range | None = None
         self._last_counts = False
 
@@ -63,9 +63,13 @@ class Children:
         """
         if isinstance(self._selector, Slice):
             self._wanted = yield from self._range(self._selector)
-        window = (yield from self._all_names()) if self._place.kind == "object" and self._place.source.last else 0
-        reader = self._place.children(self._tally.start.byte, longest=MEMORY_LIMIT, window=window)
-        while self._tally.spent_at is None and not self._past():
+        window = (
+            (yield from self._all_names())
+            if self._place.kind == "object" and self._place.source.last_duplicate_wins
+            else 0
+        )
+        reader = self._place.children(self._page_builder.start.byte, longest=MEMORY_LIMIT, window=window)
+        while self._page_builder.spent_at is None and not self._past():
             batch = yield from reader.next()
             if batch is None:
                 return
@@ -89,10 +93,10 @@ class Children:
     def _range(self, selector: Slice) -> Walk[range]:
         if (selector.start or 0) >= 0 and (selector.stop or 0) >= 0:
             stop = self._place.source.size if selector.stop is None else selector.stop
-            found = range(selector.start or 0, stop, selector.step or 1)
+            indexes = range(selector.start or 0, stop, selector.step or 1)
         else:
-            found = selector.of((yield from walk.count(self._place.children())))
-        return range(found.start, found[-1] + 1, found.step) if found else found
+            indexes = selector.of((yield from walk.count(self._place.children())))
+        return range(indexes.start, indexes[-1] + 1, indexes.step) if indexes else indexes
 
     def _past(self) -> bool:
         return self._wanted is not None and (not self._wanted or self._index >= self._wanted.stop)
@@ -104,12 +108,12 @@ class Children:
             begin = max(first, self._wanted.start)
             begin += (self._wanted.start - begin) % self._wanted.step
             numbers = range(begin - first, min(len(numbers), self._wanted.stop - first), self._wanted.step)
-        followed = _followed(batch) if self._last_counts else frozenset[int]()
+        followed = _find_duplicates(batch) if self._last_counts else frozenset[int]()
         for at in range(0, len(numbers), _TOGETHER):
             some = numbers[at : at + _TOGETHER]
-            held = self._together(batch, some) or [None] * len(some)
+            children = self._together(batch, some) or [None] * len(some)
             starts, ends = (each[some.start : some.stop : some.step].tolist() for each in (batch.starts, batch.ends))
-            for number, start, end, one in zip(some, starts, ends, held, strict=True):
+            for number, start, end, one in zip(some, starts, ends, children, strict=True):
                 if number not in followed and not self._child(batch, number, start, end - start, first + number, one):
                     return
 
@@ -120,43 +124,43 @@ class Children:
             return None
         try:
             if batch.names is not None:
-                held: list[Held] = [*_MEMBERS.decode(b"{%b}" % raw).items()]
+                children: list[Held] = [*_MEMBERS.decode(b"{%b}" % raw).items()]
             else:
                 values = _LINES.decode_lines(raw) if self._place.source.lines else _ELEMENTS.decode(b"[%b]" % raw)
-                held = [(0, value) for value in values]
+                children = [(0, value) for value in values]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        return held if len(held) == len(numbers) else None
+        return children if len(children) == len(numbers) else None
 
-    def _child(self, batch: ChildBatch, number: int, start: int, size: int, index: int, held: Held) -> bool:
+    def _child(self, batch: ChildBatch, number: int, start: int, size: int, index: int, child: Held) -> bool:
         """Takes the values of one child, unless a filter excludes it; returns False when time is up."""
-        tally = self._tally
-        skip = tally.start.skip if start == tally.start.byte else 0
-        taken = 0
+        page_builder = self._page_builder
+        skip = page_builder.start.skip if start == page_builder.start.byte else 0
+        count = 0
         try:
-            tally.effort.spend(1 + size // _STEP_BYTES)
-            for location, value in self._values(batch, number, held):
-                taken += 1
-                resume = Resume(start, index, taken - 1, tally.found)
-                if taken <= skip or not tally.room(resume):
+            page_builder.effort.spend(1 + size // _STEP_BYTES)
+            for location, value in self._values(batch, number, child):
+                count += 1
+                resume = Resume(start, index, count - 1, page_builder.found)
+                if count <= skip or not page_builder.room(resume):
                     continue
                 raw, at, name = walk.text_of(batch, number) or (b"", start, b"")
                 path = [*self._place.path, index if batch.names is None else walk.name_of(name)]
                 if value is _TOO_DEEP:
                     at += len(raw) - len(raw.lstrip())
                     raw = raw.strip()
-                    tally.put_written(raw, path, (at, at + len(raw)), resume)
+                    page_builder.put_written(raw, path, (at, at + len(raw)), resume)
                 else:
-                    tally.put(value, path, location, raw, at, resume)
+                    page_builder.put(value, path, location, raw, at, resume)
         except OutOfEffortError:
-            tally.spent_at = Resume(start, index, max(taken, skip), tally.found)
+            page_builder.spent_at = Resume(start, index, max(count, skip), page_builder.found)
             return False
         return True
 
-    def _values(self, batch: ChildBatch, number: int, held: Held) -> Iterable[Node]:
-        tally = self._tally
-        if held is not None:
-            value = held[1]
+    def _values(self, batch: ChildBatch, number: int, child: Held) -> Iterable[Node]:
+        page_builder = self._page_builder
+        if child is not None:
+            value = child[1]
         else:
             raw, _, _ = walk.text_of(batch, number) or (b"", 0, b"")
             try:
@@ -164,32 +168,32 @@ class Children:
             except (BrokenError, TooDeepError) as e:
                 if isinstance(e, TooDeepError) and self._plain:
                     return ((None, _TOO_DEEP),)
-                tally.broken += 1
+                page_builder.broken += 1
                 return ()
-            tally.odd |= decoded.odd and not (self._plain and tally.full_at is not None)  # only counted
+            page_builder.odd |= decoded.odd and not (self._plain and page_builder.full_at is not None)  # only counted
             value = decoded.value
-        if self._holds is not None and not self._holds(value, None, tally.effort):
+        if self._holds is not None and not self._holds(value, None, page_builder.effort):
             return ()
-        return evaluate(self._rest, (None, value), None, tally.effort)
+        return evaluate(self._rest, (None, value), None, page_builder.effort)
 
     def _long(self, batch: ChildBatch, reader: ChildReader) -> Walk[None]:
         """Takes a child that is longer than what may be in memory, if it need not be decoded."""
-        start, index, tally = int(batch.starts[0]), self._index, self._tally
+        start, index, page_builder = int(batch.starts[0]), self._index, self._page_builder
         self._index += 1
         if self._wanted is not None and index not in self._wanted:
             return
         if not self._plain and not reader.unfinished:
-            raise too_large(f"an element of {normalized(self._place.path)}", f"over {MEMORY_LIMIT >> 20} MiB")
+            raise too_large(f"an element of {normalize_path(self._place.path)}", f"over {MEMORY_LIMIT >> 20} MiB")
         at, end = yield from reader.extent()
-        resume = Resume(start, index, 0, tally.found)
-        if not tally.room(resume):
+        resume = Resume(start, index, 0, page_builder.found)
+        if not page_builder.room(resume):
             return
         name: Step = index if batch.names is None else walk.name_of((yield from reader.name()))
-        raw = yield Want(at, min(end, at + 4 * tally.keep))
-        tally.put_written(raw, [*self._place.path, name], (at, end), resume)
+        raw = yield Want(at, min(end, at + 4 * page_builder.keep))
+        page_builder.put_written(raw, [*self._place.path, name], (at, end), resume)
 
 
-def _followed(batch: ChildBatch) -> frozenset[int]:
+def _find_duplicates(batch: ChildBatch) -> frozenset[int]:
     """Returns the members that another one with the same name follows, which is the one that counts."""
     members = ((n, walk.text_of(batch, n)) for n in range(len(batch.starts)))
     names = {n: walk.name_of(member[2]) for n, member in members if member is not None}

@@ -10,13 +10,13 @@ from typing import Final
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.children import Children
-from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, TooDeepError, decode, mended, too_large
+from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, TooDeepError, decode, mend_document, too_large
 from coatcheck.core.jsonpath.descend import (
     NO_JSON,
     DescentPosition,
     begin,
-    damaged,
     descend,
+    is_line_damaged,
     miss,
     not_json,
     nothing,
@@ -25,7 +25,7 @@ from coatcheck.core.jsonpath.descend import (
 from coatcheck.core.jsonpath.effort import OutOfEffortError
 from coatcheck.core.jsonpath.evaluate import evaluate
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
-from coatcheck.core.jsonpath.location import normalized
+from coatcheck.core.jsonpath.location import normalize_path
 from coatcheck.core.jsonpath.page import PageBuilder, PageRequest
 from coatcheck.core.jsonpath.query import Slice, Wildcard
 from coatcheck.core.jsonpath.walk import CutShortError, Walk, Want
@@ -42,63 +42,63 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
     Raises:
         CoatcheckError: `not_json`, `json_too_large`.
     """
-    tally = PageBuilder(ask, clock)
+    page_builder = PageBuilder(ask, clock)
     document = yield from sniff(ask.size, last=ask.size <= MEMORY_LIMIT)
     message = None
     first = yield from begin(document, ask.plan.descent)
-    tally.line = first.line
+    page_builder.line = first.line
     try:
-        message = yield from _from(ask, tally, first)
+        message = yield from _from(ask, page_builder, first)
     except CutShortError:
-        tally.cut_short = True
-        where = "the document" if tally.line is None else normalized(first.path)
+        page_builder.cut_short = True
+        where = "the document" if page_builder.line is None else normalize_path(first.path)
         message = f"No match before the place where {where} is cut off."
     except BrokenError:
-        tally.damaged, tally.lost = first.path, True
+        page_builder.damaged, page_builder.lost = first.path, True
         message = "No match before the place where it is no JSON."
     except OutOfEffortError:
-        tally.spent_at = tally.spent_at or tally.start
-    return tally.page(message if tally.found == 0 else None)
+        page_builder.spent_at = page_builder.spent_at or page_builder.start
+    return page_builder.page(message if page_builder.found == 0 else None)
 
 
-def _from(ask: PageRequest, tally: PageBuilder, first: DescentPosition) -> Walk[str | None]:
+def _from(ask: PageRequest, page_builder: PageBuilder, first: DescentPosition) -> Walk[str | None]:
     """Takes what the path leads to from there; returns a sentence if it leads nowhere."""
     plan = ask.plan
     place = yield from descend(first, plan.descent)
-    if (yield from damaged(first, place)):
-        tally.damaged = first.path
+    if (yield from is_line_damaged(first, place)):
+        page_builder.damaged = first.path
     if place.missing is not None:
         return (yield from miss(place))
     if place.kind == NO_JSON:
-        tally.damaged = tally.damaged or place.path
+        page_builder.damaged = page_builder.damaged or place.path
         return (yield from nothing(place))
     if plan.single and not place.source.lines:
-        end, all_there = yield from _end(tally, place)
-        raw = yield Want(place.at, min(end, place.at + 4 * tally.keep))
-        if tally.room(Resume()):
-            tally.put_written(raw, place.path, (place.at, end), Resume(), all_there=all_there)
+        end, all_there = yield from _end(page_builder, place)
+        raw = yield Want(place.at, min(end, place.at + 4 * page_builder.keep))
+        if page_builder.room(Resume()):
+            page_builder.put_written(raw, place.path, (place.at, end), Resume(), all_there=all_there)
         return None
     fan = plan.fan
     if fan is None and (plan.single or (plan.spread and place.kind == "array")):
         fan = Wildcard()  # for lines: every line; and `..name` gives for an array what it gives for each element
     if fan is None:
-        yield from _whole(ask, tally, place)
+        yield from _whole(ask, page_builder, place)
     elif place.kind == "array" or (place.kind == "object" and not isinstance(fan, Slice)):
-        yield from Children(tally, place, fan, plan.rest).run()
+        yield from Children(page_builder, place, fan, plan.rest).run()
     return None
 
 
-def _end(tally: PageBuilder, place: DescentPosition) -> Walk[tuple[int, bool]]:
+def _end(page_builder: PageBuilder, place: DescentPosition) -> Walk[tuple[int, bool]]:
     """Returns where the value at a place ends, and whether it is complete; if not, that is recorded."""
     source = place.source
     try:
         end = yield from walk.end_of(source, place.at)
     except CutShortError:
-        tally.cut_short = True
+        page_builder.cut_short = True
         return source.size, False
     inside = len(place.path) > (0 if place.line is None else 1)  # something must follow, or a number may be incomplete
     if inside and end == source.size and (yield Want(place.at, place.at + 1))[0] not in _CLOSED:
-        tally.cut_short = True
+        page_builder.cut_short = True
         return end, False
     return end, True
 
@@ -106,27 +106,27 @@ def _end(tally: PageBuilder, place: DescentPosition) -> Walk[tuple[int, bool]]:
 # --------------------------------------------------------------------------------------------- a value in memory
 
 
-def _whole(ask: PageRequest, tally: PageBuilder, place: DescentPosition) -> Walk[None]:
+def _whole(ask: PageRequest, page_builder: PageBuilder, place: DescentPosition) -> Walk[None]:
     lines = place.source.lines
-    end = place.source.size if lines else (yield from _end(tally, place))[0]
+    end = place.source.size if lines else (yield from _end(page_builder, place))[0]
     if end - place.at > MEMORY_LIMIT:
-        raise too_large(normalized(place.path), f"{(end - place.at) / 1e6:,.0f} MB")
+        raise too_large(normalize_path(place.path), f"{(end - place.at) / 1e6:,.0f} MB")
     raw = yield Want(place.at, end)
-    value = _lines(raw, tally) if lines else _decoded(raw, place, tally)
-    taken, skip = 0, tally.start.skip
+    value = _lines(raw, page_builder) if lines else _decode_value(raw, place, page_builder)
+    count, skip = 0, page_builder.start.skip
     try:
-        for location, found in evaluate(ask.plan.rest, (None, value), value, tally.effort):
-            if found is _LEFT_OUT:
+        for location, result in evaluate(ask.plan.rest, (None, value), value, page_builder.effort):
+            if result is _LEFT_OUT:
                 continue
-            taken += 1
-            resume = Resume(0, 0, taken - 1, tally.found)
-            if taken > skip and tally.room(resume):
-                tally.put(found, place.path, location, None if lines else raw, place.at, resume)
+            count += 1
+            resume = Resume(0, 0, count - 1, page_builder.found)
+            if count > skip and page_builder.room(resume):
+                page_builder.put(result, place.path, location, None if lines else raw, place.at, resume)
     except OutOfEffortError:
-        tally.spent_at = Resume(0, 0, max(taken, skip), tally.found)
+        page_builder.spent_at = Resume(0, 0, max(count, skip), page_builder.found)
 
 
-def _decoded(raw: bytes, place: DescentPosition, tally: PageBuilder) -> object:
+def _decode_value(raw: bytes, place: DescentPosition, page_builder: PageBuilder) -> object:
     try:
         decoded = decode(raw)
     except TooDeepError:
@@ -136,27 +136,27 @@ def _decoded(raw: bytes, place: DescentPosition, tally: PageBuilder) -> object:
             "only, with at most a [*] at its end, which may go as deep as the document does.",
         ) from None
     except BrokenError:
-        rest = mended(raw) if tally.cut_short else None
+        rest = mend_document(raw) if page_builder.cut_short else None
         try:
             decoded = decode(rest) if rest is not None else None
         except (BrokenError, TooDeepError):
             decoded = None
         if decoded is None:
-            raise not_json(f"what is at {normalized(place.path)[:200]} is not valid") from None
-    tally.odd |= decoded.odd
+            raise not_json(f"what is at {normalize_path(place.path)[:200]} is not valid") from None
+    page_builder.odd |= decoded.odd
     return decoded.value
 
 
-def _lines(raw: bytes, tally: PageBuilder) -> list[object]:
+def _lines(raw: bytes, page_builder: PageBuilder) -> list[object]:
     values: list[object] = []
     for line in raw.split(b"\n"):
         if line.strip():
             try:
                 decoded = decode(line)
             except (BrokenError, TooDeepError):
-                tally.broken += 1
+                page_builder.broken += 1
                 values.append(_LEFT_OUT)
                 continue
-            tally.odd |= decoded.odd
+            page_builder.odd |= decoded.odd
             values.append(decoded.value)
     return values

@@ -12,7 +12,7 @@ from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import BrokenError
 from coatcheck.core.jsonpath.descend import DescentPosition
 from coatcheck.core.jsonpath.hits import Kind, ValueHit, kind_of
-from coatcheck.core.jsonpath.location import Step, bracketed, normalized
+from coatcheck.core.jsonpath.location import Step, bracket_step, normalize_path
 from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, WalkSource, Want
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.plural import plural
@@ -93,22 +93,32 @@ def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int,
     is_object = hit.kind == "object"
     noun = "member" if is_object else "element"
     count = f", {plural(inside.count, noun)}" if inside.count is not None else ""
-    where = normalized(hit.path)
-    first = f"{MARK} {_clip(one_line(where))} ({hit.kind}, {plural(size, 'byte')}{count})"
+    where = normalize_path(hit.path)
+    first = f"{MARK} {_clip_preview(one_line(where))} ({hit.kind}, {plural(size, 'byte')}{count})"
     rows = [_row(member) for member in inside.members]
-    left, room, kept = tokens, chars, 0
+    remaining_tokens, room, row_count = tokens, chars, 0
     for row, used in zip(rows, counts([f"{row}\n" for row in rows], tokenizer), strict=True):
-        left, room = left - used, room - len(row) - 1
-        if left < 0 or room < 0:
+        remaining_tokens, room = remaining_tokens - used, room - len(row) - 1
+        if remaining_tokens < 0 or room < 0:
             break
-        kept += 1
-    more = "" if kept == inside.count else " and more" if inside.count is None else f" and {inside.count - kept:,} more"
+        row_count += 1
+    more = (
+        ""
+        if row_count == inside.count
+        else " and more"
+        if inside.count is None
+        else f" and {inside.count - row_count:,} more"
+    )
     step: Step | None = next((m.name for m in inside.members if m.scalar is None), None) if is_object else 0
-    example = f", such as {one_line(where + bracketed(step))}" if step is not None else ""
+    example = f", such as {one_line(where + bracket_step(step))}" if step is not None else ""
     example = example if len(example) <= _EXAMPLE else ""
     if not is_object:
         return [f"{first}; read an element by its path{example}. As it is written:"]
-    return [first, *rows[:kept], f"{MARK} {kept:,} members{more}; read one by its path{example}. As it is written:"]
+    return [
+        first,
+        *rows[:row_count],
+        f"{MARK} {row_count:,} members{more}; read one by its path{example}. As it is written:",
+    ]
 
 
 def _row(member: JsonMember) -> str:
@@ -116,5 +126,5 @@ def _row(member: JsonMember) -> str:
     return f"{one_line(member.name[:_NAME])}{'…' if len(member.name) > _NAME else ''}: {value}"
 
 
-def _clip(text: str) -> str:
+def _clip_preview(text: str) -> str:
     return text if len(text) <= _EXAMPLE else text[: _EXAMPLE - 1] + "…"

@@ -44,20 +44,20 @@ def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
     Raises:
         CoatcheckError: `invalid_cursor` for anything else, and for a cursor of another artifact or path.
     """
-    found = _unpacked(text, artifact, question) if len(text) <= LENGTH_LIMIT else None
-    if found is None:
+    cursor = _unpack_cursor(text, artifact, question) if len(text) <= LENGTH_LIMIT else None
+    if cursor is None:
         raise CoatcheckError(
             Code.INVALID_CURSOR,
             "This cursor does not belong to this artifact and path. Use the `next` of the last answer unchanged, "
             "with the same path and fields, or leave it out.",
         )
-    return found
+    return cursor
 
 
-def _unpacked(text: str, artifact: int, question: str) -> ValueCursor | Resume | None:
+def _unpack_cursor(text: str, artifact: int, question: str) -> ValueCursor | Resume | None:
     try:
-        packed = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        body, check = packed[:-_CHECK_BYTES], packed[-_CHECK_BYTES:]
+        data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        body, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
         return _DECODER.decode(body) if check == _check(body, artifact, question) else None
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         return None
@@ -65,5 +65,5 @@ def _unpacked(text: str, artifact: int, question: str) -> ValueCursor | Resume |
 
 def _check(body: bytes, artifact: int, question: str) -> bytes:
     key = artifact.to_bytes(8, "big")
-    said = question.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(body + b"\0" + said, digest_size=_CHECK_BYTES, key=key, person=b"json").digest()
+    question_bytes = question.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(body + b"\0" + question_bytes, digest_size=_CHECK_BYTES, key=key, person=b"json").digest()

@@ -68,22 +68,22 @@ def _int(digits: str) -> int | float:
     return int(digits) if len(digits) <= _DIGITS else float(digits)
 
 
-def mended(data: bytes) -> bytes | None:
+def mend_document(data: bytes) -> bytes | None:
     """Returns the complete part of a cut-off document: up to its last complete child, with open containers closed.
 
     None if nothing is open at its end, so that it is not cut off but broken.
     """
-    marks = StructureReader().feed(data, 0)
-    if not len(marks.at) or marks.depth[-1] <= 0:
+    structure = StructureReader().feed(data, 0)
+    if not len(structure.at) or structure.depth[-1] <= 0:
         return None
-    cut = int(marks.at[-1]) + (0 if marks.char[-1] == COMMA else 1)
+    end = int(structure.at[-1]) + (0 if structure.char[-1] == COMMA else 1)
     closing: list[bytes] = []
-    for octet in marks.char.tolist():
+    for octet in structure.char.tolist():
         if octet in _OPENERS:
             closing.append(_OPENERS[octet])
         elif octet in _CLOSERS and closing:
             closing.pop()
-    return data[:cut] + b"".join(reversed(closing))
+    return data[:end] + b"".join(reversed(closing))
 
 
 def span_of(data: bytes, path: list[Step]) -> tuple[int, int] | None:

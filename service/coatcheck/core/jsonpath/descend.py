@@ -11,7 +11,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, span_of
 from coatcheck.core.jsonpath.hits import kind_of
-from coatcheck.core.jsonpath.location import Step, normalized
+from coatcheck.core.jsonpath.location import Step, normalize_path
 from coatcheck.core.jsonpath.query import IndexSelector, Name
 from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader, Walk, WalkSource
 
@@ -50,9 +50,9 @@ class DescentPosition(NamedTuple):
         """Returns a reader of the container's contents, from the first child or the one at byte `resume`."""
         if self.source.lines:
             return LineReader(self.source, resume or self.at)
-        named = self.kind == "object"
+        has_names = self.kind == "object"
         window = window or walk.FIRST_WINDOW
-        return ChildReader(self.source, resume or self.at + 1, named=named, longest=longest, window=window)
+        return ChildReader(self.source, resume or self.at + 1, has_names=has_names, longest=longest, window=window)
 
 
 def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
@@ -72,8 +72,8 @@ def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
         raise not_json(f"it begins with {ascii(chr(first)) if first < 128 else f'byte 0x{first:02x}'}")  # noqa: PLR2004 - ASCII
     beginning = yield walk.Want(start, start + 512)
     if not _BEGINS.match(beginning):
-        shown = ascii(beginning[:20].decode("utf-8", "replace"))
-        raise not_json(f"it begins with {shown}")
+        excerpt = ascii(beginning[:20].decode("utf-8", "replace"))
+        raise not_json(f"it begins with {excerpt}")
     if start < len(head) and b"\n" not in head[start:] and size > len(head):
         head = yield walk.Want(0, _SNIFF)
     if _is_lines(head[start:]):
@@ -104,11 +104,11 @@ def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> 
     if not document.source.lines or not path:
         return document
     index = path[0].index
-    found = None if index is None else (yield from _nth(document, index))
-    if found is None:
+    element = None if index is None else (yield from _nth(document, index))
+    if element is None:
         return document._replace(missing=_step(path[0]))
-    start, end, index = found
-    return DescentPosition(WalkSource(end, last=True), start, path=[index], line=index)
+    start, end, index = element
+    return DescentPosition(WalkSource(end, last_duplicate_wins=True), start, path=[index], line=index)
 
 
 def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
@@ -120,16 +120,16 @@ def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> W
     """
     if place.source.lines:
         return place
-    place = yield from _looked_at(place)
+    place = yield from _resolve_kind(place)
     path = path[len(place.path) :]
-    known = yield from _at_hand(place, path)
-    if known is not None:
-        return (yield from _looked_at(known))
+    target = yield from _at_hand(place, path)
+    if target is not None:
+        return (yield from _resolve_kind(target))
     for step in path:
-        found, named = yield from _child(place, step)
-        if found is None:
+        child_at, child_step = yield from _child(place, step)
+        if child_at is None:
             return place._replace(missing=_step(step))
-        place = yield from _looked_at(place._replace(at=found, path=[*place.path, named]))
+        place = yield from _resolve_kind(place._replace(at=child_at, path=[*place.path, child_step]))
     return place
 
 
@@ -142,16 +142,16 @@ def _at_hand(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> 
     if not path or not plain or place.source.size - place.at > AT_HAND:
         return None
     steps: list[Step] = [step.name if isinstance(step, Name) else step.index for step in path]
-    found = span_of((yield walk.Want(place.at, place.source.size)), steps)
-    return None if found is None else place._replace(at=place.at + found[0], path=[*place.path, *steps])
+    span = span_of((yield walk.Want(place.at, place.source.size)), steps)
+    return None if span is None else place._replace(at=place.at + span[0], path=[*place.path, *steps])
 
 
-def _looked_at(place: DescentPosition) -> Walk[DescentPosition]:
+def _resolve_kind(place: DescentPosition) -> Walk[DescentPosition]:
     at, first = yield from walk.significant(place.source, place.at)
     return place._replace(at=at, kind=kind_of(first) or NO_JSON)
 
 
-def damaged(place: DescentPosition, descended: DescentPosition) -> Walk[bool]:
+def is_line_damaged(place: DescentPosition, descended: DescentPosition) -> Walk[bool]:
     """Returns whether the line in which a descent ended is not JSON, as far as a little memory allows to tell.
 
     Of a single value, the walk sees only brackets and names on the way; whether the rest of the document is valid would
@@ -183,8 +183,8 @@ def _child(place: DescentPosition, step: Name | IndexSelector) -> Walk[tuple[int
         return (yield from walk.member(place.source, reader, step.name)), step.name
     if place.kind != "array" or step.index is None:
         return None, ""
-    found = yield from _nth(place, step.index)
-    return (None, "") if found is None else (found[0], found[2])
+    element = yield from _nth(place, step.index)
+    return (None, "") if element is None else (element[0], element[2])
 
 
 def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None]:
@@ -197,7 +197,7 @@ def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None
 
 def nothing(place: DescentPosition) -> Walk[str]:
     """Returns a sentence that says what is written where a value should be."""
-    where = normalized(place.path)[:300]
+    where = normalize_path(place.path)[:300]
     beginning = yield walk.Want(place.at, min(place.source.size, place.at + 20))
     word = _PUNCTUATION.split(beginning, 1)[0].decode("utf-8", "replace")
     return f"No match: what is at {where} is not JSON: it begins with {word!a}." if word else f"{_NO_VALUE} {where}."
@@ -205,20 +205,20 @@ def nothing(place: DescentPosition) -> Walk[str]:
 
 def miss(place: DescentPosition) -> Walk[str]:
     """Returns a sentence that says why a step leads nowhere, and what exists instead."""
-    where = normalized(place.path)[:300]
-    wanted = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
+    where = normalize_path(place.path)[:300]
+    missing = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
     if place.kind == "array":
         if isinstance(place.missing, str):
             each = "a document on each line" if place.source.lines else "an array"
-            return f"No match: {where} is {each}, not an object; use an index, [*] or a filter before {wanted}."
+            return f"No match: {where} is {each}, not an object; use an index, [*] or a filter before {missing}."
         length = yield from walk.count(place.children())
-        return f"No match: {where} has {length:,} elements, so there is no [{wanted}]."
+        return f"No match: {where} has {length:,} elements, so there is no [{missing}]."
     if place.kind != "object":
         return f"No match: {where} is a {place.kind}, which has nothing in it."
     if isinstance(place.missing, int):
-        return f"No match: {where} is an object; use a name, or [*], in place of [{wanted}]."
+        return f"No match: {where} is an object; use a name, or [*], in place of [{missing}]."
     names = yield from _names(place)
-    return f"No match: {where} has no member {wanted}. It has: {', '.join(names) or 'none'}."
+    return f"No match: {where} has no member {missing}. It has: {', '.join(names) or 'none'}."
 
 
 def _names(place: DescentPosition) -> Walk[list[str]]:

@@ -25,10 +25,10 @@ def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Ef
         if not segment.singular:
             return _spread(segments, at, node, root, effort)
         effort.spend()
-        found = _child(node, segment.selectors[0])
-        if found is None:
+        child = _child(node, segment.selectors[0])
+        if child is None:
             return ()
-        node = found
+        node = child
     return (node,)
 
 
@@ -37,11 +37,11 @@ def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, ef
     segment, rest = segments[at], segments[at + 1 :]
     for visited in _descendants(node, effort) if segment.descendant else (node,):
         for selector in segment.selectors:
-            for found in _select(visited, selector, root, effort):
+            for child in _select(visited, selector, root, effort):
                 if rest:
-                    yield from evaluate(rest, found, root, effort)
+                    yield from evaluate(rest, child, root, effort)
                 else:
-                    yield found
+                    yield child
 
 
 def is_array(value: object) -> TypeGuard[list[object]]:
@@ -56,13 +56,13 @@ def is_object(value: object) -> TypeGuard[dict[str, object]]:
 
 def _child(node: Node, selector: Selector) -> Node | None:
     location, value = node
-    found = value_at(value, selector)
-    if found is NOTHING:
+    child_value = value_at(value, selector)
+    if child_value is NOTHING:
         return None
     if is_object(value):
-        return (location, cast("Name", selector).name), found
+        return (location, cast("Name", selector).name), child_value
     index = cast("Name | IndexSelector", selector).index or 0
-    return (location, index if index >= 0 else index + len(cast("list[object]", value))), found
+    return (location, index if index >= 0 else index + len(cast("list[object]", value))), child_value
 
 
 def value_at(value: object, selector: Selector) -> object:
@@ -90,14 +90,14 @@ def _descendants(node: Node, effort: Effort) -> Iterator[Node]:
     """Yields the node and everything below it, parents first, in document order; with a stack instead of recursion."""
     stack = [iter((node,))]
     while stack:
-        found = next(stack[-1], None)
-        if found is None:
+        current = next(stack[-1], None)
+        if current is None:
             stack.pop()
             continue
         effort.spend()
-        yield found
-        if isinstance(found[1], dict | list):
-            stack.append(_children(found))
+        yield current
+        if isinstance(current[1], dict | list):
+            stack.append(_children(current))
 
 
 def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Iterator[Node]:
@@ -119,6 +119,6 @@ def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Ite
                     yield (location, index), value[index]
         case _:
             effort.spend()
-            found = _child(node, selector)
-            if found is not None:
-                yield found
+            single = _child(node, selector)
+            if single is not None:
+                yield single

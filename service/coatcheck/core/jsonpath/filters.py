@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from coatcheck.core.jsonpath.effort import Effort
 from coatcheck.core.jsonpath.evaluate import NOTHING, Node, evaluate, is_array, is_object, value_at
-from coatcheck.core.jsonpath.iregexp import compiled
+from coatcheck.core.jsonpath.iregexp import compile_iregexp
 from coatcheck.core.jsonpath.query import Filter, Segment
 
 Term = Callable[[object, object, Effort], object]
@@ -54,10 +54,10 @@ def path(segments: tuple[Segment, ...], *, absolute: bool) -> Operand:
         return next(iter(nodes(value, root, effort)), None) is not None
 
     def single(value: object, root: object, _effort: Effort) -> object:
-        found = root if absolute else value
+        result = root if absolute else value
         for segment in segments:
-            found = value_at(found, segment.selectors[0])
-        return found
+            result = value_at(result, segment.selectors[0])
+        return result
 
     singular = all(segment.singular for segment in segments)
     refusal = "" if singular else "only a path to a single value can be compared: no *, .., slices or filters in it"
@@ -81,15 +81,15 @@ def call(name: str, arguments: list[Operand]) -> Operand:
     return Operand(matches, matches, f"the result of {name}() cannot be compared")
 
 
-def comparison(left: Term, operator: str, right: Term) -> Filter:
+def comparison(first: Term, operator: str, second: Term) -> Filter:
     """Returns a comparison of two values: `==`, `!=`, `<`, `<=`, `>` or `>=`."""
     if operator in {">", ">="}:
-        left, right = right, left
-    equal, wanted, less = operator in {"==", "!=", "<=", ">="}, operator != "!=", operator not in {"==", "!="}
+        first, second = second, first
+    equal, expected, less = operator in {"==", "!=", "<=", ">="}, operator != "!=", operator not in {"==", "!="}
 
     def holds(value: object, root: object, effort: Effort) -> bool:
-        a, b = left(value, root, effort), right(value, root, effort)
-        return (less and _less(a, b)) or (equal and same(a, b, effort) is wanted)
+        a, b = first(value, root, effort), second(value, root, effort)
+        return (less and _less(a, b)) or (equal and same(a, b, effort) is expected)
 
     return holds
 
@@ -106,7 +106,7 @@ def _only(nodes: Iterable[Node]) -> object:
 def _matches(value: object, pattern: object, effort: Effort, *, whole: bool) -> bool:
     if not isinstance(value, str) or not isinstance(pattern, str):
         return False
-    matcher = compiled(pattern, whole=whole)
+    matcher = compile_iregexp(pattern, whole=whole)
     effort.spend(1 + len(value) // 64)
     return matcher is not None and matcher(value)
 
@@ -115,17 +115,17 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _less(left: object, right: object) -> bool:
-    if _is_number(left) and _is_number(right):
-        return left < right
-    return isinstance(left, str) and isinstance(right, str) and left < right
+def _less(first: object, second: object) -> bool:
+    if _is_number(first) and _is_number(second):
+        return first < second
+    return isinstance(first, str) and isinstance(second, str) and first < second
 
 
-def same(left: object, right: object, effort: Effort) -> bool:
+def same(first: object, second: object, effort: Effort) -> bool:
     """Returns whether two values are equal as JSON values; iterative, however deep they are."""
-    if isinstance(left, str):
-        return isinstance(right, str) and left == right
-    pairs = [(left, right)]
+    if isinstance(first, str):
+        return isinstance(second, str) and first == second
+    pairs = [(first, second)]
     while pairs:
         a, b = pairs.pop()
         effort.spend()

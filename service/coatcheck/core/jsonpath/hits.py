@@ -121,8 +121,8 @@ def cells_of(value: object, fields: tuple[str, ...], keep: int, *, odd: bool = F
         return None
     out: list[str] = []
     for field in fields:
-        found = _field(value, field)
-        text, whole = ("", True) if found is _MISSING else cut(found, keep, odd=odd)
+        field_value = _field(value, field)
+        text, whole = ("", True) if field_value is _MISSING else cut(field_value, keep, odd=odd)
         out.append(text if whole else f"{text}…")
     return tuple(out)
 

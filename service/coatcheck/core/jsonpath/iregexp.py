@@ -39,16 +39,16 @@ def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kin
     depth = at = 0
     repeatable = False
     while at < len(pattern):
-        found = _ATOM.match(pattern, at)
-        if found is None:
+        atom = _ATOM.match(pattern, at)
+        if atom is None:
             return None
-        at = found.end()
-        text, kind = found[0], found.lastgroup
+        at = atom.end()
+        text, kind = atom[0], atom.lastgroup
         if kind == "quantifier":
             if not repeatable:
                 return None
         elif kind == "class":
-            whole = _CLASS.match(pattern, found.start())
+            whole = _CLASS.match(pattern, atom.start())
             if whole is None or whole[0] in {"[]", "[^]"}:
                 return None
             text, at = whole[0], whole.end()  # RE2 reads such a class in the same way
@@ -65,7 +65,7 @@ def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kin
 
 
 @remember("patterns", 16, PATTERN_BYTES)
-def compiled(pattern: str, *, whole: bool) -> Matcher | None:
+def compile_iregexp(pattern: str, *, whole: bool) -> Matcher | None:
     """Returns what decides whether a text matches: as a whole (`match`), or in part (`search`).
 
     None: nothing matches.
@@ -73,13 +73,13 @@ def compiled(pattern: str, *, whole: bool) -> Matcher | None:
     translated = translate(pattern)
     if translated is None:
         return None
-    made = re2_compiled(translated.encode(), _MEMORY_LIMIT, never_capture=True)
-    if not made.ok() or int(made.ProgramSize()) > _PROGRAM_LIMIT:
+    program = re2_compiled(translated.encode(), _MEMORY_LIMIT, never_capture=True)
+    if not program.ok() or int(program.ProgramSize()) > _PROGRAM_LIMIT:
         return None
     anchor = RE2.Anchor.ANCHOR_BOTH if whole else UNANCHORED
 
     def matches(text: str) -> bool:
         data = text.encode("utf-8", "replace")
-        return made.Match(anchor, data, 0, len(data))[0][0] >= 0
+        return program.Match(anchor, data, 0, len(data))[0][0] >= 0
 
     return matches

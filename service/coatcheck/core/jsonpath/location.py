@@ -22,21 +22,21 @@ def steps(location: Location) -> list[Step]:
     return out
 
 
-def normalized(path: Iterable[Step]) -> str:
+def normalize_path(path: Iterable[Step]) -> str:
     """Returns the normalized path of these steps."""
-    return "$" + "".join(bracketed(step) for step in path)
+    return "$" + "".join(bracket_step(step) for step in path)
 
 
-def bracketed(step: Step) -> str:
+def bracket_step(step: Step) -> str:
     """Returns one step of a normalized path: `[3]` or `['name']`."""
     return f"[{step}]" if isinstance(step, int) else f"['{_ESCAPED.sub(_escape, step)}']"
 
 
 def step(key: str) -> str:
     """Returns the step to a member as it is usually written: `.name`, or `['some name']`."""
-    return f".{key}" if key.isascii() and key.isidentifier() else bracketed(key)
+    return f".{key}" if key.isascii() and key.isidentifier() else bracket_step(key)
 
 
-def _escape(found: re.Match[str]) -> str:
-    c = found[0]
+def _escape(match: re.Match[str]) -> str:
+    c = match[0]
     return _SHORT.get(c) or f"\\u{ord(c):04x}"

@@ -18,7 +18,7 @@ from coatcheck.core.jsonpath.hits import (
     kind_of,
     kind_of_value,
 )
-from coatcheck.core.jsonpath.location import Location, Step, normalized, steps
+from coatcheck.core.jsonpath.location import Location, Step, normalize_path, steps
 from coatcheck.core.jsonpath.query import QueryPlan
 
 PATIENCE_SECONDS: Final = 1.0
@@ -69,10 +69,12 @@ class PageBuilder:
         lost: whether the walk could not continue in what is not JSON.
     """
 
-    def __init__(self, ask: PageRequest, clock: Callable[[], float]) -> None:
-        self._ask = ask
-        self.effort = Effort(clock, ask.patience)  # not a reference to this builder: results would wait for a collector
-        self.start = ask.resume or Resume()
+    def __init__(self, request: PageRequest, clock: Callable[[], float]) -> None:
+        self._request = request
+        self.effort = Effort(
+            clock, request.patience
+        )  # not a reference to this builder: results would wait for a collector
+        self.start = request.resume or Resume()
         self.found = self.start.seen
         self.hits: list[ValueHit] = []
         self.full_at: Resume | None = None
@@ -94,7 +96,7 @@ class PageBuilder:
     def room(self, resume: Resume) -> bool:
         """Counts a value. Returns whether the page takes it too; if not, records where the next page begins."""
         self.found += 1
-        if len(self.hits) < self._ask.limit and self._chars <= self._ask.chars:
+        if len(self.hits) < self._request.limit and self._chars <= self._request.chars:
             return True
         if self.full_at is None:
             self.full_at = resume
@@ -142,7 +144,7 @@ class PageBuilder:
         self._append(ValueHit(path, kind, text, whole, resume, span, cells, state))
 
     def _cells(self, value: object) -> tuple[str, ...] | None:
-        fields = self._ask.fields
+        fields = self._request.fields
         return cells_of(value, fields, self.keep, odd=self.odd) if fields else None
 
     def _append(self, hit: ValueHit) -> None:
@@ -152,7 +154,7 @@ class PageBuilder:
 
     def page(self, message: str | None = None) -> ValuePage:
         """Returns the page."""
-        only = self._ask.plan.single and self.found > 0  # a path of names and indices leads to at most one value
+        only = self._request.plan.single and self.found > 0  # a path of names and indices leads to at most one value
         stuck = False
         if self.full_at is None and self.spent_at is not None and not self.hits:
             stuck = (self.spent_at.byte, self.spent_at.skip) == (self.start.byte, self.start.skip)
@@ -162,21 +164,22 @@ class PageBuilder:
             exact=self.spent_at is None and (only or not (self.cut_short or self.lost)),
             stopped="limit" if self.full_at is not None else "deadline" if self.spent_at is not None else "end",
             next=None if stuck else self.full_at or self.spent_at,
-            notices=[_STUCK, *self._said()] if stuck else self._said(),
+            notices=[_STUCK, *self._list_notices()] if stuck else self._list_notices(),
             partial=self.cut_short or self.broken > 0 or self.damaged is not None or stuck,
             message=message,
         )
 
-    def _said(self) -> list[str]:
+    def _list_notices(self) -> list[str]:
         out: list[str] = []
         if self.cut_short and self.line is None:
             out.append(
-                f"The document is cut off: its {self._ask.size:,} bytes end before its JSON does. What is whole counts."
+                f"The document is cut off: its {self._request.size:,} bytes end before its JSON does. What is whole "
+                f"counts."
             )
         elif self.cut_short:
             out.append(f"$[{self.line}] is not valid JSON: its line ends before its JSON does. What is whole counts.")
         elif self.damaged is not None:
-            where = normalized(self.damaged)[:300]
+            where = normalize_path(self.damaged)[:300]
             out.append(f"{where} is not valid JSON; what is found in it is shown as it is written.")
         if self.broken:
             ending = "s" if self.broken > 1 else ""

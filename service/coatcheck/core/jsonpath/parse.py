@@ -101,7 +101,7 @@ class _Parser:
             if descendant and self._peek() != "[":
                 selectors: tuple[Selector, ...] = (self._short(),)
             elif self._take("["):
-                selectors = self._bracketed()
+                selectors = self._parse_brackets()
             elif self._take("."):
                 selectors = (self._short(),)
             else:
@@ -112,12 +112,12 @@ class _Parser:
                 self._fail(f"a path must have at most {SEGMENT_LIMIT} segments")
 
     def _short(self) -> Selector:
-        found = self._match(_SHORTHAND)
-        if found is None:
+        match = self._match(_SHORTHAND)
+        if match is None:
             self._fail("expected a name (letters, digits, _; any other name is written ['...']) or *")
-        return Wildcard() if found[0] == "*" else Name(found[0])
+        return Wildcard() if match[0] == "*" else Name(match[0])
 
-    def _bracketed(self) -> tuple[Selector, ...]:
+    def _parse_brackets(self) -> tuple[Selector, ...]:
         out = [self._selector()]
         while not self._take("]"):
             if not self._take(","):
@@ -143,10 +143,10 @@ class _Parser:
         return IndexSelector(start)
 
     def _integer(self) -> int | None:
-        found = self._token(_INTEGER)
-        if found is None:
+        match = self._token(_INTEGER)
+        if match is None:
             return None
-        text = found[0]
+        text = match[0]
         if len(text) > len(str(INTEGER_LIMIT)) + 1 or abs(int(text)) > INTEGER_LIMIT:
             self._fail("an index must be within ±(2^53 - 1)")
         return int(text)
@@ -171,16 +171,16 @@ class _Parser:
             if not self._take(")"):
                 self._fail("expected )")
         else:
-            left = self._operand()
+            operand = self._operand()
             operator = None if negated else self._token(_OPERATOR)
             if operator is not None:
-                self._check_comparable(left)
-                right = self._operand()
-                self._check_comparable(right)
-                return comparison(left.value, operator[0], right.value)
-            if left.holds is None:
-                self._fail(left.refusal)
-            holds = left.holds
+                self._check_comparable(operand)
+                other_operand = self._operand()
+                self._check_comparable(other_operand)
+                return comparison(operand.value, operator[0], other_operand.value)
+            if operand.holds is None:
+                self._fail(operand.refusal)
+            holds = operand.holds
         return (lambda v, root, effort: not holds(v, root, effort)) if negated else holds
 
     def _check_comparable(self, operand: Operand) -> None:
@@ -208,8 +208,8 @@ class _Parser:
         return constant(float(number[0]) if number[1] or number[2] else _int(number[0]))
 
     def _call(self, name: str) -> Operand:
-        wanted = FUNCTIONS.get(name)
-        if wanted is None:
+        kinds = FUNCTIONS.get(name)
+        if kinds is None:
             self._fail(f"there is no function {name}(); there are {', '.join(FUNCTIONS)}")
         arguments: list[Operand] = []
         with self._deeper():
@@ -217,9 +217,9 @@ class _Parser:
                 if arguments and not self._take(","):
                     self._fail("expected , or )")
                 arguments.append(self._operand())
-        if len(arguments) != len(wanted):
-            self._fail(f"{name}() takes {len(wanted)} argument{'s' if len(wanted) > 1 else ''}")
-        for argument, kind in zip(arguments, wanted, strict=True):
+        if len(arguments) != len(kinds):
+            self._fail(f"{name}() takes {len(kinds)} argument{'s' if len(kinds) > 1 else ''}")
+        for argument, kind in zip(arguments, kinds, strict=True):
             if kind == "V":
                 self._check_comparable(argument)
             elif argument.nodes is None:
@@ -258,26 +258,26 @@ class _Parser:
         return chr(unit)
 
     def _hex(self) -> int:
-        found = self._match(_HEX)
-        if found is None:
+        match = self._match(_HEX)
+        if match is None:
             self._fail("unknown escape; write \\\\ for a backslash")
-        return int(found[1], 16)
+        return int(match[1], 16)
 
     def _take(self, word: str) -> bool:
         """Skips blanks, and this word if it follows."""
         self._match(_BLANK)
-        found = self._text.startswith(word, self._at)
-        self._at += len(word) if found else 0
-        return found
+        is_next = self._text.startswith(word, self._at)
+        self._at += len(word) if is_next else 0
+        return is_next
 
     def _token(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         self._match(_BLANK)
         return self._match(pattern)
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self._text, self._at)
-        self._at = self._at if found is None else found.end()
-        return found
+        match = pattern.match(self._text, self._at)
+        self._at = self._at if match is None else match.end()
+        return match
 
     def _peek(self) -> str:
         return self._text[self._at : self._at + 1]

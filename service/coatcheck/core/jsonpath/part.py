@@ -61,12 +61,12 @@ def _part(raw: bytes, share: int, *, text: bool, ends: bool, chars: int, tokens:
         keep += 1
     keep = max(keep, 1)
     while True:
-        shown = inert("".join(piece for _, piece in pieces[:keep]))
-        used = tokenizer.count(shown)
-        if (used <= tokens and len(shown) <= chars) or keep <= 1:
+        excerpt = inert("".join(piece for _, piece in pieces[:keep]))
+        used = tokenizer.count(excerpt)
+        if (used <= tokens and len(excerpt) <= chars) or keep <= 1:
             break
         keep = max(1, min(keep - 1, keep * tokens // max(used, 1)))
-    return TextPart(shown, used, pieces[keep - 1][0] if pieces else 0)
+    return TextPart(excerpt, used, pieces[keep - 1][0] if pieces else 0)
 
 
 def _character(piece: bytes, *, text: bool) -> str:

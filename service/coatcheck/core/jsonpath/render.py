@@ -9,7 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.jsonpath.hits import ValueHit, ValuePage
-from coatcheck.core.jsonpath.location import Step, bracketed, normalized
+from coatcheck.core.jsonpath.location import Step, bracket_step, normalize_path
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import MARK, inert
@@ -40,10 +40,10 @@ class RenderedValues(Struct, frozen=True):
 
     text: str
     tokens: int
-    shown: int
+    value_count: int
     clip: int
     """Maximum characters shown of each value."""
-    cut: Cut | None
+    limit: Cut | None
 
 
 def render(
@@ -63,7 +63,7 @@ def render(
     best = RenderedValues("", 0, 0, 0, None)
     for clip in [c for c in _CLIPS if c <= max(share, 300)]:
         best = _fit(page, first, fields, clip, tokens, chars, tokenizer)
-        if best.shown or not page.hits:
+        if best.value_count or not page.hits:
             return best
     return best
 
@@ -73,10 +73,10 @@ def _fit(
 ) -> RenderedValues:
     labels = Labels([hit.path for hit in page.hits])
     pattern = labels.pattern
-    notices = said(page.notices, brief=clip == _CLIPS[-1])
+    notices = render_notices(page.notices, brief=clip == _CLIPS[-1])
     fixed = "\n".join([_heading(page, pattern, first, len(page.hits), fields, clip), *notices])
-    left, room = tokens - tokenizer.count(fixed), chars - len(fixed)
-    rows, cut = _rows(page.hits, labels, clip, left, room, tokenizer)
+    remaining_tokens, room = tokens - tokenizer.count(fixed), chars - len(fixed)
+    rows, limit = _rows(page.hits, labels, clip, remaining_tokens, room, tokenizer)
     keep = len(rows)
     while keep:
         lines = [_heading(page, pattern, first, keep, fields, clip), *rows[:keep]]
@@ -85,12 +85,12 @@ def _fit(
         text = "\n".join([*lines, *notices])
         used = tokenizer.count(text)
         if used <= tokens and len(text) <= chars:
-            return RenderedValues(text, used, keep, clip, cut)
-        cut = "max_tokens" if used > tokens else "max_characters"
+            return RenderedValues(text, used, keep, clip, limit)
+        limit = "max_tokens" if used > tokens else "max_characters"
         keep -= max(
             1, keep * (used - tokens) // (2 * used)
         )  # half of the excess, so that no value is left out because of it
-    return RenderedValues("", 0, 0, clip, cut)
+    return RenderedValues("", 0, 0, clip, limit)
 
 
 def _rows(
@@ -112,7 +112,7 @@ def _rows(
     return rows, None
 
 
-def said(notices: list[str], *, brief: bool = False) -> list[str]:
+def render_notices(notices: list[str], *, brief: bool = False) -> list[str]:
     """Returns notices as lines of ours."""
     if brief and notices:
         return [f"{MARK} This is not everything: part of the document could not be read."]
@@ -131,7 +131,7 @@ def sentence(text: str, tokens: int, tokenizer: Tokenizer) -> tuple[str, int]:
 
 def title(hit: ValueHit, what: str) -> str:
     """Returns the heading of a single value."""
-    return f"{MARK} {inert(_clip(normalized(hit.path), _LOCATION))} {what}"
+    return f"{MARK} {inert(_clip(normalize_path(hit.path), _LOCATION))} {what}"
 
 
 class Labels:
@@ -143,14 +143,14 @@ class Labels:
 
     def __init__(self, paths: list[list[Step]]) -> None:
         self._paths = paths
-        self.pattern = shared(paths)
+        self.pattern = find_shared_steps(paths)
         self._own = [n for n, step in enumerate(self.pattern or []) if step is None]
 
     def of(self, number: int, width: int) -> str:
         """Returns the label of value `number` (from 0), including what separates it from the value."""
         path = self._paths[number]
         if self.pattern is None:
-            return f"{inert(_clip(normalized(path), width))}: "
+            return f"{inert(_clip(normalize_path(path), width))}: "
         if not self._own:
             return ""
         if len(self._own) == 1 and isinstance(step := path[self._own[0]], int):
@@ -159,10 +159,10 @@ class Labels:
 
 
 def _label(step: Step) -> str:
-    return str(step) if isinstance(step, int) else inert(bracketed(step)[1:-1])
+    return str(step) if isinstance(step, int) else inert(bracket_step(step)[1:-1])
 
 
-def shared(paths: list[list[Step]]) -> list[Step | None] | None:
+def find_shared_steps(paths: list[list[Step]]) -> list[Step | None] | None:
     """Returns what the locations have in common, None where they differ; None as a whole if their lengths differ."""
     if len(set(map(len, paths))) != 1:
         return None
@@ -170,38 +170,38 @@ def shared(paths: list[list[Step]]) -> list[Step | None] | None:
 
 
 def _heading(
-    page: ValuePage, pattern: list[Step | None] | None, first: int, shown: int, fields: tuple[str, ...], clip: int
+    page: ValuePage, pattern: list[Step | None] | None, first: int, value_count: int, fields: tuple[str, ...], clip: int
 ) -> str:
     where = "" if pattern is None else _clip(_pattern(pattern), min(_LOCATION, clip)) + " "
     total = f"{page.total:,}" if page.exact else f"at least {page.total:,}"
-    last = first + shown - 1
+    last = first + value_count - 1
     numbers = f"value {first:,} of {total}" if first == last else f"values {first:,}-{last:,} of {total}"
     columns = _clip(" | ".join(inert(f) for f in fields), 4 * clip)
     return f"{MARK} {where}{numbers}{'; ' if columns else ''}{columns}"
 
 
 def _pattern(pattern: list[Step | None]) -> str:
-    return inert("$" + "".join("[*]" if step is None else bracketed(step) for step in pattern))
+    return inert("$" + "".join("[*]" if step is None else bracket_step(step) for step in pattern))
 
 
 def _value(hit: ValueHit, clip: int) -> str:
     if hit.cells is None:
-        return _shown(hit.text, clip) if hit.whole else _begun(hit, clip)
+        return _clip_text(hit.text, clip) if hit.whole else _render_beginning(hit, clip)
     if clip == _CLIPS[-1]:
-        return _shown(" | ".join(hit.cells), clip)
-    return " | ".join(_shown(cell, clip) for cell in hit.cells)
+        return _clip_text(" | ".join(hit.cells), clip)
+    return " | ".join(_clip_text(cell, clip) for cell in hit.cells)
 
 
-def _shown(text: str, clip: int) -> str:
+def _clip_text(text: str, clip: int) -> str:
     return inert(text) if len(text) <= clip else f"{inert(text[:clip])}…{MARK}+{len(text) - clip:,}"
 
 
-def _begun(hit: ValueHit, clip: int) -> str:
+def _render_beginning(hit: ValueHit, clip: int) -> str:
     """Returns the beginning of an incompletely kept value; only its bytes in the document tell how much is missing."""
     text, span = hit.text[:clip], hit.span
     if span is None:
-        kept = len(hit.text) - len(text)
-        hidden = f"+{kept:,} or more" if kept else "+"
+        missing_chars = len(hit.text) - len(text)
+        hidden = f"+{missing_chars:,} or more" if missing_chars else "+"
     else:
         hidden = f"+{max(1, span[1] - span[0] - len(text.encode('utf-8', 'replace'))):,} bytes"
     return f"{inert(text)}…{MARK}{hidden}"

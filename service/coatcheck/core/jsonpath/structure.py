@@ -73,10 +73,10 @@ class BlockStructure:
         """Returns the commas at a depth, before mark number `end`."""
         return np.flatnonzero((self.depth[:end] == depth) & (self.char[:end] == COMMA))
 
-    def strings(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def strings(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the quotes of the first string after each place, which is in none; for as many as are complete."""
         quotes = np.concatenate([np.flatnonzero(quote) + base for quote, base in self._quotes])
-        first = np.searchsorted(quotes, places)
+        first = np.searchsorted(quotes, positions)
         first = first[first + 1 < len(quotes)]
         return quotes[first], quotes[first + 1]
 
@@ -97,27 +97,27 @@ class StructureReader:
         depth: list[NDArray[np.int32]] = []
         quotes: list[tuple[NDArray[np.bool_], int]] = []
         for start in range(0, len(block), _PIECE):
-            data, quote = self._unescaped(block[start : start + _PIECE])
+            data, quote = self._blank_escapes(block[start : start + _PIECE])
             quotes.append((quote, base + start))
-            kept = self._outside(_likely(data), quote)
-            chars = data[kept]
+            positions = self._outside(_likely(data), quote)
+            chars = data[positions]
             sure = _MARK[chars]
             if not sure.all():
-                kept, chars = kept[sure], chars[sure]
-            folded = chars | _CASE
-            change = (folded == _OPEN).view(np.int8) - (folded == _CLOSE).view(np.int8)
+                positions, chars = positions[sure], chars[sure]
+            brackets = chars | _CASE
+            change = (brackets == _OPEN).view(np.int8) - (brackets == _CLOSE).view(np.int8)
             depths = np.cumsum(change, dtype=np.int32)
             depths += np.int32(self._depth)
             if len(depths):
                 self._depth = int(depths[-1])
-            at.append(kept + (base + start))
+            at.append(positions + (base + start))
             char.append(chars)
             depth.append(depths)
         if not at:
             return BlockStructure(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32), [])
         return BlockStructure(np.concatenate(at), np.concatenate(char), np.concatenate(depth), quotes)
 
-    def _unescaped(self, piece: bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    def _blank_escapes(self, piece: bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Returns the piece's bytes, with pairs of backslashes blanked, and which of them are quotes that count."""
         if self._escaped:
             piece = b" " + piece[1:]
@@ -133,7 +133,7 @@ class StructureReader:
         np.greater(quote[1:], slash[:-1], out=quote[1:])
         return data, quote
 
-    def _outside(self, found: NDArray[np.bool_], quote: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _outside(self, candidates: NDArray[np.bool_], quote: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Returns where something is found outside strings. Remembers whether the piece ends inside one."""
         inside = _bits(quote)
         for shift in _SHIFTS:  # each bit becomes the parity of those up to it, first within its word
@@ -145,29 +145,29 @@ class StructureReader:
         if self._inside:
             inside[:1] = ~inside[:1]
         self._inside = bool(odd[-1])
-        kept = _bits(found)
-        kept &= ~inside
-        words = np.flatnonzero(kept)  # most are empty
-        bit = np.flatnonzero(np.unpackbits(kept[words].view(np.uint8), bitorder="little").view(np.bool_))
+        mask = _bits(candidates)
+        mask &= ~inside
+        words = np.flatnonzero(mask)  # most are empty
+        bit = np.flatnonzero(np.unpackbits(mask[words].view(np.uint8), bitorder="little").view(np.bool_))
         return (words << _WORD_SHIFT)[bit >> _WORD_SHIFT] + (bit & _WORD_MASK)
 
 
 def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Returns a bit per flag, in words, lowest first, padded with zeros."""
-    packed = np.packbits(flags, bitorder="little")
-    if len(packed) % _WORD:
-        packed = np.concatenate((packed, np.zeros(-len(packed) % _WORD, np.uint8)))
-    return packed.view("<u8").astype(np.uint64, copy=False)
+    octets = np.packbits(flags, bitorder="little")
+    if len(octets) % _WORD:
+        octets = np.concatenate((octets, np.zeros(-len(octets) % _WORD, np.uint8)))
+    return octets.view("<u8").astype(np.uint64, copy=False)
 
 
 def _likely(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Returns brackets, commas, and the letters and signs that differ from brackets in ignored bits."""
-    found = (data | _LOOSE) == _ALIKE
-    found |= data == COMMA
-    return found
+    candidates = (data | _LOOSE) == _ALIKE
+    candidates |= data == COMMA
+    return candidates
 
 
-def unescaped(block: bytes, *, escaped: bool = False) -> tuple[bytes, bool]:
+def blank_escapes(block: bytes, *, escaped: bool = False) -> tuple[bytes, bool]:
     r"""Returns the block with blanks in place of `\\` and `\"`, so that each remaining quote ends or begins a string.
 
     `escaped`: a backslash at the end of the previous block escapes the first byte. Also returns this for the next

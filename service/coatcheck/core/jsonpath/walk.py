@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, too_large
-from coatcheck.core.jsonpath.structure import COMMA, QUOTE, BlockStructure, StructureReader, unescaped
+from coatcheck.core.jsonpath.structure import COMMA, QUOTE, BlockStructure, StructureReader, blank_escapes
 
 FIRST_WINDOW: Final = 64 * 1024
 WINDOW: Final = 2 * 1024 * 1024
@@ -31,7 +31,7 @@ KEPT: Final = 100_000
 """Children from the end that are remembered while they are counted; earlier ones need a second pass."""
 
 T = TypeVar("T")
-_Places = NDArray[np.int64]
+_Positions = NDArray[np.int64]
 
 
 class Want(NamedTuple):
@@ -53,7 +53,7 @@ class WalkSource(NamedTuple):
 
     size: int
     """Where it ends."""
-    last: bool = False
+    last_duplicate_wins: bool = False
     """Whether the last one of members with the same name counts."""
     lines: bool = False
     """Whether each line is a document; together they are the elements of an array."""
@@ -68,10 +68,10 @@ class ChildBatch(NamedTuple):
 
     base: int
     data: bytes
-    starts: _Places
+    starts: _Positions
     """Where the text of each child begins in the document: after a bracket, comma or line feed."""
-    ends: _Places
-    names: tuple[_Places, _Places] | None = None
+    ends: _Positions
+    names: tuple[_Positions, _Positions] | None = None
     """For an object: the opening and closing quotes of the first string after each start. In what is not JSON it may be
     beyond the child, and there may be fewer strings than children."""
     blank: bool = False
@@ -123,20 +123,20 @@ def end_of(source: WalkSource, start: int) -> Walk[int]:
     while at < source.size:
         data = yield source.want(at, window)
         if first == QUOTE:
-            plain, escaped = unescaped(data, escaped=escaped)
-            found = plain.find(b'"') + 1
+            plain, escaped = blank_escapes(data, escaped=escaped)
+            length = plain.find(b'"') + 1
         elif first in _OPENERS:
-            marks = structure.feed(data, at)
-            done = marks.closes(1)
-            found = int(marks.at[done]) + 1 - at if done < len(marks.at) else 0
+            block = structure.feed(data, at)
+            close_index = block.closes(1)
+            length = int(block.at[close_index]) + 1 - at if close_index < len(block.at) else 0
         else:
-            found = next((n for n, octet in enumerate(data) if octet in _SCALAR_END), -1)
-            if found < 0 and at + len(data) >= source.size:
-                found = len(data)
-            elif not found:
+            length = next((n for n, octet in enumerate(data) if octet in _SCALAR_END), -1)
+            if length < 0 and at + len(data) >= source.size:
+                length = len(data)
+            elif not length:
                 return at
-        if found > 0:
-            return at + found
+        if length > 0:
+            return at + length
         at += len(data)
         window = min(window * 8, WINDOW)
     raise CutShortError
@@ -164,20 +164,20 @@ class ChildReader:
     """
 
     def __init__(
-        self, source: WalkSource, at: int, *, named: bool, longest: int = FIRST_WINDOW, window: int = FIRST_WINDOW
+        self, source: WalkSource, at: int, *, has_names: bool, longest: int = FIRST_WINDOW, window: int = FIRST_WINDOW
     ) -> None:
         """Begins at a child.
 
         Args:
             source: what is read.
             at: the first byte after a `[`, `{` or comma.
-            named: whether the container is an object.
+            has_names: whether the container is an object.
             longest: maximum bytes of a child; a longer one comes alone, as a batch that is `long`.
             window: bytes that are read first.
         """
         self._source = source
         self._at = at
-        self._named = named
+        self._has_names = has_names
         self._longest = longest
         self._window = window
         self._first = True
@@ -201,17 +201,17 @@ class ChildReader:
             self._at, self.closed, self._long, self._extent = after + 1, char != COMMA, None, None
         while not self.closed:
             data = yield self._source.want(self._at, self._window)
-            marks = StructureReader(1).feed(data, self._at)
-            end = marks.closes(1)
-            stops = marks.commas(1, end)
-            if end < len(marks.at):
+            block = StructureReader(1).feed(data, self._at)
+            end = block.closes(1)
+            stops = block.commas(1, end)
+            if end < len(block.at):
                 self.closed, stops = True, np.append(stops, end)
             if len(stops):
-                found = self._batch(data, marks, marks.at[stops])
-                return found if len(found.starts) else None
+                batch = self._batch(data, block, block.at[stops])
+                return batch if len(batch.starts) else None
             self.unfinished = self._at + len(data) >= self._source.size
             if self.unfinished or self._window > self._longest:
-                self._long = yield from self._begun()
+                self._long = yield from self._begin_child()
                 return self._long
             self._window *= 2
         return None
@@ -245,10 +245,10 @@ class ChildReader:
             raise BrokenError
         return (yield Want(int(opens[0]) + 1, min(int(closes[0]), int(opens[0]) + 1 + _NAME_SHOWN)))
 
-    def _batch(self, data: bytes, marks: BlockStructure, ends: _Places) -> ChildBatch:
+    def _batch(self, data: bytes, block: BlockStructure, ends: _Positions) -> ChildBatch:
         base, first = self._at, self._first
         starts = np.concatenate(([base], ends[:-1] + 1))
-        names = marks.strings(starts) if self._named else None
+        names = block.strings(starts) if self._has_names else None
         self._at, self._first = int(ends[-1]) + 1, False
         self._window = min(max(self._window, FIRST_WINDOW) * 4, WINDOW)
         blank = self.closed and not data[int(starts[-1]) - base : int(ends[-1]) - base].strip(BLANK)
@@ -256,13 +256,13 @@ class ChildReader:
             starts, ends = starts[:0], ends[:0]
         return ChildBatch(base, data, starts, ends, names, blank=blank)
 
-    def _begun(self) -> Walk[ChildBatch]:
+    def _begin_child(self) -> Walk[ChildBatch]:
         """Returns the child that begins here, with its name if it has one."""
         at, names = np.array([self._at]), None
         quote, char = yield from significant(self._source, self._at)
-        if self._named:
-            found = [(quote, (yield from end_of(self._source, quote)) - 1)] if char == QUOTE else []
-            names = np.array([q for q, _ in found], np.int64), np.array([c for _, c in found], np.int64)
+        if self._has_names:
+            name_quotes = [(quote, (yield from end_of(self._source, quote)) - 1)] if char == QUOTE else []
+            names = np.array([q for q, _ in name_quotes], np.int64), np.array([c for _, c in name_quotes], np.int64)
         self._first = False
         return ChildBatch(self._at, b"", at, at, names, long=True)
 
@@ -294,12 +294,12 @@ class LineReader:
                 self._window *= 2
                 continue
             starts = np.concatenate(([0], stops[:-1] + 1))
-            kept = stops - starts >= _SHORT_LINE
-            for n in np.flatnonzero(~kept).tolist():
-                kept[n] = bool(data[starts[n] : stops[n]].strip(BLANK))
+            has_text = stops - starts >= _SHORT_LINE
+            for n in np.flatnonzero(~has_text).tolist():
+                has_text[n] = bool(data[starts[n] : stops[n]].strip(BLANK))
             self._at, self._window = base + int(stops[-1]) + 1, WINDOW
-            if kept.any():
-                return ChildBatch(base, data, starts[kept] + base, stops[kept] + base)
+            if has_text.any():
+                return ChildBatch(base, data, starts[has_text] + base, stops[has_text] + base)
         return None
 
 
@@ -308,10 +308,10 @@ Reader = ChildReader | LineReader
 
 def count(reader: Reader) -> Walk[int]:
     """Returns how many children are left to read."""
-    seen = 0
+    total = 0
     while (batch := (yield from reader.next())) is not None:
-        seen += len(batch.starts)
-    return seen
+        total += len(batch.starts)
+    return total
 
 
 def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
@@ -319,16 +319,16 @@ def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
 
     `index` may be negative, counting from the end, down to -KEPT. The end of a `long` child is not returned.
     """
-    seen, tail = 0, np.zeros((2, 0), np.int64)
+    total, tail = 0, np.zeros((2, 0), np.int64)
     while (batch := (yield from reader.next())) is not None:
-        if 0 <= index < seen + len(batch.starts):
-            return int(batch.starts[index - seen]), int(batch.ends[index - seen]), index
+        if 0 <= index < total + len(batch.starts):
+            return int(batch.starts[index - total]), int(batch.ends[index - total]), index
         if index < 0:
             tail = np.concatenate((tail, np.stack((batch.starts, batch.ends))), axis=1)[:, index:]
-        seen += len(batch.starts)
-    if index >= 0 or seen + index < 0:
+        total += len(batch.starts)
+    if index >= 0 or total + index < 0:
         return None
-    return int(tail[0, 0]), int(tail[1, 0]), seen + index
+    return int(tail[0, 0]), int(tail[1, 0]), total + index
 
 
 def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | None]:
@@ -337,37 +337,37 @@ def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | Non
     Of a name that occurs twice, the first counts, or the last if `source` says so, at the cost of reading to the
     object's end.
     """
-    wanted, found = name.encode("utf-8", "surrogatepass"), -1
+    key, quote_at = name.encode("utf-8", "surrogatepass"), -1
     try:
-        while (found < 0 or source.last) and (batch := (yield from reader.next())) is not None:
+        while (quote_at < 0 or source.last_duplicate_wins) and (batch := (yield from reader.next())) is not None:
             assert batch.names is not None  # noqa: S101 - it is an object
-            hits = _named(batch, wanted)
+            hits = _find_named(batch, key)
             if batch.long and len(batch.names[0]):
                 opening, closing = int(batch.names[0][0]), int(batch.names[1][0])
-                near = closing - opening <= _ESCAPE * len(wanted) + 1
-                hits = [closing] if near and _unescaped((yield Want(opening + 1, closing))) == wanted else []
+                near = closing - opening <= _ESCAPE * len(key) + 1
+                hits = [closing] if near and _unescape_name((yield Want(opening + 1, closing))) == key else []
             if hits:
-                found = max(hits) if source.last else min(hits)
+                quote_at = max(hits) if source.last_duplicate_wins else min(hits)
     except CutShortError:
-        if found < 0:
+        if quote_at < 0:
             raise
-    return None if found < 0 else (yield from value_after(source, found))
+    return None if quote_at < 0 else (yield from value_after(source, quote_at))
 
 
-def _named(batch: ChildBatch, wanted: bytes) -> list[int]:
-    """Returns the closing quotes of those names that are `wanted`."""
+def _find_named(batch: ChildBatch, key: bytes) -> list[int]:
+    """Returns the closing quotes of those names that are `key`."""
     assert batch.names is not None  # noqa: S101 - it is an object
-    data, base, width = batch.data, batch.base, len(wanted) + 1
+    data, base, width = batch.data, batch.base, len(key) + 1
     inside = batch.names[0] < batch.ends[-1]  # after a stray comma, no name follows in this object
     quotes = list(zip(*(each[inside].tolist() for each in batch.names), strict=True))
-    hits = [close for begin, close in quotes if close - begin == width and data.startswith(wanted, begin + 1 - base)]
+    hits = [close for begin, close in quotes if close - begin == width and data.startswith(key, begin + 1 - base)]
     if b"\\" in data:  # names written with escapes, which only decoding can compare
         names = ((close, data[begin + 1 - base : close - base]) for begin, close in quotes)
-        hits += [close for close, name in names if b"\\" in name and _unescaped(name) == wanted]
+        hits += [close for close, name in names if b"\\" in name and _unescape_name(name) == key]
     return hits
 
 
-def _unescaped(name: bytes) -> bytes:
+def _unescape_name(name: bytes) -> bytes:
     return name_of(name).encode("utf-8", "surrogatepass")
 
 

@@ -24,7 +24,7 @@ def recognise(
     survey: Survey | None = None,
     *,
     fields: LineFields | None = None,
-    carded: Callable[[Kind], bool] = lambda _: True,
+    gets_card: Callable[[Kind], bool] = lambda _: True,
 ) -> DetectedMetadata:
     """Returns what a card needs to know about a payload besides its excerpts.
 
@@ -33,8 +33,8 @@ def recognise(
         declared: what the caller declared about it.
         survey: what every byte says, if the sample is not all of it.
         fields: those of its lines, if it has any: what is recognised are their messages.
-        carded: returns whether a card will be cut if the payload is of this kind; otherwise recognition takes half the
-            time, and leaves out everything that only a card shows.
+        gets_card: returns whether a card will be cut if the payload is of this kind; otherwise recognition takes half
+            the time, and leaves out everything that only a card shows.
     """
     payload = PayloadProbe(sample, declared, survey)
     kind, fetch = classify(payload), find_fetch(payload)
@@ -52,7 +52,7 @@ def recognise(
         kind, document = JSON, sample.head[slice(*json_at)]
         payload = PayloadProbe(PayloadSample(document, b"", len(document)), declared)
     spec = spec_of(kind)
-    described = spec.describe(payload) if spec.names or carded(kind) else NOTHING
+    described = spec.describe(payload) if spec.names or gets_card(kind) else NOTHING
     tallied = survey.facts if survey is not None and spec.readable else ()
     return DetectedMetadata(
         kind=kind,

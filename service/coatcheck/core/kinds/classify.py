@@ -63,8 +63,8 @@ def classify(payload: PayloadProbe) -> Kind:
         return Kind.DOCUMENT
     media_type = (declared.media_type or "").partition(";")[0].strip().lower()
     if (binary := identify(payload.sample.head)) is not None or not _is_text(head):
-        found = media_type if binary is None else binary.media_type
-        return Kind.IMAGE if found.startswith("image/") else Kind.BINARY
+        actual_type = media_type if binary is None else binary.media_type
+        return Kind.IMAGE if actual_type.startswith("image/") else Kind.BINARY
     tool = declared.tool_name or ""
     return (
         _BY_MEDIA_TYPE.get(media_type)
@@ -87,8 +87,8 @@ def _by_structure(payload: PayloadProbe, head: bytes, tool: str) -> Kind | None:
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["} and (reading := payload.json) is not None:
         much = reading.complete or reading.lines > 1 or reading.size > _MUCH
         if much or (reading.value and _OBJECT.match(head)):
-            found = is_search_answer(reading.value) or (is_search_tool(tool) and find_results(reading.value))
-            return Kind.SEARCH_RESULTS if found else Kind.JSON
+            is_search = is_search_answer(reading.value) or (is_search_tool(tool) and find_results(reading.value))
+            return Kind.SEARCH_RESULTS if is_search else Kind.JSON
     if _is_diff(head):
         return Kind.DIFF
     return Kind.WEB_PAGE if b"<" in head and is_page(head) else None

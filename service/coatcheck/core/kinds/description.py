@@ -67,7 +67,7 @@ def may_name(title: str) -> bool:
     return len(title) <= SECTION_CHARS and title == one_line(title)
 
 
-def named_parts(entries: Iterable[Entry]) -> tuple[tuple[str, int, int], ...]:
+def select_named_parts(entries: Iterable[Entry]) -> tuple[tuple[str, int, int], ...]:
     """Returns the first entries that the call on a card may name, to keep as `parts`."""
-    named = [(each.title, each.lines) for each in entries if each.lines is not None and may_name(each.title)]
-    return tuple([(title, lines.first, lines.last - lines.first + 1) for title, lines in named[:_PARTS]])
+    parts = [(each.title, each.lines) for each in entries if each.lines is not None and may_name(each.title)]
+    return tuple([(title, lines.first, lines.last - lines.first + 1) for title, lines in parts[:_PARTS]])

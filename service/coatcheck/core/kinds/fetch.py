@@ -43,7 +43,7 @@ _WIDEST: Final = 8
 """Objects beside one another, from which they are data."""
 _NO_LETTERS: Final = re.compile(r"[\W_]+")
 _STATUS: Final = re.compile(r"(?i)\b(?:error|status|HTTP)(?:[ _-]?code)?[ :=]{1,2}([1-5]\d\d)\b")
-_HEAD: Final = 16 * 1024
+_HEAD_CHARS: Final = 16 * 1024
 """Characters at the beginning of a text in which lines tell of the page."""
 _LINES: Final = 16
 _LABEL: Final = re.compile(r"\W{0,3}([A-Za-z][A-Za-z _-]{0,30}):\**(?:\s+(.*))?")
@@ -70,7 +70,7 @@ def find_fetch(payload: PayloadProbe) -> PageFetch | None:
     reading = payload.json
     if reading is not None:
         return _of_value(reading.value, len(payload.sample.head), _DEEPEST) if reading.complete else None
-    return _of_lines(payload.sample) if b"http" in payload.sample.head[:_HEAD] else None
+    return _of_lines(payload.sample) if b"http" in payload.sample.head[:_HEAD_CHARS] else None
 
 
 def fetch_of_members(value: object) -> PageFetch | None:
@@ -87,8 +87,8 @@ def _of_value(value: object, size: int, depth: int) -> PageFetch | None:
     flat = _flat(members)
     if not _QUERY.isdisjoint(flat):
         return None
-    if (found := _read(flat, size)) is not None or not depth:
-        return found
+    if (fetch := _read(flat, size)) is not None or not depth:
+        return fetch
     lists = [cast("list[object]", each) for each in members.values() if isinstance(each, list)]
     objects = [cast("Members", each) for each in members.values() if isinstance(each, dict)]
     if len(lists) + len(objects) > _WIDEST or any(isinstance(item, dict) for items in lists for item in items[1:]):
@@ -99,11 +99,13 @@ def _of_value(value: object, size: int, depth: int) -> PageFetch | None:
 
 def _flat(members: Members) -> Members:
     """Returns the members of an object by their bare names, with those of the objects that say more about it."""
-    named = {_bare(name): value for name, value in members.items() if value not in (None, "")}
-    around = [cast("Members", value) for name, value in named.items() if name in _AROUND and isinstance(value, dict)]
+    bare_members = {_bare(name): value for name, value in members.items() if value not in (None, "")}
+    around = [
+        cast("Members", value) for name, value in bare_members.items() if name in _AROUND and isinstance(value, dict)
+    ]
     for each in around:
-        named = {_bare(name): value for name, value in each.items() if value not in (None, "")} | named
-    return named
+        bare_members = {_bare(name): value for name, value in each.items() if value not in (None, "")} | bare_members
+    return bare_members
 
 
 def _bare(name: str) -> str:
@@ -116,24 +118,24 @@ def _read(flat: Members, size: int) -> PageFetch | None:
         field: next((value for name in names if (value := READ[field](flat.get(name))) is not None), None)
         for field, names in _NAMES.items()
     }
-    asked = next((url for name in _ASKED if (url := as_address(flat.get(name)))), None)
-    if asked is not None:
+    request_url = next((url for name in _ASKED if (url := as_address(flat.get(name)))), None)
+    if request_url is not None:
         values["final_url"] = values["final_url"] or values["url"]
-        values["url"] = asked
+        values["url"] = request_url
     if values["status"] is None:
         remarks = (_STATUS.search(text) for name in _REMARKS if isinstance(text := flat.get(name), str))
         values["status"] = next((int(match[1]) for match in remarks if match), None)
-    is_told = values["status"] is not None and not flat.keys().isdisjoint((*_HTTP, *_REMARKS))
+    has_status = values["status"] is not None and not flat.keys().isdisjoint((*_HTTP, *_REMARKS))
     texts = [
         text
         for name, text in flat.items()
         if isinstance(text, str)
         and (
             name in _TEXTS
-            or (len(text) > _SHARE * size and (is_told or is_page(text[:_HEAD].encode("utf-8", "replace"))))
+            or (len(text) > _SHARE * size and (has_status or is_page(text[:_HEAD_CHARS].encode("utf-8", "replace"))))
         )
     ]
-    if not (values["url"] or values["final_url"]) or not (texts or is_told):
+    if not (values["url"] or values["final_url"]) or not (texts or has_status):
         return None
     if values["title"] is None:
         values["title"] = READ["title"](_title_of(max(texts, key=len, default="")))
@@ -144,10 +146,10 @@ def _of_lines(sample: PayloadSample) -> PageFetch | None:
     """Returns what the lines above a page say: labels with values, or a sentence with its address."""
     flat: Members = {}
     labels, size = 0, 0
-    for line in islice(sample.head[:_HEAD].splitlines(keepends=True), _LINES):
-        said = line.decode("utf-8", "replace").strip()
-        label = _LABEL.fullmatch(said)
-        if (sentence := _SENTENCE.fullmatch(said)) and not labels:
+    for line in islice(sample.head[:_HEAD_CHARS].splitlines(keepends=True), _LINES):
+        line_text = line.decode("utf-8", "replace").strip()
+        label = _LABEL.fullmatch(line_text)
+        if (sentence := _SENTENCE.fullmatch(line_text)) and not labels:
             size += len(line)
             status = _STATUS.search(sentence[2])
             if sentence[2] != ":" and (status is None or sample.size > _FAILURE):
@@ -155,12 +157,12 @@ def _of_lines(sample: PayloadSample) -> PageFetch | None:
             flat |= {"url": sentence[1], "httpstatus": status and status[1]}
             labels = _ENOUGH
             break
-        if kind := _TYPE.match(said):
+        if kind := _TYPE.match(line_text):
             flat["contenttype"] = kind[1]
         elif label and _is_known(bare := _bare(label[1])):
             flat.setdefault(bare, (label[2] or "").strip("\"'"))
             labels += 1
-        elif said.strip("-"):
+        elif line_text.strip("-"):
             break
         size += len(line)
     text = sample.head[size:].decode("utf-8", "replace")
@@ -176,8 +178,8 @@ def _title_of(text: str) -> str | None:
     if text.startswith("%PDF-"):  # as text, in which its bytes beyond ASCII are lost
         data = text.encode("utf-8", "replace")
         return pdf_title(PayloadSample(data, b"", len(data)))
-    head = text[:_HEAD].encode("utf-8", "replace")
+    head = text[:_HEAD_CHARS].encode("utf-8", "replace")
     if is_page(head):
         return describe_page(PayloadProbe(PayloadSample(head, b"", len(head)), DeclaredMetadata())).title
-    heading = _HEADING.search(text[:_HEAD])
+    heading = _HEADING.search(text[:_HEAD_CHARS])
     return None if heading is None else (heading[1] or heading[2]).rstrip(" #\r")

@@ -8,14 +8,14 @@ from typing import Final, cast
 from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, select_named_parts
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import FAILED, of_notebook
 from coatcheck.core.records.objects import lists_in
 from coatcheck.core.records.stream import read_records
 from coatcheck.core.records.tell import RecordFacts, tell
 from coatcheck.core.records.top_values import largest_path, top_values
-from coatcheck.core.text.plural import counted, first_of
+from coatcheck.core.text.plural import first_of, format_count
 
 _CELLS: Final = 40
 _LINES: Final = 120
@@ -61,13 +61,13 @@ def _notebook(cells: Sequence[Entry]) -> Description:
     """Returns the cells with what those that failed raised, or if none did, with what each printed."""
     failed = [cell for cell in cells if (cell.detail or "").startswith(FAILED)]
     beginning = FAILED if failed else ""
-    told = [
+    cell_titles = [
         f"{cell.title} ({cell.detail})" if cell.detail and cell.detail.startswith(beginning) else cell.title
         for cell in cells
     ]
-    fact = f"Notebook, {counted(len(told), 'cell')}: {first_of(told, _CELLS)}"
+    fact = f"Notebook, {format_count(len(cell_titles), 'cell')}: {first_of(cell_titles, _CELLS)}"
     return Description(
-        facts=(fact,), parts=named_parts([replace(cell, title=cell.title.partition(":")[0]) for cell in failed])
+        facts=(fact,), parts=select_named_parts([replace(cell, title=cell.title.partition(":")[0]) for cell in failed])
     )
 
 
@@ -78,7 +78,7 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
     """
     lines: list[str] = []
     queue: deque[tuple[str, list[object]]] = deque([("$", [value])])
-    named: set[str] = set()
+    earlier_keys: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
         path, values = queue.popleft()
         objects = cast("list[dict[str, object]]", [each for each in values if type(each) is dict])
@@ -88,19 +88,19 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
         for each in objects:
             for key, member in each.items():
                 members[key].append(member)
-        parts = [counted(len(elements), "element")] if path == "$" and elements and complete else []
+        parts = [format_count(len(elements), "element")] if path == "$" and elements and complete else []
         if elements:
             queue.append((f"{path}[*]", elements))
         if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
             queue.append((f"{path}.*", list(chain.from_iterable(members.values()))))
-            count = counted(len(members), "key") if complete else "keys"
-            parts.append(f"{count} such as {', '.join(map(_quoted, list(filter(None, members))[:3]))}")
+            count = format_count(len(members), "key") if complete else "keys"
+            parts.append(f"{count} such as {', '.join(map(_quote_key, list(filter(None, members))[:3]))}")
         elif members:
-            keys = [key for key in members if key not in named]
+            keys = [key for key in members if key not in earlier_keys]
             new = [_member(key, members[key], complete) for key in keys[:most]]
             more = 0 < len(keys) < len(members) or len(keys) > most
             parts.append(", ".join([*new, "…"] if more else new))
-            named.update(members)
+            earlier_keys.update(members)
             nested = ((key, inner) for key, inner in members.items() if not _CONTAINERS.isdisjoint(map(type, inner)))
             queue.extend((f"{path}{step(key)}", inner) for key, inner in nested)
         if any(parts):
@@ -111,10 +111,12 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
 def _member(key: str, values: list[object], exact: bool) -> str:
     lengths = set(map(len, cast("list[list[object]]", [value for value in values if type(value) is list])))
     return (
-        f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths not in ({0}, {1}) else _quoted(key)
+        f"{_quote_key(key)}[{max(lengths)}]"
+        if exact and len(lengths) == 1 and lengths not in ({0}, {1})
+        else _quote_key(key)
     )
 
 
-def _quoted(key: str) -> str:
+def _quote_key(key: str) -> str:
     clipped = key if len(key) <= _VALUE else f"{key[: _VALUE - 1]}…"
     return clipped if clipped and not set(clipped) & set(' ,;:"[]{}\n\r\t') else f'"{clipped}"'

@@ -33,7 +33,7 @@ _HEAD: Final = 8 * 1024
 _TAIL: Final = 4 * 1024
 _HEAD_LINES: Final = 32
 _TAIL_LINES: Final = 12
-_LINE: Final = 160
+_MAX_LINE_CHARS: Final = 160
 """Number of lines that are examined, and bytes of each."""
 _FEW: Final = 4
 """Maximum number of lines that say nothing about a text."""
@@ -44,7 +44,7 @@ _BY_SHARES: Final = {"code": Kind.CODE_OR_FILE, "prose": Kind.TEXT, "output": Ki
 
 def kind_by_lines(sample: PayloadSample, tool: str) -> Kind:
     """Returns the sort of a text that a tool of this name returned, which may be empty."""
-    lines, of_shell = _chosen(sample), _SHELL_TOOL.search(tool) is not None
+    lines, of_shell = _select_lines(sample), _SHELL_TOOL.search(tool) is not None
     block, count = b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)
     least = (_LOG if count >= _FEW else 1) * count
     if count > 1 and _STAMPED.count(block, least) >= least:
@@ -56,19 +56,19 @@ def kind_by_lines(sample: PayloadSample, tool: str) -> Kind:
     return _BY_SHARES[style_of(block, count)] if count >= _FEW else Kind.TEXT
 
 
-def _chosen(sample: PayloadSample) -> list[bytes]:
+def _select_lines(sample: PayloadSample) -> list[bytes]:
     """Returns the first and last lines, shortened, without blank ones."""
     first = sample.head[:_HEAD].split(b"\n", _HEAD_LINES)
     rest = first[_HEAD_LINES] if len(first) > _HEAD_LINES else b""
     tail = (sample.tail or sample.head[_HEAD:] or rest)[-_TAIL:]
     lines = first[:_HEAD_LINES] + (tail.rsplit(b"\n", _TAIL_LINES)[-_TAIL_LINES:] if tail else [])
-    return [line[:_LINE] for line in lines if line and not line.isspace()]
+    return [line[:_MAX_LINE_CHARS] for line in lines if line and not line.isspace()]
 
 
 def _is_numbered(lines: list[bytes]) -> bool:
     """Returns whether lines begin with increasing numbers, as an editor or `cat -n` shows a file."""
-    found = [_NUMBER.match(line) for line in lines[:_HEAD_LINES]]
-    numbers = [int(match[1]) for match in found if match]
-    if len(numbers) < _FEW or len(numbers) < 0.6 * len(found):
+    matches = [_NUMBER.match(line) for line in lines[:_HEAD_LINES]]
+    numbers = [int(match[1]) for match in matches if match]
+    if len(numbers) < _FEW or len(numbers) < 0.6 * len(matches):
         return False
     return sum(0 < high - low <= 3 for low, high in pairwise(numbers)) >= 0.7 * (len(numbers) - 1)  # noqa: PLR2004

@@ -38,7 +38,7 @@ _PATTERN: Final = (
     r"|warning: truncated output.{0,100})"
     r")[ \t]*\r?$"
 )
-_LINE: Final = re.compile(_PATTERN, re.IGNORECASE)
+_MARKER_LINE: Final = re.compile(_PATTERN, re.IGNORECASE)
 _LINES: Final = BlockPattern(_PATTERN, ignore_case=True)
 """Finds the lines in one pass; the expression above then tells which statement each is."""
 
@@ -46,15 +46,15 @@ _LINES: Final = BlockPattern(_PATTERN, ignore_case=True)
 def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
     """Returns the payload's statements about itself, in order, without duplicates, at most eight."""
     ends = [sample.head[:_ENDS], (sample.tail or sample.head)[-_ENDS:]]
-    found: dict[tuple[str, str], None] = {}
+    markers: dict[tuple[str, str], None] = {}
     for part in [sample.head] if sample.whole and len(sample.head) <= 2 * _ENDS else ends:
         for start, end, *_ in _LINES.lines(part):
             if end - start > 4 * _LONGEST:
                 continue
             line = part[start:end].decode("utf-8", "replace").removesuffix("\n")
-            match = _LINE.match(line) if len(line) <= _LONGEST else None
+            match = _MARKER_LINE.match(line) if len(line) <= _LONGEST else None
             if match and match.lastgroup is not None:
-                found.setdefault((match.lastgroup, match.group().strip()[:_MAX_VALUE]))
-    chosen = list(found)
-    del chosen[2 : 2 - _MAX_MARKERS]  # the first two and the last ones stay
-    return tuple(Marker(name, value) for name, value in chosen)
+                markers.setdefault((match.lastgroup, match.group().strip()[:_MAX_VALUE]))
+    pairs = list(markers)
+    del pairs[2 : 2 - _MAX_MARKERS]  # the first two and the last ones stay
+    return tuple(Marker(name, value) for name, value in pairs)

@@ -25,15 +25,17 @@ def describe_media(payload: PayloadProbe) -> Description:
 def describe_written(payload: PayloadProbe) -> Description:
     """Returns the format of a document that is written as text, and the subject of a mail."""
     head = payload.sample.head[:_HEAD]
-    known = identify_written(head, payload.declared.media_type)
-    if known is None:
+    binary_format = identify_written(head, payload.declared.media_type)
+    if binary_format is None:
         return Description(media_type=payload.declared.media_type)
-    subject = _SUBJECT.search(head) if known.media_type == MAIL else None
-    title = None if subject is None else _decoded(" ".join(subject[1].decode("utf-8", "replace").split()))
-    return Description(media_type=known.media_type, facts=(f"Format: {known.name}",), title=title or None)
+    subject = _SUBJECT.search(head) if binary_format.media_type == MAIL else None
+    title = None if subject is None else _decode_title(" ".join(subject[1].decode("utf-8", "replace").split()))
+    return Description(
+        media_type=binary_format.media_type, facts=(f"Format: {binary_format.name}",), title=title or None
+    )
 
 
-def _decoded(value: str) -> str:
+def _decode_title(value: str) -> str:
     """Returns the text of a header (RFC 2047)."""
     try:
         return str(make_header(decode_header(value)))[:_TITLE]

@@ -42,7 +42,7 @@ _TITLE: Final = 10
 """Minimum characters of a title without a site's name."""
 _DESCRIBED: Final = 1024**2
 """Bytes from which a page's own description is shown: its text may not be, or is long."""
-_TEXTS: Final = 3
+_MAX_TEXT_STARTS: Final = 3
 """Maximum beginnings of text in a page made of scripts, whose description may say more."""
 _MAX: Final = 300
 _LONG: Final = 2_000
@@ -59,8 +59,12 @@ def is_page(head: bytes) -> bool:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:5]
     if head.count(b"</") < _SORTS or start[:1] != b"<" or start.lower() in {b"<?php", b"<?xml"}:
         return False
-    found = [name.lower() for name in _ELEMENT.findall(head)]
-    if len(set(found)) < _SORTS or len(found) <= _SORTS or not head.count(b"<") / 3 <= len(found) >= len(head) / _EACH:
+    element_names = [name.lower() for name in _ELEMENT.findall(head)]
+    if (
+        len(set(element_names)) < _SORTS
+        or len(element_names) <= _SORTS
+        or not head.count(b"<") / 3 <= len(element_names) >= len(head) / _EACH
+    ):
         return False
     return len(_MARKDOWN.findall(head)) < _SORTS and len(_NOT_A_PAGE.findall(head)) < max(2, 0.15 * head.count(b"\n"))
 
@@ -71,31 +75,31 @@ def describe_page(payload: PayloadProbe) -> Description:
     text = without_opaque(sample.head[: 4 * _HEAD].decode("utf-8", "replace"))
     end = _HEAD_END.search(text)
     text = text[: min(_HEAD, end.start() if end else _HEAD)]
-    named: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for tag in islice(TAG.finditer(text), _TAGS):
-        name, said = (tag[2] or "").lower(), tag[3] or ""
+        name, attribute_text = (tag[2] or "").lower(), tag[3] or ""
         if name == "title" and not tag[1]:
             end = _TITLE_END.search(text, tag.end())
             title = html.unescape(text[tag.end() : end.start() if end else text.find("</", tag.end())])
-            named.setdefault("title", _TAGGED.sub(r"\2", _TAGGED.sub(r"\2", title[:_LONG])))
+            metadata.setdefault("title", _TAGGED.sub(r"\2", _TAGGED.sub(r"\2", title[:_LONG])))
         elif name in {"html", "meta", "link"}:
-            values = attributes(said)
+            values = attributes(attribute_text)
             key = values.get("property") or values.get("name") or f"{name} {values.get('rel', '')}".strip()
             value = values.get({"html": "lang", "meta": "content", "link": "href"}[name])
             if value:
-                named.setdefault(key.lower(), value)
-    title = _shortest(named.get("title"), named.get("og:title"), named.get("twitter:title"))
+                metadata.setdefault(key.lower(), value)
+    title = _shortest(metadata.get("title"), metadata.get("og:title"), metadata.get("twitter:title"))
     facts: list[str] = []
-    published = named.get("article:published_time") or named.get("date")
+    published = metadata.get("article:published_time") or metadata.get("date")
     if published and len(published) <= 40:  # noqa: PLR2004 - a date, not a text
         day = _DAY.match(published)
         facts.append(f"Published: {day.group() if day else published}")
-    described = _clean(named.get("description") or named.get("og:description") or "")
-    textless = sample.size > _DESCRIBED or len(_TEXT.findall(sample.head)) < _TEXTS
+    described = _clean(metadata.get("description") or metadata.get("og:description") or "")
+    textless = sample.size > _DESCRIBED or len(_TEXT.findall(sample.head)) < _MAX_TEXT_STARTS
     if textless and described and described != title:
         facts.append(f"Description: {described}")
-    url = _resolve(named.get("link canonical") or named.get("og:url"), payload.declared.url)
-    return Description(facts=tuple(facts), title=title, url=url, language=named.get("html", "").strip()[:20] or None)
+    url = _resolve(metadata.get("link canonical") or metadata.get("og:url"), payload.declared.url)
+    return Description(facts=tuple(facts), title=title, url=url, language=metadata.get("html", "").strip()[:20] or None)
 
 
 def _shortest(*titles: str | None) -> str | None:

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Final, cast
 
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import format_count
 from coatcheck.core.text.scan import BlockPattern
 
 Record = dict[str, object]
@@ -61,14 +61,14 @@ def is_search_answer(value: object) -> bool:
 
     A record with an address, a title and a text is not necessarily a result: issues and products have them too.
     """
-    found = find_results(value)
-    if not found:
+    results = find_results(value)
+    if not results:
         return False
     outer = cast("Record", value) if isinstance(value, dict) else {}
     envelope = chain(outer, (item for item in outer.values() if isinstance(item, str) and len(item) < _TITLE))
     if any("search" in word.lower() or word == "query" for word in envelope):
         return True
-    return len(found) > 1 and all(len(record) <= 3 + _BESIDE for record in found)
+    return len(results) > 1 and all(len(record) <= 3 + _BESIDE for record in results)
 
 
 def find_results(value: object, depth: int = 0) -> list[Record]:
@@ -77,9 +77,9 @@ def find_results(value: object, depth: int = 0) -> list[Record]:
         every = cast("list[object]", value)
         records = cast("list[Record]", [item for item in every if isinstance(item, dict)])
         linked = (record for record in records if not _LINK.isdisjoint(record))
-        found = [record for record in linked if _first(record, _URLS) and _first(record, _TITLES)]
-        told = any(_first(record, _TEXTS) for record in found)
-        return found if told and len(found) >= _SHARE * len(every) else []
+        results = [record for record in linked if _first(record, _URLS) and _first(record, _TITLES)]
+        has_text = any(_first(record, _TEXTS) for record in results)
+        return results if has_text and len(results) >= _SHARE * len(every) else []
     if not isinstance(value, dict) or depth >= _DEEPEST:
         return []
     none: list[Record] = []
@@ -88,12 +88,14 @@ def find_results(value: object, depth: int = 0) -> list[Record]:
 
 def is_listing(text: bytes) -> bool:
     """Returns whether a text is a list of results as programs print it, with text under each."""
-    listed = _LISTED.findall(text) if b"http" in text and _ADDRESS.find(text) else []
-    if not listed or len(text) < 2 * _WORDS * len(listed):
+    link_lines = _LISTED.findall(text) if b"http" in text and _ADDRESS.find(text) else []
+    if not link_lines or len(text) < 2 * _WORDS * len(link_lines):
         return False
-    headings = len(_HEADING.findall(text)) - sum(line.lstrip().startswith(b"#") for line in listed)
+    headings = len(_HEADING.findall(text)) - sum(line.lstrip().startswith(b"#") for line in link_lines)
     lines = sum(1 for line in text.split(b"\n") if line.strip())
-    return lines <= _LINES * len(listed) and 2 * headings <= len(listed)  # a document has headings beside its links
+    return lines <= _LINES * len(link_lines) and 2 * headings <= len(
+        link_lines
+    )  # a document has headings beside its links
 
 
 def _first(record: Record, names: tuple[str, ...]) -> str:
@@ -116,19 +118,19 @@ def _word_end(text: str, size: int) -> int:
 def describe_results(payload: PayloadProbe) -> Description:
     """Returns a line per result, so that a reader can choose; URLs are complete, as they may be fetched."""
     reading = payload.json
-    found = find_results(reading.value) if reading is not None else []
-    if not found:
+    results = find_results(reading.value) if reading is not None else []
+    if not results:
         return NOTHING
     lines: list[str] = []
     texts: list[str] = []
     more: list[str] = []
-    size = min(_TEXT, max(_LEAST_TEXT, _FIRST // min(len(found), _SHOWN)))
-    for rank, record in enumerate(found[:_SHOWN], 1):
+    size = min(_TEXT, max(_LEAST_TEXT, _FIRST // min(len(results), _SHOWN)))
+    for rank, record in enumerate(results[:_SHOWN], 1):
         lines.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {_clip(_first(record, _URLS), _URL)}")
         text = " ".join(_first(record, _TEXTS)[: _MORE * 2].split())
-        cut = _word_end(text, size)
+        end = _word_end(text, size)
         if text:
-            (lines if rank <= _BEST else texts).append(f"r{rank}: {text[:cut]}{'…' if cut < len(text) else ''}")
-        if cut < len(text):
-            more.append(f"r{rank} goes on: …{text[cut : _word_end(text, _MORE)]}…")
-    return Description(facts=(f"{counted(len(found), 'result')}:", *lines, *texts, *more))
+            (lines if rank <= _BEST else texts).append(f"r{rank}: {text[:end]}{'…' if end < len(text) else ''}")
+        if end < len(text):
+            more.append(f"r{rank} goes on: …{text[end : _word_end(text, _MORE)]}…")
+    return Description(facts=(f"{format_count(len(results), 'result')}:", *lines, *texts, *more))

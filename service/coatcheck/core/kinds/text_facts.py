@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.extract.manual import is_manual
-from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, named_parts
+from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, select_named_parts
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
@@ -21,7 +21,7 @@ from coatcheck.core.outline.yaml_parts import yaml_form
 from coatcheck.core.records.lines import facts_of_lines, facts_of_pairs, facts_of_words
 from coatcheck.core.records.tell import tell
 from coatcheck.core.records.texts import documents_in, records_in
-from coatcheck.core.text.plural import counted, first_of
+from coatcheck.core.text.plural import first_of, format_count
 
 _COMMITS: Final = 30
 _LOOK: Final = 16 * 1024
@@ -45,7 +45,7 @@ def describe_diff(payload: PayloadProbe) -> Description:
     else:
         totals.feed(payload.sample.head)
     facts, files = totals.facts(), {each.title: each for each in entries if each.what == "file"}
-    return Description(facts=facts, parts=named_parts([files[name] for name in totals.sections()]))
+    return Description(facts=facts, parts=select_named_parts([files[name] for name in totals.sections()]))
 
 
 def describe_output(payload: PayloadProbe) -> Description:
@@ -53,17 +53,17 @@ def describe_output(payload: PayloadProbe) -> Description:
 
     A document or a source file that a tool printed without records is described by its headings or symbols.
     """
-    listed = _listed(payload)
+    listing = _describe_list(payload)
     if not payload.sample.whole:
         data, where = _first_lines(payload.sample)
         blocks = [entry for entry in landmarks(OUTPUT, (), data) if entry.what == "block"]
-        return listed or _described(blocks, where) or NOTHING
+        return listing or _describe_entries(blocks, where) or NOTHING
     text = (payload.lines or payload.sample).head
     if records := tell(records_in(text)).facts:
-        return _beside(records, listed or _outlined(payload, OUTPUT, _is_block))
-    if listed is None and (counts := facts_of_lines(text)):
+        return _beside(records, listing or _describe_outline(payload, OUTPUT, _is_block))
+    if listing is None and (counts := facts_of_lines(text)):
         return Description(facts=tuple(counts))
-    described = listed or _outlined(payload, OUTPUT, _is_part)
+    described = listing or _describe_outline(payload, OUTPUT, _is_part)
     if described:
         return described
     return Description(facts=tuple(facts_of_pairs(payload.sample.head) or facts_of_words(payload.sample.head)))
@@ -72,7 +72,7 @@ def describe_output(payload: PayloadProbe) -> Description:
 def describe_source(payload: PayloadProbe) -> Description:
     """Returns records, and symbols or headings at the outer levels with their lines; else what describes an output."""
     records = tell(documents_in(payload.sample.head)).facts if payload.sample.whole else []
-    outlined = _listed(payload) or _outlined(payload, SOURCE, _is_block if records else _is_part)
+    outlined = _describe_list(payload) or _describe_outline(payload, SOURCE, _is_block if records else _is_part)
     return _beside(records, outlined) if records or outlined else describe_output(payload)
 
 
@@ -89,15 +89,17 @@ def _is_block(entry: Entry) -> bool:
     return entry.what not in {"phase", "item"}
 
 
-def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry], bool]) -> Description | None:
+def _describe_outline(
+    payload: PayloadProbe, landmark_rules: Landmarks, counts: Callable[[Entry], bool]
+) -> Description | None:
     """Returns the headings of a document, which the text itself or its name identifies, or else its landmarks."""
     source = _SOURCE if payload.sample.whole else _SOURCE // 2
-    data, where = _first_lines(payload.sample, source if marks is SOURCE else _LARGEST)
+    data, where = _first_lines(payload.sample, source if landmark_rules is SOURCE else _LARGEST)
     names = (payload.declared.title, payload.declared.url)
-    made = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
-    entries = [] if made is None else of_sections(made.sections)
-    entries = entries or list(filter(counts, landmarks(marks, names, data)))
-    return _described(entries, where)
+    headings = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
+    entries = [] if headings is None else of_sections(headings.sections)
+    entries = entries or list(filter(counts, landmarks(landmark_rules, names, data)))
+    return _describe_entries(entries, where)
 
 
 def _first_lines(sample: PayloadSample, most: int = _LARGEST) -> tuple[bytes, str]:
@@ -115,7 +117,7 @@ def _first_lines(sample: PayloadSample, most: int = _LARGEST) -> tuple[bytes, st
     return data, " of the first {} lines".format(data.count(b"\n"))
 
 
-def _described(entries: list[Entry], where: str) -> Description | None:
+def _describe_entries(entries: list[Entry], where: str) -> Description | None:
     """Returns facts that name entries of the outer levels; None if there are fewer than two entries."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
@@ -125,10 +127,10 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     inner = [entry for entry, level in zip(outer, following, strict=True) if level <= entry.level]
     alone = [entry for entry in inner if titles[entry.title] == 1]
     alone.sort(key=lambda each: -size_of(each))
-    return Description(facts=facts, parts=named_parts(alone), document=outer[0].what == "heading")
+    return Description(facts=facts, parts=select_named_parts(alone), document=outer[0].what == "heading")
 
 
-def _listed(payload: PayloadProbe) -> Description | None:
+def _describe_list(payload: PayloadProbe) -> Description | None:
     """Returns commits of a Git log, documents of a YAML stream, or totals; None for any other text."""
     head = payload.sample.head[:_LOOK]
     if is_log(head) or is_oneline(head):
@@ -142,16 +144,20 @@ def _listed(payload: PayloadProbe) -> Description | None:
 def _commits(sample: PayloadSample) -> Description:
     entries = landmarks(PROSE, (), sample.head) if sample.whole else []
     commits = [entry.title for entry in entries if entry.what == "commit"]
-    fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
-    known = commits and len(entries) < MAX_ENTRIES
-    return Description(facts=(fact,) if known else (), parts=OUTLINE if not known or len(commits) > _COMMITS else ())
+    fact = f"{format_count(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
+    is_complete = commits and len(entries) < MAX_ENTRIES
+    return Description(
+        facts=(fact,) if is_complete else (), parts=OUTLINE if not is_complete or len(commits) > _COMMITS else ()
+    )
 
 
 def _documents(sample: PayloadSample) -> Description:
     """Returns where the documents of a YAML stream begin, and how many of each kind a short one has."""
     data, where = _first_lines(sample)
     entries = landmarks(PROSE, (), data)
-    described = _described(entries, where) or NOTHING
+    described = _describe_entries(entries, where) or NOTHING
     if where or len(entries) >= MAX_ENTRIES:
         return described
-    return replace(described, facts=(f"{counted(len(entries), 'document')}{details_of(entries)}", *described.facts))
+    return replace(
+        described, facts=(f"{format_count(len(entries), 'document')}{details_of(entries)}", *described.facts)
+    )

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media import archives, documents
-from coatcheck.core.media.formats import declared_encoding, identify
+from coatcheck.core.media.formats import identify, read_encoding
 from coatcheck.core.media.headers import HEADER_FAULTS, header_facts
 from coatcheck.core.media.written_documents import identify_written
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import format_count
 
 
 class MediaFacts(Struct, frozen=True, kw_only=True):
@@ -25,25 +25,25 @@ class MediaFacts(Struct, frozen=True, kw_only=True):
 
 def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
     """Returns what a binary payload is; `media_type` is the declared one, which counts if the bytes say nothing."""
-    known = identify(sample.head)
-    if known is None and (encoding := declared_encoding(sample.head)) is not None:
+    binary_format = identify(sample.head)
+    if binary_format is None and (encoding := read_encoding(sample.head)) is not None:
         return MediaFacts(media_type=documents.XML, lines=(f"XML in {encoding}",))
-    if known is None:
+    if binary_format is None:
         return MediaFacts(media_type=media_type or "application/octet-stream", lines=("unknown binary data",))
-    media_type, title = known.media_type, None
+    media_type, title = binary_format.media_type, None
     try:
         if sample.head[:2] == b"PK" and (entries := archives.zip_entries(sample)) is not None:
-            special = archives.zip_format(entries) or known
-            media_type, lines = special.media_type, archives.described(special.name, entries)
+            special = archives.zip_format(entries) or binary_format
+            media_type, lines = special.media_type, archives.describe_archive(special.name, entries)
             lines = (special.name,) if documents.is_office(media_type) else lines  # its files are not what it says
         elif media_type == documents.PDF:
             pages, title = documents.pdf_pages(sample), documents.pdf_title(sample)
-            lines = (f"{known.name}, {counted(pages, 'page')}" if pages else known.name,)
+            lines = (f"{binary_format.name}, {format_count(pages, 'page')}" if pages else binary_format.name,)
         else:
-            lines = (", ".join((known.name, *header_facts(media_type, sample))),)
+            lines = (", ".join((binary_format.name, *header_facts(media_type, sample))),)
     except HEADER_FAULTS:
-        lines = (known.name,)
+        lines = (binary_format.name,)
     return MediaFacts(media_type=media_type, lines=lines, title=title)
 
 
-__all__ = ["MediaFacts", "declared_encoding", "describe", "identify", "identify_written"]
+__all__ = ["MediaFacts", "describe", "identify", "identify_written", "read_encoding"]

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media.formats import BinaryFormat
-from coatcheck.core.text.plural import counted, first_of
+from coatcheck.core.text.plural import first_of, format_count
 
 _LISTED: Final = 300
 """Maximum names in a description."""
@@ -30,23 +30,25 @@ class ArchiveEntry(Struct, frozen=True):
     name: str
     size: int
     """Bytes, unpacked."""
-    packed: int = 0
+    packed_size: int = 0
     """Bytes in the archive, if known."""
 
 
-def described(name: str, entries: Sequence[ArchiveEntry], exact: bool = True, names: int = _LISTED) -> tuple[str, ...]:
+def describe_archive(
+    name: str, entries: Sequence[ArchiveEntry], exact: bool = True, names: int = _LISTED
+) -> tuple[str, ...]:
     """Returns lines that say how many files an archive has, their total size as stated, and the first `names` of them.
 
     `name` is that of the format; the known `entries` are all members if `exact`.
     """
     files = [entry for entry in entries if not entry.name.endswith("/")]
-    size = f", {sized(sum(entry.size for entry in files))} unpacked" if exact else ""
-    lines = [f"{name}: {'' if exact else 'at least '}{counted(len(files), 'file')}{size} (sizes as stated)"]
+    size = f", {format_size(sum(entry.size for entry in files))} unpacked" if exact else ""
+    lines = [f"{name}: {'' if exact else 'at least '}{format_count(len(files), 'file')}{size} (sizes as stated)"]
     if exact and len(files) > _LARGEST:
         lines += _folders(files)
-        lines.append(f"Largest: {_listed(sorted(files, key=lambda entry: -entry.size)[:_LARGEST])}")
+        lines.append(f"Largest: {_list_entries(sorted(files, key=lambda entry: -entry.size)[:_LARGEST])}")
     if files and names:
-        lines.append(f"{'Files' if exact and len(files) <= names else 'First files'}: {_listed(files[:names])}")
+        lines.append(f"{'Files' if exact and len(files) <= names else 'First files'}: {_list_entries(files[:names])}")
     return tuple(lines)
 
 
@@ -54,20 +56,20 @@ def _folders(files: Sequence[ArchiveEntry]) -> list[str]:
     """Returns a line with the outermost folders that divide the files, those with most files first; none if none do."""
     names = [entry.name for entry in files]
     start = commonprefix(names).rfind("/") + 1
-    found = Counter(name[: name.index("/", start) + 1] for name in names if "/" in name[start:])
-    folders = [f"{_clipped(folder)} {counted(count, 'file')}" for folder, count in found.most_common()]
+    file_counts = Counter(name[: name.index("/", start) + 1] for name in names if "/" in name[start:])
+    folders = [f"{_clip_name(folder)} {format_count(count, 'file')}" for folder, count in file_counts.most_common()]
     return [f"Folders: {first_of(folders, _FOLDERS)}"] if folders else []
 
 
-def _listed(entries: Sequence[ArchiveEntry]) -> str:
-    return "; ".join(f"{_clipped(entry.name)} {sized(entry.size)}" for entry in entries)
+def _list_entries(entries: Sequence[ArchiveEntry]) -> str:
+    return "; ".join(f"{_clip_name(entry.name)} {format_size(entry.size)}" for entry in entries)
 
 
-def _clipped(name: str) -> str:
+def _clip_name(name: str) -> str:
     return f"{name[:_NAME]}{'…' * (len(name) > _NAME)}"
 
 
-def sized(size: int) -> str:
+def format_size(size: int) -> str:
     """Returns `812 B`, `14 kB`, `3.2 MB`."""
     value, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB"):
@@ -86,18 +88,18 @@ def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
     at = end - size
     entries: list[ArchiveEntry] = []
     while 0 <= at <= end - 46 and tail[at : at + 4] == b"PK\1\2" and len(entries) < _WALKED:
-        flags, packed, plain, name_size, more, comment = struct.unpack_from("<8xH10xIIHHH", tail, at)
+        flags, packed_size, plain, name_size, more, comment = struct.unpack_from("<8xH10xIIHHH", tail, at)
         name = tail[at + 46 : at + 46 + name_size]
-        entries.append(ArchiveEntry(name.decode("utf-8" if flags & 0x800 else "cp437", "replace"), plain, packed))
+        entries.append(ArchiveEntry(name.decode("utf-8" if flags & 0x800 else "cp437", "replace"), plain, packed_size))
         at += 46 + name_size + more + comment
-    known = at == end and len(entries) == total and is_plausible(entries, sample.size)
-    return tuple(entries) if known else None
+    is_complete = at == end and len(entries) == total and is_plausible(entries, sample.size)
+    return tuple(entries) if is_complete else None
 
 
 def is_plausible(entries: Sequence[ArchiveEntry], size: int) -> bool:
     """Returns whether a ZIP of `size` bytes can contain such members: Deflate packs at most 1,032 bytes into one."""
-    packed = sum(entry.packed for entry in entries)
-    return packed <= size and all(entry.size <= 1032 * entry.packed for entry in entries)
+    packed_size = sum(entry.packed_size for entry in entries)
+    return packed_size <= size and all(entry.size <= 1032 * entry.packed_size for entry in entries)
 
 
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"
@@ -112,7 +114,7 @@ def zip_format(entries: Sequence[ArchiveEntry]) -> BinaryFormat | None:
     """Returns what a ZIP is by its members; None for a plain archive."""
     names = {entry.name for entry in entries}
     if "[Content_Types].xml" in names:
-        return next((known for part, known in _OFFICE_PARTS.items() if part in names), None)
+        return next((office_format for part, office_format in _OFFICE_PARTS.items() if part in names), None)
     if "META-INF/container.xml" in names:
         return BinaryFormat("application/epub+zip", "EPUB book")
     if "META-INF/MANIFEST.MF" in names:

@@ -59,10 +59,10 @@ def pdf_pages(sample: PayloadSample) -> int | None:
 def pdf_title(sample: PayloadSample) -> str | None:
     """Returns the title, if it is in a plain object and nothing is encrypted."""
     encrypted = b"/Encrypt" in sample.head or b"/Encrypt" in sample.tail
-    found = None if encrypted else _TITLE.search(_object(sample, b"Info", _trailer(sample)))
-    if found is None:
+    match = None if encrypted else _TITLE.search(_object(sample, b"Info", _trailer(sample)))
+    if match is None:
         return None
-    raw = bytes.fromhex(found[2].decode()) if found[2] else _ESCAPE.sub(_unescaped, found[1])
+    raw = bytes.fromhex(match[2].decode()) if match[2] else _ESCAPE.sub(_decode_escape, match[1])
     if raw[:2] == b"\xfe\xff":
         text = raw[2:].decode("utf-16-be", "replace")
     else:
@@ -70,7 +70,7 @@ def pdf_title(sample: PayloadSample) -> str | None:
     return " ".join(text.split())[:300] or None
 
 
-def _unescaped(match: re.Match[bytes]) -> bytes:
+def _decode_escape(match: re.Match[bytes]) -> bytes:
     return bytes([int(match[1], 8) & 255]) if match[1].isdigit() else _ESCAPED.get(match[1], match[1])
 
 
@@ -83,13 +83,13 @@ def _trailer(sample: PayloadSample) -> bytes:
 
 def _number(data: bytes, name: bytes, after: bytes) -> int | None:
     """Returns the number under a name that occurs once."""
-    found: list[bytes] = re.findall(rb"/%s\s{0,4}(\d{1,10})\b%s" % (name, after), data)
-    return int(found[0]) if len(found) == 1 else None
+    numbers: list[bytes] = re.findall(rb"/%s\s{0,4}(\d{1,10})\b%s" % (name, after), data)
+    return int(numbers[0]) if len(numbers) == 1 else None
 
 
 def _object(sample: PayloadSample, name: bytes, data: bytes) -> bytes:
     """Returns the plain object that `data` refers to by a name; empty if the file's end has none, or several."""
     end = sample.tail or sample.head
     number = _number(data, name, _REFERENCE)
-    starts = [found.end() for found in re.finditer(rb"(?:^|[\r\n])%d 0 obj\b" % (number or 0), end)]
+    starts = [match.end() for match in re.finditer(rb"(?:^|[\r\n])%d 0 obj\b" % (number or 0), end)]
     return end[starts[0] : end.find(b"endobj", starts[0], starts[0] + _LONGEST)] if len(starts) == 1 else b""

@@ -101,7 +101,7 @@ def identify(head: bytes) -> BinaryFormat | None:
     return BinaryFormat("application/x-tar", "tar archive") if _is_tar(head) else None
 
 
-def declared_encoding(head: bytes) -> str | None:
+def read_encoding(head: bytes) -> str | None:
     """Returns the encoding that XML declares for itself, if it is not Unicode and the beginning is text in it."""
     declared = _DECLARED.match(head)
     name = "" if declared is None else declared[1].decode()

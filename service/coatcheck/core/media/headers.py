@@ -31,8 +31,8 @@ def header_facts(media_type: str, sample: PayloadSample) -> Facts:
     Raises:
         HEADER_FAULTS: the header is cut off, or makes no sense.
     """
-    if (found := sides(media_type, sample.head)) is not None:
-        return (f"{found[0]} x {found[1]} pixels",)
+    if (dimensions := sides(media_type, sample.head)) is not None:
+        return (f"{dimensions[0]} x {dimensions[1]} pixels",)
     reader = _READERS.get(media_type)
     return reader(sample) if reader is not None else ()
 
@@ -117,8 +117,8 @@ def _mp4(sample: PayloadSample) -> Facts:
         if name == b"moov":
             box = _piece(sample, at + 8, 48)
             scale, length = struct.unpack_from(">IQ" if box[8] else ">II", box, 28 if box[8] else 20)
-            known = box[4:8] == b"mvhd" and length not in {0xFFFFFFFF, (1 << 64) - 1}
-            return _lasting(length, scale) if known else ()
+            has_duration = box[4:8] == b"mvhd" and length not in {0xFFFFFFFF, (1 << 64) - 1}
+            return _lasting(length, scale) if has_duration else ()
         at += struct.unpack(">Q", _piece(sample, at + 8, 8))[0] if size == 1 else max(size, 8)
     return ()
 
@@ -135,8 +135,8 @@ _NPY: Final = re.compile(rb"\{'descr': '([^']{1,20})', 'fortran_order': \w{4,5},
 
 
 def _npy(sample: PayloadSample) -> Facts:
-    found = _NPY.search(sample.head[:1000])
-    return (f"shape {found[2].decode()}", f"type {found[1].decode()}") if found else ()
+    match = _NPY.search(sample.head[:1000])
+    return (f"shape {match[2].decode()}", f"type {match[1].decode()}") if match else ()
 
 
 _SIDES: Final[dict[str, Callable[[bytes], Sides | None]]] = {

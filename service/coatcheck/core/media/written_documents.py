@@ -39,8 +39,8 @@ def identify_written(head: bytes, media_type: str | None) -> BinaryFormat | None
     names, end = _field_names(head, 0 if envelope is None else envelope.end())
     declared = (media_type or "").partition(";")[0].strip().lower() in _DECLARED
     usual = names & _USUAL
-    known = len(usual) >= _ENOUGH and (b"From" in usual or len(usual & _TRANSPORT) > 1)
-    if not names or not (declared or known):
+    is_mail = len(usual) >= _ENOUGH and (b"From" in usual or len(usual & _TRANSPORT) > 1)
+    if not names or not (declared or is_mail):
         return None
     form = MAILBOX if envelope is not None else SAVED_PAGE if _SAVED.search(head, 0, end) else MAIL
     return BinaryFormat(form, _NAMES[form])

@@ -10,7 +10,7 @@ from typing import Final, final
 from msgspec.structs import replace
 
 from coatcheck.core.outline.line_scanner import StartScanner
-from coatcheck.core.outline.model import Entry, EntryStart, What, titled
+from coatcheck.core.outline.model import Entry, EntryStart, What, make_title
 from coatcheck.core.text.plural import plural
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
@@ -73,20 +73,20 @@ class Diff(StartScanner):
 
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
-        counted, here = 0, place
+        offset, here = 0, place
         if self._folded is not None:
             self._unfold(data)
         if self._untitled:
             self._title(data, 0)
         for start, end, *_ in _MARKS.lines(data):
-            self._count(data, counted, start)
-            here, counted = here.after(data[counted:start]), start
+            self._count(data, offset, start)
+            here, offset = here.after(data[offset:start]), start
             if self.full:
                 return
             self._mark(data[start:end].rstrip(b"\r\n"), here)
             if self._untitled:
                 self._title(data, end)
-        self._count(data, counted, len(data))
+        self._count(data, offset, len(data))
 
     def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
         """Returns the entries; `detail` counts a file's hunks and the lines that it adds and removes."""
@@ -101,9 +101,11 @@ class Diff(StartScanner):
                 hunks[file] += 1
                 whole[0] += counts[0]
                 whole[1] += counts[1]
-        return [self._counted(entry, counts, n) for entry, counts, n in zip(entries, self._counts, hunks, strict=True)]
+        return [
+            self._add_counts(entry, counts, n) for entry, counts, n in zip(entries, self._counts, hunks, strict=True)
+        ]
 
-    def settled(self, *, end: bool = False) -> list[tuple[What, str, list[int] | None]]:
+    def take_complete(self, *, end: bool = False) -> list[tuple[What, str, list[int] | None]]:
         """Returns the complete files, hunks and commits, and forgets them; with `end`, all of them.
 
         Each has its title and, if they can be counted, the lines that it adds and removes, of which a file has those of
@@ -117,18 +119,18 @@ class Diff(StartScanner):
             if counts is not None and whole is not None and (end or number < last):
                 whole[0] += counts[0]
                 whole[1] += counts[1]
-        kept: set[int] = set() if end else {file, last}
+        pending: set[int] = set() if end else {file, last}
         out: list[tuple[What, str, list[int] | None]] = [
             (start.what, start.title, counts)
             for number, (start, counts) in enumerate(zip(self.starts, self._counts, strict=True))
-            if number not in kept
+            if number not in pending
         ]
-        self.starts = [start for number, start in enumerate(self.starts) if number in kept]
-        self._counts = [counts for number, counts in enumerate(self._counts) if number in kept]
+        self.starts = [start for number, start in enumerate(self.starts) if number in pending]
+        self._counts = [counts for number, counts in enumerate(self._counts) if number in pending]
         return out
 
     @staticmethod
-    def _counted(entry: Entry, counts: list[int] | None, hunks: int) -> Entry:
+    def _add_counts(entry: Entry, counts: list[int] | None, hunks: int) -> Entry:
         if counts is None:
             return entry
         lines = f"+{counts[0]} -{counts[1]}"
@@ -147,9 +149,9 @@ class Diff(StartScanner):
         counts[3] += data.count(b"\n", start, end)
         if max(self._beyond()) > 0:
             counts[:] = before
-            self._open = not self._closed_by(data[start:end].removesuffix(b"\n").split(b"\n"), counts)
+            self._open = not self._count_body(data[start:end].removesuffix(b"\n").split(b"\n"), counts)
 
-    def _closed_by(self, lines: list[bytes], counts: list[int]) -> bool:
+    def _count_body(self, lines: list[bytes], counts: list[int]) -> bool:
         """Counts lines up to the first that does not belong to the hunk; returns whether there is one."""
         for line in lines:
             if min(self._beyond()) >= 0 and (line[:1] not in _BODY or line.rstrip() == b"--"):
@@ -177,47 +179,47 @@ class Diff(StartScanner):
         self._open = False
         hunk = _HUNK.match(line)
         if hunk is not None:
-            self._begin("hunk", titled(line), here)
+            self._begin("hunk", make_title(line), here)
             self._wanted = int(hunk[1] or 1), int(hunk[2] or 1)
             self._open, self._named = True, False
         elif commit is not None:
-            self._begin("commit", commit[:_HASH].decode(), here, counted=False)
+            self._begin("commit", commit[:_HASH].decode(), here, is_counted=False)
             self._untitled, self._named = True, False
         elif line.startswith((b"--- ", b"+++ ")):
             self._path(line, here)
         elif (renamed := _RENAMED.match(line)) is not None:
-            self._rename(_unquoted(renamed[1]))
+            self._rename(_unquote_path(renamed[1]))
         elif (combined := _COMBINED.match(line)) is not None:
-            self._begin("file", titled(_unquoted(combined[1])), here, counted=False)
+            self._begin("file", make_title(_unquote_path(combined[1])), here, is_counted=False)
             self._named = True
         elif line.startswith((b"diff ", b"Index: ")):
-            named = _GIT.match(line)
-            name, self._sides = _now(named[1]) if named else (line.partition(b" ")[2], True)
-            self._begin("file", titled(name), here)
+            match = _GIT.match(line)
+            name, self._sides = _now(match[1]) if match else (line.partition(b" ")[2], True)
+            self._begin("file", make_title(name), here)
             self._named = True
 
     def _commit(self, line: bytes) -> bytes | None:
         """Returns the hash on a line that begins a commit, which its indented message does not."""
-        found = _COMMIT.fullmatch(line)
-        if found is None:
+        match = _COMMIT.fullmatch(line)
+        if match is None:
             return None
         if not line.startswith(b"From "):
-            drawn = found[1] is not None
-            if self._drawn not in {None, drawn} or not _HERE.fullmatch(line[found.end(2) :]):
+            has_graph = match[1] is not None
+            if self._drawn not in {None, has_graph} or not _HERE.fullmatch(line[match.end(2) :]):
                 return None
-            self._drawn = drawn
-        return found[2]
+            self._drawn = has_graph
+        return match[2]
 
     def _path(self, line: bytes, here: Position) -> None:
         """Handles paths: a `---` begins a file if no `diff` line did; a `+++` gives it its present name."""
         path = _PATH.match(line)
-        raw = b"" if path is None else _unquoted(path[1])
+        raw = b"" if path is None else _unquote_path(path[1])
         none = path is None or path[1].strip() == b"/dev/null"
         if line.startswith(b"--- "):
             self._old = b"a/" if none else raw
             if not self._named:
                 self._sides = True
-                self._begin("file", titled(b"" if none else _without_side(raw)), here)
+                self._begin("file", make_title(b"" if none else _without_side(raw)), here)
                 self._named = True
             return
         if not none:
@@ -226,23 +228,23 @@ class Diff(StartScanner):
 
     def _rename(self, name: bytes) -> None:
         if self.starts and self.starts[-1].what == "file":
-            self.starts[-1] = replace(self.starts[-1], title=titled(name))
+            self.starts[-1] = replace(self.starts[-1], title=make_title(name))
 
     def _title(self, data: bytes, at: int) -> None:
         """Completes a commit's title by its subject; a commit without one keeps its hash."""
-        found = _SUBJECT.search(data, at, at + _HEADER)
-        if found is not None and (following := _MARKS.find(data, at)) is not None and following[0] < found.start():
-            found = None
-        if found is not None or at + _HEADER < len(data):
+        match = _SUBJECT.search(data, at, at + _HEADER)
+        if match is not None and (following := _MARKS.find(data, at)) is not None and following[0] < match.start():
+            match = None
+        if match is not None or at + _HEADER < len(data):
             self._untitled = False
-        if found is not None:
-            self._entitle(found["line"] or found["mail"])
-            self._folded = found["mail"] if found["line"] is None and found.end() + 1 >= len(data) else None
+        if match is not None:
+            self._entitle(match["line"] or match["mail"])
+            self._folded = match["mail"] if match["line"] is None and match.end() + 1 >= len(data) else None
 
     def _entitle(self, subject: bytes) -> None:
         hash_ = self.starts[-1].title.partition(" ")[0].encode()
-        words = _ENCODED.sub(_decoded, subject) if b"=?" in subject else subject
-        self.starts[-1] = replace(self.starts[-1], title=titled((hash_ + b" " + words).rstrip()))
+        words = _ENCODED.sub(_decode_word, subject) if b"=?" in subject else subject
+        self.starts[-1] = replace(self.starts[-1], title=make_title((hash_ + b" " + words).rstrip()))
 
     def _unfold(self, data: bytes) -> None:
         """Completes a mail's subject by the lines at the beginning of a block that continue it."""
@@ -252,12 +254,12 @@ class Diff(StartScanner):
             self._entitle(self._folded)
             self._folded = None if more.end() < len(data) else self._folded
 
-    def _begin(self, what: What, title: str, here: Position, *, counted: bool = True) -> None:
+    def _begin(self, what: What, title: str, here: Position, *, is_counted: bool = True) -> None:
         deep = any(start.what == "commit" for start in self.starts[:1])
         level = 1 if what == "commit" else 1 + (what == "hunk") + deep
         self._untitled = False
         self.starts.append(EntryStart(what, title, level, here))
-        self._counts.append([0, 0, 0, 0] if counted else None)
+        self._counts.append([0, 0, 0, 0] if is_counted else None)
 
 
 def _now(names: bytes) -> tuple[bytes, bool]:
@@ -267,7 +269,7 @@ def _now(names: bytes) -> tuple[bytes, bool]:
     """
     if names.endswith(b'"'):
         first, last = names[: names.rfind(b' "', 0, -1)], names[names.rfind(b' "', 0, -1) + 1 :]
-        old, new = _unquoted(first), _unquoted(last)
+        old, new = _unquote_path(first), _unquote_path(last)
     else:
         half = len(names) // 2
         old, new = (names[:half], names[half + 1 :]) if names[half : half + 1] == b" " else (b"", b"")
@@ -276,11 +278,11 @@ def _now(names: bytes) -> tuple[bytes, bool]:
     if new and _without_side(old) == _without_side(new):
         return _without_side(new), True
     if names.endswith(b'"'):
-        return _without_side(_unquoted(names[names.rfind(b' "', 0, -1) + 1 :])), True
+        return _without_side(_unquote_path(names[names.rfind(b' "', 0, -1) + 1 :])), True
     return _without_side(names.rpartition(b" b/")[2] or names), True
 
 
-def _decoded(word: re.Match[bytes]) -> bytes:
+def _decode_word(word: re.Match[bytes]) -> bytes:
     """Returns a word of a mail's header that was encoded because it is not ASCII; as it is if that is impossible."""
     try:
         raw = a2b_base64(word[3]) if word[2] in b"bB" else a2b_qp(word[3], header=True)
@@ -293,7 +295,7 @@ def _without_side(path: bytes) -> bytes:
     return path[2:] if path[:2] in {b"a/", b"b/"} else path
 
 
-def _unquoted(path: bytes) -> bytes:
+def _unquote_path(path: bytes) -> bytes:
     """Returns a path without the quotes and escapes that Git writes around unusual characters."""
     path = path.rstrip()
     if not (len(path) > 1 and path[:1] == path[-1:] == b'"'):

@@ -55,9 +55,9 @@ def _merge_members(keys: dict[str, Node], members: dict[str, object], depth: int
 def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
     size = len(elements)
     low, high = node.lengths if "array" in node.types else (size, size)
-    cut = isinstance(elements, Open)
-    node.more = cut if "array" not in node.types or size > high else node.more
-    node.lengths = [low if cut else min(low, size), max(high, size)]
+    is_open = isinstance(elements, Open)
+    node.more = is_open if "array" not in node.types or size > high else node.more
+    node.lengths = [low if is_open else min(low, size), max(high, size)]
     node.types["array"] = None
     item = node.item = node.item or Node()
     if depth >= _DEPTH:

@@ -32,17 +32,17 @@ _DEFINED: Final = 2
 _PREFIX: Final = re.compile(PREFIX.encode())
 
 
-def landmarks(marks: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[Entry]:
+def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[Entry]:
     """Returns the entries of a whole payload, in order; none if nothing is recognised.
 
     Args:
-        marks: how entries are found in such a payload.
+        landmark_rules: how entries are found in such a payload.
         names: possible names of its file: titles, URLs.
         data: all of it; lines and bytes refer to it.
     """
-    if marks.structure is not None:
-        return marks.structure(data, data.count(b"\n") + (not data.endswith(b"\n")), whole=True).entries
-    scanner = marks.scanner(names, data[:_HEAD])
+    if landmark_rules.structure is not None:
+        return landmark_rules.structure(data, data.count(b"\n") + (not data.endswith(b"\n")), whole=True).entries
+    scanner = landmark_rules.scanner(names, data[:_HEAD])
     if scanner is None or not data:
         return []
     scanner.feed(data, _BEGINNING)
@@ -59,7 +59,7 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
     return of_table(head, lines)
 
 
-def _listed(head: bytes) -> OutlineScanner | None:
+def _find_list_scanner(head: bytes) -> OutlineScanner | None:
     """Returns what finds a text's commits, documents or keys, if it has such parts."""
     if is_log(head):
         return Diff()
@@ -90,7 +90,7 @@ def _finds(scanner: OutlineScanner, head: bytes) -> bool:
     return len(scanner.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED
 
 
-def _printed(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
+def _find_source_scanner(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
     return Symbols(language_of(names, head)) if _is_printed_source(head) else None
 
 
@@ -100,25 +100,27 @@ TABLE: Final = Landmarks(structure=_table)
 """Columns, and the lines of the rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
-SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
+SOURCE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) or Symbols(language_of(names, head)))
 """Symbols; commits of a Git log; documents of a YAML stream; keys of a YAML mapping."""
 OUTPUT: Final = Landmarks(
-    scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
+    scanner=lambda names, head: (
+        _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or Phases()
+    )
 )
 """Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
-PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head))
+PROSE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) or _find_source_scanner(names, head))
 """Commits of a Git log; documents of a YAML stream; symbols of printed source."""
-PRINTED: Final = Landmarks(scanner=_printed)
+PRINTED: Final = Landmarks(scanner=_find_source_scanner)
 """Only symbols of printed source: for kinds that have sections, if this payload has none."""
 
 
 def _is_printed_source(head: bytes) -> bool:
     """Returns whether every line is numbered in sequence, or has a path and a number, like output of grep."""
     lines = head.split(b"\n")[: _LINES + 1][:-1]
-    found = [_PREFIX.match(line) for line in lines if line not in {b"", b"--"}]
-    if len(found) < _LEAST:
+    matches = [_PREFIX.match(line) for line in lines if line not in {b"", b"--"}]
+    if len(matches) < _LEAST:
         return False
-    if all(match is not None and match["path"] is not None for match in found):
+    if all(match is not None and match["path"] is not None for match in matches):
         return language_of((), head) != "any"
-    numbers = [int(match["counted"]) for match in found if match is not None and match["counted"]]
-    return len(numbers) == len(found) and all(b == a + 1 for a, b in pairwise(numbers))
+    numbers = [int(match["counted"]) for match in matches if match is not None and match["counted"]]
+    return len(numbers) == len(matches) and all(b == a + 1 for a, b in pairwise(numbers))

@@ -191,9 +191,9 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
     grep = _GREP.match(head)
     for name in (*names, None if grep is None else grep[1].decode("utf-8", "replace")):
         plain = (name or "").partition("?")[0].partition("#")[0].rsplit("/", 1)[-1].strip().lower()
-        found = _BY_ENDING.get(plain.rpartition(".")[2]) if "." in plain else None
-        if found is not None:
-            return found
+        language = _BY_ENDING.get(plain.rpartition(".")[2]) if "." in plain else None
+        if language is not None:
+            return language
     first = head[:100].partition(b"\n")[0].decode("latin-1")
     if first.startswith("#!"):
         words = first[2:].replace("/", " ").split()

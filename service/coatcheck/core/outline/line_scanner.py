@@ -27,7 +27,7 @@ class StartScanner:
 class LineScanner(StartScanner, ABC):
     """A scanner whose entries are the lines that a pattern finds."""
 
-    marks: BlockPattern
+    pattern: BlockPattern
     longest: ClassVar[int] = 1 << 30
     """Maximum bytes of a line that can be an entry."""
 
@@ -37,10 +37,10 @@ class LineScanner(StartScanner, ABC):
 
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
-        counted, here = 0, place
-        for start, end, *_ in self.marks.lines(data):
+        offset, here = 0, place
+        for start, end, *_ in self.pattern.lines(data):
             if self.full:
                 return
             if end - start <= self.longest:
-                here, counted = here.after(data[counted:start]), start
+                here, offset = here.after(data[offset:start]), start
                 self.starts.append(EntryStart(*self.entry(data[start:end]), here))

@@ -148,13 +148,13 @@ def reaching(
     return out
 
 
-def titled(line: bytes | str) -> str:
+def make_title(line: bytes | str) -> str:
     """Returns a line as a title: trimmed, inert, of at most TITLE_CHARS characters."""
     if isinstance(line, str):
         line = line.encode("utf-8", "replace")
     text = one_line(line[: TITLE_CHARS * 4].decode("utf-8", "replace"))
-    cut = len(text) > TITLE_CHARS or line[TITLE_CHARS * 4 :].strip()
-    return text[: TITLE_CHARS - 1] + "…" if cut else text
+    is_long = len(text) > TITLE_CHARS or line[TITLE_CHARS * 4 :].strip()
+    return text[: TITLE_CHARS - 1] + "…" if is_long else text
 
 
 def details_of(entries: list[Entry]) -> str:

@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 
 from coatcheck.core.outline.model import Entry
-from coatcheck.core.outline.section_names import no_section, not_found, shortened
-from coatcheck.core.outline.titles import meant_titles
+from coatcheck.core.outline.section_names import no_section, not_found, shorten_label
+from coatcheck.core.outline.titles import match_titles
 from coatcheck.core.views.view import Section
 
 
-def chosen(entries: Sequence[Entry], wanted: str, artifact_id: str) -> int:
-    """Returns the index of the entry that `wanted` means, by its title, a name in it or its beginning.
+def choose_entry(entries: Sequence[Entry], query: str, artifact_id: str) -> int:
+    """Returns the index of the entry that `query` means, by its title, a name in it or its beginning.
 
     Raises:
         CoatcheckError: `section_not_found` if there is none, or several.
     """
-    meant = meant_titles([entry.title for entry in entries], wanted, names=True)
-    if len(meant) == 1:
-        return meant[0]
+    matches = match_titles([entry.title for entry in entries], query, names=True)
+    if len(matches) == 1:
+        return matches[0]
     if not entries:
-        raise no_section(artifact_id, wanted, ())
-    candidates = [_named(entries[number]) for number in meant or range(len(entries))]
-    raise not_found(artifact_id, wanted, candidates, ambiguous=bool(meant), total=len(entries))
+        raise no_section(artifact_id, query, ())
+    candidates = [_label_entry(entries[number]) for number in matches or range(len(entries))]
+    raise not_found(artifact_id, query, candidates, ambiguous=bool(matches), total=len(entries))
 
 
 def section_of(entries: Sequence[Entry], number: int) -> tuple[tuple[Section, ...], int | None]:
@@ -40,7 +40,7 @@ def section_of(entries: Sequence[Entry], number: int) -> tuple[tuple[Section, ..
             nth = len(sections)
         sections.append(
             Section(
-                name=entry.section or shortened(entry.title),
+                name=entry.section or shorten_label(entry.title),
                 title=entry.title if entry.section else "",
                 level=entry.level,
                 start=extent.start,
@@ -53,7 +53,7 @@ def section_of(entries: Sequence[Entry], number: int) -> tuple[tuple[Section, ..
     return tuple(sections), nth
 
 
-def _named(entry: Entry) -> str:
-    title = shortened(entry.title)
+def _label_entry(entry: Entry) -> str:
+    title = shorten_label(entry.title)
     where = "" if entry.lines is None else f" (line {entry.lines.first})"
     return f"{title}{where}" if entry.section is None else f"{entry.section} ({title})"

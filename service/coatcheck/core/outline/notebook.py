@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, titled
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, make_title
 from coatcheck.core.views.window import Extent, LineExtent
 
 _MARK: Final = b'"nbformat"'
@@ -58,27 +58,27 @@ def of_notebook(data: bytes) -> OutlineEntries | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     sheets = {f"$.worksheets[{number}]": sheet.cells for number, sheet in enumerate(notebook.worksheets)}
-    listed = [
+    raw_cells = [
         (f"{path}.cells[{nth}]", bytes(raw))
         for path, raws in {"$": notebook.cells, **sheets}.items()
         for nth, raw in enumerate(raws)
     ]
-    paths, cells = [path for path, _ in listed], [cell for _, cell in listed]
+    paths, cells = [path for path, _ in raw_cells], [cell for _, cell in raw_cells]
     if not cells and (notebook.worksheets or b'"cells"' not in data):
         return None
     at = data.find(cells[0]) if cells else 0
-    known = not cells or data.find(cells[0], at + 1) < 0  # of equal bytes, it is unknown which are the cell
+    has_positions = not cells or data.find(cells[0], at + 1) < 0  # of equal bytes, it is unknown which are the cell
     entries: list[Entry] = []
-    line, counted = 1, 0
+    line, offset = 1, 0
     for number, cell in enumerate(cells[:MAX_ENTRIES]):
-        title, detail = _described(number, cell)
+        title, detail = _describe_cell(number, cell)
         lines = extent = None
-        if known:
+        if has_positions:
             at = data.find(cell, at)
             start, end = _whole_lines(data, at, at + len(cell))
             if end > start:
-                line += data.count(b"\n", counted, start)
-                counted = start
+                line += data.count(b"\n", offset, start)
+                offset = start
                 extent = Extent(start, end)
                 lines = LineExtent(line, line + data.count(b"\n", start, end - 1))
             at += len(cell)
@@ -94,7 +94,7 @@ def _whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:
     return (first, after) if alone else (0, 0)
 
 
-def _described(number: int, raw: bytes) -> tuple[str, str | None]:
+def _describe_cell(number: int, raw: bytes) -> tuple[str, str | None]:
     """Returns a cell's title, and how it ended."""
     try:
         cell = _cell(raw)
@@ -104,10 +104,10 @@ def _described(number: int, raw: bytes) -> tuple[str, str | None]:
     source = source if isinstance(source, str) else "".join(source)
     first = next((line for line in source.splitlines() if line.strip()), "")
     name = f"cell {number} {cell.cell_type}".rstrip()
-    return titled(f"{name}: {first}" if first else name), _ended(cell.outputs)
+    return make_title(f"{name}: {first}" if first else name), _describe_end(cell.outputs)
 
 
-def _ended(outputs: list[msgspec.Raw]) -> str | None:
+def _describe_end(outputs: list[msgspec.Raw]) -> str | None:
     """Returns the exception in what a cell put out, or the last short line of text."""
     printed = ""
     for raw in outputs:
@@ -117,7 +117,9 @@ def _ended(outputs: list[msgspec.Raw]) -> str | None:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         if output.output_type in {"error", "pyerr"}:
-            return titled(f"{FAILED}{output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION])
+            return make_title(f"{FAILED}{output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION])
         lines = (" ".join(line.split()) for line in (text if isinstance(text, str) else "".join(text)).split("\n"))
         printed = next((line for line in reversed(list(lines)) if 0 < len(line) <= _PRINTED), printed)
-    return titled(f"printed: {printed}") if printed and not printed.startswith("<") else None  # an object's own name
+    return (
+        make_title(f"printed: {printed}") if printed and not printed.startswith("<") else None
+    )  # an object's own name

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Final, final
 
 from coatcheck.core.outline.line_scanner import LineScanner
-from coatcheck.core.outline.model import What, titled
+from coatcheck.core.outline.model import What, make_title
 from coatcheck.core.text.scan import BlockPattern
 
 _STAMP: Final = r"(?:\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{8,18}(?:Z|[+-][0-9:]{4,6})?\]? +)?"
@@ -21,20 +21,20 @@ _TIME: Final = re.compile(
     rb"|(?m:^)\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?"
 )
 _LOOK: Final = 16 * 1024
-_FIRST: Final = re.compile(_STAMP.encode() + rb"(?:##\[(?:group|section|command)\]|::group::)?")
+_STAMP_PREFIX: Final = re.compile(_STAMP.encode() + rb"(?:##\[(?:group|section|command)\]|::group::)?")
 
 
 @final
 class Phases(LineScanner):
     """Finds phases. They are not nested: a program says where one begins, but seldom where it ends."""
 
-    marks = _PHASES
+    pattern = _PHASES
     longest = 1_000
 
     def entry(self, line: bytes) -> tuple[What, str, int]:
         """Returns a phase, titled by its line without time and group mark."""
-        mark = _FIRST.match(line)
-        return "phase", titled(line[mark.end() if mark else 0 :]), 1
+        mark = _STAMP_PREFIX.match(line)
+        return "phase", make_title(line[mark.end() if mark else 0 :]), 1
 
 
 def times(head: bytes, tail: bytes) -> str | None:

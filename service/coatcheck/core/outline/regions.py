@@ -79,8 +79,8 @@ def _lexicon(language: str) -> _Lexicon | None:
         return None
     if language not in _LEXICONS:
         hiding, regions = _LANGUAGES[language]
-        named = [f"(?P<region{number}>{region.opener})" for number, region in enumerate(regions)]
-        tokens = re.compile("|".join([*named, hiding]).encode(), re.MULTILINE)
+        groups = [f"(?P<region{number}>{region.opener})" for number, region in enumerate(regions)]
+        tokens = re.compile("|".join([*groups, hiding]).encode(), re.MULTILINE)
         _LEXICONS[language] = _Lexicon(regions, BlockPattern("|".join(region.opener for region in regions)), tokens)
     return _LEXICONS[language]
 
@@ -95,11 +95,11 @@ class _Word(Struct, frozen=True):
 
     def end(self, data: bytes, at: int) -> int:
         """Returns where the next line ends that begins with the word, after blanks; -1 if there is none."""
-        while (found := data.find(self.text, at)) >= 0:
-            at = found + len(self.text)
-            before = data.rfind(b"\n", max(0, found - _BLANKS), found)
+        while (start := data.find(self.text, at)) >= 0:
+            at = start + len(self.text)
+            before = data.rfind(b"\n", max(0, start - _BLANKS), start)
             after = data[at : at + 1]
-            alone = (before >= 0 or found < _BLANKS) and not data[before + 1 : found].strip(b" \t")
+            alone = (before >= 0 or start < _BLANKS) and not data[before + 1 : start].strip(b" \t")
             if alone and not (after.isalnum() or after == b"_"):
                 return at
         return -1
@@ -151,8 +151,8 @@ class Regions:
         """Returns where the open region ends, and records it from `start` on."""
         closer = self._open
         if isinstance(closer, re.Pattern):
-            found = closer.match(data, at)
-            end = -1 if found is None else found.end()
+            match = closer.match(data, at)
+            end = -1 if match is None else match.end()
         elif isinstance(closer, _Word):
             end = closer.end(data, at)
         else:

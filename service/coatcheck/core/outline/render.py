@@ -27,7 +27,7 @@ class RenderedOutline(Struct, frozen=True):
 
     text: str
     tokens: int
-    shown: int
+    entry_count: int
 
 
 def line_of(entry: Entry) -> str:
@@ -79,11 +79,11 @@ def render(
     if not lines and first < total:  # a single entry is shown as far as it fits, so that those after it can be reached
         lines.append(line_of(entries[first]))
     while True:
-        shown = len(lines)
-        text = "\n".join([*lines, *_last(first, shown, total, notices, more)])
+        entry_count = len(lines)
+        text = "\n".join([*lines, *_last(first, entry_count, total, notices, more)])
         count = tokenizer.count(text)
         if count <= budget.tokens and len(text) <= budget.chars:
-            return RenderedOutline(text, count, shown)
+            return RenderedOutline(text, count, entry_count)
         if len(lines) > 1:
             lines.pop()
         elif lines and len(lines[0]) > _LEAST:
@@ -92,12 +92,12 @@ def render(
             notices = []
         else:
             text = fit_text(text, budget.tokens, tokenizer)[: budget.chars]
-            return RenderedOutline(text, tokenizer.count(text), shown)
+            return RenderedOutline(text, tokenizer.count(text), entry_count)
 
 
-def _last(first: int, shown: int, total: int, notices: list[str], more: str) -> list[str]:
-    said = list(notices)
-    if shown < total:
-        on = f" Next: {more.format(first + shown)}." if first + shown < total else ""
-        said.insert(0, f"Entries {first + 1}-{first + shown} of {total:,}.{on}")
-    return [f"{MARK} {' '.join(said)}"] if said else []
+def _last(first: int, entry_count: int, total: int, notices: list[str], more: str) -> list[str]:
+    sentences = list(notices)
+    if entry_count < total:
+        on = f" Next: {more.format(first + entry_count)}." if first + entry_count < total else ""
+        sentences.insert(0, f"Entries {first + 1}-{first + entry_count} of {total:,}.{on}")
+    return [f"{MARK} {' '.join(sentences)}"] if sentences else []

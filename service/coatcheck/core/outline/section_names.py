@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.outline.titles import meant_titles
+from coatcheck.core.outline.titles import match_titles
 from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.inert import one_line
@@ -44,53 +44,57 @@ def part(section: Section) -> SectionPart:
     )
 
 
-def nth_section(sections: tuple[Section, ...], wanted: str) -> int | None:
-    """Returns the index of the section that `wanted` means; None if there is none, or several.
+def nth_section(sections: tuple[Section, ...], query: str) -> int | None:
+    """Returns the index of the section that `query` means; None if there is none, or several.
 
     A section is meant by its name (`s3`, `#S3`), by its title, or by the title's beginning, in upper or lower case.
     """
-    meant = meant_sections(sections, wanted)
-    return meant[0] if len(meant) == 1 else None
+    matches = match_sections(sections, query)
+    return matches[0] if len(matches) == 1 else None
 
 
-def meant_sections(sections: tuple[Section, ...], wanted: str) -> list[int]:
-    """Returns the indices of all sections that `wanted` may mean, in order."""
-    plain = wanted.strip().removeprefix("#").casefold()
-    named = [number for number, section in enumerate(sections) if section.name.casefold() == plain]
-    return named[:1] or meant_titles([section.title for section in sections], wanted)
+def match_sections(sections: tuple[Section, ...], query: str) -> list[int]:
+    """Returns the indices of all sections that `query` may mean, in order."""
+    plain = query.strip().removeprefix("#").casefold()
+    name_matches = [number for number, section in enumerate(sections) if section.name.casefold() == plain]
+    return name_matches[:1] or match_titles([section.title for section in sections], query)
 
 
-def no_section(artifact_id: str, wanted: str, sections: tuple[Section, ...]) -> CoatcheckError:
+def no_section(artifact_id: str, query: str, sections: tuple[Section, ...]) -> CoatcheckError:
     """Returns `section_not_found`, naming the sections that may be meant, or else the first ones."""
     if not sections:
         return CoatcheckError(
             Code.SECTION_NOT_FOUND, f"{artifact_id} has no sections. Read it without `section`, by lines.", sections=0
         )
-    meant = [sections[number] for number in meant_sections(sections, wanted)]
+    matching_sections = [sections[number] for number in match_sections(sections, query)]
     others = sorted(sections, key=lambda section: section.aside)
     return not_found(
-        artifact_id, wanted, list(map(_named, meant or others)), ambiguous=bool(meant), total=len(sections)
+        artifact_id,
+        query,
+        list(map(_label_section, matching_sections or others)),
+        ambiguous=bool(matching_sections),
+        total=len(sections),
     )
 
 
-def not_found(artifact_id: str, wanted: str, candidates: list[str], *, ambiguous: bool, total: int) -> CoatcheckError:
+def not_found(artifact_id: str, query: str, candidates: list[str], *, ambiguous: bool, total: int) -> CoatcheckError:
     """Returns `section_not_found` with the first candidates. `ambiguous`: all of them may be meant."""
-    shown = shortened(wanted)
-    named = ", ".join(candidates[:_NAMED])
+    label = shorten_label(query)
+    names = ", ".join(candidates[:_NAMED])
     more = f" and {len(candidates) - _NAMED} more" if len(candidates) > _NAMED else ""
     if ambiguous:
-        detail = f'"{shown}" may be any of {len(candidates)} sections of {artifact_id}: {named}{more}.'
+        detail = f'"{label}" may be any of {len(candidates)} sections of {artifact_id}: {names}{more}.'
     else:
-        detail = f'{artifact_id} has no section "{shown}". It has {named}{more}.'
+        detail = f'{artifact_id} has no section "{label}". It has {names}{more}.'
     return CoatcheckError(Code.SECTION_NOT_FOUND, f"{detail} Name one of them, or leave section out.", sections=total)
 
 
-def shortened(text: str) -> str:
+def shorten_label(text: str) -> str:
     """Returns a caller's word or a title on one line, in at most 40 characters."""
-    shown = one_line(text[: _TITLE_CHARS * 2])
-    return shown if len(shown) <= _TITLE_CHARS else f"{shown[: _TITLE_CHARS - 1]}…"
+    label = one_line(text[: _TITLE_CHARS * 2])
+    return label if len(label) <= _TITLE_CHARS else f"{label[: _TITLE_CHARS - 1]}…"
 
 
-def _named(section: Section) -> str:
-    title = shortened(section.title)
+def _label_section(section: Section) -> str:
+    title = shorten_label(section.title)
     return f"{section.name} ({title})" if title else section.name

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.core.outline.model import Entry, What, titled
+from coatcheck.core.outline.model import Entry, What, make_title
 from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.inert import one_line
@@ -16,7 +16,7 @@ def of_sections(sections: tuple[Section, ...]) -> list[Entry]:
         Entry(
             what=_KINDS.get(section.name[:1], "heading"),
             section=section.name,
-            title=titled(section.title),
+            title=make_title(section.title),
             level=section.level,
             lines=LineExtent(section.line, section.line + section.lines - 1),
             bytes=Extent(section.start, section.end),

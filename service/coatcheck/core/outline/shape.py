@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from coatcheck.core.jsonpath.location import step
 from coatcheck.core.outline.json_shape import Node, Open, merge
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, titled
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, make_title
 from coatcheck.core.structure.json_values import JsonReading, read_json
 from coatcheck.core.text.plural import plural
 
@@ -38,10 +38,10 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
         entries.append(
             Entry(
                 what="value",
-                title=titled(path),
+                title=make_title(path),
                 level=level,
                 path=path,
-                detail=titled(_described(node)),
+                detail=make_title(_describe_node(node)),
             )
         )
         if node.item is not None:
@@ -51,8 +51,8 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
         all_named = all_named and len(children) <= _MAP
     notices: list[str] = []
     if reading.lines:
-        looked = "all" if complete else "the first"
-        notices.append(f"JSON lines: an array of its lines; {looked} {reading.lines:,} were looked at.")
+        amount = "all" if complete else "the first"
+        notices.append(f"JSON lines: an array of its lines; {amount} {reading.lines:,} were looked at.")
     elif not complete:
         notices.append("Only its beginning was looked at.")
     return OutlineEntries(entries, complete and all_named and not queue, tuple(notices))
@@ -65,31 +65,31 @@ def _cut_short(reading: JsonReading) -> object:
     """
     if reading.lines and isinstance(reading.value, list):
         return Open(cast("list[object]", reading.value))
-    return _opened(reading.value)
+    return _mark_open(reading.value)
 
 
-def _opened(value: object) -> object:
+def _mark_open(value: object) -> object:
     """Returns what was read of a document that ends too early: its last lists may continue."""
     if isinstance(value, list):
         elements = Open(cast("list[object]", value))
         if elements:
-            elements[-1] = _opened(elements[-1])
+            elements[-1] = _mark_open(elements[-1])
         return elements
     if isinstance(value, dict) and value:
         members = cast("dict[str, object]", value)
         last = next(reversed(members))
-        return {**members, last: _opened(members[last])}
+        return {**members, last: _mark_open(members[last])}
     return cast("object", value)
 
 
-def _described(node: Node) -> str:
+def _describe_node(node: Node) -> str:
     parts: list[str] = []
     if node.item is not None:
         parts.append(_array(node, node.item))
     if node.keys:
-        named = [f"{key} {'|'.join(child.types)}" for key, child in list(node.keys.items())[:_MEMBERS]]
+        members = [f"{key} {'|'.join(child.types)}" for key, child in list(node.keys.items())[:_MEMBERS]]
         more = f", … {len(node.keys) - _MEMBERS} more" if len(node.keys) > _MEMBERS else ""
-        parts.append(f"object: {', '.join(named)}{more}")
+        parts.append(f"object: {', '.join(members)}{more}")
     elif "object" in node.types:
         parts.append("object")
     return " or ".join(parts)

@@ -41,7 +41,7 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
     outer = [entry for entry in entries if entry.level <= deepest]
     label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
     inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
-    outer = _shortened(outer, entries, _CHARS)
+    outer = _shorten_titles(outer, entries, _CHARS)
     first = _largest(outer, _CHARS)
     if len(first) < len(outer):  # a card may have room for a few only
         label, first = f"Largest {part}", sorted(first, key=lambda each: (each.level, -size_of(each)))
@@ -49,14 +49,14 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
     within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
     within = within if len(outer) <= _UPPER and len(within) >= _BELOW * len(outer) else []
     if within:
-        within = _shortened(within, entries, _CHARS)
-        named = _largest(within, _CHARS)
-        facts.append(_fact(f"Inner {part}{where}", named, len(within) - len(named)))
+        within = _shorten_titles(within, entries, _CHARS)
+        largest = _largest(within, _CHARS)
+        facts.append(_fact(f"Inner {part}{where}", largest, len(within) - len(largest)))
     if len(first) < len(outer):
-        kept = set(map(id, first))
-        others = [entry for entry in outer if id(entry) not in kept]
-        named = _largest(others, _CHARS)
-        facts.append(_fact(f"Smaller {part}{where}", named, len(others) - len(named)))
+        first_ids = set(map(id, first))
+        others = [entry for entry in outer if id(entry) not in first_ids]
+        largest = _largest(others, _CHARS)
+        facts.append(_fact(f"Smaller {part}{where}", largest, len(others) - len(largest)))
     return outer, tuple(facts)
 
 
@@ -86,31 +86,31 @@ def _deepest(entries: list[Entry], few: int) -> int:
     return sorted([entry.level for entry in entries])[: few + 1][-1]
 
 
-def _fact(label: str, entries: list[Entry], left: int) -> str:
+def _fact(label: str, entries: list[Entry], more: int) -> str:
     """Returns a fact that names entries with their lines, and how many are left out."""
-    named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in entries]
-    return f"{label} (with lines): {'; '.join([*named, *([f'… {left} more'] if left else [])])}"
+    labels = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in entries]
+    return f"{label} (with lines): {'; '.join([*labels, *([f'… {more} more'] if more else [])])}"
 
 
 def _bytes_of(entry: Entry) -> int:
     return 0 if entry.bytes is None else entry.bytes.end - entry.bytes.start
 
 
-def _shortened(named: list[Entry], entries: list[Entry], most: int) -> list[Entry]:
+def _shorten_titles(selection: list[Entry], entries: list[Entry], most: int) -> list[Entry]:
     """Returns entries without their arguments if they take more characters, except where that leaves several alike."""
-    if sum(len(entry.title) + _PLACE for entry in named) <= most or named[0].what != "symbol":
-        return named
+    if sum(len(entry.title) + _PLACE for entry in selection) <= most or selection[0].what != "symbol":
+        return selection
     forms = Counter([without_arguments(title) for title in {entry.title for entry in entries}])
-    short = [(entry, without_arguments(entry.title)) for entry in named]
+    short = [(entry, without_arguments(entry.title)) for entry in selection]
     return [replace(entry, title=title) if forms[title] == 1 else entry for entry, title in short]
 
 
 def _largest(entries: list[Entry], most: int, size: Callable[[Entry], int] = size_of) -> list[Entry]:
     """Returns entries, in order, up to so many characters: the outermost, of one level the largest."""
-    chars, kept = 0, set[int]()
+    chars, indices = 0, set[int]()
     for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size(entries[each]), each)):
         chars += len(entries[number].title) + _PLACE
-        if chars > most and kept:
+        if chars > most and indices:
             break
-        kept.add(number)
-    return [entry for number, entry in enumerate(entries) if number in kept]
+        indices.add(number)
+    return [entry for number, entry in enumerate(entries) if number in indices]

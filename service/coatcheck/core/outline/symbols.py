@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.outline.languages import CLOSING, ENDS, PATTERNS, PREFIX, is_definition
 from coatcheck.core.outline.line_scanner import StartScanner
-from coatcheck.core.outline.model import Entry, EntryStart, reaching, titled
+from coatcheck.core.outline.model import Entry, EntryStart, make_title, reaching
 from coatcheck.core.outline.regions import Regions
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
@@ -63,7 +63,7 @@ class Symbols(StartScanner):
 
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
-        counted, here = 0, place
+        offset, here = 0, place
         self._name(data, 0, place.byte)
         regions = iter(self._regions.of(data))
         region = next(regions, None)
@@ -82,17 +82,17 @@ class Symbols(StartScanner):
             indent = _INDENT.match(code)
             depth = len(indent[0].expandtabs(_TAB)) if indent else 0
             if not defines:
-                here, counted = here.after(data[counted:start]), start
+                here, offset = here.after(data[offset:start]), start
                 after = here.after(data[start:end])
                 for each in [each for each in self._open if each >= depth]:  # what is deeper has ended before
                     number = self._open.pop(each)
                     if self.starts[number].place.byte < here.byte:
                         self._ended[number] = after if each == depth and self._closing else here
                 continue
-            title = titled(code.rstrip(_TRAIL))
+            title = make_title(code.rstrip(_TRAIL))
             if not is_definition(title):
                 continue
-            here, counted = here.after(data[counted:start]), start
+            here, offset = here.after(data[offset:start]), start
             self._open[depth] = len(self.starts)
             self.starts.append(EntryStart("symbol", title, self._level(depth), here))
             self._details.append(_origin(prefix, here.newlines + 1))
@@ -112,7 +112,7 @@ class Symbols(StartScanner):
         start = self.starts[self._unnamed - 1]
         name = _NAMED.search(data, at, max(at, min(len(data), at + start.place.byte + _BODY - byte)))
         if name is not None:
-            title = titled(start.title.encode() + b" " + (name[1] or b""))
+            title = make_title(start.title.encode() + b" " + (name[1] or b""))
             self.starts[self._unnamed - 1] = replace(start, title=title)
         if name is not None or byte + len(data) - at >= start.place.byte + _BODY:
             self._unnamed = 0
@@ -130,5 +130,5 @@ def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
         return None
     path, number = prefix["path"], int(prefix["number"] or prefix["counted"])
     if path is not None:
-        return titled(path + b":" + str(number).encode())
+        return make_title(path + b":" + str(number).encode())
     return None if number == line else f"line {number:,} of its file"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.core.outline.model import Entry, OutlineEntries, titled
+from coatcheck.core.outline.model import Entry, OutlineEntries, make_title
 from coatcheck.core.structure.delimited_tables import read_table
 from coatcheck.core.text.plural import plural
 from coatcheck.core.views.window import LineExtent
@@ -32,8 +32,8 @@ def of_table(head: bytes, lines: int) -> OutlineEntries:
     ]
     for at, name in enumerate(names[:_COLUMNS]):
         example = next((row[at] for row in body if at < len(row) and row[at].strip()), "")
-        shown = example if len(example) <= _EXAMPLE else f"{example[: _EXAMPLE - 1]}…"
-        detail = f"such as {titled(shown)}" if example else None
-        entries.append(Entry(what="column", title=titled(name) or f"(column {at + 1})", detail=detail))
+        excerpt = example if len(example) <= _EXAMPLE else f"{example[: _EXAMPLE - 1]}…"
+        detail = f"such as {make_title(excerpt)}" if example else None
+        entries.append(Entry(what="column", title=make_title(name) or f"(column {at + 1})", detail=detail))
     more = len(names) - _COLUMNS
     return OutlineEntries(entries, more <= 0, (f"{plural(more, 'more column')}.",) if more > 0 else ())

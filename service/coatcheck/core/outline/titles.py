@@ -16,15 +16,15 @@ _KEYWORD = re.compile(r"(?:def|fn|func|fun|function|sub|operator|impl|)")
 _HASH = re.compile(r"[0-9a-f]{7,64}")
 
 
-def meant_titles(titles: Sequence[str], wanted: str, *, names: bool = False) -> list[int]:
-    """Returns the indices of the titles that `wanted` may mean, in order: those of the first rule that matches any.
+def match_titles(titles: Sequence[str], query: str, *, names: bool = False) -> list[int]:
+    """Returns the indices of the titles that `query` may mean, in order: those of the first rule that matches any.
 
     The rules: the whole title; with `names`, the title without its arguments, a name in it (`main` in
     `def main(args)`, `b.py` in `a/b.py`) or a longer form of the hash that it begins with; its beginning up to the end
     of a word; its beginning. Case and runs of blanks make no difference, except between titles that differ only in
     them, as names of files may.
     """
-    word = _plain(wanted[:_LONGEST])
+    word = _plain(query[:_LONGEST])
     if not word:
         return []
     plain = [_plain(title) for title in titles]
@@ -41,7 +41,7 @@ def meant_titles(titles: Sequence[str], wanted: str, *, names: bool = False) -> 
         fitting = [number for number, title in enumerate(plain) if rule(title)]
         if fitting:
             forms = [(number, titles[number].strip()) for number in fitting]
-            exact = [number for number, title in forms if wanted.strip() in {title, without_arguments(title)}]
+            exact = [number for number, title in forms if query.strip() in {title, without_arguments(title)}]
             return exact if len(exact) == 1 else fitting
     return []
 
@@ -52,8 +52,8 @@ def without_arguments(title: str) -> str:
 
     `func (c *Command) find` for `func (c *Command) find(args []string) error`; the title itself if nothing is left.
     """
-    found = _NAMING.match(title)
-    short = _TYPED.sub(r"\1", found[0] if found else title).rstrip(" \t:")
+    match = _NAMING.match(title)
+    short = _TYPED.sub(r"\1", match[0] if match else title).rstrip(" \t:")
     if short.count("<") > short.count(">"):  # cut inside what a generic definition requires of its types
         short = short.partition("<")[0].rstrip()
     return title if _KEYWORD.fullmatch(short.rpartition(" ")[2]) else short

@@ -11,7 +11,7 @@ from typing import Final, final
 
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.model import MAX_ENTRIES, What
-from coatcheck.core.text.plural import counted, first_of
+from coatcheck.core.text.plural import first_of, format_count
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
@@ -58,11 +58,11 @@ class DiffTotals:
 
     def feed(self, data: bytes) -> None:
         """Counts what is in the next bytes; of a long line, only the beginning and the end are examined."""
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            self._count_lines(self._carry + data[:cut])
+        end = data.rfind(b"\n") + 1
+        if end:
+            self._count_lines(self._carry + data[:end])
             self._carry = b""
-        self._carry += data[cut : cut + _LINE - len(self._carry)]
+        self._carry += data[end : end + _LINE - len(self._carry)]
 
     def _count_lines(self, data: bytes) -> None:
         at = 0
@@ -71,7 +71,7 @@ class DiffTotals:
             end = end if end > at else data.find(b"\n", at) + 1
             self._diff.feed(data[at:end], _BEGINNING)
             at = end
-            self.add(self._diff.settled())
+            self.add(self._diff.take_complete())
 
     def add(self, entries: Iterable[tuple[What, str, list[int] | None]]) -> None:
         """Counts complete entries, each with its title and, if known, how many lines it adds and removes."""
@@ -92,19 +92,19 @@ class DiffTotals:
         """Returns the first commits, and the files with the largest changes."""
         self._count_lines(self._carry)
         self._carry = b""
-        self.add(self._diff.settled(end=True))
+        self.add(self._diff.take_complete(end=True))
         if not self._known or not self._titles:
             return ()
         commits = first_of(self._commits, self._numbers["commit"])
         more = self._numbers["commit"] - len(self._commits)
-        listed = f"{commits}; … {more} more" if more else commits
+        commit_list = f"{commits}; … {more} more" if more else commits
         common = commonprefix(list(self._titles))
         common = common[: common.rfind("/") + 1] if len(self._titles) > 1 and len(common) >= _COMMON else ""
         largest = [f"{name[len(common) :]} +{self._added[name]} -{self._removed[name]}" for name in self._largest()]
         where = f" in {common}" if common else ""
-        files = f"{counted(len(largest), 'file')}{where}, +{self._added.total()} -{self._removed.total()}"
+        files = f"{format_count(len(largest), 'file')}{where}, +{self._added.total()} -{self._removed.total()}"
         facts = f"{files}: {first_of(largest, _FILES, 'more files')}"
-        return (f"{counted(self._numbers['commit'], 'commit')}: {listed}", facts) if commits else (facts,)
+        return (f"{format_count(self._numbers['commit'], 'commit')}: {commit_list}", facts) if commits else (facts,)
 
     def sections(self) -> list[str]:
         """Returns the files by which an outline's parts can be read, largest changes first, after `facts`."""

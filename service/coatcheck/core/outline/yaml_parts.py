@@ -6,7 +6,7 @@ from typing import Final, Literal, final
 
 from msgspec.structs import replace
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, What, reaching, titled
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, What, make_title, reaching
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
@@ -38,17 +38,17 @@ def yaml_form(head: bytes) -> Literal["documents", "keys"] | None:
     if not lines or not all(map(_OUTER.match, lines)):
         return None
     texts = [line for line in lines if not line.startswith((b"#", b"...", b"%"))]
-    begun = [bool(_SEPARATOR.match(line)) for line in texts]
-    documents = sum(before and not here for before, here in zip([True, *begun], begun, strict=False))
+    separators = [bool(_SEPARATOR.match(line)) for line in texts]
+    documents = sum(before and not here for before, here in zip([True, *separators], separators, strict=False))
     if documents >= _LEAST and b"\n---" in head:
         return "documents"
-    texts = [line for line, separator in zip(texts, begun, strict=True) if not separator]
+    texts = [line for line, separator in zip(texts, separators, strict=True) if not separator]
     if b"\n " not in first or b"\n\t" in first or documents != 1:
         return None
-    found = [match for line in texts if (match := _LINE.match(line)) is not None]
+    matches = [match for line in texts if (match := _LINE.match(line)) is not None]
     if texts[0][:2] == b"- ":
-        return "keys" if len(texts) == len(found) >= _LEAST and all(match[2] for match in found) else None
-    keys = Counter(match[3] for match in found if not match[2])
+        return "keys" if len(texts) == len(matches) >= _LEAST and all(match[2] for match in matches) else None
+    keys = Counter(match[3] for match in matches if not match[2])
     blocks = len(_BLOCK.findall(first))
     distinct = len(keys) == keys.total() and (len(keys) > _LEAST or len(keys) == blocks)
     return "keys" if blocks and distinct else None
@@ -100,12 +100,12 @@ class YamlParts:
 
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
-        counted, here = 0, place
+        offset, here = 0, place
         self._see_first(data, 0)
         for start, end, *_ in _MARKS.lines(data):
             if self.full:
                 return
-            here, counted = here.after(data[counted:start]), start
+            here, offset = here.after(data[offset:start]), start
             if _SEPARATOR.match(data, start):
                 if self._whole:
                     self._begin(here)
@@ -177,11 +177,11 @@ class YamlParts:
         for part in parts:
             kind = part.kind if part.what == "document" else b""
             title = b" ".join(filter(None, (kind, part.name))) or part.title
-            starts.append(EntryStart(part.what, titled(title), part.level, part.place))
-        found = zip(parts, reaching(starts, end, ends_line=ends_line), strict=True)
+            starts.append(EntryStart(part.what, make_title(title), part.level, part.place))
+        pairs = zip(parts, reaching(starts, end, ends_line=ends_line), strict=True)
         return [
-            replace(entry, detail=titled(part.kind) or None) if part.what == "document" else entry
-            for part, entry in found
+            replace(entry, detail=make_title(part.kind) or None) if part.what == "document" else entry
+            for part, entry in pairs
             if entry.title and not (part.leaf and part.level > 1 and not single)
         ]
 

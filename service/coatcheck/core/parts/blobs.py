@@ -9,7 +9,7 @@ from coatcheck.core.artifact import LineFields
 from coatcheck.core.caches import remember
 from coatcheck.core.media import identify
 from coatcheck.core.parts.fields import drop_fields, hidden_fields
-from coatcheck.core.text.terminal import blanked
+from coatcheck.core.text.terminal import blank_hidden
 from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
 from coatcheck_client.contract.blobs import Blob, find_blobs, large_blobs, name_of
 
@@ -24,7 +24,7 @@ def identify_blobs(text: bytes) -> list[Blob]:
     return large_blobs(text, _media_type)
 
 
-def named_blobs(text: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
+def find_blob_names(text: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
     """Returns the encoded bytes in a text, in order, each with its name; without `ends`, its last line goes on."""
     sizes = ((blob, blob.size if ends or blob.end < len(text) else None) for blob in blobs_in(text, begins=begins))
     return [(blob.start, blob.end, name_of(blob.media_type, size).encode()) for blob, size in sizes]
@@ -37,7 +37,7 @@ def ends_inside(text: bytes, *, begins: bool) -> bool:
 
 def name_blobs(text: bytes) -> bytes:
     """Returns a text with names in place of encoded bytes."""
-    return show_parts(text, named_blobs(text))
+    return show_parts(text, find_blob_names(text))
 
 
 def blank_blobs(block: bytes) -> bytes:
@@ -53,7 +53,7 @@ def blank_blobs(block: bytes) -> bytes:
 
 def blank_unseen(block: bytes) -> bytes:
     """Returns a block of a text with blanks in place of encoded bytes and of what was never visible."""
-    return blanked(blank_blobs(block))
+    return blank_hidden(blank_blobs(block))
 
 
 def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
@@ -66,23 +66,28 @@ def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True,
         ends: whether a line ends after its last one.
     """
     hidden = [] if fields is None else hidden_fields(fields, data, begins=begins)
-    blobs = named_blobs(data, begins=begins, ends=ends)
+    blobs = find_blob_names(data, begins=begins, ends=ends)
     return in_order([*hidden, *blobs]) if hidden and blobs else hidden or blobs
 
 
 def read_lines(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
     """Returns the messages of the lines in `data`, each in its line, as they are shown."""
-    read = _read_again if len(data) <= _REMEMBERED else _read_lines
-    return read(fields, data, begins)
+    reader = _read_again if len(data) <= _REMEMBERED else _read_lines
+    return reader(fields, data, begins)
 
 
 def _read_lines(fields: LineFields | None, data: bytes, begins: bool) -> bytes:
-    if fields is not None and begins and not named_blobs(data) and (dropped := drop_fields(fields, data)) is not None:
+    if (
+        fields is not None
+        and begins
+        and not find_blob_names(data)
+        and (dropped := drop_fields(fields, data)) is not None
+    ):
         return dropped
     out: list[bytes] = []
     at = 0
-    for start, end, shown in hidden_parts(fields, data, begins=begins):
-        out += (data[at:start], shown)
+    for start, end, replacement in hidden_parts(fields, data, begins=begins):
+        out += (data[at:start], replacement)
         at = end
     return b"".join([*out, data[at:]]) if at else data
 
@@ -93,5 +98,5 @@ _read_again: Final = remember("messages", 4, 2 * _REMEMBERED)(_read_lines)
 
 
 def _media_type(head: bytes) -> str | None:
-    known = identify(head)
-    return None if known is None else known.media_type
+    binary_format = identify(head)
+    return None if binary_format is None else binary_format.media_type

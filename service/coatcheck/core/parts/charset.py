@@ -74,10 +74,10 @@ def find_charset(head: bytes, media_type: str | None, *, is_whole: bool) -> Char
         return Charset(name) if name else _by_nuls(head)
     if _is_utf8(head):
         return _by_nuls(head)
-    for name in _declared(head, media_type):
+    for name in _list_declared(head, media_type):
         if _decodes(head, name, is_whole=is_whole):
             return Charset(name)
-    return _by_nuls(head) or _detected(head)
+    return _by_nuls(head) or _detect_charset(head)
 
 
 def has_controls(head: bytes) -> bool:
@@ -126,18 +126,18 @@ def _is_spaced(data: bytes) -> bool:
     return len(_ASCII_PAIR.findall(data[:_LOOK])) * 4 > min(len(data), _LOOK)
 
 
-def _declared(head: bytes, media_type: str | None) -> list[str]:
+def _list_declared(head: bytes, media_type: str | None) -> list[str]:
     header = _HEADER.search(media_type[:300]) if media_type else None
     markup = _MARKUP.search(head, 0, _MARKUP_BYTES)
-    known: list[str] = []
+    codec_names: list[str] = []
     for name in (header[1] if header else "", markup[1].decode("ascii") if markup else ""):
         try:
             codec = codecs.lookup(name).name
             b"".decode(codec)  # raises for what is no encoding of text, such as base64
         except (LookupError, ValueError, AssertionError):
             continue
-        known.append(_WEB.get(codec, codec))
-    return [name for name in known if name not in {UTF_8, "utf-8-sig", "utf-7"}]
+        codec_names.append(_WEB.get(codec, codec))
+    return [name for name in codec_names if name not in {UTF_8, "utf-8-sig", "utf-7"}]
 
 
 def _decodes(head: bytes, name: str, *, is_whole: bool) -> bool:
@@ -152,7 +152,7 @@ def _decodes(head: bytes, name: str, *, is_whole: bool) -> bool:
     return not wrong and not has_controls(text.encode("utf-8", "replace"))
 
 
-def _detected(head: bytes) -> Charset | None:
+def _detect_charset(head: bytes) -> Charset | None:
     """Returns what the lines outside ASCII look like, if they are text and not UTF-8 in which a few bytes are wrong.
 
     In a text of which some lines are UTF-8, that is what the other lines look like.
@@ -164,10 +164,10 @@ def _detected(head: bytes) -> Charset | None:
     some = b"\n".join(lines)[:_EVIDENCE].decode("utf-8", "replace")
     valid = "".join(line.decode("utf-8", "ignore") for line in lines if _is_utf8(line))
     is_utf8 = some.count("\ufffd") * 4 <= len(_WIDE.findall(some)) or len(_WIDE.findall(valid)) > len(wrong)
-    named = _name_of(b"\n".join(wrong if is_utf8 else lines)[:_EVIDENCE])
-    if named is None or not is_utf8:
-        return None if named is None else Charset(named, is_guess=True)
-    return Charset(UTF_8, named, is_guess=True)
+    charset_name = _name_of(b"\n".join(wrong if is_utf8 else lines)[:_EVIDENCE])
+    if charset_name is None or not is_utf8:
+        return None if charset_name is None else Charset(charset_name, is_guess=True)
+    return Charset(UTF_8, charset_name, is_guess=True)
 
 
 def _name_of(lines: bytes) -> str | None:

@@ -63,7 +63,7 @@ class Envelope(Struct, frozen=True):
     """The path and the characters of each text that is not empty."""
     facts: list[tuple[str, str]]
     """Path and value of the other members."""
-    listed: list[int] = []
+    list_overheads: list[int] = []
     """Bytes of the lists that texts were made of, beyond those of the texts."""
 
 
@@ -81,11 +81,11 @@ def render(envelope: Envelope) -> str:
 
     Behind a page, that line comes last: a page is known by its beginning.
     """
-    named = len(envelope.texts) > 1
+    shows_paths = len(envelope.texts) > 1
     out: list[str] = []
     for path, text in envelope.texts:
         body = text.replace("\r\n", "\n")
-        out.append(f"{f'{path}:{chr(10)}' if named else ''}{body}{'' if body.endswith(chr(10)) else chr(10)}")
+        out.append(f"{f'{path}:{chr(10)}' if shows_paths else ''}{body}{'' if body.endswith(chr(10)) else chr(10)}")
     facts = ", ".join(f"{path}: {value}" for path, value in envelope.facts)
     line = [f"{facts}\n"] if facts else []
     return "".join([*out, *line] if _is_page(envelope) else [*line, *out])
@@ -115,21 +115,21 @@ def _open(data: bytes, depth: int) -> Envelope | None:
         value = _sequence(body)
     if value is None:
         return None
-    found = Envelope([], [])
-    if not _gather(value, "", found, _DEEPEST) or not found.texts:
+    envelope = Envelope([], [])
+    if not _gather(value, "", envelope, _DEEPEST) or not envelope.texts:
         return None
-    size = sum(found.listed) + sum(len(text.encode("utf-8", "replace")) for _, text in found.texts)
+    size = sum(envelope.list_overheads) + sum(len(text.encode("utf-8", "replace")) for _, text in envelope.texts)
     if size < _SHARE * len(body) * _plain_share(body):
         return None
-    opened = Envelope([], found.facts)
-    for path, text in found.texts:
+    result = Envelope([], envelope.facts)
+    for path, text in envelope.texts:
         inner = _open(text.encode("utf-8", "replace"), depth - 1)
         if inner is None:
-            opened.texts.append((path, text))
+            result.texts.append((path, text))
         else:
-            opened.texts.extend((f"{path}.{name}", part) for name, part in inner.texts)
-            opened.facts.extend((f"{path}.{name}", part) for name, part in inner.facts)
-    return opened
+            result.texts.extend((f"{path}.{name}", part) for name, part in inner.texts)
+            result.facts.extend((f"{path}.{name}", part) for name, part in inner.facts)
+    return result
 
 
 def _sequence(body: bytes) -> list[object] | None:
@@ -154,35 +154,35 @@ def _plain_share(body: bytes) -> float:
     return 1 - min(0.9, body.count(b"\\") / len(body))
 
 
-def _gather(value: object, path: str, found: Envelope, depth: int) -> bool:
+def _gather(value: object, path: str, envelope: Envelope, depth: int) -> bool:
     """Adds what is in a value; returns False if that is more than an envelope has."""
     if isinstance(value, str) and (value.count("\n") > 1 or (len(value) >= _LONG and " " in value[:_LONG])):
-        found.texts.append((path, value))
+        envelope.texts.append((path, value))
     elif isinstance(value, dict) and value:
         members = cast("dict[str, object]", value).items()
         return depth > 0 and all(
-            _gather(each, f"{path}.{name}".lstrip("."), found, depth - 1) for name, each in members
+            _gather(each, f"{path}.{name}".lstrip("."), envelope, depth - 1) for name, each in members
         )
     elif isinstance(value, list) and value:
         items = cast("list[object]", value)
         lines = _lines_of(items)
         if lines:
-            found.texts.append((f"{path}{_EACH}", lines))
-            found.listed.append(len(msgspec.json.encode(items)) - len(lines.encode("utf-8", "replace")))
+            envelope.texts.append((f"{path}{_EACH}", lines))
+            envelope.list_overheads.append(len(msgspec.json.encode(items)) - len(lines.encode("utf-8", "replace")))
             return True
-        before = len(found.texts)
+        before = len(envelope.texts)
         whole = depth > 0 and all(
-            _gather(each, f"{path}[{number}]", found, depth - 1) for number, each in enumerate(items)
+            _gather(each, f"{path}[{number}]", envelope, depth - 1) for number, each in enumerate(items)
         )
         # Of a provider's parts, one may be the text; other records are data, unless lists of lines are in them.
-        paths = [path for path, _ in found.texts[before:]]
+        paths = [path for path, _ in envelope.texts[before:]]
         typed = bool(path) and all(not isinstance(each, dict) or "type" in each for each in items)
         return whole and ((typed and len(paths) <= 1) or (bool(paths) and all(each.endswith(_EACH) for each in paths)))
     elif value not in ("", None, [], {}):
         fact = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        found.facts.append((path, fact))
-        return len(fact) < _LONG and len(found.facts) <= _MEMBERS
-    return len(found.texts) + len(found.facts) <= _MEMBERS
+        envelope.facts.append((path, fact))
+        return len(fact) < _LONG and len(envelope.facts) <= _MEMBERS
+    return len(envelope.texts) + len(envelope.facts) <= _MEMBERS
 
 
 def _lines_of(items: list[object]) -> str:
@@ -277,9 +277,11 @@ def _open_literals(data: bytes) -> Envelope | None:
         texts.append((name[1] if name else "text", "".join(_ESCAPE.sub(_unescape, match[2]) for match in run)))
         around += (before, "…")
         at = run[-1].end()
-    said = "".join([*around, text[at:]])
-    is_short = len(said) < _LONG and "\n" not in said
-    return Envelope(texts if is_short else [("around", said), *texts], [("around", said)] if is_short else [])
+    around_text = "".join([*around, text[at:]])
+    is_short = len(around_text) < _LONG and "\n" not in around_text
+    return Envelope(
+        texts if is_short else [("around", around_text), *texts], [("around", around_text)] if is_short else []
+    )
 
 
 def _count_lines(run: list[re.Match[str]]) -> int:

@@ -140,21 +140,23 @@ def time_range(fields: LineFields, head: bytes, tail: bytes) -> str:
     if not first or not last or first == last:
         return ""
     with_dates = first[0][0] != last[0][0]
-    kept = 5 if first[0][1][:5] != last[0][1][:5] else 8  # seconds where the minutes are the same
-    return " to ".join(f"{date} {time[:kept]}" if with_dates else time[:kept] for date, time in (first[0], last[0]))
+    time_chars = 5 if first[0][1][:5] != last[0][1][:5] else 8  # seconds where the minutes are the same
+    return " to ".join(
+        f"{date} {time[:time_chars]}" if with_dates else time[:time_chars] for date, time in (first[0], last[0])
+    )
 
 
 def first_time(fields: LineFields | None, lines: bytes) -> str:
     """Returns the first time among the fields of whole lines, with its date if it has one; empty without any."""
-    found = [] if fields is None else _moments(fields, lines[:NEAR], begins=True)[:1]
-    return " ".join(found[0]).strip() if found else ""
+    moments = [] if fields is None else _moments(fields, lines[:NEAR], begins=True)[:1]
+    return " ".join(moments[0]).strip() if moments else ""
 
 
 def _moments(fields: LineFields, data: bytes, *, begins: bool) -> list[tuple[str, str]]:
     """Returns the dates and times in what is not shown of lines, in order."""
     hidden = hidden_fields(fields, data, begins=begins)
-    found = (_MOMENT.search(data, start, end) for start, end, _ in hidden)
-    return [((match[1] or b"").decode(), match[2].decode()) for match in found if match]
+    matches = (_MOMENT.search(data, start, end) for start, end, _ in hidden)
+    return [((match[1] or b"").decode(), match[2].decode()) for match in matches if match]
 
 
 def drop_fields(fields: LineFields, data: bytes) -> bytes | None:
@@ -228,17 +230,17 @@ class _MessageFinder:
         out: list[Hidden] = []
         has_escapes = b"\\" in data if self._fields.member else b'""' in data
         for match in self._line.finditer(data, start):
-            shown = self._shown(match)
-            if shown is None:
+            prefix = self._render_fields(match)
+            if prefix is None:
                 continue
-            out.append((match.start(), match.end(1), shown))
+            out.append((match.start(), match.end(1), prefix))
             if has_escapes:
                 escapes = self._escape.finditer(data, match.start(2), match.end(3))
-                out += [(*each.span(), _unescaped(each[0])) for each in escapes]
+                out += [(*each.span(), _decode_escape(each[0])) for each in escapes]
             out.append((match.end(2), match.end(), b""))
         return out
 
-    def _shown(self, match: re.Match[bytes]) -> bytes | None:
+    def _render_fields(self, match: re.Match[bytes]) -> bytes | None:
         """Returns what is shown in front of a message; None if the line has more than its fields."""
         values = self._values(match)
         if values is None:
@@ -247,15 +249,15 @@ class _MessageFinder:
         for name, value in values.items():
             if name in self._silent:
                 continue
-            shown = self._known.get((name, value))
-            if shown is None:
+            value_text = self._known.get((name, value))
+            if value_text is None:
                 column = self._columns.get(name)
                 if column is None:
                     return None
-                shown = _shown(column, value.decode("utf-8", "replace"))
+                value_text = _render_value(column, value.decode("utf-8", "replace"))
                 if len(self._known) < _KNOWN:
-                    self._known[name, value] = shown
-            out.append(shown)
+                    self._known[name, value] = value_text
+            out.append(value_text)
         return "".join(out).encode("utf-8", "replace")
 
     def _values(self, match: re.Match[bytes]) -> Mapping[str, bytes] | None:
@@ -283,7 +285,7 @@ def _values_of_object(line: bytes) -> dict[str, bytes] | None:
     return {name: value[1:-1] if value.startswith(b'"') else value for name, value in values}
 
 
-def _shown(column: LineColumn, value: str) -> str:
+def _render_value(column: LineColumn, value: str) -> str:
     """Returns what is shown of a value in front of the message: nothing of a usual one."""
     if column.type == "level":
         return f"{value.upper()} " if _BAD.match(value) else ""
@@ -292,7 +294,7 @@ def _shown(column: LineColumn, value: str) -> str:
     return f"{column.name}={value} "
 
 
-def _unescaped(escape: bytes) -> bytes:
+def _decode_escape(escape: bytes) -> bytes:
     if escape == b'""':
         return b'"'
     if escape == b"\\n" or escape[:6].lower() == b"\\u001b":
@@ -371,10 +373,10 @@ def _of_numbers(lines: list[str], step: int) -> LineFields | None:
 
 
 def _of_records(
-    lines: list[str], read: Callable[[bytes], dict[str, bytes] | None], begin: str, delimiter: str = ""
+    lines: list[str], parse: Callable[[bytes], dict[str, bytes] | None], begin: str, delimiter: str = ""
 ) -> LineFields | None:
-    found = (read(line.encode()) for line in lines)
-    records = [{name: value.decode("utf-8", "replace") for name, value in each.items()} for each in found if each]
+    rows = (parse(line.encode()) for line in lines)
+    records = [{name: value.decode("utf-8", "replace") for name, value in each.items()} for each in rows if each]
     names = Counter(name for record in records for name in record)
     if len(records) < _FOLLOWING * len(lines) or not 1 < len(names) <= _MEMBERS:
         return None

@@ -26,13 +26,13 @@ _SELDOM: Final = 20
 def words_of(form: PayloadForm) -> str:
     """Returns what a card says of a form."""
     charset = form.charset
-    named = ""
+    charset_text = ""
     if charset is not None:
         rest = f" and {charset.rest.upper()}" if charset.rest else ""
-        named = f"from {charset.name.upper()}{rest}{' (a guess)' if charset.is_guess else ''}"
+        charset_text = f"from {charset.name.upper()}{rest}{' (a guess)' if charset.is_guess else ''}"
     ends = "lines end in CR" if form.ends_with_cr else "lines end in NUL" if form.nuls == "line ends" else ""
     dropped = "without NULs" if form.nuls == "dropped" else ""
-    return ", ".join(filter(None, (named, ends, dropped, "unwrapped" if form.is_envelope else "")))
+    return ", ".join(filter(None, (charset_text, ends, dropped, "unwrapped" if form.is_envelope else "")))
 
 
 def open_payload(form: PayloadForm, payload: bytes) -> bytes:

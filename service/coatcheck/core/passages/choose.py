@@ -39,34 +39,36 @@ class UnitRun(Struct, frozen=True):
 class Chooser:
     """Chooses from the units of one document, any number of times."""
 
-    def __init__(self, rated: list[RatedUnit], cost: Cost, seam: int, *, floor: float, grain: int) -> None:
+    def __init__(self, rated_units: list[RatedUnit], cost: Cost, seam: int, *, floor: float, grain: int) -> None:
         """Prepares the candidates.
 
         Args:
-            rated: the units of the parts, in order.
+            rated_units: the units of the parts, in order.
             cost: returns the cost of a unit; called at most once for each.
             seam: tokens of the line above a passage.
             floor: share of the best candidate's score below which none is taken.
             grain: bytes of neighbouring units that are taken together; 0 takes each unit separately.
         """
-        self._rated = rated
-        self._scores = [unit.score for unit in rated]
-        self._joins = [False, *(left.part == right.part for left, right in pairwise(rated)), False]
+        self._rated_units = rated_units
+        self._scores = [unit.score for unit in rated_units]
+        self._joins = [False, *(before.part == after.part for before, after in pairwise(rated_units)), False]
         """Whether each unit directly follows the previous one in the document."""
         self._cost_of = cost
-        self._costs: list[tuple[int, int] | None] = [None] * len(rated)
+        self._costs: list[tuple[int, int] | None] = [None] * len(rated_units)
         self._seam = seam
-        self._candidates = _candidates(rated, floor, grain)
+        self._candidates = _candidates(rated_units, floor, grain)
         self._tokens = self._chars = 0
-        self._chosen = bytearray()
+        self._selection = bytearray()
 
     def choose(self, budget: ClipBudget) -> list[UnitRun]:
         """Returns passages for about the budget, including their seams, best first; none if no unit fits."""
         self._tokens, self._chars = budget.tokens, budget.chars
-        self._chosen = bytearray(len(self._rated) + 2)  # at unit + 1: whether it is chosen; the two ends never are
+        self._selection = bytearray(
+            len(self._rated_units) + 2
+        )  # at unit + 1: whether it is chosen; the two ends never are
         misses = 0
         for first, end in self._candidates:
-            new = self._chosen.count(0, first + 1, end + 1)
+            new = self._selection.count(0, first + 1, end + 1)
             if new and 2 * new >= end - first:
                 misses += not self._take(first, end)
             if misses == _MISSES:
@@ -78,20 +80,20 @@ class Chooser:
     def _runs(self) -> list[UnitRun]:
         """Returns the chosen runs in document order."""
         out: list[UnitRun] = []
-        chosen, joins = self._chosen, self._joins
-        first = chosen.find(1)
+        selection, joins = self._selection, self._joins
+        first = selection.find(1)
         while first > 0:
             end = first + 1
-            while chosen[end] and joins[end - 1]:
+            while selection[end] and joins[end - 1]:
                 end += 1
             out.append(UnitRun(first - 1, end - 1))
-            first = chosen.find(1, end)
+            first = selection.find(1, end)
         return out
 
     def _bridge(self) -> None:
         """Fills small gaps between passages."""
-        for left, right in pairwise(self._runs()):
-            first, end = left.end, right.first
+        for before, after in pairwise(self._runs()):
+            first, end = before.end, after.first
             near = end - first <= _GAP and all(self._joins[first : end + 1])
             if near and sum(self._cost(unit)[0] for unit in range(first, end)) <= 2 * self._seam:
                 self._take(first, end)
@@ -106,19 +108,19 @@ class Chooser:
                 unit = end if joins[end] else -1
                 if joins[first] and (unit < 0 or scores[first - 1] > scores[unit]):
                     unit = first - 1
-                if unit < 0 or not (self._chosen[unit + 1] or self._take(unit, unit + 1)):
+                if unit < 0 or not (self._selection[unit + 1] or self._take(unit, unit + 1)):
                     break
                 size += self._cost(unit)[0]
                 first, end = min(first, unit), max(end, unit + 1)
 
     def _take(self, first: int, end: int) -> bool:
         """Chooses all units from `first` to before `end`, if they fit."""
-        chosen, joins = self._chosen, self._joins
-        beside = (chosen[first] and joins[first]) + (chosen[end + 1] and joins[end])
-        seams = (1 - beside - (1 in chosen[first + 1 : end + 1])) * self._seam
+        selection, joins = self._selection, self._joins
+        beside = (selection[first] and joins[first]) + (selection[end + 1] and joins[end])
+        seams = (1 - beside - (1 in selection[first + 1 : end + 1])) * self._seam
         tokens, chars = seams, seams * 4
         for unit in range(first, end):
-            if not chosen[unit + 1]:
+            if not selection[unit + 1]:
                 cost = self._cost(unit)
                 tokens += cost[0]
                 chars += cost[1]
@@ -126,7 +128,7 @@ class Chooser:
             return False
         self._tokens -= tokens
         self._chars -= chars
-        chosen[first + 1 : end + 1] = b"\1" * (end - first)
+        selection[first + 1 : end + 1] = b"\1" * (end - first)
         return True
 
     def _best(self, run: UnitRun) -> float:
@@ -135,21 +137,21 @@ class Chooser:
     def _cost(self, unit: int) -> tuple[int, int]:
         cost = self._costs[unit]
         if cost is None:
-            cost = self._costs[unit] = self._cost_of(self._rated[unit])
+            cost = self._costs[unit] = self._cost_of(self._rated_units[unit])
         return cost
 
 
-def _candidates(rated: list[RatedUnit], floor: float, grain: int) -> list[tuple[int, int]]:
+def _candidates(rated_units: list[RatedUnit], floor: float, grain: int) -> list[tuple[int, int]]:
     """Returns candidates as first unit and end, best first: single units, or each with those after it that fit `grain`.
 
     Runs are rated by sums of squares, so that one good unit outweighs several poor ones.
     """
-    values = [unit.score for unit in rated]
-    ends = list(range(1, len(rated) + 1))
-    if grain and rated:
-        parts = np.array([unit.part for unit in rated])
-        stops = np.array([unit.start for unit in rated]) + grain
-        fitting = np.searchsorted(np.array([unit.end for unit in rated]), stops, side="right")
+    values = [unit.score for unit in rated_units]
+    ends = list(range(1, len(rated_units) + 1))
+    if grain and rated_units:
+        parts = np.array([unit.part for unit in rated_units])
+        stops = np.array([unit.start for unit in rated_units]) + grain
+        fitting = np.searchsorted(np.array([unit.end for unit in rated_units]), stops, side="right")
         fitting = np.minimum(np.maximum(fitting, ends), np.searchsorted(parts, parts, side="right"))
         sums = np.cumsum([0.0, *(value**2 for value in values)])
         values, ends = np.sqrt(np.maximum(sums[fitting] - sums[:-1], 0.0)).tolist(), fitting.tolist()

@@ -75,7 +75,7 @@ class PassageText(Struct, frozen=True):
 
 
 def compose(
-    rated: list[RatedUnit],
+    rated_units: list[RatedUnit],
     parts: list[DocumentPart],
     whole: Extent,
     budget: ClipBudget,
@@ -91,7 +91,7 @@ def compose(
     """Returns the best passages within the budget, followed by our line `last`, if there are any.
 
     Args:
-        rated: the units of the parts, in order.
+        rated_units: the units of the parts, in order.
         parts: the bytes that contain them.
         whole: the bytes of the document that were searched: it begins and ends with lines.
         budget: tokens and characters of the text.
@@ -103,14 +103,14 @@ def compose(
         layout: how the passages are arranged.
         fields: what is not shown of each line.
     """
-    composing = _Composing(rated, parts, whole, budget, tokenizer, sections, layout, fields)
+    composing = _Composing(rated_units, parts, whole, budget, tokenizer, sections, layout, fields)
     return composing.run(f"{MARK} {last}" if last else "", floor, grain)
 
 
 class _Composing:
     def __init__(
         self,
-        rated: list[RatedUnit],
+        rated_units: list[RatedUnit],
         parts: list[DocumentPart],
         whole: Extent,
         budget: ClipBudget,
@@ -119,9 +119,9 @@ class _Composing:
         layout: Layout,
         fields: LineFields | None,
     ) -> None:
-        self._rated = rated
+        self._rated_units = rated_units
         self._parts = parts
-        self._places = [LineIndex(part.place, part.data) for part in parts]
+        self._line_indexes = [LineIndex(part.place, part.data) for part in parts]
         self._line_fields = fields
         self._fields: list[list[Hidden]] = [
             hidden_parts(fields, part.data, begins=part.place.byte == whole.start) for part in parts
@@ -141,23 +141,23 @@ class _Composing:
 
     def run(self, last: str, floor: float, grain: int) -> PassageText:
         seam = _GAP_SEAM if self._layout == "marked" else _BRIEF_SEAM if self._brief else _SEAM
-        chooser = Chooser(self._rated, self._cost, seam, floor=floor, grain=grain)
+        chooser = Chooser(self._rated_units, self._cost, seam, floor=floor, grain=grain)
         tokens = self._budget.tokens - (self._tokenizer.count(f"\n{last}") if last else 0)
         chars = self._budget.chars - len(last)
         while runs := chooser.choose(ClipBudget(tokens, chars)):
             runs = runs if self._layout == "ranked" else sorted(runs, key=lambda run: run.first)
-            made = self._render([self._passage(*self._edges(run)) for run in runs], last)
-            over = made.tokens - self._budget.tokens, len(made.text) - self._budget.chars
+            passage_text = self._render([self._passage(*self._edges(run)) for run in runs], last)
+            over = passage_text.tokens - self._budget.tokens, len(passage_text.text) - self._budget.chars
             if max(over) <= 0:
-                return made
+                return passage_text
             tokens -= max(over[0], tokens // _YIELD, 1) if over[0] > 0 else 0
             chars -= max(over[1], chars // _YIELD, 1) if over[1] > 0 else 0
         return self._piece(last) or self._render([], last)
 
     def _dense(self) -> tuple[float, float]:
         """Returns the tokens and characters that a byte of the best units takes when shown."""
-        best = nlargest(_TELLING, self._rated, key=lambda unit: unit.score)
-        text = "\n".join(self._shown(unit.part, unit.start, unit.end) for unit in best)
+        best = nlargest(_TELLING, self._rated_units, key=lambda unit: unit.score)
+        text = "\n".join(self._render_range(unit.part, unit.start, unit.end) for unit in best)
         size = max(1, sum(unit.end - unit.start + 1 for unit in best))
         return self._tokenizer.count(text) / size, len(text) / size
 
@@ -165,14 +165,14 @@ class _Composing:
         if self._density is not None:
             size = unit.end - unit.start
             return math.ceil(size * self._density[0]), math.ceil(size * self._density[1])
-        text = self._shown(unit.part, unit.start, unit.end)
+        text = self._render_range(unit.part, unit.start, unit.end)
         return self._tokenizer.count(text), len(text)
 
     def _bytes(self, part: int, start: int, end: int) -> bytes:
         at = self._parts[part].place.byte
         return self._parts[part].data[start - at : end - at]
 
-    def _shown(self, part: int, start: int, end: int) -> str:
+    def _render_range(self, part: int, start: int, end: int) -> str:
         """Returns a range of a part as a model reads it: its visible text, inert."""
         return inert(self._without(self._hidden[part], part, start, end))
 
@@ -181,7 +181,7 @@ class _Composing:
 
     def _edges(self, run: UnitRun) -> tuple[int, int, int, float]:
         """Returns part, start and end of a run, without the blanks around it, and its score."""
-        units = self._rated[run.first : run.end]
+        units = self._rated_units[run.first : run.end]
         part, start, end = units[0].part, units[0].start, units[-1].end
         data = self._bytes(part, start, end)
         score = max(unit.score for unit in units)
@@ -192,21 +192,23 @@ class _Composing:
 
     def _passage(self, part: int, start: int, end: int, score: float) -> tuple[int, Passage]:
         data = self._bytes(part, start, end)
-        text = self._shown(part, start, end)
-        places = self._places[part]
+        text = self._render_range(part, start, end)
+        line_index = self._line_indexes[part]
         return part, Passage(
             text=text,
             exact=text.encode("utf-8", "replace") == data,
-            window=window(places.at(start), places.at(end), ends_line=data.endswith(b"\n")),
+            window=window(line_index.at(start), line_index.at(end), ends_line=data.endswith(b"\n")),
             score=round(score, 3),
         )
 
-    def _render(self, made: list[tuple[int, Passage]], last: str) -> PassageText:
-        passages = [passage for _, passage in made]
+    def _render(self, part_passages: list[tuple[int, Passage]], last: str) -> PassageText:
+        passages = [passage for _, passage in part_passages]
         if self._layout == "marked":
             lines = self._with_gaps(passages)
         else:
-            lines = [line for part, each in made for line in (self._seam(part, each), each.text.removesuffix("\n"))]
+            lines = [
+                line for part, each in part_passages for line in (self._seam(part, each), each.text.removesuffix("\n"))
+            ]
         text = "\n".join([*lines, last] if last else lines)
         return PassageText(text, self._tokenizer.count(text), passages)
 
@@ -220,8 +222,8 @@ class _Composing:
 
     def _gap(self, start: int, end: int) -> tuple[str, ...]:
         """Returns the mark for what is left out between two positions, if it is anything but blanks."""
-        held = next((p for p in self._parts if p.place.byte <= start and end <= p.place.byte + len(p.data)), None)
-        blank = start >= end or (held is not None and not self._bytes(self._parts.index(held), start, end).strip())
+        part = next((p for p in self._parts if p.place.byte <= start and end <= p.place.byte + len(p.data)), None)
+        blank = start >= end or (part is not None and not self._bytes(self._parts.index(part), start, end).strip())
         return () if blank else (f"{MARK} …",)
 
     def _seam(self, part: int, passage: Passage) -> str:
@@ -231,8 +233,8 @@ class _Composing:
             time = first_time(self._line_fields, self._bytes(part, where.start, where.end))
             span += f", {time}" if time else ""
         if not self._whole_lines(part, where.start, where.end):
-            cut = "part" if lines.first >= lines.last else "ends cut"
-            span += f", {cut}" if self._brief else f", bytes {where.start}-{where.end}"
+            note = "part" if lines.first >= lines.last else "ends cut"
+            span += f", {note}" if self._brief else f", bytes {where.start}-{where.end}"
         without_fields = self._without(self._fields[part], part, where.start, where.end)
         if not self._brief and passage.text != without_fields:
             span += ", control characters or tags changed"
@@ -245,7 +247,7 @@ class _Composing:
         for nth in range(bisect_right(self._section_starts, at) - 1, -1, -1):
             section = self._sections[nth]
             if at < section.end:
-                return f", section {section.name} {_clipped(section.title)}".rstrip()
+                return f", section {section.name} {_clip_lead(section.title)}".rstrip()
         return ""
 
     def _lead(self, part: int, at: int) -> str:
@@ -256,8 +258,8 @@ class _Composing:
         lead = lead_line(data, begin, whole=base == self._whole.start)
         if lead is None:
             return ""
-        text = self._shown(part, base + lead[0], base + lead[1])
-        return f", under line {self._places[part].at(base + lead[0]).newlines + 1}: {_clipped(text)}"
+        text = self._render_range(part, base + lead[0], base + lead[1])
+        return f", under line {self._line_indexes[part].at(base + lead[0]).newlines + 1}: {_clip_lead(text)}"
 
     def _whole_lines(self, part: int, start: int, end: int) -> bool:
         base, data = self._parts[part].place.byte, self._parts[part].data
@@ -267,7 +269,7 @@ class _Composing:
 
     def _piece(self, last: str) -> PassageText | None:
         """Returns as much of the best unit as fits, from its first term on; without the last line if necessary."""
-        best = max(self._rated, key=lambda unit: (unit.score, -unit.start), default=None)
+        best = max(self._rated_units, key=lambda unit: (unit.score, -unit.start), default=None)
         if best is None or best.score <= 0:
             return None
         data = self._bytes(best.part, best.hit, best.end)
@@ -276,13 +278,15 @@ class _Composing:
             while ask >= _LEAST:
                 piece, _ = fit_head(data, ask, self._tokenizer, lines=False)
                 if piece:
-                    made = self._render([self._passage(best.part, best.hit, best.hit + len(piece), best.score)], after)
-                    if made.tokens <= self._budget.tokens and len(made.text) <= self._budget.chars:
-                        return made
+                    passage_text = self._render(
+                        [self._passage(best.part, best.hit, best.hit + len(piece), best.score)], after
+                    )
+                    if passage_text.tokens <= self._budget.tokens and len(passage_text.text) <= self._budget.chars:
+                        return passage_text
                 ask = ask * 3 // 4
         return None
 
 
-def _clipped(text: str) -> str:
+def _clip_lead(text: str) -> str:
     text = one_line(text[: 4 * _LEAD])
     return text if len(text) <= _LEAD else f"{text[: _LEAD - 1]}…"

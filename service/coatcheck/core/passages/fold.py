@@ -41,27 +41,27 @@ def fold(text: str) -> str:
 @cache
 def _variants() -> dict[str, str]:
     """Returns for each folded letter what may stand for it, as the inside of a character class."""
-    found: dict[str, list[str]] = {}
+    variants: dict[str, list[str]] = {}
     for low, high in _RANGES:
         for code in range(low, high):
             letter = chr(code)
-            folded = fold(letter)
-            if len(folded) == 1 and letter.isalnum():
-                found.setdefault(folded, []).append(letter)
-    return {folded: "".join(letters) for folded, letters in found.items()}
+            base = fold(letter)
+            if len(base) == 1 and letter.isalnum():
+                variants.setdefault(base, []).append(letter)
+    return {letter: "".join(letters) for letter, letters in variants.items()}
 
 
-def spellings(folded: str) -> str:
+def spellings(text: str) -> str:
     """Returns an RE2 pattern for every spelling of folded text; anything but letters matches itself."""
     out: list[str] = []
     at = 0
-    while at < len(folded):
-        pair = folded[at : at + 2]
+    while at < len(text):
+        pair = text[at : at + 2]
         if pair in _JOINED:
             out.append(f"(?:{_of(pair[0])}{_of(pair[1])}|{_JOINED[pair]})")
             at += 2
         else:
-            out.append(_of(folded[at]))
+            out.append(_of(text[at]))
             at += 1
     return "".join(out)
 
@@ -72,5 +72,5 @@ _JOINED: Final = {"ss": "[ßẞ]", "ae": "[æÆ]", "oe": "[œŒ]"}
 def _of(letter: str) -> str:
     variants = _variants().get(letter, letter)
     variants = variants if letter in variants else letter + variants
-    shown = f"[{variants}]" if len(variants) > 1 else re.escape(variants)
-    return f"{shown}[{_MARKS}]*" if _MARKED.match(letter) and not letter.isascii() else shown
+    pattern = f"[{variants}]" if len(variants) > 1 else re.escape(variants)
+    return f"{pattern}[{_MARKS}]*" if _MARKED.match(letter) and not letter.isascii() else pattern

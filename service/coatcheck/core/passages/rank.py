@@ -55,7 +55,7 @@ _LEAST_LENGTH: Final = 80
 _MOST_HITS: Final = 64
 """Maximum hits examined in one unit; more of the same would change nothing."""
 
-Places = list[tuple[int, int]]
+ByteRanges = list[tuple[int, int]]
 """Consecutive ranges of bytes: units, or what is hidden."""
 
 
@@ -79,8 +79,8 @@ class RatedUnit(Struct, frozen=True):
 class _Columns:
     """The units of some parts side by side, with a gap after each part that nothing reaches across."""
 
-    def __init__(self, datas: list[bytes], places: list[Places]) -> None:
-        self.starts = [0, *accumulate(len(each) + _GAP for each in places)]
+    def __init__(self, datas: list[bytes], part_ranges: list[ByteRanges]) -> None:
+        self.starts = [0, *accumulate(len(each) + _GAP for each in part_ranges)]
         """The first column of each part; at the end, the number of columns."""
         self.size = np.zeros(self.starts[-1])
         """Bytes of each unit."""
@@ -88,7 +88,7 @@ class _Columns:
         """Average bytes of a unit in its part."""
         self.first = np.zeros(self.starts[-1], dtype=np.int64)
         """Where in its part a unit begins."""
-        for start, data, each in zip(self.starts, datas, places, strict=False):
+        for start, data, each in zip(self.starts, datas, part_ranges, strict=False):
             if each:
                 own = slice(start, start + len(each))
                 bounds = np.array(each, dtype=np.int64)
@@ -110,9 +110,9 @@ class _Hits(Struct, frozen=True):
     worth: Floats
 
 
-def earlier_first(rated: list[RatedUnit], size: int) -> list[RatedUnit]:
+def earlier_first(rated_units: list[RatedUnit], size: int) -> list[RatedUnit]:
     """Returns the units of a document of `size` bytes that its sender ranked: the earlier, the higher rated."""
-    return [structs.replace(unit, score=unit.score * (1 - _LATE * unit.start / max(1, size))) for unit in rated]
+    return [structs.replace(unit, score=unit.score * (1 - _LATE * unit.start / max(1, size))) for unit in rated_units]
 
 
 @final
@@ -128,43 +128,44 @@ class Ranking:
         self._phrase = BlockPattern(terms[min(there)].pattern, ignore_case=True).find if there else None
 
     def of_parts(
-        self, parts: list[DocumentPart], *, page: bool, seen: Callable[[bytes], bytes] | None = None
+        self, parts: list[DocumentPart], *, page: bool, to_visible: Callable[[bytes], bytes] | None = None
     ) -> list[RatedUnit]:
         """Returns every unit of the parts, in order. `page`: they are HTML, of which readers see the text.
 
-        With `seen`, which returns lines as a reader takes them, each at its place and of its size, lines are units.
+        With `to_visible`, which returns lines as a reader takes them, each at its place and of its size, lines are
+        units.
         """
-        datas = [(seen or blank_unseen)(part.data) for part in parts]
-        places = [units(data, 0) if seen is None else lines_of(data) for data in datas]
-        columns = _Columns(datas, places)
-        hits = self._hits(datas, places, columns)
-        each = self._each(_seen(hits, datas, columns) if page else hits, columns)
-        headings = [_headings(*part) for part in zip(datas, places, strict=True)]
-        each[:, _repeated(np.asarray(each.any(axis=0), dtype=np.bool_), datas, places, columns)] = 0.0
-        scores = _shared(_together(_with_neighbours(each, headings, columns)))
+        datas = [(to_visible or blank_unseen)(part.data) for part in parts]
+        part_ranges = [units(data, 0) if to_visible is None else lines_of(data) for data in datas]
+        columns = _Columns(datas, part_ranges)
+        hits = self._hits(datas, part_ranges, columns)
+        each = self._each(_discount_markup(hits, datas, columns) if page else hits, columns)
+        headings = [_headings(*part) for part in zip(datas, part_ranges, strict=True)]
+        each[:, _find_repeats(np.asarray(each.any(axis=0), dtype=np.bool_), datas, part_ranges, columns)] = 0.0
+        scores = _share_scores(_together(_with_neighbours(each, headings, columns)))
         fresh = np.flatnonzero(np.diff(hits.column, prepend=-1))
         first = columns.first.copy()
         first[hits.column[fresh]] = hits.at[fresh]
-        rated: list[RatedUnit] = []
-        for number, (part, each_place) in enumerate(zip(parts, places, strict=True)):
+        rated_units: list[RatedUnit] = []
+        for number, (part, each_place) in enumerate(zip(parts, part_ranges, strict=True)):
             base, own = part.place.byte, columns.of(number)
-            rated += [
+            rated_units += [
                 RatedUnit(base + start, base + end, score, number, base + hit)
                 for (start, end), score, hit in zip(each_place, scores[own].tolist(), first[own].tolist(), strict=True)
             ]
-        return rated if self._phrase is None else self._phrases_first(rated, parts)
+        return rated_units if self._phrase is None else self._phrases_first(rated_units, parts)
 
-    def _phrases_first(self, rated: list[RatedUnit], parts: list[DocumentPart]) -> list[RatedUnit]:
+    def _phrases_first(self, rated_units: list[RatedUnit], parts: list[DocumentPart]) -> list[RatedUnit]:
         """Returns units, those in which the phrase begins rated highest, but not so far that others are not shown."""
         ends: list[list[int]] = [[] for _ in parts]
-        for unit in rated:
+        for unit in rated_units:
             ends[unit.part].append(unit.end - parts[unit.part].place.byte)
-        phrases = [self._phrase_places(part.data, each) for part, each in zip(parts, ends, strict=True)]
+        phrases = [self._phrase_positions(part.data, each) for part, each in zip(parts, ends, strict=True)]
         if not any(phrases):
-            return rated
-        best = max((unit.score for unit in rated), default=0.0)
+            return rated_units
+        best = max((unit.score for unit in rated_units), default=0.0)
         out: list[RatedUnit] = []
-        for unit in rated:
+        for unit in rated_units:
             base, there = parts[unit.part].place.byte, phrases[unit.part]
             nth = bisect_left(there, unit.start - base)
             if unit.score > 0 and nth < len(there) and there[nth] < unit.end - base:
@@ -172,13 +173,13 @@ class Ranking:
             out.append(unit)
         return out
 
-    def _phrase_places(self, data: bytes, ends: list[int]) -> list[int]:
+    def _phrase_positions(self, data: bytes, ends: list[int]) -> list[int]:
         """Returns where the phrase first begins in each of the units that end there."""
         out: list[int] = []
         at = 0
-        while self._phrase is not None and (found := self._phrase(data, at)) is not None:
-            out.append(found[0])
-            nth = bisect_right(ends, found[0])
+        while self._phrase is not None and (span := self._phrase(data, at)) is not None:
+            out.append(span[0])
+            nth = bisect_right(ends, span[0])
             if nth == len(ends):
                 break
             at = ends[nth]
@@ -187,17 +188,17 @@ class Ranking:
     def of_texts_apart(self, texts: list[str]) -> list[float]:
         """Returns how well each of several unrelated texts answers."""
         pieces: list[bytes] = []
-        places: Places = []
+        ranges: ByteRanges = []
         at = 0
         for text in texts:
             pieces.append(text.encode("utf-8", "replace"))
-            places.append((at, at + len(pieces[-1]) + 1))
+            ranges.append((at, at + len(pieces[-1]) + 1))
             at += len(pieces[-1]) + _APART
-        if not places:
+        if not ranges:
             return []
         data = (b"\n" * _APART).join(pieces) + b"\n" * _APART
-        columns = _Columns([data], [places])
-        scores = _together(self._each(self._hits([data], [places], columns), columns))
+        columns = _Columns([data], [ranges])
+        scores = _together(self._each(self._hits([data], [ranges], columns), columns))
         return cast("list[float]", scores[columns.of(0)].tolist())
 
     def _each(self, hits: _Hits, columns: _Columns) -> Floats:
@@ -212,18 +213,18 @@ class Ranking:
         length = 1 - _LENGTH + _LENGTH * np.maximum(columns.size, _LEAST_LENGTH) / columns.average
         return self._weights * count * (_SATURATION + 1) / (count + _SATURATION * length)
 
-    def _hits(self, datas: list[bytes], places: list[Places], columns: _Columns) -> _Hits:
+    def _hits(self, datas: list[bytes], part_ranges: list[ByteRanges], columns: _Columns) -> _Hits:
         """Returns the hits that count, in order within each unit; not all of them if a unit has very many."""
-        plain = [part for part, data in enumerate(datas) if data.isascii() and places[part]]
-        found = [self._at_once(datas, plain, columns)] if plain else []
-        found += [
-            self._one_by_one(data, places[part], columns.starts[part])
+        plain = [part for part, data in enumerate(datas) if data.isascii() and part_ranges[part]]
+        hit_groups = [self._at_once(datas, plain, columns)] if plain else []
+        hit_groups += [
+            self._one_by_one(data, part_ranges[part], columns.starts[part])
             for part, data in enumerate(datas)
             if not data.isascii()
         ]
-        if not found:
+        if not hit_groups:
             return _Hits(NONE, NONE, NONE, np.zeros(0))
-        return _Hits(*map(np.concatenate, zip(*map(structs.astuple, found), strict=True)))
+        return _Hits(*map(np.concatenate, zip(*map(structs.astuple, hit_groups), strict=True)))
 
     def _at_once(self, datas: list[bytes], plain: list[int], columns: _Columns) -> _Hits:
         """Returns the hits in parts that are ASCII: joined with separators, they are all searched together."""
@@ -239,32 +240,32 @@ class Ranking:
         unit = np.searchsorted(columns.first[column] + base, at, side="right") - 1
         fresh = np.flatnonzero(np.diff(unit, prepend=-1))
         rank = np.arange(len(at)) - np.repeat(fresh, np.diff(np.append(fresh, len(at))))
-        kept = rank < _MOST_HITS
-        unit, at, term = unit[kept], at[kept], term[kept]
+        mask = rank < _MOST_HITS
+        unit, at, term = unit[mask], at[mask], term[mask]
         worth = worths(data, at, term, self._terms)
-        kept = worth > 0
-        unit = unit[kept]
-        return _Hits(column[unit], at[kept] - base[unit], term[kept], worth[kept])
+        mask = worth > 0
+        unit = unit[mask]
+        return _Hits(column[unit], at[mask] - base[unit], term[mask], worth[mask])
 
-    def _one_by_one(self, data: bytes, places: Places, start: int) -> _Hits:
+    def _one_by_one(self, data: bytes, ranges: ByteRanges, start: int) -> _Hits:
         """Returns the hits in a part that is not ASCII, whose first unit has column `start`."""
         out: list[tuple[int, int, int, float]] = []
         at, unit, hits = 0, 0, 0
         while (hit := self._finder.next(data, at)) is not None:
             place, numbers = hit
-            if place >= places[unit][1]:
-                unit, hits = bisect_right(places, (place, len(data) + 1), unit) - 1, 0
+            if place >= ranges[unit][1]:
+                unit, hits = bisect_right(ranges, (place, len(data) + 1), unit) - 1, 0
             for number in numbers:
                 worth = worth_at(data, place, self._terms[number])
                 if worth:
                     out.append((start + unit, place, number, worth))
             hits += 1
-            at = place + 1 if hits < _MOST_HITS else places[unit][1]
-        found = np.array([each[:3] for each in out], dtype=np.int64).reshape(-1, 3)
-        return _Hits(found[:, 0], found[:, 1], found[:, 2], np.array([each[3] for each in out], dtype=np.float64))
+            at = place + 1 if hits < _MOST_HITS else ranges[unit][1]
+        rows = np.array([each[:3] for each in out], dtype=np.int64).reshape(-1, 3)
+        return _Hits(rows[:, 0], rows[:, 1], rows[:, 2], np.array([each[3] for each in out], dtype=np.float64))
 
 
-def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
+def _discount_markup(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
     """Returns hits on a page, with little worth for those in markup."""
     worth = hits.worth.copy()
     for part, data in enumerate(datas):
@@ -277,13 +278,13 @@ def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
     return structs.replace(hits, worth=worth)
 
 
-def _headings(data: bytes, places: Places) -> list[int]:
+def _headings(data: bytes, ranges: ByteRanges) -> list[int]:
     """Returns for each unit the approximate number of the heading above it; -1 without one."""
     if b"#" not in data:
-        return [-1] * len(places)
+        return [-1] * len(ranges)
     out: list[int] = []
     last = -1
-    for number, (start, _) in enumerate(places):
+    for number, (start, _) in enumerate(ranges):
         if data.startswith(b"#", start) and (start == 0 or data.startswith(b"\n", start - 1)):
             last = number
         out.append(last if 0 < number - last <= _UNDER else -1)
@@ -299,22 +300,24 @@ def _together(best: Floats) -> Floats:
     return scores
 
 
-def _repeated(rated: npt.NDArray[np.bool_], datas: list[bytes], places: list[Places], columns: _Columns) -> list[int]:
+def _find_repeats(
+    has_hits: npt.NDArray[np.bool_], datas: list[bytes], part_ranges: list[ByteRanges], columns: _Columns
+) -> list[int]:
     """Returns the columns of rated units whose exact text occurred in an earlier unit."""
-    known: set[bytes] = set()
+    earlier_texts: set[bytes] = set()
     out: list[int] = []
-    for start, data, each in zip(columns.starts, datas, places, strict=False):
-        for nth in np.flatnonzero(rated[start : start + len(each)]).tolist():
+    for start, data, each in zip(columns.starts, datas, part_ranges, strict=False):
+        for nth in np.flatnonzero(has_hits[start : start + len(each)]).tolist():
             first, end = each[nth]
             if end - first >= _REPEATED:
                 text = data[first:end]
-                if text in known:
+                if text in earlier_texts:
                     out.append(start + nth)
-                known.add(text)
+                earlier_texts.add(text)
     return out
 
 
-def _shared(scores: Floats) -> Floats:
+def _share_scores(scores: Floats) -> Floats:
     """Returns scores including what the best nearby unit adds to each."""
     best = np.zeros(len(scores))
     for far in range(1, _REACH + 1):
@@ -332,8 +335,8 @@ def _with_neighbours(each: Floats, headings: list[list[int]], columns: _Columns)
         np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])
         np.maximum(best[:, :-far], share * each[:, far:], out=best[:, :-far])
     for start, above in zip(columns.starts, headings, strict=False):
-        held = [number for number, heading in enumerate(above) if heading >= 0]
-        if held:
-            to, of = start + np.array(held), start + np.array([above[number] for number in held])
+        numbers = [number for number, heading in enumerate(above) if heading >= 0]
+        if numbers:
+            to, of = start + np.array(numbers), start + np.array([above[number] for number in numbers])
             best[:, to] = np.maximum(best[:, to], _HEADING * each[:, of])
     return best

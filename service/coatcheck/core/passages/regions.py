@@ -65,8 +65,8 @@ def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float
     if not each.sum():
         return 0.0
     common = np.isin(np.arange(len(terms)), list(hits.everywhere))
-    places = hits.at // CELL
-    pairs = np.unique(np.concatenate([places, places - 1]) * len(terms) + np.tile(hits.terms, 2))
+    hit_cells = hits.at // CELL
+    pairs = np.unique(np.concatenate([hit_cells, hit_cells - 1]) * len(terms) + np.tile(hits.terms, 2))
     pairs = pairs[~common[pairs % len(terms)]]
     starts, inverse = np.unique(pairs // len(terms), return_inverse=True)
     best = np.bincount(inverse, weights=each[pairs % len(terms)]).max() if len(starts) else 0.0
@@ -84,17 +84,17 @@ def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
         return [Extent(0, size)]
     place, score = _scores(hits, weights)
     best = np.lexsort((place, -score))[: MAX_REGIONS * 8]
-    chosen: list[int] = []
-    taken: set[int] = set()
+    best_cells: list[int] = []
+    used_cells: set[int] = set()
     for index in best:
         cell = int(place[index])
-        if cell not in taken:
-            chosen.append(cell)
-            taken.update((cell - 1, cell, cell + 1))
-        if len(chosen) == MAX_REGIONS:
+        if cell not in used_cells:
+            best_cells.append(cell)
+            used_cells.update((cell - 1, cell, cell + 1))
+        if len(best_cells) == MAX_REGIONS:
             break
     out: list[Extent] = []
-    for cell in sorted(chosen):
+    for cell in sorted(best_cells):
         start, end = max(0, cell * CELL - AROUND), min(size, (cell + 1) * CELL + AROUND)
         if out and start <= out[-1].end:
             out[-1] = Extent(out[-1].start, end)

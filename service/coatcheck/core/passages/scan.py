@@ -83,16 +83,16 @@ class TermFinder:
         """The compiled search, created when needed: for ASCII, `plain` may suffice."""
         ordered = sorted(self._live, key=lambda term: (-len(term.stem), term.stem))  # longest first
         pattern = "|".join(rf"\b{t.pattern}" if t.bound and t.stem.isascii() else t.pattern for t in ordered)
-        return _compiled(pattern).find if ordered else _nowhere
+        return _compile_pattern(pattern).find if ordered else _nowhere
 
     def next(self, data: bytes, at: int, end: int | None = None) -> tuple[int, tuple[int, ...]] | None:
         """Returns the first position at or after `at` where terms begin, and the numbers of those terms."""
-        found = self._find(data, at, end)
-        if found is None:
+        span = self._find(data, at, end)
+        if span is None:
             return None
-        spelling = data[found[0] : found[1]]
+        spelling = data[span[0] : span[1]]
         numbers = self._known.get(spelling)
-        return found[0], self._learn(spelling) if numbers is None else numbers
+        return span[0], self._learn(spelling) if numbers is None else numbers
 
     def worth_plain(self, hits: int, size: int) -> bool:
         """Returns whether `plain` would have found that many hits in that many bytes faster."""
@@ -104,16 +104,16 @@ class TermFinder:
         It searches term by term, which costs more per byte than a pattern of all of them, and almost nothing per hit.
         """
         octets = np.frombuffer(data[: end + _OVERLAP].lower(), np.uint8)
-        places, numbers = [NONE], [NONE]
+        positions, numbers = [NONE], [NONE]
         for stem, number, bound, order in self._plain:
-            found = _all_of(octets, stem, order, start, min(end, len(octets) - len(stem) + 1))
+            hits = _all_of(octets, stem, order, start, min(end, len(octets) - len(stem) + 1))
             if bound:
-                found = found[(found == 0) | ~_WORD[octets[found - 1]]]
-            places.append(found)
-            numbers.append(np.full(len(found), number, dtype=np.int64))
-        found, terms = np.concatenate(places), np.concatenate(numbers)
-        order = np.lexsort((terms, found))
-        return found[order], terms[order]
+                hits = hits[(hits == 0) | ~_WORD[octets[hits - 1]]]
+            positions.append(hits)
+            numbers.append(np.full(len(hits), number, dtype=np.int64))
+        hits, terms = np.concatenate(positions), np.concatenate(numbers)
+        order = np.lexsort((terms, hits))
+        return hits[order], terms[order]
 
     def _learn(self, spelling: bytes) -> tuple[int, ...]:
         """Returns the terms that a spelling begins with: the one that matched, and shorter ones."""
@@ -141,14 +141,14 @@ def _all_of(octets: npt.NDArray[np.uint8], stem: bytes, order: list[int], start:
     if others:
         second = others.pop(0)
         hit &= octets[start + second : end + second] == stem[second]
-    found = np.flatnonzero(hit) + start
+    positions = np.flatnonzero(hit) + start
     for place in others:
-        found = found[octets[found + place] == stem[place]]
-    return found
+        positions = positions[octets[positions + place] == stem[place]]
+    return positions
 
 
 @remember("patterns", 8, PATTERN_BYTES)
-def _compiled(pattern: str) -> BlockPattern:
+def _compile_pattern(pattern: str) -> BlockPattern:
     """Returns a compiled pattern, cached: the same terms are searched for several times for one answer."""
     return BlockPattern(pattern, ignore_case=True)
 
@@ -167,13 +167,13 @@ class PassageScanner:
     """
 
     def __init__(
-        self, terms: tuple[Term, ...], *, most: int = MAX_HITS, seen: Callable[[bytes], bytes] = blank_unseen
+        self, terms: tuple[Term, ...], *, most: int = MAX_HITS, to_visible: Callable[[bytes], bytes] = blank_unseen
     ) -> None:
-        """`seen` returns bytes as a reader takes them, each line at its place and of its size."""
+        """`to_visible` returns bytes as a reader takes them, each line at its place and of its size."""
         self.full = False
         self.fed = 0
         self._terms = terms
-        self._seen = seen
+        self._to_visible = to_visible
         self._phrases = frozenset(number for number, term in enumerate(terms) if term.role == "phrase")
         self._most = most
         self._at = array("q")
@@ -196,7 +196,7 @@ class PassageScanner:
         """Searches the next bytes."""
         self.fed += len(block)
         whole = self._carry + block if self._carry else block
-        data = self._seen(whole)
+        data = self._to_visible(whole)
         stop = len(data) if last else len(data) - _OVERLAP
         at = self._next - self._base
         while at < stop and not self.full:
@@ -221,17 +221,17 @@ class PassageScanner:
             far = min(stop, at + _LONG_STRIDE)
             if data[at : far + _OVERLAP].isascii():
                 return self._look_plain(data, at, far)
-        begun, held = at, len(self._at)
+        start, hit_count = at, len(self._at)
         at = self._look_for_all(data, at, min(stop, at + (_STRIDE if self._base + at else _PROBE)))
-        self._dense = self._finder.worth_plain(len(self._at) - held, at - begun)
+        self._dense = self._finder.worth_plain(len(self._at) - hit_count, at - start)
         return at
 
     def _look_plain(self, data: bytes, at: int, stop: int) -> int:
         low = max(0, at - _BEHIND)
-        places, terms = self._finder.plain(data[low : stop + _OVERLAP], at - low, stop - low)
-        self._at.frombytes((places + (self._base + low)).tobytes())
+        positions, terms = self._finder.plain(data[low : stop + _OVERLAP], at - low, stop - low)
+        self._at.frombytes((positions + (self._base + low)).tobytes())
         self._term.frombytes(terms.tobytes())
-        self._dense = self._finder.worth_plain(len(places), stop - at)
+        self._dense = self._finder.worth_plain(len(positions), stop - at)
         return stop
 
     def _look_for_all(self, data: bytes, at: int, stop: int) -> int:
@@ -240,10 +240,10 @@ class PassageScanner:
         add_at, add_term = self._at.append, self._term.append
         room = self._room(at)
         while len(self._at) <= room:
-            found = following(data, at, end)
-            if found is None or found[0] >= stop:
+            hit = following(data, at, end)
+            if hit is None or hit[0] >= stop:
                 return stop
-            start, numbers = found
+            start, numbers = hit
             for number in numbers:
                 add_at(base + start)
                 add_term(number)
@@ -262,22 +262,22 @@ class PassageScanner:
         terms = np.array(self._term, dtype=np.int64)
         counts = np.bincount(terms, minlength=len(self._terms))
         order = [int(number) for number in np.argsort(-counts, kind="stable")]
-        left = len(terms)
+        remaining = len(terms)
         given_up = set(self._everywhere)
         words = [number for number in order if number not in self._phrases]  # phrases are as rare as their rarest word
         for number in words:
-            if left <= room // 2 or len(given_up) >= len(words) - 1:
+            if remaining <= room // 2 or len(given_up) >= len(words) - 1:
                 break
             if number not in given_up:
-                left -= int(counts[number])
+                remaining -= int(counts[number])
                 given_up.add(number)
         keep = ~np.isin(terms, list(given_up))
-        if left > room // 2 and self._phrases:
+        if remaining > room // 2 and self._phrases:
             self._words_end = end
             keep &= np.isin(terms, list(self._phrases)) | (np.cumsum(keep) <= room // 2)
             given_up.update(words)
         else:
-            self.full = left > room // 2
+            self.full = remaining > room // 2
         self._everywhere = frozenset(given_up)
         self._at = array("q", np.array(self._at, dtype=np.int64)[keep].tobytes())
         self._term = array("q", terms[keep].tobytes())

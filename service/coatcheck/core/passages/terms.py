@@ -80,15 +80,15 @@ class Terms(Struct, frozen=True):
     """The terms of a query."""
 
     terms: tuple[Term, ...]
-    left: int
+    excess: int
     """Number of terms beyond MAX_TERMS, without those in the query's unread end."""
-    cut: bool
+    is_truncated: bool
     """Whether the query was longer than is read."""
     phrase: Term | None = None
     """The whole of a query of several words, or of a run of characters; also searched for, but never named."""
 
     @property
-    def looked_for(self) -> tuple[Term, ...]:
+    def all_terms(self) -> tuple[Term, ...]:
         """The terms, followed by the phrase."""
         return self.terms if self.phrase is None else (*self.terms, self.phrase)
 
@@ -97,26 +97,26 @@ def terms_of(query: str) -> Terms:
     """Returns the terms of a query, in order; none if it is blank."""
     text = query[:MAX_CHARS].encode("utf-8", "replace").decode()  # no text contains lone surrogates
     signs = [Term(chunk, chunk, _WEIGHTS["sign"], "sign") for chunk in text.split()]
-    found = _distinct(_terms(text, stop=True) or _terms(text, stop=False) or signs)
-    terms = tuple(found[:MAX_TERMS])
-    return Terms(terms, max(0, len(found) - MAX_TERMS), len(query) > MAX_CHARS, _phrase(text, terms))
+    candidates = _distinct(_terms(text, stop=True) or _terms(text, stop=False) or signs)
+    terms = tuple(candidates[:MAX_TERMS])
+    return Terms(terms, max(0, len(candidates) - MAX_TERMS), len(query) > MAX_CHARS, _phrase(text, terms))
 
 
 def _phrase(query: str, terms: tuple[Term, ...]) -> Term | None:
     """Returns the query as a document may contain it: without quotes around it and a final question mark."""
     words = query.strip(_AROUND).split() if len(query) <= 2 * PHRASE_CHARS else []
-    folded = fold(" ".join(words))
-    long = len(words) > 1 or (len(folded) >= _LEAST_RUN and all(term.role == "gram" for term in terms))
-    if not (long and terms and len(folded) <= PHRASE_CHARS) or any(term.stem == folded for term in terms):
+    phrase = fold(" ".join(words))
+    long = len(words) > 1 or (len(phrase) >= _LEAST_RUN and all(term.role == "gram" for term in terms))
+    if not (long and terms and len(phrase) <= PHRASE_CHARS) or any(term.stem == phrase for term in terms):
         return None
-    return Term(folded, folded, _WEIGHTS["phrase"], "phrase")
+    return Term(phrase, phrase, _WEIGHTS["phrase"], "phrase")
 
 
-def _distinct(found: list[Term]) -> list[Term]:
+def _distinct(terms: list[Term]) -> list[Term]:
     best: dict[str, Term] = {}
-    for term in found:
-        known = best.get(term.stem)
-        if known is None or known.weight < term.weight:
+    for term in terms:
+        earlier = best.get(term.stem)
+        if earlier is None or earlier.weight < term.weight:
             best[term.stem] = term
     return list(best.values())
 
@@ -137,12 +137,12 @@ def _terms(text: str, *, stop: bool) -> list[Term]:
 def _chunk(run: str, *, stop: bool) -> list[Term]:
     """Returns the terms of a run between blanks: a word, several, or an identifier with its parts."""
     run = _EDGES.sub("", run)
-    folded = fold(run)
-    if not folded or (stop and folded in STOPWORDS):
+    plain = fold(run)
+    if not plain or (stop and plain in STOPWORDS):
         return []
     if not _INNER.search(run):
-        return [_word(word, "word") for word in WORD.findall(folded) if not (stop and word in STOPWORDS)]
-    out = [Term(folded, folded, _WEIGHTS["whole"], "whole")]
+        return [_word(word, "word") for word in WORD.findall(plain) if not (stop and word in STOPWORDS)]
+    out = [Term(plain, plain, _WEIGHTS["whole"], "whole")]
     parts = [fold(part) for part in PARTS.findall(run)]
     out += [_word(part, "part") for part in parts if len(part) > 1 and not (stop and part in STOPWORDS)]
     return out
@@ -169,9 +169,9 @@ def _grams(run: str, size: int, *, stop: bool) -> list[Term]:
     """Returns overlapping pieces of a run; those that connect words rather than name something weigh less."""
     out: list[Term] = []
     for piece in ASKING.split(run) if stop else [run]:
-        folded = fold(piece)
-        for at in range(max(1, len(folded) - size + 1)):
-            gram = folded[at : at + size]
+        plain = fold(piece)
+        for at in range(max(1, len(plain) - size + 1)):
+            gram = plain[at : at + size]
             light = len(gram) < size < len(run) or KANA.fullmatch(gram) or not PARTICLES.isdisjoint(gram)
             if gram:
                 out.append(Term(gram, gram, _WEIGHTS["gram"] * (_LIGHT if light and stop else 1.0), "gram"))

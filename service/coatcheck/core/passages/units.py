@@ -55,9 +55,9 @@ def units(data: bytes, base: int) -> list[tuple[int, int]]:
         if end - start < _SHORTEST and (end <= start or (end < size and data[end - 1] != _LF)):
             continue
         while end - start > LONGEST:
-            cut = _cut(data, start)
-            out.append((base + start, base + cut))
-            start = cut
+            break_at = _cut(data, start)
+            out.append((base + start, base + break_at))
+            start = break_at
         out.append((base + start, base + end))
         start = end
     return out
@@ -78,8 +78,8 @@ def lines_of(data: bytes) -> list[tuple[int, int]]:
 
 def _cut(data: bytes, start: int) -> int:
     low, high = start + LONGEST // 2, start + LONGEST
-    cut = max((match.end() for match in _BREAK.finditer(data, low, high)), default=0)
-    return cut or max(grapheme_before(data, high), start + 1)
+    break_at = max((match.end() for match in _BREAK.finditer(data, low, high)), default=0)
+    return break_at or max(grapheme_before(data, high), start + 1)
 
 
 def markup(data: bytes) -> list[tuple[int, int]]:

@@ -52,10 +52,10 @@ def worth_at(data: bytes, at: int, term: Term) -> float:
         if _CLITICS.match(term.stem):
             return _PREFIXED
         return 0.0 if term.bound else _INSIDE
-    folded = fold(word)
-    if folded == term.text:
+    plain = fold(word)
+    if plain == term.text:
         return MEANT
-    if len(folded) <= _longest(term):
+    if len(plain) <= _longest(term):
         return _INFLECTED
     return 0.0 if term.bound else _LONGER
 
@@ -84,8 +84,8 @@ def _of_term(
     out = np.where(length <= _longest(term), _INFLECTED, 0.0 if term.bound else _LONGER)
     same = np.flatnonzero((length == len(term.text)) & ~inside) if term.text.isascii() else np.zeros(0, np.int64)
     for offset, octet in enumerate(term.text.encode()[:_WORD_BYTES] if len(same) else b""):
-        found = octets[at[same] + offset]
-        same = same[np.where(_KINDS[found] == _UPPER, found | _CASE, found) == octet]
+        letters = octets[at[same] + offset]
+        same = same[np.where(_KINDS[letters] == _UPPER, letters | _CASE, letters) == octet]
     out[same] = MEANT
     out[inside] = 0.0 if term.bound else _INSIDE
     return out

@@ -93,10 +93,10 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     def switches(self, default: Switches) -> Switches:
         """Returns what applies to web searches; `default` where this decides nothing."""
         return Switches(
-            enabled=said(self.search_enabled, default.enabled),
-            keep_summary=said(self.search_keep_summary, default.keep_summary),
-            max_searches=said(self.search_max_searches, default.max_searches),
-            max_searches_per_turn=said(self.search_max_searches_per_turn, default.max_searches_per_turn),
+            enabled=value_or(self.search_enabled, default.enabled),
+            keep_summary=value_or(self.search_keep_summary, default.keep_summary),
+            max_searches=value_or(self.search_max_searches, default.max_searches),
+            max_searches_per_turn=value_or(self.search_max_searches_per_turn, default.max_searches_per_turn),
         )
 
 
@@ -134,7 +134,7 @@ def as_redaction(word: str) -> Redaction:
     return msgspec.convert(word, Redaction)
 
 
-def said(value: T | UnsetType, otherwise: T) -> T:
+def value_or(value: T | UnsetType, otherwise: T) -> T:
     """Returns a field's decision, or `otherwise` if there is none."""
     return otherwise if value is UNSET else value
 
@@ -215,11 +215,11 @@ class Rules:
             for scope, policy in self._policies.items()
             if scope.namespace == namespace and scope.part is not None
         ]
-        given = [limit for limit in limits if limit is not UNSET]
-        if not given:
+        set_limits = [limit for limit in limits if limit is not UNSET]
+        if not set_limits:
             return UNSET
-        known = [limit for limit in given if limit is not None]
-        return max(known) if len(known) == len(given) else None
+        finite_limits = [limit for limit in set_limits if limit is not None]
+        return max(finite_limits) if len(finite_limits) == len(set_limits) else None
 
     def _scopes(
         self, namespace: str, session: str | None, kind: str | None, tool_name: str | None, labels: Iterable[str]
@@ -228,13 +228,13 @@ class Rules:
         spaces = (EVERYWHERE, namespace)
         for space in spaces:
             yield PolicyScope(space)
-        named: tuple[tuple[Part, Iterable[str]], ...] = (
+        values_by_part: tuple[tuple[Part, Iterable[str]], ...] = (
             ("session", () if session is None else (session,)),
             ("kind", () if kind is None else (kind,)),
             ("tool", () if tool_name is None else (tool_name,)),
             ("label", sorted(set(labels), reverse=True)),
         )
-        for part, values in named:
+        for part, values in values_by_part:
             if part in self._parts:
                 for space in spaces:
                     for value in values:
@@ -254,39 +254,39 @@ class RetentionTerms(NamedTuple):
 
     ttl: int | None
     idle_ttl: int | None
-    cut: bool
+    is_capped: bool
     """Whether the caller requested more than `max_ttl`."""
 
 
-def kept(
+def resolve_terms(
     policy: Policy, *, ttl: int | None | UnsetType, idle_ttl: int | None | UnsetType, otherwise: int
 ) -> RetentionTerms:
     """Returns the terms: the caller's request, or the policy's, or the settings' `otherwise`.
 
     Never more than `max_ttl`.
     """
-    longest = said(policy.max_ttl, None)
-    wanted = said(ttl, said(policy.ttl, otherwise))
-    idle = said(idle_ttl, said(policy.idle_ttl, None))
-    if longest is None or (wanted is not None and wanted <= longest):
-        return RetentionTerms(wanted, idle, cut=False)
-    return RetentionTerms(longest, idle, cut=ttl is not UNSET)
+    longest = value_or(policy.max_ttl, None)
+    lifetime = value_or(ttl, value_or(policy.ttl, otherwise))
+    idle = value_or(idle_ttl, value_or(policy.idle_ttl, None))
+    if longest is None or (lifetime is not None and lifetime <= longest):
+        return RetentionTerms(lifetime, idle, is_capped=False)
+    return RetentionTerms(longest, idle, is_capped=ttl is not UNSET)
 
 
 def check(scope: PolicyScope, policy: Policy) -> None:
     """Raises CoatcheckError `invalid_request` for an invalid policy or scope."""
     _check_scope(scope)
-    given = decisions(policy)
-    if not given:
+    fields = decisions(policy)
+    if not fields:
         raise _invalid("A policy must set at least one field. To withdraw a policy, remove it.")
     if scope.part is not None:
-        for field in NAMESPACE_ONLY & given.keys():
+        for field in NAMESPACE_ONLY & fields.keys():
             raise _invalid(
                 f"'{field}' applies to a whole namespace: set it for {scope.namespace}, not for {scope}.", field
             )
-    _ = Domains(said(policy.search_allowed_domains, ()), said(policy.search_excluded_domains, ()))
+    _ = Domains(value_or(policy.search_allowed_domains, ()), value_or(policy.search_excluded_domains, ()))
     for field, (low, high) in _BOUNDS.items():
-        value = given.get(field)
+        value = fields.get(field)
         if isinstance(value, int) and not low <= value <= high:
             raise _invalid(f"'{field}' must be {low} to {high}.", field)
 

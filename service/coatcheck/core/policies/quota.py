@@ -14,7 +14,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from coatcheck.core.policies.policy import Policy, said
+from coatcheck.core.policies.policy import Policy, value_or
 
 
 class QuotaLimits(Struct, frozen=True):
@@ -68,5 +68,5 @@ class QuotaExceeded(Struct, frozen=True, kw_only=True):
 
 def room_of(policy: Policy) -> QuotaLimits | None:
     """Returns the limits that a namespace's policy sets; None if it sets none."""
-    most, artifacts = said(policy.max_bytes, None), said(policy.max_artifacts, None)
+    most, artifacts = value_or(policy.max_bytes, None), value_or(policy.max_artifacts, None)
     return None if most is None and artifacts is None else QuotaLimits(most, artifacts)

@@ -16,7 +16,7 @@ def size_of(text: str) -> int:
     Raises:
         ValueError: it is neither; the message says what is.
     """
-    found = re.fullmatch(r"([0-9]{1,18})([a-z]{0,3})", text.lower())
-    if found is None or found[2] not in _UNITS:
+    match = re.fullmatch(r"([0-9]{1,18})([a-z]{0,3})", text.lower())
+    if match is None or match[2] not in _UNITS:
         raise ValueError("give a whole number, for bytes with kib, mib, gib or tib, or none.")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]

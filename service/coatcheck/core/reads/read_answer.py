@@ -30,10 +30,10 @@ _LIST_END: Final = re.compile(r"\([0-9]+ artifacts?, newest first\.")
 
 def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
     """Returns the line that names the artifact, its title, the part that follows, and the view."""
-    shown = one_line(name[: NAME_CHARS * 4]).replace("·", "-")
-    if len(shown) > NAME_CHARS:
-        shown = shown[: NAME_CHARS - 1] + "…"
-    return f"[{artifact_id} · {shown or 'unnamed'} · {part} · {view}]"
+    label = one_line(name[: NAME_CHARS * 4]).replace("·", "-")
+    if len(label) > NAME_CHARS:
+        label = label[: NAME_CHARS - 1] + "…"
+    return f"[{artifact_id} · {label or 'unnamed'} · {part} · {view}]"
 
 
 class ReadBack(Struct, frozen=True):
@@ -46,10 +46,10 @@ class ReadBack(Struct, frozen=True):
 
 def read_answer_of(text: str) -> ReadBack | None:
     """Returns what an answer that shows a part of an artifact says about itself; None for any other text."""
-    found = _FIRST.match(text) if len(text) <= MAX_CHARS else None
-    if found is None or not is_id(found[1]):
+    match = _FIRST.match(text) if len(text) <= MAX_CHARS else None
+    if match is None or not is_id(match[1]):
         return None
-    return ReadBack(found[1], found[0][1:-1])
+    return ReadBack(match[1], match[0][1:-1])
 
 
 def is_read_answer(text: str) -> bool:

@@ -9,7 +9,7 @@ from coatcheck.core.media.documents import is_document
 
 MAX_TOKENS = 8_000
 DEFAULT_TOKENS = 4_000
-MAX_CHARS = 30_000
+MAX_ARGUMENT_CHARS = 30_000
 """With 8,000 tokens, below the sizes at which agents' hosts cut a tool result again."""
 ViewName = Literal["raw", "text"]
 

@@ -28,9 +28,9 @@ class ViewInputs(Struct, frozen=True):
     """The payload's URL; for plain text its title, if that is a file's name, which tells what it is."""
 
 
-def view_inputs(said: DeclaredMetadata, facts: DetectedMetadata) -> ViewInputs:
+def view_inputs(declared: DeclaredMetadata, facts: DetectedMetadata) -> ViewInputs:
     """Returns an extractor's inputs for a payload with this declared and detected metadata."""
-    title = said.title or ""
-    named = has_plain_view(facts.kind) and "." in title.rpartition("/")[2]
-    source = title if named else said.url or facts.url
-    return ViewInputs(facts.kind, said.media_type or facts.media_type, facts.form, source)
+    title = declared.title or ""
+    has_file_name = has_plain_view(facts.kind) and "." in title.rpartition("/")[2]
+    source = title if has_file_name else declared.url or facts.url
+    return ViewInputs(facts.kind, declared.media_type or facts.media_type, facts.form, source)

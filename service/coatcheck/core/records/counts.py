@@ -38,7 +38,7 @@ def tell_counts(
     return list(filter(None, [count_fields(Examined(records, statistics, None, (), title, [], {}))]))
 
 
-def may_be_told(name: str, records: RecordList, statistic: FieldStatistic) -> bool:
+def is_worth_counting(name: str, records: RecordList, statistic: FieldStatistic) -> bool:
     """Returns whether a field of these records may be worth counting in many more."""
     return _is_worth_telling(Examined(records, {}, None, (), None, [], {}), name, statistic)
 
@@ -59,9 +59,9 @@ def count_fields(each: Examined) -> str:
             for other, others in zip(same, columns, strict=True)
         ):
             continue
-        shown = _show_field(each, name, statistic)
-        if shown and len(parts) < min(_FIELDS, each.records.size // 4):
-            parts.append(f"{name.removeprefix('.') if each.records.steps else name} {shown}")
+        field_text = _show_field(each, name, statistic)
+        if field_text and len(parts) < min(_FIELDS, each.records.size // 4):
+            parts.append(f"{name.removeprefix('.') if each.records.steps else name} {field_text}")
             if counts is not None:
                 same.append(counts)
                 columns.append(column)
@@ -123,24 +123,24 @@ def _show_field(each: Examined, name: str, statistic: FieldStatistic) -> str:
         chars += len(item)
         most += not most or chars <= 2 * LONGEST_TEXT
     missing = each.records.size - statistic.present
-    listed = first_of(items, most, "more values", separator=", ")
-    return f"{listed}, none {missing}" if missing and most == len(items) else listed
+    value_list = first_of(items, most, "more values", separator=", ")
+    return f"{value_list}, none {missing}" if missing and most == len(items) else value_list
 
 
 def _extreme(each: Examined, extreme: Extreme) -> str:
     """Returns an extreme value, with the record that alone has it: its name or its time, or else its place."""
-    shown = str(extreme.value) if not isinstance(extreme.value, float) else encode(extreme.value).decode()
+    text = str(extreme.value) if not isinstance(extreme.value, float) else encode(extreme.value).decode()
     if not extreme.alone or not any(map(len, each.records.columns.values())):  # of a text that streamed in
-        return shown
+        return text
     if each.title is not None:
         name = name_of(each, extreme.record, _CHARS)
-        return shown if name == shown else f"{shown} ({name})"
+        return text if name == text else f"{text} ({name})"
     times = [name for name, field in each.statistics.items() if field.least is not None and not field.is_number]
     column = each.records.columns[times[0]] if len(times) == 1 else ()
     apart = len({*column}) == each.records.size  # they come one after the other
-    found = column[extreme.record] if apart else each.records.locate(extreme.record)
+    location = column[extreme.record] if apart else each.records.locate(extreme.record)
     at_end = extreme.record in {0, each.records.size - 1}
-    return shown if at_end or found == extreme.value else f"{shown} ({found})"
+    return text if at_end or location == extreme.value else f"{text} ({location})"
 
 
 def _correspond(one: Column, other: Column) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.records.model import Column, RecordList
-from coatcheck.core.records.statistics import FieldStatistic, examine, ordered
+from coatcheck.core.records.statistics import FieldStatistic, examine, make_sort_keys
 from coatcheck.core.records.verdicts import WRONG, find_failures, parts_of
 
 _TITLES: Final = (
@@ -104,39 +104,41 @@ def _above(each: Examined, numbers: Sequence[int], by_list: dict[int, Examined])
 
     A scenario is called so beside its failed step, a suite with many failed tests is not.
     """
-    found: dict[int, tuple[int, int, str]] = {}
+    owners: dict[int, tuple[int, int, str]] = {}
     for number in numbers:
         for records, at in _owners(each, number):
             owner = by_list.get(id(records))
             if owner is not None and owner.title is not None and (name := owner.records.columns[owner.title][at]):
-                found[number] = (id(records), at, " ".join(str(name).split()))
+                owners[number] = (id(records), at, " ".join(str(name).split()))
                 break
-    if len({owner[:2] for owner in found.values()}) * 4 < len(numbers) * 3:
+    if len({owner[:2] for owner in owners.values()}) * 4 < len(numbers) * 3:
         return {}
-    return {number: name for number, (_, _, name) in found.items()}
+    return {number: name for number, (_, _, name) in owners.items()}
 
 
 def _resolve(records: RecordList) -> None:
     """Names the records that refer by an ID to something that another one names: `testID` to `test.id`, `test.name`."""
     columns = dict(records.columns)
     for reference, values in columns.items():
-        found = _REFERENCE.fullmatch(reference)
-        if found is not None and f"{found[1]}.id" in columns and f"{found[1]}.name" in columns:
-            ids, names = columns[f"{found[1]}.id"], columns[f"{found[1]}.name"]
-            known = {key: name for key, name in zip(ids, names, strict=True) if key is not None}
-            named = [name if name is not None else known.get(key) for key, name in zip(values, names, strict=True)]
-            records.columns[f"{found[1]}.name"] = named
+        match = _REFERENCE.fullmatch(reference)
+        if match is not None and f"{match[1]}.id" in columns and f"{match[1]}.name" in columns:
+            ids, names = columns[f"{match[1]}.id"], columns[f"{match[1]}.name"]
+            names_by_id = {key: name for key, name in zip(ids, names, strict=True) if key is not None}
+            full_names = [
+                name if name is not None else names_by_id.get(key) for key, name in zip(values, names, strict=True)
+            ]
+            records.columns[f"{match[1]}.name"] = full_names
 
 
 def _title(records: RecordList, statistics: dict[str, FieldStatistic], failed: Sequence[int]) -> str | None:
     """Returns the field that names records: by its name, the outermost first; else the first that tells all apart."""
-    looked = failed or range(min(records.size, _LOOKED))
+    numbers = failed or range(min(records.size, _LOOKED))
     best: tuple[bool, int, int, str] | None = None
     for name in statistics:
         last = records.last_step(name).lower()
         rank = _TITLES.index(last) if last in _TITLES else len(_TITLES) if last.endswith("name") else -1
-        texts = [value for number in looked if isinstance(value := records.columns[name][number], str)]
-        if rank >= 0 and 2 * len(texts) >= len(looked) and texts and max(map(len, texts)) <= _LONGEST:
+        texts = [value for number in numbers if isinstance(value := records.columns[name][number], str)]
+        if rank >= 0 and 2 * len(texts) >= len(numbers) and texts and max(map(len, texts)) <= _LONGEST:
             several = len(set(texts)) > 1 or len(texts) == 1
             distinct = 2 * len(set(texts)) >= len(texts) or (failed and last == _NAME and several)
             if distinct and not _HEX.fullmatch(texts[0]):
@@ -147,8 +149,8 @@ def _title(records: RecordList, statistics: dict[str, FieldStatistic], failed: S
     kind = re.sub(r"[^a-z]", "", records.place.rpartition(".")[2].lower())
     own = (name for name in apart if kind.startswith(_KEYS.sub("", records.last_step(name)).lower() or "-"))
     plain = (name for name in apart if not is_reference(records.last_step(name)))
-    known = best[-1] if best is not None else None
-    return next(chain(own, plain), known or next(iter(apart), None))
+    fallback = best[-1] if best is not None else None
+    return next(chain(own, plain), fallback or next(iter(apart), None))
 
 
 def _tells_apart(records: RecordList, name: str) -> bool:
@@ -202,7 +204,7 @@ def _odd_in(column: Column, statistic: FieldStatistic, size: int) -> list[int]:
             return [number for number, value in enumerate(column) if value in rare]
         return []
     if statistic.is_number and statistic.present == size:
-        _, keys = ordered(column)
+        _, keys = make_sort_keys(column)
         far = _far(cast("Sequence[float]", keys))
         return [number for number, value in enumerate(keys) if value in far]
     return []

@@ -12,7 +12,7 @@ from coatcheck.core.records.model import LINE, LONGEST, Column, RecordList
 from coatcheck.core.records.show import show_value
 from coatcheck.core.records.statistics import FieldStatistic, examine
 from coatcheck.core.text.lexicon import BENIGN, SPEAKS, SURE, classify, speaking
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import format_count
 from coatcheck.core.text.terminal import visible
 
 _LOOKED: Final = 24
@@ -109,8 +109,8 @@ class LineFieldCounter:
 
 
 def _value(field: _LineField, line: bytes) -> bytes | None:
-    found = field.pattern.search(line, 0, _LONGEST)
-    return None if found is None else found[1]
+    match = field.pattern.search(line, 0, _LONGEST)
+    return None if match is None else match[1]
 
 
 def line_facts(fields: LineFieldCounter) -> list[str]:
@@ -120,9 +120,9 @@ def line_facts(fields: LineFieldCounter) -> list[str]:
 
 def facts_of_lines(text: bytes) -> list[str]:
     """Returns the counts of the typed fields of a whole text's lines."""
-    seen = visible(text)
-    fields = LineFieldCounter(seen)
-    fields.feed(seen)
+    visible_text = visible(text)
+    fields = LineFieldCounter(visible_text)
+    fields.feed(visible_text)
     return line_facts(fields)
 
 
@@ -143,16 +143,16 @@ def facts_of_words(text: bytes) -> list[str]:
             columns[f"word {at + 1}"] = [_word(row[at]) if len(row) > at else None for row in rows]
     last = [_word(row[-1].split()[-1]) for row in rows]
     columns["last word"] = last
-    found = {name: examine(column) for name, column in columns.items()}
-    ranges = (name for name, each in found.items() if name != "last word" and _is_range(each, len(rows)))
-    names = {name for name, each in found.items() if _is_few(each, len(rows))}.union(ranges)
-    title = None if found["last word"].is_number or len({*last}) < len(last) else "last word"
+    statistics = {name: examine(column) for name, column in columns.items()}
+    ranges = (name for name, each in statistics.items() if name != "last word" and _is_range(each, len(rows)))
+    names = {name for name, each in statistics.items() if _is_few(each, len(rows))}.union(ranges)
+    title = None if statistics["last word"].is_number or len({*last}) < len(last) else "last word"
     records = RecordList(LINE, len(rows), columns, lambda number: f"line {numbered[number][0]}")
-    facts = tell_counts(records, {name: found[name] for name in columns if name in names}, title) if names else []
+    facts = tell_counts(records, {name: statistics[name] for name in columns if name in names}, title) if names else []
     often = "" if "last word" in names else _show_often(last)
     if not often or _states_failure(text):
         return facts
-    return [f"{facts[0]}; {often}" if facts else f"{counted(len(rows), 'line')}: {often}"]
+    return [f"{facts[0]}; {often}" if facts else f"{format_count(len(rows), 'line')}: {often}"]
 
 
 def _show_often(words: list[str]) -> str:
@@ -179,12 +179,12 @@ def facts_of_pairs(text: bytes) -> list[str]:
     if max(map(len, lines)) > LONGEST:  # pairs of which would be cut in two
         return []
     for number, line in enumerate(lines, 1):
-        found = list(_PAIR.finditer(line)) if _BEGINS_VALUE.search(line) else []
-        if found:
+        matches = list(_PAIR.finditer(line)) if _BEGINS_VALUE.search(line) else []
+        if matches:
             pairs: dict[str, object] = {}
-            for match in found:
+            for match in matches:
                 pairs.setdefault(match[1].decode(), _word((match[2] or match[3]).strip(b'"')))
-            rows.append((number, line[: found[0].start()], pairs))
+            rows.append((number, line[: matches[0].start()], pairs))
     times = Counter(key for _, _, pairs in rows for key in pairs)
     first, count = max(times.items(), key=lambda item: item[1], default=("", 0))
     rows = [each for each in rows if first in each[2]]

@@ -63,16 +63,16 @@ def lists_in(value: object, lines: Mapping[int, int] | None = None) -> list[Reco
     Lists at one place in records are one list, as are those of a tree in which objects hold lists of the same name.
     Given the `lines` of objects by their identity, records are located by them, and fields named without JSONPaths.
     """
-    found: dict[str, _Place] = {}
-    _visit([(-1, value)], "$", (None, "$"), found)
+    by_name: dict[str, _Place] = {}
+    _visit([(-1, value)], "$", (None, "$"), by_name)
     lists: dict[int, RecordList] = {}
-    partial = tuple(name for name, place in found.items() if place.partial)
-    for name, place in found.items():
+    partial = tuple(name for name, place in by_name.items() if place.partial)
+    for name, place in by_name.items():
         if place.several and not name.startswith(partial):
             columns = columns_of(place.objects, keyed=place.keyed)
             if lines is not None:
                 columns = {_plain(field): column for field, column in columns.items()}
-            made = RecordList(
+            record_list = RecordList(
                 name
                 if lines is None
                 else _plain(name).removesuffix("[*]").removesuffix(".*").rpartition(".")[2].removeprefix("$") or "item",
@@ -81,8 +81,8 @@ def lists_in(value: object, lines: Mapping[int, int] | None = None) -> list[Reco
                 _locator(place, lines),
                 steps=lines is None,
             )
-            lists[id(place)] = made
-    for place in found.values():
+            lists[id(place)] = record_list
+    for place in by_name.values():
         if id(place) in lists:
             lists[id(place)].owners = [_owner(path, lists) for path in place.paths]
     return list(lists.values())
@@ -108,7 +108,7 @@ def _locator(place: _Place, lines: Mapping[int, int] | None) -> Callable[[int], 
 
 def _path(place: _Place, number: int) -> str:
     owner, within, steps, last = place.paths[number]
-    path = f"{steps}{_written(last)}"
+    path = f"{steps}{_render_key(last)}"
     return path if owner is None else f"{_path(owner, within)}{path}"
 
 
@@ -116,7 +116,7 @@ def _visit(
     values: list[tuple[int, object]],
     name: str,
     path: tuple[_Place | None, str],
-    found: dict[str, _Place],
+    by_name: dict[str, _Place],
     depth: int = 0,
 ) -> None:
     """Collects the objects in containers at one place, each with the number of the record that it is in.
@@ -130,83 +130,87 @@ def _visit(
     objects: list[Members] = []
     paths: list[_Path] = []
     for number, every in lists if any(type(each[0]) is dict for _, each in lists) else ():
-        held = [(at, cast("Members", each)) for at, each in enumerate(every) if type(each) is dict]
-        objects += [each for _, each in held]
-        paths += [(owner, number, steps, at) for at, _ in held]
+        elements = [(at, cast("Members", each)) for at, each in enumerate(every) if type(each) is dict]
+        objects += [each for _, each in elements]
+        paths += [(owner, number, steps, at) for at, _ in elements]
     if objects and 2 * len(objects) > sum(len(every) for _, every in lists):
-        place = found.setdefault(_merged(f"{name}[*]"), _Place())
+        place = by_name.setdefault(_merge_repeats(f"{name}[*]"), _Place())
         place.several = place.several or max(len(every) for _, every in lists) > 1
         place.origins += map(id, objects)
-        _enter(objects, paths, place, f"{name}[*]", found, depth)
-    inner = _merged(f"{name}.*")
+        _enter(objects, paths, place, f"{name}[*]", by_name, depth)
+    inner = _merge_repeats(f"{name}.*")
     parts: list[tuple[int, Members]] = []
     for number, each in values:
         if type(each) is dict:
             members = cast("Members", each)
             kinds = {*map(type, members.values())}
-            if kinds == {dict} and (inner in found or _is_map(members)):
-                place = found.setdefault(inner, _Place(keyed=True, several=True))
+            if kinds == {dict} and (inner in by_name or _is_map(members)):
+                place = by_name.setdefault(inner, _Place(keyed=True, several=True))
                 objects = [{_KEY: key, **cast("Members", member)} for key, member in members.items()]
                 place.origins += map(id, members.values())
-                _enter(objects, [(owner, number, steps, key) for key in members], place, inner, found, depth)
+                _enter(objects, [(owner, number, steps, key) for key in members], place, inner, by_name, depth)
             else:
                 parts.append((number, members))
-    for key, held in _containers_in(parts):
-        _visit(held, f"{name}{step(key)}", (owner, f"{steps}{step(key)}"), found, depth + 1)
+    for key, elements in _containers_in(parts):
+        _visit(elements, f"{name}{step(key)}", (owner, f"{steps}{step(key)}"), by_name, depth + 1)
 
 
 def _enter(
-    objects: list[Members], paths: list[_Path], place: _Place, name: str, found: dict[str, _Place], depth: int
+    objects: list[Members], paths: list[_Path], place: _Place, name: str, by_name: dict[str, _Place], depth: int
 ) -> None:
     first = len(place.objects)
     place.partial = place.partial or first + len(objects) > _MOST
     del objects[max(0, _MOST - first) :]
     place.objects += objects
     place.paths += paths[: len(objects)]
-    for key, held in _containers_in(list(enumerate(objects, first))):
-        _visit(held, f"{_merged(name)}{step(key)}", (place, step(key)), found, depth + 1)
+    for key, elements in _containers_in(list(enumerate(objects, first))):
+        _visit(elements, f"{_merge_repeats(name)}{step(key)}", (place, step(key)), by_name, depth + 1)
 
 
 def _containers_in(objects: list[tuple[int, Members]]) -> Iterator[tuple[str, list[tuple[int, object]]]]:
     """Yields members of numbered objects that hold others, each with what all of them have there."""
     keys = list(islice(dict.fromkeys(chain.from_iterable(each for _, each in objects)), _PLACES))
     for key in keys:
-        held = [each.get(key) for _, each in objects]
-        if not _CONTAINERS.isdisjoint(map(type, held)):
+        values = [each.get(key) for _, each in objects]
+        if not _CONTAINERS.isdisjoint(map(type, values)):
             yield (
                 key,
-                [(number, each) for (number, _), each in zip(objects, held, strict=True) if type(each) in _CONTAINERS],
+                [
+                    (number, each)
+                    for (number, _), each in zip(objects, values, strict=True)
+                    if type(each) in _CONTAINERS
+                ],
             )
 
 
-def _merged(name: str) -> str:
+def _merge_repeats(name: str) -> str:
     """Returns a place with what is repeated in it once: `$.suites[*].suites[*]` is `$.suites[*]`."""
-    kept: list[str] = []
+    parts: list[str] = []
     for part in _PART.findall(name):
-        if not kept or (part != kept[-1] and kept[-1] != f"${part}"):
-            kept.append(part)
-    return "".join(kept)
+        if not parts or (part != parts[-1] and parts[-1] != f"${part}"):
+            parts.append(part)
+    return "".join(parts)
 
 
 def _is_map(members: Members) -> bool:
     """Returns whether the members of an object, which are objects, are alike, so that its keys are names."""
-    held = cast("list[Members]", list(members.values()))
-    if len(held) < _ALIKE:
+    objects = cast("list[Members]", list(members.values()))
+    if len(objects) < _ALIKE:
         return False
-    keys = Counter(chain.from_iterable(held))
-    common = [count for count in keys.values() if count >= _NEARLY * len(held)]
+    keys = Counter(chain.from_iterable(objects))
+    common = [count for count in keys.values() if count >= _NEARLY * len(objects)]
     return bool(common) and 2 * sum(common) >= keys.total()
 
 
 def columns_of(records: list[Members], *, keyed: bool = False) -> dict[str, Column]:
     """Returns the fields of records: members, and members of objects and of the only element of lists in them."""
-    columns = {"".join(map(_written, keys)): values for keys, values in islice(fields_of(records), FIELDS)}
+    columns = {"".join(map(_render_key, keys)): values for keys, values in islice(fields_of(records), FIELDS)}
     if keyed and f".{_KEY}" in columns:
         columns = {_KEY: columns.pop(f".{_KEY}"), **columns}
     return columns
 
 
-def _written(key: str | int) -> str:
+def _render_key(key: str | int) -> str:
     return f"[{key}]" if isinstance(key, int) else step(key)
 
 

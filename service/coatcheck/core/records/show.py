@@ -9,7 +9,7 @@ from msgspec.json import encode
 from coatcheck.core.records.examine import Examined
 from coatcheck.core.records.model import RecordList
 from coatcheck.core.text.lexicon import SURE, classify
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import format_count
 
 _CHARS: Final = 40
 LONGEST_TEXT: Final = 160
@@ -68,15 +68,15 @@ def show_record(each: Examined, number: int, fields: Sequence[str], others: Mapp
     """Returns a record in one line."""
     records = each.records
     values = {name.removeprefix("."): records.columns[name][number] for name in fields}
-    shown = [
+    field_texts = [
         f"no {name}" if value in {None, ""} else f"{name}={show_value(value, records)}"
         for name, value in values.items()
     ]
     name, place, message = name_of(each, number), records.locate(number), show_message(each, number, others)
     parts = (
-        shown
+        field_texts
         if message in {encode(value).decode() for value in values.values()} or message == name
-        else [*shown, message]
+        else [*field_texts, message]
     )
     return f"{name}{'' if name == place else f' ({place})'}: {', '.join(filter(None, parts))}".removesuffix(": ")
 
@@ -85,4 +85,4 @@ def show_size(each: Examined) -> str:
     """Returns how many records there are, and what they are."""
     records = each.records
     is_plural = records.steps or records.place.endswith("s")
-    return f"{records.size} {records.place}" if is_plural else counted(records.size, records.place)
+    return f"{records.size} {records.place}" if is_plural else format_count(records.size, records.place)

@@ -72,39 +72,41 @@ Keys = Sequence[float] | Sequence[str]
 
 def examine(values: Sequence[object]) -> FieldStatistic:
     """Returns the statistic of a field, given its values, one per record, None where there is none."""
-    held = [each for each in values if each is not None and each != ""]
-    counts = count_values(held)
-    form, keys = ordered(held)
+    present_values = [each for each in values if each is not None and each != ""]
+    counts = count_values(present_values)
+    form, keys = make_sort_keys(present_values)
     if form is None:
-        return FieldStatistic(len(held), counts)
-    places = [keys.index(min(keys)), keys.index(max(keys))]  # pyright: ignore[reportArgumentType]
-    ends = [Extreme(held[at], values.index(held[at]), keys.count(keys[at]) == 1) for at in places]  # pyright: ignore[reportArgumentType]
-    return FieldStatistic(len(held), counts, *ends, is_number=form[0] == _IS_NUMBER)
+        return FieldStatistic(len(present_values), counts)
+    positions = [keys.index(min(keys)), keys.index(max(keys))]  # pyright: ignore[reportArgumentType]
+    ends = [
+        Extreme(present_values[at], values.index(present_values[at]), keys.count(keys[at]) == 1) for at in positions
+    ]  # pyright: ignore[reportArgumentType]
+    return FieldStatistic(len(present_values), counts, *ends, is_number=form[0] == _IS_NUMBER)
 
 
-def count_values(held: Sequence[object], known: Counter[object] | None = None) -> Counter[object] | None:
+def count_values(values: Sequence[object], earlier_counts: Counter[object] | None = None) -> Counter[object] | None:
     """Returns how often each value occurs, with those that are known; None if they are many, long, or mixed."""
-    counts: Counter[object] = Counter() if known is None else known
+    counts: Counter[object] = Counter() if earlier_counts is None else earlier_counts
     before = len(counts)
-    types = {*map(type, held), *map(type, counts)}  # true and 1 are one value to a counter
-    counts.update(held)
+    types = {*map(type, values), *map(type, counts)}  # true and 1 are one value to a counter
+    counts.update(values)
     if len(counts) > VALUES or (bool in types and len(types) > 1):
         return None
     long = len(counts) > before and any(isinstance(each, str) and len(each) > _CHARS for each in counts)
     return None if long else counts
 
 
-def ordered(held: Sequence[object]) -> tuple[tuple[str, str] | None, Keys]:
+def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Keys]:
     """Returns by what values are compared, and of which form they are: numbers with their unit, or times.
 
     No form if any value is of another one than the others, or not finite.
     """
-    types = {*map(type, held)}
+    types = {*map(type, values)}
     if types and types <= {int, float}:
-        numbers = cast("Sequence[float]", held)
+        numbers = cast("Sequence[float]", values)
         finite = float not in types or all(map(isfinite, numbers))
         return ((_IS_NUMBER, ""), numbers) if finite and -_HUGE < min(numbers) <= max(numbers) < _HUGE else (None, ())
-    texts = cast("Sequence[str]", held) if types == {str} else ()
+    texts = cast("Sequence[str]", values) if types == {str} else ()
     first = _TIME.fullmatch(texts[0]) if texts else None
     if first is not None:
         form, zone = _form(first), first[3] or ""
@@ -116,32 +118,32 @@ def ordered(held: Sequence[object]) -> tuple[tuple[str, str] | None, Keys]:
         # Behind the zone, fractions of a second would be in order only if all had the same length.
         keys = [each.removesuffix(zone).replace(",", ".") for each in texts]
         return ((_IS_TIME, form), keys) if same else (None, ())
-    if texts and (written := _written_times(texts)):
-        return (_IS_TIME, "written"), written
+    if texts and (times := _parse_written_times(texts)):
+        return (_IS_TIME, "written"), times
     unit = _UNIT.fullmatch(texts[0]) if texts else None
-    return (None, ()) if unit is None else _measured(texts, unit[2] or "")
+    return (None, ()) if unit is None else _parse_measures(texts, unit[2] or "")
 
 
-def _written_times(texts: Sequence[str]) -> list[str]:
+def _parse_written_times(texts: Sequence[str]) -> list[str]:
     """Returns times with months in words in the form of `2026-11-28 10:00`; none unless all have one form and zone."""
     pattern = next((each for each in (_DAY_FIRST, _MONTH_FIRST) if each.fullmatch(texts[0])), None)
     keys: list[str] = []
     forms: set[tuple[int, str | None]] = set()
     for text in texts if pattern is not None else ():
-        found = pattern.fullmatch(text)  # pyright: ignore[reportOptionalMemberAccess]
-        if found is None:
+        match = pattern.fullmatch(text)  # pyright: ignore[reportOptionalMemberAccess]
+        if match is None:
             return []
         if pattern is _DAY_FIRST:
-            day, month, year, clock, zone = found.groups()
+            day, month, year, clock, zone = match.groups()
         else:
-            month, day, clock, before, year, behind = found.groups()
+            month, day, clock, before, year, behind = match.groups()
             zone = before or behind
         forms.add((len(clock or ""), zone))
         keys.append(f"{year}-{_MONTHS.index(month.lower()) + 1:02}-{int(day):02} {clock}")
     return keys if len(forms) == 1 else []
 
 
-def _measured(texts: Sequence[str], unit: str) -> tuple[tuple[str, str] | None, Sequence[float]]:
+def _parse_measures(texts: Sequence[str], unit: str) -> tuple[tuple[str, str] | None, Sequence[float]]:
     """Returns texts as numbers of a unit; no form if any is none."""
     if unit and all(each.rstrip().endswith(unit) for each in texts):
         texts = [each.rstrip().removesuffix(unit) for each in texts]
@@ -153,10 +155,10 @@ def _measured(texts: Sequence[str], unit: str) -> tuple[tuple[str, str] | None, 
         texts = [each.replace(".", "").replace(",", ".") for each in texts]
         used.discard(",")
     try:
-        found = list(map(float, texts)) if used <= _DIGITS_OF else []
+        numbers = list(map(float, texts)) if used <= _DIGITS_OF else []
     except ValueError:  # several signs, or points
         return None, ()
-    return ((_IS_NUMBER, unit), found) if found and all(map(isfinite, found)) else (None, ())
+    return ((_IS_NUMBER, unit), numbers) if numbers and all(map(isfinite, numbers)) else (None, ())
 
 
 def _form(time: re.Match[str]) -> str:

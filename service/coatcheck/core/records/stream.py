@@ -18,10 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
-from coatcheck.core.records.counts import may_be_told, tell_counts
+from coatcheck.core.records.counts import is_worth_counting, tell_counts
 from coatcheck.core.records.model import FIELDS, Column, RecordList
 from coatcheck.core.records.objects import Keys, Members, columns_of, fields_of, lists_in, values_at
-from coatcheck.core.records.statistics import Extreme, FieldStatistic, count_values, examine, ordered
+from coatcheck.core.records.statistics import Extreme, FieldStatistic, count_values, examine, make_sort_keys
 from coatcheck.core.records.tables import begins_with_values, rows_of
 from coatcheck.core.records.tell import RecordFacts, tell, tell_first_failed
 from coatcheck.core.records.texts import documents_in
@@ -30,7 +30,7 @@ from coatcheck.core.records.verdicts import failing_among, find_verdict
 from coatcheck.core.records.xml import is_xml
 from coatcheck.core.records.yaml import is_yaml
 from coatcheck.core.structure.delimited_tables import read_table
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import format_count
 
 _FIRST_RECORDS: Final = 1_000
 """Records at the beginning that decide what is counted."""
@@ -76,20 +76,22 @@ class _Total(Struct):
 
     def add(self, values: Sequence[object]) -> None:
         """Adds the values of some records; None and an empty text are none."""
-        held = values if None not in values and "" not in values else [each for each in values if each not in _NOTHING]
-        self.present += len(held)
+        present_values = (
+            values if None not in values and "" not in values else [each for each in values if each not in _NOTHING]
+        )
+        self.present += len(present_values)
         if self.counts is not None:
-            self.counts = count_values(held, self.counts)
-        if not held or not self.ranged:
+            self.counts = count_values(present_values, self.counts)
+        if not present_values or not self.ranged:
             return
-        form, keys = ordered(held)
+        form, keys = make_sort_keys(present_values)
         self.ranged = form is not None and self.form in {None, form}
         self.form = form
         if self.ranged:
             low, high = min(keys), max(keys)  # pyright: ignore[reportArgumentType]
-            found = (low, held[keys.index(low)]), (high, held[keys.index(high)])
-            ends = self.ends or found
-            self.ends = min(ends[0], found[0], key=itemgetter(0)), max(ends[1], found[1], key=itemgetter(0))
+            extremes = (low, present_values[keys.index(low)]), (high, present_values[keys.index(high)])
+            ends = self.ends or extremes
+            self.ends = min(ends[0], extremes[0], key=itemgetter(0)), max(ends[1], extremes[1], key=itemgetter(0))
 
     def statistic(self) -> FieldStatistic:
         """Returns the statistic of the field."""
@@ -105,14 +107,14 @@ class _Fields:
     def __init__(
         self,
         records: RecordList,
-        read: Callable[[list[Any]], dict[str, Column]],
+        read_fields: Callable[[list[Any]], dict[str, Column]],
         paths: Mapping[str, Keys] | None = None,
     ) -> None:
         """Takes the first records, which tell what is worth it, what reads all fields of one, and where these are."""
         self.paths = paths or {}
-        self._read = read
-        found = {name: examine(column) for name, column in records.columns.items()}
-        names = [name for name, each in found.items() if may_be_told(name, records, each)]
+        self._read_fields = read_fields
+        statistics = {name: examine(column) for name, column in records.columns.items()}
+        names = [name for name, each in statistics.items() if is_worth_counting(name, records, each)]
         self.totals = {name: _Total() for name in names[:_COUNTED]}
         self._records = replace(records, size=0, columns=dict.fromkeys(self.totals, ()))
         self._failed: dict[str, dict[int, dict[str, Column]]] = {name: {} for name in self.totals}
@@ -134,23 +136,23 @@ class _Fields:
             if len(failed) < _KEPT and (bad := failing_among(self._records.last_step(name), total.counts or ())):
                 numbers = (number for number, value in enumerate(column) if value in bad)
                 for number in islice(numbers, _KEPT - len(failed)):
-                    failed[first + number] = self._read([records[number]])
+                    failed[first + number] = self._read_fields([records[number]])
 
     def facts(self, others: int = 0) -> list[str]:
         """Returns in words which records failed, and the counts, with the number of other lines."""
         statistics = {name: each.statistic() for name, each in self.totals.items()}
         counts = tell_counts(self._records, statistics)
-        counts = [f"{line}; {counted(others, 'other line')}" if others else line for line in counts]
+        counts = [f"{line}; {format_count(others, 'other line')}" if others else line for line in counts]
         verdict = find_verdict(self._records, statistics)
         if verdict is None:
             return counts
         name, bad = verdict
         failed = self._failed[name]
-        places = [f"record {number + 1}" if others else self._records.locate(number) for number in failed]
+        locations = [f"record {number + 1}" if others else self._records.locate(number) for number in failed]
         names = dict.fromkeys(field for fields in failed.values() for field in fields)
         columns = {field: [fields.get(field, (None,))[0] for fields in failed.values()] for field in names}
-        kept = replace(self._records, size=len(failed), columns=columns, locate=places.__getitem__)
-        return [*tell_first_failed(kept, sum(bad.values()), self.size), *counts]
+        failed_records = replace(self._records, size=len(failed), columns=columns, locate=locations.__getitem__)
+        return [*tell_first_failed(failed_records, sum(bad.values()), self.size), *counts]
 
 
 @final
@@ -174,10 +176,10 @@ class JsonRecords:
             return
         if self._between is None:
             data, self._carry = self._carry + data, b""
-            begun = _ELEMENT.match(data)
-            second = None if begun is None else re.compile(_NEXT % re.escape(begun[2])).search(data, begun.end())
-            if begun is not None and second is not None:
-                self._between, data = second[0], data[begun.end(1) :]
+            element = _ELEMENT.match(data)
+            second = None if element is None else re.compile(_NEXT % re.escape(element[2])).search(data, element.end())
+            if element is not None and second is not None:
+                self._between, data = second[0], data[element.end(1) :]
         end = -1 if self._between is None else data.rfind(self._between)
         if end >= 0:
             end += 1  # a line feed, or a bracket that ends a record
@@ -201,10 +203,10 @@ class JsonRecords:
     def _count(self, text: bytes) -> None:
         """Counts the records in a text: its lines, or elements with commas between them."""
         records = list(_records(text, array=self._array))
-        held = [each for each in records if each is not None]
-        self._others += len(records) - len(held)
-        if self._fields is None and held:
-            first = held[:_FIRST_RECORDS]
+        valid_records = [each for each in records if each is not None]
+        self._others += len(records) - len(valid_records)
+        if self._fields is None and valid_records:
+            first = valid_records[:_FIRST_RECORDS]
             keys = [each for each, _ in islice(fields_of(first), FIELDS) if len(each) <= _DEEP and 0 not in each]
             columns = {"".join(step(str(key)) for key in each): values_at(first, each) for each in keys}
             self._fields = _Fields(
@@ -214,7 +216,9 @@ class JsonRecords:
             )
         if self._fields is not None:
             paths = self._fields.paths
-            self._fields.add(held, {name: values_at(held, paths[name]) for name in self._fields.totals})
+            self._fields.add(
+                valid_records, {name: values_at(valid_records, paths[name]) for name in self._fields.totals}
+            )
         self._known = self._fields is not None and bool(self._fields.totals) and not (self._array and self._others)
 
 
@@ -317,7 +321,7 @@ class RecordStream:
                 if self._counter is not None:
                     self._counter.feed(b"".join(parts))
 
-    def found(self) -> RecordFacts:
+    def collect_facts(self) -> RecordFacts:
         """Returns what the records say, once all bytes have been fed; nothing of a text without any."""
         if self._counter is not None:
             return RecordFacts(self._counter.facts())
@@ -352,8 +356,8 @@ def may_have_records(head: bytes) -> bool:
 
 def counter_of(head: bytes) -> JsonRecords | RowRecords | None:
     """Returns what counts the records of a large text that begins like this; None if it begins with none."""
-    found = _START.match(head)
-    if found is not None:
-        return JsonRecords(array=found[1] is not None) if found[1] is not None or _LINES.match(head) else None
+    match = _START.match(head)
+    if match is not None:
+        return JsonRecords(array=match[1] is not None) if match[1] is not None or _LINES.match(head) else None
     table = read_table(head)
     return RowRecords(table.delimiter, table.rows[0], table.begin) if table is not None and table.plain else None

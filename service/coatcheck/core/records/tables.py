@@ -45,9 +45,9 @@ def begins_with_values(rows: Sequence[Sequence[str]]) -> bool:
 
 def rows_of(names: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[int]) -> RecordList:
     """Returns rows as records; an empty cell is a missing value."""
-    held = list(zip_longest(*rows))[: min(FIELDS, len(names))]
+    column_cells = list(zip_longest(*rows))[: min(FIELDS, len(names))]
     columns: dict[str, Column] = {}
-    for at, cells in enumerate(held):
+    for at, cells in enumerate(column_cells):
         name = " ".join(names[at].split())
         name = name if name and name not in columns else f"column {at + 1}"
         columns[name] = [cell.strip()[:LONGEST] or None if cell else None for cell in cells]
@@ -84,11 +84,11 @@ def read_columns(text: str) -> tuple[list[list[str]], list[int]] | None:
     tables: dict[tuple[str, ...], tuple[list[list[str]], list[int]]] = {}
     parts = [list(part) for is_filled, part in groupby(every, key=lambda each: bool(each[1])) if is_filled]
     for part in parts if len(parts) <= _PARTS else []:
-        found = _read_below_title(part)
-        if found is not None:
-            rows, lines = tables.setdefault(tuple(found[0][0]), ([found[0][0]], [found[1][0]]))
-            rows += found[0][1:]
-            lines += found[1][1:]
+        table = _read_below_title(part)
+        if table is not None:
+            rows, lines = tables.setdefault(tuple(table[0][0]), ([table[0][0]], [table[1][0]]))
+            rows += table[0][1:]
+            lines += table[1][1:]
     most = max(tables.values(), key=lambda each: len(each[0]), default=None)
     return most if most is not None and 2 * len(most[0]) >= len(filled) else None
 

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from coatcheck.core.jsonpath.location import bracketed
+from coatcheck.core.jsonpath.location import bracket_step
 from coatcheck.core.records.counts import count_fields
 from coatcheck.core.records.examine import FEW, Examined, examine_list, examine_lists
 from coatcheck.core.records.model import RecordList
@@ -121,9 +121,9 @@ def _others(each: Examined) -> dict[object, str]:
     out: dict[object, str] = {}
     if each.title is None or all(message_of(each, number) for number in each.failed[:_EVENTS]):
         return out
-    wanted = {each.records.columns[each.title][number] for number in each.failed[:_EVENTS]}
+    titles = {each.records.columns[each.title][number] for number in each.failed[:_EVENTS]}
     for number, name in enumerate(each.records.columns[each.title]):
-        message = message_of(each, number) if name is not None and name in wanted else None
+        message = message_of(each, number) if name is not None and name in titles else None
         if message and (name not in out or (number < _EVENTS and classify(message.encode()) & SURE)):
             out[name] = message
     return out
@@ -140,22 +140,22 @@ def _failing(each: Examined) -> list[str]:
         return [size, *(show_record(each, number, _fields_of(each, number), others) for number in each.failed)]
     if each.title or each.above:
         names = Counter(name_of(each, number) for number in each.failed)
-        shown = [f"{name} {count}" if count > 1 else name for name, count in names.items()]
-        lines = [f"{size}: {first_of(shown, _NAMED, separator=', ')}"]
+        examples = [f"{name} {count}" if count > 1 else name for name, count in names.items()]
+        lines = [f"{size}: {first_of(examples, _NAMED, separator=', ')}"]
     else:
         counts = Counter(filter(None, (message_of(each, number) for number in each.failed)))
         if counts and 2 * len(counts) <= counts.total():
             lines_of: Counter[str] = Counter()
             for message, count in counts.items():
                 lines_of[main_line(message)] += count
-            shown = [f"{message} {count}" for message, count in lines_of.most_common()]
-            return [f"{size}: {first_of(shown, _SHOWN, 'more messages', separator=', ')}"]
+            examples = [f"{message} {count}" for message, count in lines_of.most_common()]
+            return [f"{size}: {first_of(examples, _SHOWN, 'more messages', separator=', ')}"]
     first: dict[str, int] = {}
     for number in each.failed[:_EVENTS]:
         if len(first) < _SHOWN and (message := show_message(each, number, others)):
             first.setdefault(message, number)
-    shown = list(first.values()) or ([] if each.title or each.above else each.failed[:_SHOWN])
-    return [*lines, *(show_record(each, number, _fields_of(each, number), others) for number in shown)]
+    examples = list(first.values()) or ([] if each.title or each.above else each.failed[:_SHOWN])
+    return [*lines, *(show_record(each, number, _fields_of(each, number), others) for number in examples)]
 
 
 def _fields_of(each: Examined, number: int) -> list[str]:
@@ -181,10 +181,10 @@ def _identity(each: Examined, number: int) -> list[str]:
 def _odd(each: Examined) -> list[str]:
     """Returns the records with most odd values."""
     failed = set(each.failed)
-    chosen = sorted(
+    numbers = sorted(
         (number for number in each.odd if number not in failed), key=lambda number: (-len(each.odd[number]), number)
     )
-    return [f"Odd: {show_record(each, number, each.odd[number])}" for number in chosen[:_SHOWN]]
+    return [f"Odd: {show_record(each, number, each.odd[number])}" for number in numbers[:_SHOWN]]
 
 
 def _path(each: Examined) -> str | None:
@@ -206,9 +206,9 @@ def _rare_path(each: Examined) -> str | None:
         for value, count in counts.items()
         if _SHOWN < count <= _RARELY * each.records.size
     ]
-    return _filter(each, *min(rare, key=lambda found: found[:2])[2:]) if rare else None
+    return _filter(each, *min(rare, key=lambda candidate: candidate[:2])[2:]) if rare else None
 
 
 def _filter(each: Examined, name: str, value: object) -> str:
-    shown = bracketed(value)[1:-1] if isinstance(value, str) else encode(value).decode()
-    return f"{each.records.place.removesuffix('[*]').removesuffix('.*')}[?@{name}=={shown}]"
+    literal = bracket_step(value)[1:-1] if isinstance(value, str) else encode(value).decode()
+    return f"{each.records.place.removesuffix('[*]').removesuffix('.*')}[?@{name}=={literal}]"

@@ -15,8 +15,8 @@ def documents_in(text: bytes) -> list[RecordList]:
 
 def records_in(text: bytes) -> list[RecordList]:
     """Returns the records of a whole text, in the first form that all of it has."""
-    if found := documents_in(text):
-        return found
+    if documents := documents_in(text):
+        return documents
     table = read_columns(text.decode("utf-8", "replace"))
     if table is not None:
         rows, lines = table

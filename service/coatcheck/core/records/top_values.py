@@ -42,7 +42,7 @@ def top_values(value: object) -> str | None:
     """
     if not isinstance(value, dict):
         return None
-    named: list[tuple[str, object]] = []
+    entries: list[tuple[str, object]] = []
     members = cast("dict[str, object]", value)
     for key, member in members.items():
         name, inner_value = key, member
@@ -51,12 +51,12 @@ def top_values(value: object) -> str | None:
         inner = cast("dict[str, object]", inner_value) if isinstance(inner_value, dict) and len(members) <= _MAP else {}
         if len(inner) > _NESTED:
             inner = {each: inner[each] for each in inner if each in _IDENTITY}
-        named += [(f"{name}.{each}", scalar) for each, scalar in inner.items()] if inner else [(name, inner_value)]
-    parts = [f"{name}={shown}" for name, each in named if len(name) <= _VALUE and (shown := _clipped(name, each))]
+        entries += [(f"{name}.{each}", scalar) for each, scalar in inner.items()] if inner else [(name, inner_value)]
+    parts = [f"{name}={text}" for name, each in entries if len(name) <= _VALUE and (text := _clip_value(name, each))]
     return ", ".join(parts[:_SCALARS]) or None
 
 
-def _clipped(name: str, value: object) -> str | None:
+def _clip_value(name: str, value: object) -> str | None:
     """Returns a value as JSON; of a long text, the beginning if it tells what is wrong, or what the document is."""
     telling = _TELLS.search(name) and (any(map(WRONG.fullmatch, parts_of(name))) or _DESCRIBES.search(name))
     if isinstance(value, str) and len(value) > _VALUE and telling:
@@ -69,8 +69,8 @@ def _short(value: object) -> str | None:
     """Returns a value as JSON; None where it is long, or holds others."""
     if isinstance(value, dict | list):
         return None
-    shown = encode(value).decode()
-    return shown if len(shown) <= _VALUE else None
+    text = encode(value).decode()
+    return text if len(text) <= _VALUE else None
 
 
 def largest_path(value: object) -> str | None:
@@ -89,8 +89,11 @@ def largest_path(value: object) -> str | None:
         containers = {name: len(encode(each)) for name, each in steps.items() if isinstance(each, dict | list) and each}
         if not containers:
             break
-        stated = [name for name in containers if _STATING.fullmatch(name[1:])]
-        name, is_stated = stated[0] if stated else max(containers, key=lambda each: containers[each]), bool(stated)
+        stating_names = [name for name in containers if _STATING.fullmatch(name[1:])]
+        name, is_stated = (
+            stating_names[0] if stating_names else max(containers, key=lambda each: containers[each]),
+            bool(stating_names),
+        )
         if path != "$" and containers[name] < _BULK * size and not is_stated:
             break
         path, inner, size = f"{path}{name}", steps[name], containers[name]

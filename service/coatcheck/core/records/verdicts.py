@@ -36,13 +36,13 @@ def find_failures(records: RecordList, statistics: dict[str, FieldStatistic]) ->
         return name, [
             number for number, value in enumerate(records.columns[name]) if value is not None and value in bad
         ]
-    found: set[int] = set()
+    numbers: set[int] = set()
     parts = False
     for name in statistics:
         if any(WRONG.fullmatch(part) for part in parts_of(name)):
-            found.update(number for number, value in enumerate(records.columns[name]) if _is_given(value))
+            numbers.update(number for number, value in enumerate(records.columns[name]) if _is_given(value))
             parts = parts or len(parts_of(name.removeprefix("."))) > 1
-    return None, sorted(found) if len(found) < records.size or parts else ()
+    return None, sorted(numbers) if len(numbers) < records.size or parts else ()
 
 
 def find_verdict(
@@ -88,8 +88,8 @@ def is_failing(value: object) -> bool:
     """Returns whether a value states a failure in a word or a few."""
     if not isinstance(value, str) or len(value) > 40 or not _WORDS.fullmatch(value):  # noqa: PLR2004
         return False
-    stated = classify(value.encode())
-    return bool(stated & (SURE | STRONG | WORD)) and not stated & BENIGN
+    flags = classify(value.encode())
+    return bool(flags & (SURE | STRONG | WORD)) and not flags & BENIGN
 
 
 def _is_given(value: object) -> bool:

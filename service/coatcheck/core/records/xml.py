@@ -9,9 +9,9 @@ from msgspec import Struct, field
 from coatcheck.core.records.model import LONGEST
 
 _BEGINS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml\s|!--|[A-Za-z_][\w.:-]*[\s/>])")
-_TEXT: Final = "text"
+_TEXT_MEMBER: Final = "text"
 """Name of the text of an element that has attributes or elements beside it."""
-_DEEPEST: Final = 100
+_MAX_ELEMENT_DEPTH: Final = 100
 """Elements in one another; of a deeper document nothing is said."""
 
 
@@ -23,7 +23,7 @@ class Reading(Struct):
     """The line of each object, by its identity."""
 
 
-class _RefusalError(Exception):
+class _XmlRefusalError(Exception):
     """The document is not read."""
 
 
@@ -54,8 +54,8 @@ class _Builder:
         return self._open[0].members
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        if len(self._open) > _DEEPEST:
-            raise _RefusalError
+        if len(self._open) > _MAX_ELEMENT_DEPTH:
+            raise _XmlRefusalError
         self._open.append(_Element(tag, cast("dict[str, object]", attributes), self.parser.CurrentLineNumber))
 
     def _add_text(self, text: str) -> None:
@@ -71,7 +71,7 @@ class _Builder:
         if not members:
             value = text or True  # that it is there may be all that it says
         elif text:
-            members.setdefault(_TEXT, text)
+            members.setdefault(_TEXT_MEMBER, text)
         if members:
             self.lines[id(members)] = element.line
         siblings = self._open[-1].members.setdefault(element.tag, [])
@@ -81,7 +81,7 @@ class _Builder:
 
 def _refuse(*_: object) -> None:
     """A document with entities of its own may be far larger than its text."""
-    raise _RefusalError
+    raise _XmlRefusalError
 
 
 def is_xml(head: bytes) -> bool:
@@ -96,6 +96,6 @@ def read_xml(data: bytes) -> Reading | None:
     builder = _Builder()
     try:
         builder.parser.Parse(data.lstrip(b"\xef\xbb\xbf \t\r\n") if data[:5] != b"<?xml" else data, True)
-    except (expat.ExpatError, _RefusalError):
+    except (expat.ExpatError, _XmlRefusalError):
         return None
     return Reading(builder.value, builder.lines)

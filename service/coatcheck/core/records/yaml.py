@@ -124,10 +124,10 @@ class _Reader:
 
     def _items(self, indent: int, depth: int) -> list[object]:
         out: list[object] = []
-        while (line := self._next()) is not None and line.indent == indent and (found := _ITEM.match(line.text)):
-            inner = found[2] or ""
+        while (line := self._next()) is not None and line.indent == indent and (match := _ITEM.match(line.text)):
+            inner = match[2] or ""
             if inner and (_ITEM.match(inner) or _KEY.match(inner)):
-                line.indent, line.text = indent + 1 + len(found[1]), inner
+                line.indent, line.text = indent + 1 + len(match[1]), inner
                 out.append(self._block(line.indent, depth + 1))
             else:
                 self._at += 1
@@ -138,12 +138,12 @@ class _Reader:
         out: dict[str, object] = {}
         first = self._next()
         self._numbers[id(out)] = first.number if first is not None else 0
-        while (line := self._next()) is not None and line.indent == indent and (found := _KEY.match(line.text)):
+        while (line := self._next()) is not None and line.indent == indent and (match := _KEY.match(line.text)):
             self._at += 1
-            key = _unquoted(found[1])
+            key = _unquote_text(match[1])
             if key in out:  # blocks of pairs rather than a mapping
                 self._refuse()
-            out[key] = self._value(found[2] or "", indent, depth, line)
+            out[key] = self._value(match[2] or "", indent, depth, line)
         if line is not None and line.indent > indent:
             self._refuse()
         return out
@@ -176,12 +176,12 @@ class _Reader:
         more = self._text(indent)
         if plain in _CONSTANTS and not more:
             return _CONSTANTS[plain]
-        return _unquoted(f"{plain} {more}" if more else plain)[:LONGEST]
+        return _unquote_text(f"{plain} {more}" if more else plain)[:LONGEST]
 
 
-def _unquoted(text: str) -> str:
-    found = _QUOTED.match(text)
-    return text.strip() if found is None else (found[1] or found[2] or "")
+def _unquote_text(text: str) -> str:
+    match = _QUOTED.match(text)
+    return text.strip() if match is None else (match[1] or match[2] or "")
 
 
 def read_pairs(data: bytes) -> Reading | None:
@@ -192,22 +192,22 @@ def read_pairs(data: bytes) -> Reading | None:
     every = data.decode("utf-8", "replace").split("\n")
     if sum(_PAIR.match(line) is not None for line in every[:_FIRST]) < _LEAST_PAIRS:
         return None
-    found = [
+    pairs = [
         ((match[1] or match[3]).strip(), (match[2] or match[4] or "").strip(), number)
         for number, line in enumerate(every, 1)
         if (match := _PAIR.fullmatch(line.rstrip("\r"))) is not None
     ]
-    times = Counter(key for key, _, _ in found)
+    times = Counter(key for key, _, _ in pairs)
     usual = Counter(each for each in times.values() if each >= _LEAST_PAIRS).most_common(1)
     if not usual:
         return None
-    first = next(key for key, _, _ in found if times[key] == usual[0][0])
+    first = next(key for key, _, _ in pairs if times[key] == usual[0][0])
     count = times[first]
     records: list[dict[str, object]] = []
     lines: dict[int, int] = {}
     # Where most lines are pairs, a rare key says something.
-    least = 1 if 2 * len(found) > sum(bool(line.strip()) for line in every) else count / 4
-    for key, value, number in found:
+    least = 1 if 2 * len(pairs) > sum(bool(line.strip()) for line in every) else count / 4
+    for key, value, number in pairs:
         if key == first:
             records.append({})
             lines[id(records[-1])] = number

@@ -7,23 +7,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.redact.filler import DEL, reveal
-from coatcheck.core.redact.mask import Mask, shown
+from coatcheck.core.redact.mask import Mask, reveal_text
 from coatcheck.core.tokens import Tokenizer
 
 S = TypeVar("S", bound=Struct)
 _TOLD: Final = "\u2421"
 
 
-def revealed(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> S:
+def reveal_answer(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> S:
     """Returns an answer with markers in every string, and `text` cut to its limits of tokens and characters."""
     text = cast("str", getattr(answer, "text", ""))
     if not (DEL in text or _TOLD in text):
         return cast("S", _strings(answer, mask.names))
-    named, count = shown(text, mask, tokenizer, tokens, chars)
-    return cast("S", replace(cast("Struct", _strings(answer, mask.names)), text=named, tokens=count))
+    shown_text, count = reveal_text(text, mask, tokenizer, tokens, chars)
+    return cast("S", replace(cast("Struct", _strings(answer, mask.names)), text=shown_text, tokens=count))
 
 
-def revealed_strings(answer: S, mask: Mask) -> S:
+def reveal_strings(answer: S, mask: Mask) -> S:
     """Returns an answer that has no token limit, with markers in every string."""
     return cast("S", _strings(answer, mask.names))
 
@@ -36,18 +36,18 @@ def _strings(value: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401, PLR091
         return _raw(value, names)
     if isinstance(value, Struct):
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        made = {name: _strings(each, names) for name, each in fields.items()}
-        changed = {name: each for name, each in made.items() if each is not fields[name]}
+        members = {name: _strings(each, names) for name, each in fields.items()}
+        changed = {name: each for name, each in members.items() if each is not fields[name]}
         return replace(value, **changed) if changed else value
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
-        made = [_strings(each, names) for each in items]
-        if all(new is old for new, old in zip(made, items, strict=True)):
+        members = [_strings(each, names) for each in items]
+        if all(new is old for new, old in zip(members, items, strict=True)):
             return cast("Any", value)
-        return made if isinstance(value, list) else tuple(made)
+        return members if isinstance(value, list) else tuple(members)
     if isinstance(value, dict):
-        held = cast("dict[Any, Any]", value)
-        return {_strings(key, names): _strings(each, names) for key, each in held.items()}
+        mapping = cast("dict[Any, Any]", value)
+        return {_strings(key, names): _strings(each, names) for key, each in mapping.items()}
     return value
 
 

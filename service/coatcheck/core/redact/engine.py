@@ -23,10 +23,10 @@ class Expression:
         Raises:
             ValueError: RE2 rejects the expression; the message says why.
         """
-        made = re2_compiled(source.encode("latin-1"), _MEMORY, never_capture=not groups, encoding=LATIN1)
-        if not made.ok():
-            raise ValueError(bytes(made.error()).decode("utf-8", "replace"))
-        self._match = cast("Callable[[Any, bytes, int, int], Spans]", made.Match)
+        regex = re2_compiled(source.encode("latin-1"), _MEMORY, never_capture=not groups, encoding=LATIN1)
+        if not regex.ok():
+            raise ValueError(bytes(regex.error()).decode("utf-8", "replace"))
+        self._match = cast("Callable[[Any, bytes, int, int], Spans]", regex.Match)
 
     def search(self, data: bytes, start: int = 0, end: int | None = None) -> Spans | None:
         """Returns the leftmost match in `data[start:end]` as positions in `data`; anchors see what precedes it."""

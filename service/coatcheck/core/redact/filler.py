@@ -53,11 +53,11 @@ class SecretRange(Struct, frozen=True, order=True):
     rule: int
 
 
-def merged(found: list[SecretRange]) -> list[SecretRange]:
+def merge_ranges(ranges: list[SecretRange]) -> list[SecretRange]:
     """Returns ranges in order, merging those that overlap or touch; the longest gives the merged range its rule."""
     out: list[SecretRange] = []
     longest = 0
-    for each in sorted(found):
+    for each in sorted(ranges):
         size = each.end - each.start
         if out and each.start <= out[-1].end:
             last = out[-1]
@@ -84,18 +84,18 @@ def fill(data: bytes, secrets: list[SecretRange], base: int = 0, *, text: bool =
     for each in secrets:
         start, end = max(0, each.start - base), min(len(data), each.end - base)
         if start < end:
-            cut = start + base - each.start
-            out[start:end] = _filler(data[start:end], each.rule, cut)
+            offset = start + base - each.start
+            out[start:end] = _filler(data[start:end], each.rule, offset)
     return bytes(out)
 
 
-def _filler(secret: bytes, rule: int, cut: int) -> bytes:
-    """Returns the filler of a secret, or of what remains after its first `cut` bytes."""
+def _filler(secret: bytes, rule: int, offset: int) -> bytes:
+    """Returns the filler of a secret, or of what remains after its first `offset` bytes."""
     for wide, one in _WIDE:
         secret = wide.sub(one, secret) if not secret.isascii() else secret
-    made = _RETURN.sub(_DEL, secret).translate(_KEPT)
-    head = (DEL + _signs(rule) + DEL).encode()[cut:]
-    return head + made[len(head) :] if head and made.startswith(_DEL * len(head)) else made
+    filling = _RETURN.sub(_DEL, secret).translate(_KEPT)
+    head = (DEL + _signs(rule) + DEL).encode()[offset:]
+    return head + filling[len(head) :] if head and filling.startswith(_DEL * len(head)) else filling
 
 
 def _signs(rule: int) -> str:
@@ -119,14 +119,14 @@ def reveal(text: str, names: tuple[str, ...], *, brief: bool = False) -> str:
     if DEL not in text and _PICTURE not in text:
         return text
 
-    def named(found: re.Match[str]) -> str:
+    def marker_for(match: re.Match[str]) -> str:
         if brief:
             return _BRIEF
-        number = rule_of(found.group(1)) if found.group(1) else len(names)
+        number = rule_of(match.group(1)) if match.group(1) else len(names)
         return marker(names[number] if number < len(names) else "")
 
-    text = _RUN.sub(named, text) if DEL in text else text
-    return _PICTURES.sub(named, text) if _PICTURE in text else text
+    text = _RUN.sub(marker_for, text) if DEL in text else text
+    return _PICTURES.sub(marker_for, text) if _PICTURE in text else text
 
 
 def rules_in(data: bytes) -> list[int]:

@@ -12,11 +12,19 @@ from collections.abc import Callable
 from typing import Final, final
 
 from coatcheck.core.redact.engine import Expression, Spans
-from coatcheck.core.redact.filler import SecretRange, merged
+from coatcheck.core.redact.filler import SecretRange, merge_ranges
 from coatcheck.core.redact.keys import keys
-from coatcheck.core.redact.normal_form import normal_forms, placed
+from coatcheck.core.redact.normal_form import map_secrets, normal_forms
 from coatcheck.core.redact.own_rules import NAMED_VALUE
-from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, AllowedMatch, RedactionRule, RuleSet, loosened, uncaptured
+from coatcheck.core.redact.rules import (
+    GENERIC,
+    PRIVATE_KEY,
+    AllowedMatch,
+    RedactionRule,
+    RuleSet,
+    drop_captures,
+    loosen_expression,
+)
 
 _NEXT: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,24}"""
 """What the rule set allows between a name and its secret."""
@@ -61,13 +69,13 @@ class RuleWords:
         """Returns the rules that may match in a short text, in order."""
         if self._expression is None:
             return list(self._always)
-        found: set[bytes] = set()
+        words: set[bytes] = set()
         at = 0
         while (match := self._expression.search(data, at)) is not None:
             begin, end = match[0]
-            found.add(data[begin:end].lower())
+            words.add(data[begin:end].lower())
             at = begin + 1  # the next word may begin inside this one
-        numbers = {rule.number for word in found for rule in self._by_word.get(word, ())}
+        numbers = {rule.number for word in words for rule in self._by_word.get(word, ())}
         numbers.update(rule.number for rule in self._always)
         return [rule for rule in self._rules if rule.number in numbers] if numbers else []
 
@@ -86,18 +94,18 @@ class SecretFinder:
         self._generic = by_name.get(GENERIC)
         one = [rule for rule in rules.rules if rule not in self._spread and rule.name not in {PRIVATE_KEY, GENERIC}]
         own = [rule for rule in one if rule.own]
-        self._plain = [rule for rule in one if not rule.own and (not rule.named or _ALONE in rule.source)]
-        self._named = [rule for rule in one if rule.named and not rule.own]
+        self._plain = [rule for rule in one if not rule.own and (not rule.needs_name or _ALONE in rule.source)]
+        self._named = [rule for rule in one if rule.needs_name and not rule.own]
         # Two expressions, because the states of one would not fit into RE2's memory.
-        sources = [f"(?:{loosened(rule.source)})" for rule in own if not rule.by_name]
+        sources = [f"(?:{loosen_expression(rule.source)})" for rule in own if not rule.by_name]
         sources += [NAMED_VALUE] if any(rule.by_name for rule in own) else []
-        plain = [f"(?:{loosened(rule.source)})" for rule in self._plain]
+        plain = [f"(?:{loosen_expression(rule.source)})" for rule in self._plain]
         self._together = [
             (Expression("|".join(each), groups=False), RuleWords(rules))
             for each, rules in ((plain, self._plain), ([*sources, *([_WORDS] if self._spread else [])], own))
             if each
         ]
-        names = "|".join(sorted({uncaptured(_name_of(rule)) for rule in self._named}))
+        names = "|".join(sorted({drop_captures(_name_of(rule)) for rule in self._named}))
         self._names = Expression(f"(?i)(?:{names}){_NEXT}{_NAMED}", groups=False) if self._named else None
         self._announcing = RuleWords(self._named)
 
@@ -107,66 +115,68 @@ class SecretFinder:
         `begins` and `ends` say whether `data` starts and stops with the whole text; where it does not, a private key
         may be cut off.
         """
-        found = self._in(data, begins=begins, ends=ends)
+        secrets = self._in(data, begins=begins, ends=ends)
         for text, steps in normal_forms(data):
-            found += placed(self._in(text, begins=begins, ends=ends), steps)
-        return merged(found)
+            secrets += map_secrets(self._in(text, begins=begins, ends=ends), steps)
+        return merge_ranges(secrets)
 
     def _in(self, data: bytes, *, begins: bool, ends: bool) -> list[SecretRange]:
-        found: list[SecretRange] = []
+        secrets: list[SecretRange] = []
         if self._key is not None:
-            found += keys(data, self._key, begins=begins, ends=ends)
+            secrets += keys(data, self._key, begins=begins, ends=ends)
         for pattern, nearby in self._together:
-            self._each(pattern, data, lambda a, b, nearby=nearby: self._candidate(nearby, data, a, b, found))
+            self._each(pattern, data, lambda a, b, nearby=nearby: self._candidate(nearby, data, a, b, secrets))
         if self._names is not None:
-            self._each(self._names, data, lambda a, b: self._announced(data, a, b, found))
+            self._each(self._names, data, lambda a, b: self._try_announced(data, a, b, secrets))
         if self._generic is not None:
             generic = self._generic
-            self._each(generic.pattern, data, lambda a, b: self._tried([generic], data, a, b, found))
-        return found
+            self._each(generic.pattern, data, lambda a, b: self._try_rules([generic], data, a, b, secrets))
+        return secrets
 
     @staticmethod
-    def _each(pattern: Expression, data: bytes, told: Callable[[int, int], int]) -> None:
+    def _each(pattern: Expression, data: bytes, on_match: Callable[[int, int], int]) -> None:
         """Calls back for each match; the callback's answer is where the search continues."""
         at = 0
         while (match := pattern.search(data, at)) is not None:
             begin, end = match[0]
-            at = max(told(begin, end), begin + 1)
+            at = max(on_match(begin, end), begin + 1)
 
-    def _candidate(self, nearby: RuleWords, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
+    def _candidate(self, nearby: RuleWords, data: bytes, begin: int, end: int, secrets: list[SecretRange]) -> int:
         if data[begin : begin + 4].lower() in _FIRST:
-            self._over_lines(data, begin, end, found)
-        return self._tried(nearby.rules(data[begin:end]), data, begin, end, found)
+            self._over_lines(data, begin, end, secrets)
+        return self._try_rules(nearby.rules(data[begin:end]), data, begin, end, secrets)
 
-    def _tried(self, rules: list[RedactionRule], data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
+    def _try_rules(
+        self, rules: list[RedactionRule], data: bytes, begin: int, end: int, secrets: list[SecretRange]
+    ) -> int:
         """Tries rules at a candidate; returns what they found and where to continue."""
         last = 0
         for rule in rules:
             match = rule.pattern.search(data, begin, min(len(data), end + _FAR))
             if match is None or match[0][0] > end:
                 continue
-            secret = self._judged(rule, data, match)
+            secret = self._judge_match(rule, data, match)
             if secret is not None:
-                found.append(secret)
+                secrets.append(secret)
                 last = max(last, secret.end)
         return last or begin + 1
 
-    def _announced(self, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
+    def _try_announced(self, data: bytes, begin: int, end: int, secrets: list[SecretRange]) -> int:
         """Tries the rules whose names precede a candidate."""
-        self._tried(self._announcing.rules(data[begin : end + _FAR]), data, begin, end, found)
+        self._try_rules(self._announcing.rules(data[begin : end + _FAR]), data, begin, end, secrets)
         return end - 8 if end - 8 > begin else end
 
-    def _over_lines(self, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
+    def _over_lines(self, data: bytes, begin: int, end: int, secrets: list[SecretRange]) -> int:
         low, high = max(0, begin - _SPREAD), min(len(data), end + _SPREAD)
         for rule in self._spread:
             at = low if rule.name.startswith("kubernetes") else max(0, begin - _LEADS)
             while (match := rule.pattern.search(data, at, high)) is not None:
-                secret = self._judged(rule, data, match)
-                found += [] if secret is None else [secret]
+                secret = self._judge_match(rule, data, match)
+                secrets += [] if secret is None else [secret]
                 at = max(match[0][1], at + 1)
         return end
 
-    def _judged(self, rule: RedactionRule, data: bytes, match: Spans) -> SecretRange | None:
+    def _judge_match(self, rule: RedactionRule, data: bytes, match: Spans) -> SecretRange | None:
         """Returns the secret in a match, unless the rule set's exceptions exclude it."""
         start, end = _extent(rule, match)
         secret = data[start:end]
@@ -179,7 +189,9 @@ class SecretFinder:
         exceptions = (*rule.allowed, self._rules.allowed) if not rule.own else rule.allowed
         if any(_allows(each, data, match, secret) for each in exceptions):
             return None
-        if not rule.named and data[end - 1] in _REST:  # otherwise it has ended, with what the rule asks for behind it
+        if (
+            not rule.needs_name and data[end - 1] in _REST
+        ):  # otherwise it has ended, with what the rule asks for behind it
             while end < len(data) and data[end] in _REST:
                 end += 1
         return SecretRange(start, end, rule.number)

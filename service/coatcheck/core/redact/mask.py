@@ -1,6 +1,6 @@
 """Masks the secrets in whatever a model may see.
 
-`filled` keeps all positions, for texts that will be cut and cited; `text` is for names and lines that are shown
+`fill_secrets` keeps all positions, for texts that will be cut and cited; `text` is for names and lines that are shown
 directly. Policies are not consulted here: whoever holds a Mask masks.
 """
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.redact.filler import SecretRange, fill, marker, merged, reveal, rules_in
+from coatcheck.core.redact.filler import SecretRange, fill, marker, merge_ranges, reveal, rules_in
 from coatcheck.core.redact.find import SecretFinder
 from coatcheck.core.survey.survey import Region
 from coatcheck.core.tokens import Tokenizer
@@ -38,8 +38,8 @@ class MaskedSecrets(Struct, frozen=True):
     def sentence(self) -> str:
         """Returns the counts as words for a model: `3 secrets (github-pat, jwt)`."""
         more = f" and {len(self.rules) - _MOST_NAMED} more kinds" if len(self.rules) > _MOST_NAMED else ""
-        named = f" ({', '.join(self.rules[:_MOST_NAMED])}{more})" if self.rules else ""
-        return f"{self.count} {'secret' if self.count == 1 else 'secrets'}{named}"
+        rule_list = f" ({', '.join(self.rules[:_MOST_NAMED])}{more})" if self.rules else ""
+        return f"{self.count} {'secret' if self.count == 1 else 'secrets'}{rule_list}"
 
 
 NOTHING: Final = MaskedSecrets(0, ())
@@ -58,7 +58,7 @@ class Mask:
         """Returns the secrets in `data`; see `SecretFinder.find` for what `begins` and `ends` mean."""
         return self._finder.find(data, begins=begins, ends=ends)
 
-    def filled(self, data: bytes) -> bytes:
+    def fill_secrets(self, data: bytes) -> bytes:
         """Returns `data` with fillers in place of secrets, at its original length."""
         return fill(data, self.find(data))
 
@@ -125,19 +125,19 @@ class Mask:
             at = max(data.rfind(blank, len(data) - _EDGE) + 1 for blank in blanks)
             secrets.append(SecretRange(max(at, len(data) - _EDGE), len(data), nobodys))
         if not begins:
-            places = [place for place in (data.find(blank, 0, _EDGE) for blank in blanks) if place >= 0]
-            secrets.append(SecretRange(0, min(places, default=_EDGE), nobodys))
-        return fill(data, merged([each for each in secrets if each.start < each.end]))
+            positions = [place for place in (data.find(blank, 0, _EDGE) for blank in blanks) if place >= 0]
+            secrets.append(SecretRange(0, min(positions, default=_EDGE), nobodys))
+        return fill(data, merge_ranges([each for each in secrets if each.start < each.end]))
 
 
-def shown(text: str, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> tuple[str, int]:
+def reveal_text(text: str, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> tuple[str, int]:
     """Returns a text with markers in place of fillers, within a limit of tokens and characters, and its tokens.
 
     Where full markers do not fit, each becomes a single character, which is never longer than its filler.
     """
-    named = mask.reveal(text)
-    count = tokenizer.count(named)
-    if count <= tokens and len(named) <= chars:
-        return named, count
+    full_text = mask.reveal(text)
+    count = tokenizer.count(full_text)
+    if count <= tokens and len(full_text) <= chars:
+        return full_text, count
     brief = mask.reveal(text, brief=True)
     return brief, tokenizer.count(brief)

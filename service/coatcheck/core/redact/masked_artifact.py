@@ -25,7 +25,7 @@ _FETCH: Final = ("title", "url", "final_url", "content_type")
 class MaskedArtifact(Struct, frozen=True):
     """An artifact from which a card may be cut."""
 
-    said: DeclaredMetadata
+    declared: DeclaredMetadata
     facts: DetectedMetadata
     sample: PayloadSample
     survey: Survey | None
@@ -33,44 +33,44 @@ class MaskedArtifact(Struct, frozen=True):
     """What is masked in the sample and the survey."""
 
 
-def veiled(
-    mask: Mask, said: DeclaredMetadata, facts: DetectedMetadata, sample: PayloadSample, survey: Survey | None = None
+def mask_artifact(
+    mask: Mask, declared: DeclaredMetadata, facts: DetectedMetadata, sample: PayloadSample, survey: Survey | None = None
 ) -> MaskedArtifact:
     """Returns what a payload's card may be cut from; without secrets, everything is unchanged."""
-    seen, masked, fragments = mask.sample(sample, () if survey is None else survey.fragments)
+    masked_sample, masked, fragments = mask.sample(sample, () if survey is None else survey.fragments)
     if survey is not None and survey.has_values:  # half a secret in a value could not be recognised
         shape = tuple(line for line in facts.shape if line not in survey.facts)
         facts = replace(facts, shape=shape, path=None if facts.path == survey.path else facts.path)
         survey = replace(survey, facts=(), path=None)
     survey = None if survey is None else replace(survey, fragments=fragments)
-    clean = said_of(mask, said)
+    clean = mask_declared(mask, declared)
     if masked.count:
-        again = recognise(seen, replace(clean, kind=facts.kind), survey, fields=facts.fields)
-        facts = replace(again.beside(facts), kind=facts.kind).of_form(facts.form, clean)
-    return MaskedArtifact(clean, facts_of(mask, facts, hidden=bool(masked.count)), seen, survey, masked)
+        again = recognise(masked_sample, replace(clean, kind=facts.kind), survey, fields=facts.fields)
+        facts = replace(again.keeping_first_time_fields(facts), kind=facts.kind).of_form(facts.form, clean)
+    return MaskedArtifact(clean, facts_of(mask, facts, hidden=bool(masked.count)), masked_sample, survey, masked)
 
 
-def noted(facts: DetectedMetadata, masked: MaskedSecrets) -> DetectedMetadata:
+def note_masked(facts: DetectedMetadata, masked: MaskedSecrets) -> DetectedMetadata:
     """Returns the facts with a line for the card that says what is masked."""
     if not masked.count:
         return facts
-    said = f"{masked.sentence()} masked here"
-    return replace(facts, redacted=f"{facts.redacted}; {said}" if facts.redacted else said)
+    note = f"{masked.sentence()} masked here"
+    return replace(facts, redacted=f"{facts.redacted}; {note}" if facts.redacted else note)
 
 
 def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
     """Returns an artifact with its names masked."""
-    return replace(artifact, said=said_of(mask, artifact.said), facts=facts_of(mask, artifact.facts))
+    return replace(artifact, declared=mask_declared(mask, artifact.declared), facts=facts_of(mask, artifact.facts))
 
 
-def said_of(mask: Mask, said: DeclaredMetadata) -> DeclaredMetadata:
+def mask_declared(mask: Mask, declared: DeclaredMetadata) -> DeclaredMetadata:
     """Returns the declared metadata, masked. The session stays, as it is an address."""
-    values = tuple(getattr(said, name) or "" for name in NAMES)
-    clean = mask.lines((*values, *said.labels))
-    if clean == (*values, *said.labels):
-        return said
+    values = tuple(getattr(declared, name) or "" for name in NAMES)
+    clean = mask.lines((*values, *declared.labels))
+    if clean == (*values, *declared.labels):
+        return declared
     changed = {name: new or None for name, new in zip(NAMES, clean, strict=False)}
-    return replace(said, **changed, labels=clean[len(NAMES) :])
+    return replace(declared, **changed, labels=clean[len(NAMES) :])
 
 
 def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> DetectedMetadata:
@@ -86,13 +86,13 @@ def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> De
     if clean == texts:
         return facts
     rest = iter(clean)
-    named, fetch, shape, sections, comparison, parts, fields = (
+    clean_values, fetch, shape, sections, comparison, parts, fields = (
         tuple(islice(rest, len(each)))
         for each in (names, fetch, facts.shape, facts.sections, facts.comparison, markers, fields)
     )
     return replace(
         facts,
-        **{name: new or None for name, new in zip(names, named, strict=True)},
+        **{name: new or None for name, new in zip(names, clean_values, strict=True)},
         fetch=facts.fetch
         and replace(facts.fetch, **{name: new or None for name, new in zip(_FETCH, fetch, strict=True)}),
         shape=shape,

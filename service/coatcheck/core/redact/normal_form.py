@@ -177,7 +177,7 @@ def _undone(data: bytes, steps: tuple[NormalForm, ...]) -> Iterator[tuple[bytes,
         yield data, steps
 
 
-def placed(secrets: list[SecretRange], steps: tuple[NormalForm, ...]) -> list[SecretRange]:
+def map_secrets(secrets: list[SecretRange], steps: tuple[NormalForm, ...]) -> list[SecretRange]:
     """Maps secrets of what is read after some steps to their places in the text."""
     out: list[SecretRange] = []
     for each in secrets:
@@ -257,35 +257,35 @@ def _runs(data: bytes) -> list[Hidden]:
     out: list[Hidden] = []
     begins = [(0, rest)] if (rest := rest_of(data)) >= _SHORTEST_RUN else []  # perhaps what goes on after a cut
     for begin, end in (*begins, *((blob.body, blob.end) for blob in find_blobs(data))):
-        pieces = (_decoded(data[begin + shift : end]) for shift in range(1 if begin else 4))
+        pieces = (_decode_run(data[begin + shift : end]) for shift in range(1 if begin else 4))
         if (piece := next(filter(None, pieces), None)) is not None:
             padding = b"\n" * (1 + ((end - begin) % (len(piece) + 2) == 0))  # bytes of it have no places of their own
             out.append((begin, end, b"\n" + piece + padding))
-    done = 0
+    run_end = 0
     for at, _ in _RUN.each(data):
-        found = _WHOLE_RUN.match(data, at)
-        if found is None or at < done:
+        match = _WHOLE_RUN.match(data, at)
+        if match is None or at < run_end:
             continue
-        begin, end = found.span(1)
-        run = found[1]
-        piece = _decoded(run) if all(run.translate(None, dull) for dull in _DULL) else None
+        begin, end = match.span(1)
+        run = match[1]
+        piece = _decode_run(run) if all(run.translate(None, dull) for dull in _DULL) else None
         if piece is None:
             continue
         out.append((begin, end, b"\n" + piece))
-        done = end
-        while len(run) >= _FULL_LINE and len(run) % 4 == 0 and (line := _NEXT_LINE.match(data, done)) is not None:
-            piece = _decoded(line[1])
+        run_end = end
+        while len(run) >= _FULL_LINE and len(run) % 4 == 0 and (line := _NEXT_LINE.match(data, run_end)) is not None:
+            piece = _decode_run(line[1])
             if piece is None:
                 break
-            out.append((done, line.end(), piece))
-            run, done = line[1], line.end()
+            out.append((run_end, line.end(), piece))
+            run, run_end = line[1], line.end()
         out[-1] = (*out[-1][:2], out[-1][2] + b"\n")
     return in_order(out)
 
 
-def _decoded(run: bytes) -> bytes | None:
+def _decode_run(run: bytes) -> bytes | None:
     """Returns the text that a run encodes, in any encoding without the NULs of wide ones; None if it is no text."""
-    if len(run) > _HEAD and _decoded(run[:_HEAD]) is None:  # a picture
+    if len(run) > _HEAD and _decode_run(run[:_HEAD]) is None:  # a picture
         return None
     piece = decode(run)
     piece = piece.replace(b"\0", b"") if piece.count(0) * 3 > len(piece) else piece

@@ -75,12 +75,14 @@ _OPTION: Final = r"(?:--[\w-]{0,30}|login\s{1,9}\S{1,64}\s{1,9})"
 _VARIABLE: Final = r"(?-i:PASS(?:WORD|WD|PHRASE)?=)"
 
 
-def _named(name: str) -> str:
+def _make_name_pattern(name: str) -> str:
     return rf"(?i)(?:{name}{_END}{_BETWEEN}|{_OPTION}{name}[ \t]{_QUOTES})"
 
 
 _ODD: Final = "[0-9!@#%^*?~]"
-NAMED_VALUE: Final = rf"{_named(f'(?:{_PHRASE_NAME}|{_KEY_NAME})')}{_INSIDE}*?{_ODD}|{_VARIABLE}{_QUOTES}{_INSIDE}{{8}}"
+NAMED_VALUE: Final = (
+    rf"{_make_name_pattern(f'(?:{_PHRASE_NAME}|{_KEY_NAME})')}{_INSIDE}*?{_ODD}|{_VARIABLE}{_QUOTES}{_INSIDE}{{8}}"
+)
 """Matches wherever a rule by a name may match, with few states for RE2."""
 
 
@@ -135,7 +137,7 @@ OWN: Final = (
     ),
     OwnRule(
         "password",
-        rf"{_named(_PHRASE_NAME)}{_value(6)}",
+        rf"{_make_name_pattern(_PHRASE_NAME)}{_value(6)}",
         2.0,
         (*_PLACEHOLDERS, *_REFERENCES, _FILLED),
         ("pass", "pwd", "identified"),
@@ -145,7 +147,7 @@ OWN: Final = (
     ),
     OwnRule(
         "secret-value",
-        rf"{_named(_KEY_NAME)}{_value(16, _PLAIN)}",
+        rf"{_make_name_pattern(_KEY_NAME)}{_value(16, _PLAIN)}",
         3.2,
         (_WORDS, *_PLACEHOLDERS, *_REFERENCES, _FILLED, _NAME_LIKE),
         ("key", "secret", "token"),

@@ -36,7 +36,7 @@ class RedactingStream:
         self._counts: Counter[str] = Counter()
 
     @property
-    def masked(self) -> MaskedSecrets:
+    def masked_secrets(self) -> MaskedSecrets:
         """Counts what has been masked so far."""
         return MaskedSecrets.of(self._counts)
 
@@ -69,17 +69,17 @@ class RedactingStream:
         low, stop = max(0, self._unit * UNIT - MARGIN), min(size, (self._unit + 1) * UNIT)
         high = min(size, stop + MARGIN)
         data = bytes(self._held[low - self._at : high - self._at])
-        found = self._mask.find(data, begins=low == 0, ends=ends)
-        out = self._given(data, low, stop, found)
+        secrets = self._mask.find(data, begins=low == 0, ends=ends)
+        out = self._redact_range(data, low, stop, secrets)
         self._unit += 1
         keep = min(size, max(self._at, self._unit * UNIT - MARGIN))
         del self._held[: keep - self._at]
         self._at = keep
         return out
 
-    def _given(self, data: bytes, low: int, stop: int, found: list[SecretRange]) -> bytes:
+    def _redact_range(self, data: bytes, low: int, stop: int, secrets: list[SecretRange]) -> bytes:
         out: list[bytes] = []
-        for each in found:
+        for each in secrets:
             start, end = max(each.start + low, self._done), each.end + low
             if end <= start or start >= stop:
                 continue
@@ -87,7 +87,7 @@ class RedactingStream:
             self._lines += plain.count(b"\n")
             name = self._mask.names[each.rule]
             if self._refuse:
-                raise refused(name, self._lines, start, inside=self._inside)
+                raise refusal_of_secret(name, self._lines, start, inside=self._inside)
             out += [plain, _marker(name, data[start - low : end - low])]
             self._lines += data[start - low : end - low].count(b"\n")
             self._counts[name] += 1
@@ -106,7 +106,7 @@ def _marker(rule: str, secret: bytes) -> bytes:
     return (b"" if gap is None else gap[1]).join(bytes((byte,)) for byte in marker(rule).encode())
 
 
-def refused(rule: str, line: int, byte: int, *, inside: bool = False) -> CoatcheckError:
+def refusal_of_secret(rule: str, line: int, byte: int, *, inside: bool = False) -> CoatcheckError:
     """Returns the error for a payload that contains a secret: it tells the place, and nothing of the secret.
 
     `inside`: the place is in the text that the payload is read as, where none can be masked before it is stored.
@@ -123,7 +123,7 @@ def refused(rule: str, line: int, byte: int, *, inside: bool = False) -> Coatche
     )
 
 
-def refused_name(rule: str, field: str) -> CoatcheckError:
+def refusal_of_name(rule: str, field: str) -> CoatcheckError:
     """Returns the error for a payload with a secret in its metadata, naming the field."""
     return CoatcheckError(
         Code.SECRET_REFUSED,

@@ -95,7 +95,7 @@ class RedactionRule(Struct, frozen=True):
     """Entropy that a secret must exceed, in bits per character; 0: no limit."""
     whole: bool
     """Whether the whole match is the secret, instead of its longest group."""
-    named: bool
+    needs_name: bool
     """Whether a name must precede the secret, which could otherwise be anything."""
     own: bool = False
     by_name: bool = False
@@ -126,12 +126,12 @@ class RuleSet(Struct, frozen=True):
         return tuple(rule.name for rule in self.rules)
 
 
-def read_rules(toml: str, *, asked: Iterable[str] = (), off: Iterable[str] = ()) -> RuleSet:
+def read_rules(toml: str, *, extra: Iterable[str] = (), off: Iterable[str] = ()) -> RuleSet:
     """Returns the rules of a gitleaks configuration together with our own.
 
     Args:
         toml: the configuration's text.
-        asked: names of rules to use although they are off by default.
+        extra: names of rules to use although they are off by default.
         off: names of rules not to use.
 
     Raises:
@@ -139,26 +139,26 @@ def read_rules(toml: str, *, asked: Iterable[str] = (), off: Iterable[str] = ())
     """
     config = tomllib.loads(toml)
     unwanted = {**DEFAULT_OFF, **dict.fromkeys(off, "switched off")}
-    for name in asked:
+    for name in extra:
         unwanted.pop(name, None)
-    left: list[UnusedRule] = []
+    unused_rules: list[UnusedRule] = []
     used = [rule for rule in OWN if rule.name not in unwanted]
     rules: list[RedactionRule] = [_own(number, rule) for number, rule in enumerate(used)]
     for raw in cast("list[dict[str, Any]]", config["rules"]):
         why = _why_not(raw, unwanted)
         if why is not None:
-            left.append(UnusedRule(raw["id"], why))
+            unused_rules.append(UnusedRule(raw["id"], why))
             continue
         try:
             rule, parts = _rule(len(rules), raw)
         except ValueError as error:
-            left.append(UnusedRule(raw["id"], f"RE2 does not take its expression: {error}"))
+            unused_rules.append(UnusedRule(raw["id"], f"RE2 does not take its expression: {error}"))
             continue
         rules.append(rule)
-        left += parts
-    left += [UnusedRule(rule.name, unwanted[rule.name]) for rule in OWN if rule.name in unwanted]
-    allowed, _ = _allowed(cast("dict[str, Any]", config.get("allowlist", {})))
-    return RuleSet(tuple(rules), tuple(left), allowed)
+        unused_rules += parts
+    unused_rules += [UnusedRule(rule.name, unwanted[rule.name]) for rule in OWN if rule.name in unwanted]
+    allowed, _ = _read_exception(cast("dict[str, Any]", config.get("allowlist", {})))
+    return RuleSet(tuple(rules), tuple(unused_rules), allowed)
 
 
 def _why_not(raw: dict[str, Any], unwanted: dict[str, str]) -> str | None:
@@ -169,7 +169,7 @@ def _why_not(raw: dict[str, Any], unwanted: dict[str, str]) -> str | None:
 
 def _own(number: int, rule: OwnRule) -> RedactionRule:
     allowed = [AllowedMatch(tuple(map(Expression, rule.allowed)), (), "secret")]
-    source = _BEGIN.sub(lambda found: f"{found.group(1)}{_BEGIN_OF_TOKEN}", rule.expression)
+    source = _BEGIN.sub(lambda match: f"{match.group(1)}{_BEGIN_OF_TOKEN}", rule.expression)
     for exception, target in ((rule.unless_after, "before"), (rule.unless, "match")):
         allowed += [AllowedMatch((Expression(exception),), (), target)] if exception else []
     return RedactionRule(
@@ -180,7 +180,7 @@ def _own(number: int, rule: OwnRule) -> RedactionRule:
         keywords=tuple(map(str.encode, rule.keywords)),
         entropy=rule.entropy,
         whole=False,
-        named=True,
+        needs_name=True,
         own=True,
         by_name=rule.by_name,
         allowed=tuple(allowed),
@@ -190,17 +190,17 @@ def _own(number: int, rule: OwnRule) -> RedactionRule:
 
 def _rule(number: int, raw: dict[str, Any]) -> tuple[RedactionRule, list[UnusedRule]]:
     expression = cast("str", raw["regex"])
-    named = _LEAD in expression
+    needs_name = _LEAD in expression
     without, why_without = _WITHOUT.get(raw["id"], ("", ""))
     expression = expression.replace(without, "") + (r"[\w+/=.-]*" if _NO_END.fullmatch(expression) else "")
-    source = _adapted(expression, named=named)
+    source = _adapt_expression(expression, needs_name=needs_name)
     allowed: list[AllowedMatch] = []
-    left = [UnusedRule(raw["id"], f"{without[1:]}: {why_without}")] if without else []
-    left += [] if "path" not in raw else [UnusedRule(raw["id"], f"its limit to paths: {_NO_PATHS}")]
+    unused_rules = [UnusedRule(raw["id"], f"{without[1:]}: {why_without}")] if without else []
+    unused_rules += [] if "path" not in raw else [UnusedRule(raw["id"], f"its limit to paths: {_NO_PATHS}")]
     for each in cast("list[dict[str, Any]]", raw.get("allowlists", [])):
-        made, why = _allowed(each)
-        allowed += [] if why else [made]
-        left += [UnusedRule(raw["id"], f"an exception of it: {why}")] if why else []
+        allowed_match, why = _read_exception(each)
+        allowed += [] if why else [allowed_match]
+        unused_rules += [UnusedRule(raw["id"], f"an exception of it: {why}")] if why else []
     rule = RedactionRule(
         number=number,
         name=raw["id"],
@@ -209,25 +209,25 @@ def _rule(number: int, raw: dict[str, Any]) -> tuple[RedactionRule, list[UnusedR
         keywords=() if raw["id"] in _ANYWHERE else tuple(word.lower().encode() for word in raw.get("keywords", ())),
         entropy=float(raw.get("entropy", 0)),
         whole=raw["id"] in _OWN_EXTENT,
-        named=named,
+        needs_name=needs_name,
         allowed=tuple(allowed),
     )
-    return rule, left
+    return rule, unused_rules
 
 
-def _adapted(expression: str, *, named: bool) -> str:
+def _adapt_expression(expression: str, *, needs_name: bool) -> str:
     """Adapts an expression of the set, made for source files, to JSON inside JSON, URLs and pages."""
-    source = expression.replace(_LEAD, "").replace(_END, _END_OF_VALUE if named else _END_OF_TOKEN)
-    source = _BEGIN.sub(lambda found: f"{found.group(1)}{_BEGIN_OF_TOKEN}", source.replace(r"\b(\b(", r"\b(("))
+    source = expression.replace(_LEAD, "").replace(_END, _END_OF_VALUE if needs_name else _END_OF_TOKEN)
+    source = _BEGIN.sub(lambda match: f"{match.group(1)}{_BEGIN_OF_TOKEN}", source.replace(r"\b(\b(", r"\b(("))
     for narrow, wide in (*_EDGES, *_QUOTES, *_BLANKS, *_BETWEEN):
         source = source.replace(narrow, wide)
     for word in ("data:", "kind:"):
         source = source.replace(rf"\b{word}", f"{_BEGIN_OF_TOKEN}{word}")
     source = source.replace(r"\bsecret\b", r"secret\b")
-    return _escaped_quotes(source)
+    return _escape_quotes(source)
 
 
-def _escaped_quotes(expression: str) -> str:
+def _escape_quotes(expression: str) -> str:
     """Returns the expression for text whose quotes are escaped by backslashes, as in JSON inside a string."""
     out: list[str] = []
     in_set = False
@@ -237,7 +237,7 @@ def _escaped_quotes(expression: str) -> str:
     return "".join(out)
 
 
-def _allowed(raw: dict[str, Any]) -> tuple[AllowedMatch, str | None]:
+def _read_exception(raw: dict[str, Any]) -> tuple[AllowedMatch, str | None]:
     """Returns an exception, or why it cannot be used."""
     patterns = cast("Sequence[str]", raw.get("regexes", ()))
     words = tuple(word.lower().encode() for word in raw.get("stopwords", ()))
@@ -250,12 +250,12 @@ def _allowed(raw: dict[str, Any]) -> tuple[AllowedMatch, str | None]:
     return AllowedMatch(tuple(map(Expression, patterns)), words, target), why
 
 
-def loosened(source: str) -> str:
+def loosen_expression(source: str) -> str:
     """Returns an expression that matches everything `source` does and more, at a tenth of its size.
 
     It shortens large repetition counts: many of them in a combined expression would need more memory than RE2 gets.
     """
-    return re.sub(r"(?<!\\)\{(\d+)(,?)(\d*)\}", _short_count, uncaptured(source))
+    return re.sub(r"(?<!\\)\{(\d+)(,?)(\d*)\}", _short_count, drop_captures(source))
 
 
 def _short_count(count: re.Match[str]) -> str:
@@ -264,6 +264,6 @@ def _short_count(count: re.Match[str]) -> str:
     return count.group() if int(most or least) <= _COUNT and (most or not comma) else f"{{{short},}}"
 
 
-def uncaptured(source: str) -> str:
+def drop_captures(source: str) -> str:
     """Returns an expression without capturing groups, for combining it with others."""
     return re.sub(r"(?<!\\)\((?:\?P<\w+>|(?!\?))", "(?:", source)

@@ -36,14 +36,14 @@ def _body(body: ResultBody, text: bytes) -> ResultBody:
 def _response(mask: Mask, response: SearchResponse) -> SearchResponse:
     texts = (response.query or "", *response.warnings, *response.failures, *response.unknown)
     clean = mask.lines(texts)
-    warned = 1 + len(response.warnings)
-    failed = warned + len(response.failures)
+    warnings_end = 1 + len(response.warnings)
+    failures_end = warnings_end + len(response.failures)
     return replace(
         response,
         query=clean[0] or None,
-        warnings=clean[1:warned],
-        failures=clean[warned:failed],
-        unknown=clean[failed:],
+        warnings=clean[1:warnings_end],
+        failures=clean[warnings_end:failures_end],
+        unknown=clean[failures_end:],
         unread=mask.text(response.unread),
         pictures=tuple(_result(mask, result) for result in response.pictures),
         answers=tuple(_answer(mask, answer) for answer in response.answers),

@@ -103,11 +103,13 @@ def half_characters(value: Value, at: Pointer = ()) -> Iterator[Fault]:
         yield from half_characters(one, (*at, number))
 
 
-def escaped_halves(body: Value, index: HistoryIndex) -> list[Fault]:
+def find_escaped_halves(body: Value, index: HistoryIndex) -> list[Fault]:
     """Returns the arguments of calls, as JSON in a string, in which an escape spells half of a surrogate pair."""
     sites = [(number, site) for number, item in enumerate(index.items) for call in item.calls for site in call.sites]
-    found = [(number, site.at, get(body, site.at)) for number, site in sites if site.form == "json"]
-    return [Fault("half", at, number) for number, at, text in found if is_text(text) and without_halves(text) != text]
+    arguments = [(number, site.at, get(body, site.at)) for number, site in sites if site.form == "json"]
+    return [
+        Fault("half", at, number) for number, at, text in arguments if is_text(text) and without_halves(text) != text
+    ]
 
 
 def without_halves(text: Text) -> Text:

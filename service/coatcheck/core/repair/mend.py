@@ -12,9 +12,9 @@ from msgspec import Raw, Struct, field
 
 from coatcheck.core.context.body.encoding import as_raw
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role
-from coatcheck.core.context.body.pointer import Pointer, edited, get
+from coatcheck.core.context.body.pointer import Pointer, apply_edits, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
-from coatcheck.core.context.body.splice import spliced
+from coatcheck.core.context.body.splice import splice_body
 from coatcheck.core.repair.faults import Fault, without_halves
 
 MISSING: Final = "No output of this call was recorded."
@@ -39,7 +39,7 @@ class MendedHistory(Struct, frozen=True):
 class _Changes(Struct):
     """What becomes of the messages, by their numbers."""
 
-    gone: dict[int, set[int | None]] = field(default_factory=dict[int, "set[int | None]"])
+    removals: dict[int, set[int | None]] = field(default_factory=dict[int, "set[int | None]"])
     """Parts that go; None for the whole message."""
     added: dict[int, list[Value]] = field(default_factory=dict[int, "list[Value]"])
     """Outputs to put behind the calls in a message."""
@@ -50,22 +50,22 @@ def mend(body: Value, index: HistoryIndex, faults: Sequence[Fault]) -> MendedHis
     if index.list_at is None:
         return MendedHistory(body, [])
     halves = {fault.at: without_halves(get(body, fault.at)) for fault in faults if fault.kind == "half"}
-    body = edited(body, halves)
+    body = apply_edits(body, halves)
     changes, mended = _Changes(), [fault for fault in faults if fault.kind == "half"]
     for fault in faults:
         if fault.kind == "half":
             continue
-        value = _missing(index, body, fault) if fault.kind == "no output" else _taken(index, body, fault)
+        value = _missing(index, body, fault) if fault.kind == "no output" else _take_message(index, body, fault)
         if value is None:
             continue
         mended.append(fault)
         if fault.output is not None:
-            changes.gone.setdefault(fault.item, set()).add(_part_of(index, fault.output.at))
+            changes.removals.setdefault(fault.item, set()).add(_part_of(index, fault.output.at))
         if fault.call is not None:
             changes.added.setdefault(fault.call_item, []).append(value)
     if not mended:
         return MendedHistory(body, [])
-    return MendedHistory(edited(body, {index.list_at: _rebuilt(body, index, changes)}), mended)
+    return MendedHistory(apply_edits(body, {index.list_at: _rebuilt(body, index, changes)}), mended)
 
 
 def _part_of(index: HistoryIndex, at: Pointer) -> int | None:
@@ -74,7 +74,7 @@ def _part_of(index: HistoryIndex, at: Pointer) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _taken(index: HistoryIndex, body: Value, fault: Fault) -> Value:
+def _take_message(index: HistoryIndex, body: Value, fault: Fault) -> Value:
     """Returns the message or part with an output, as it is."""
     depth = len(index.list_at or ()) + (3 if index.format in _CONTAINERS else 1)
     return get(body, fault.at[:depth])
@@ -83,24 +83,26 @@ def _taken(index: HistoryIndex, body: Value, fault: Fault) -> Value:
 def _rebuilt(body: Value, index: HistoryIndex, changes: _Changes) -> list[Value]:
     """Returns the messages: without what goes, and with each added output behind its call."""
     container = _CONTAINERS.get(index.format)
-    built: list[Value] = []
+    messages: list[Value] = []
     waiting: list[Value] = []
     for number, message in enumerate(as_list(get(body, index.list_at or ()))):
-        item, gone = index.items[number], changes.gone.get(number, set())
+        item, removals = index.items[number], changes.removals.get(number, set())
         if container is not None:
             if waiting and item.role not in {Role.USER, Role.TOOL}:
-                built.append(_message(index.format, waiting))
+                messages.append(_message(index.format, waiting))
                 waiting = []
-            kept = _with_parts(message, container, waiting, gone, index.format) if waiting or gone else message
-            built += [] if kept is None else [kept]
+            remaining_message = (
+                _with_parts(message, container, waiting, removals, index.format) if waiting or removals else message
+            )
+            messages += [] if remaining_message is None else [remaining_message]
             waiting = []
         else:
             if waiting and not _goes_first(index.format, item):
-                built += waiting
+                messages += waiting
                 waiting = []
-            built += [] if gone else [message]
+            messages += [] if removals else [message]
         waiting += changes.added.get(number, [])
-    return built + ([_message(index.format, waiting)] if waiting and container is not None else waiting)
+    return messages + ([_message(index.format, waiting)] if waiting and container is not None else waiting)
 
 
 def _goes_first(format_: Format, item: Item) -> bool:
@@ -108,15 +110,17 @@ def _goes_first(format_: Format, item: Item) -> bool:
     return (bool(item.outputs) and not item.model) or (item.model and format_ is Format.OPENAI_RESPONSES)
 
 
-def _with_parts(message: Value, container: str, before: list[Value], gone: set[int | None], format_: Format) -> Value:
+def _with_parts(
+    message: Value, container: str, before: list[Value], removals: set[int | None], format_: Format
+) -> Value:
     """Returns a message with parts before its own and without some of those; None if nothing is left of it."""
-    given = as_object(message).get(container)
-    own = as_list(given) if isinstance(given, list) else [_said(format_, given)]
-    parts = [*before, *(part for number, part in enumerate(own) if number not in gone)]
+    content = as_object(message).get(container)
+    own = as_list(content) if isinstance(content, list) else [_text_part(format_, content)]
+    parts = [*before, *(part for number, part in enumerate(own) if number not in removals)]
     return {**as_object(message), container: parts} if parts else None
 
 
-def _said(format_: Format, text: Value) -> Object:
+def _text_part(format_: Format, text: Value) -> Object:
     return {"text": text} if format_ is Format.BEDROCK else {"type": "text", "text": text}
 
 
@@ -127,19 +131,19 @@ def _message(format_: Format, parts: list[Value]) -> Object:
 
 
 def with_elements(data: bytes, at: Pointer, old: list[Value], new: list[Value], inside: str | None) -> bytes:
-    """Returns the body with other elements in the array at a pointer; `inside` as for `spliced`.
+    """Returns the body with other elements in the array at a pointer; `inside` as for `splice_body`.
 
     Elements of `new` that are the same objects as in `old`, which was decoded from `data`, keep their bytes.
     """
     raw = Raw(data)
     for step in at if inside is None else (inside, *at):
         raw = _OBJECT.decode(raw)[step] if isinstance(step, str) else _ARRAY.decode(raw)[step]
-    written, numbers = _ARRAY.decode(raw), {id(value): number for number, value in enumerate(old)}
+    raw_elements, numbers = _ARRAY.decode(raw), {id(value): number for number, value in enumerate(old)}
     elements = [
-        written[numbers[id(value)]] if id(value) in numbers else Raw(msgspec.json.encode(value, enc_hook=as_raw))
+        raw_elements[numbers[id(value)]] if id(value) in numbers else Raw(msgspec.json.encode(value, enc_hook=as_raw))
         for value in new
     ]
-    return spliced(data, {at: elements}, inside=inside)
+    return splice_body(data, {at: elements}, inside=inside)
 
 
 _OUTPUT_TYPES: Final = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}

@@ -64,12 +64,12 @@ def pack_numbers(numbers: Sequence[int]) -> bytes:
     return struct.pack(f">{len(numbers)}q", *numbers)
 
 
-def unpack_numbers(packed: bytes) -> tuple[int, ...]:
+def unpack_numbers(blob: bytes) -> tuple[int, ...]:
     """Returns artifacts' numbers from their stored form."""
-    return struct.unpack(f">{len(packed) // 8}q", packed)
+    return struct.unpack(f">{len(blob) // 8}q", blob)
 
 
-def merged(lines: Sequence[AuditLine]) -> list[AuditLine]:
+def merge_lines(lines: Sequence[AuditLine]) -> list[AuditLine]:
     """Merges lines of one transaction about artifacts removed for the same reason by the same actor."""
     together: dict[tuple[object, ...], list[AuditLine]] = {}
     for at, line in enumerate(lines):
@@ -77,10 +77,10 @@ def merged(lines: Sequence[AuditLine]) -> list[AuditLine]:
         details = tuple(sorted((name, repr(value)) for name, value in line.details.items()))
         key = (line.action, line.by, line.namespace, line.reason, details, *alone)
         together.setdefault(key, []).append(line)
-    return [group[0] if len(group) == 1 else _joined(group) for group in together.values()]
+    return [group[0] if len(group) == 1 else _join_lines(group) for group in together.values()]
 
 
-def _joined(lines: list[AuditLine]) -> AuditLine:
+def _join_lines(lines: list[AuditLine]) -> AuditLine:
     return replace(
         lines[0],
         at=max(line.at for line in lines),

@@ -66,14 +66,14 @@ def check_hold_id(text: str) -> str:
     )
 
 
-def held(holds: HoldConflict, *, deleted: int | None = None) -> CoatcheckError:
+def refusal_of_delete(holds: HoldConflict, *, deleted: int | None = None) -> CoatcheckError:
     """Returns the refusal of a delete. `deleted`: number of artifacts without holds that were deleted."""
     names = ", ".join(holds.holds)
-    gone = "" if not deleted else f" {deleted:,} artifacts that are not held were deleted."
+    note = "" if not deleted else f" {deleted:,} artifacts that are not held were deleted."
     release = "these holds" if len(holds.holds) > 1 else "the hold"
     return CoatcheckError(
         Code.HELD,
-        f"Held by {names}: what it covers was not deleted.{gone} An administrator may release {release}.",
+        f"Held by {names}: what it covers was not deleted.{note} An administrator may release {release}.",
         holds=names,
         **({} if not deleted else {"deleted": deleted}),
     )

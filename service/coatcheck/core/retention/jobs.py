@@ -78,8 +78,8 @@ def check_scope(job: Job, scope: JobScope) -> None:
     if job in {Job.EVICT, Job.SESSION, Job.NAMESPACE} and scope.namespace is None:
         raise _wrong(f"A plan to {_VERBS[job]} needs its namespace.", "namespace")
     if (job is Job.SESSION) != (scope.session is not None):
-        said = "needs its session" if job is Job.SESSION else "is not about a session; leave it out"
-        raise _wrong(f"A plan to {_VERBS[job]} {said}.", "session")
+        problem = "needs its session" if job is Job.SESSION else "is not about a session; leave it out"
+        raise _wrong(f"A plan to {_VERBS[job]} {problem}.", "session")
     limits = (scope.max_bytes, scope.max_artifacts)
     if job is Job.EVICT and limits == (None, None):
         raise _wrong("A plan to evict needs a target: max_bytes or max_artifacts.", "max_bytes")
@@ -106,12 +106,12 @@ _VERBS: Final = {
 }
 
 
-def described(job: Job, scope: JobScope) -> str:
+def describe_job(job: Job, scope: JobScope) -> str:
     """Returns why exactly these are in a plan: a sentence without its full stop."""
     where = "in all namespaces" if scope.namespace is None else f"in namespace {scope.namespace}"
     limits = [
-        *([] if scope.max_bytes is None else [_counted(scope.max_bytes, "byte")]),
-        *([] if scope.max_artifacts is None else [_counted(scope.max_artifacts, "artifact")]),
+        *([] if scope.max_bytes is None else [_format_count(scope.max_bytes, "byte")]),
+        *([] if scope.max_artifacts is None else [_format_count(scope.max_artifacts, "artifact")]),
     ]
     sentences = {
         Job.EXPIRE: f"artifacts {where} whose time to live has passed; every route answers that they are gone",
@@ -127,7 +127,7 @@ def described(job: Job, scope: JobScope) -> str:
     return sentences[job]
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

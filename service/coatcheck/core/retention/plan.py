@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import pack_numbers
-from coatcheck.core.retention.jobs import REMOVING, Job, JobScope, described
+from coatcheck.core.retention.jobs import REMOVING, Job, JobScope, describe_job
 
 PART: Final = 500
 """Artifacts per part; removed in one transaction, which holds SQLite's writer for well under 100 ms."""
@@ -125,14 +125,14 @@ class PlanBuilder:
         """When the first expired one did."""
         self.held = 0
 
-    def take(self, namespace: str, found: Sequence[RetentionCandidate]) -> list[PlanPart]:
+    def take(self, namespace: str, candidates: Sequence[RetentionCandidate]) -> list[PlanPart]:
         """Adds candidates; returns the parts that are now full."""
         full: list[PlanPart] = []
         if namespace != self._namespace:
             full += self.cut()
             self._namespace = namespace
-        self._count(found)
-        members = [*self._members, *found]
+        self._count(candidates)
+        members = [*self._members, *candidates]
         whole = len(members) - len(members) % PART
         for start in range(0, whole, PART):
             full.append(self._part(members[start : start + PART]))
@@ -177,7 +177,7 @@ class PlanBuilder:
         if items:
             # Items are not chosen individually: the moment determines them, and a later one would be another plan.
             self._hash.update(msgspec.json.encode([self._moment, items, item_bytes]))
-        ages: dict[int, Group] = self._grouped(3)
+        ages: dict[int, Group] = self._group_sums(3)
         size = sum(sums[1] for sums in self._sums.values()) + item_bytes
         share = size / live_bytes if live_bytes else 0.0
         overdue = 0.0 if self.oldest is None else max(0.0, (self._moment - self.oldest).total_seconds())
@@ -185,7 +185,7 @@ class PlanBuilder:
             digest=self._hash.hexdigest(),
             job=self._job,
             scope=self._scope,
-            why=described(self._job, self._scope),
+            why=describe_job(self._job, self._scope),
             planned_at=self._moment,
             valid_until=self._moment + PLAN_LIFE,
             artifacts=sum(sums[0] for sums in self._sums.values()),
@@ -197,43 +197,43 @@ class PlanBuilder:
             share=round(share, 4),
             needs_confirm=self._job in REMOVING and share > CONFIRM_SHARE,
             oldest_overdue_seconds=round(overdue, 3),
-            by_kind=_largest(self._grouped(0)),
-            by_tool=_largest(self._grouped(1)),
-            by_session=_largest(self._grouped(2)),
+            by_kind=_largest(self._group_sums(0)),
+            by_tool=_largest(self._group_sums(1)),
+            by_session=_largest(self._group_sums(2)),
             by_age=tuple(Group(_AGE_NAMES[age], ages[age].artifacts, ages[age].bytes) for age in sorted(ages)),
             samples=tuple(samples),
         )
 
-    def _count(self, found: Sequence[RetentionCandidate]) -> None:
+    def _count(self, candidates: Sequence[RetentionCandidate]) -> None:
         """Adds to the sums: one dictionary look-up each, because there may be a million."""
         sums = self._sums
-        for candidate in found:
+        for candidate in candidates:
             key: tuple[str, str | None, str | None, int] = candidate[3:]
             both = sums.get(key)
             if both is None:
                 both = sums.setdefault(key if len(sums) < _MOST_GROUPS else (*key[:2], _OTHERS, key[3]), [0, 0])
             both[0] += 1
             both[1] += candidate[2]
-        largest = heapq.nlargest(_SAMPLES, found, key=itemgetter(2))  # of equal ones, the first
+        largest = heapq.nlargest(_SAMPLES, candidates, key=itemgetter(2))  # of equal ones, the first
         new = [(candidate.size, -candidate.seq, self._namespace, candidate.number) for candidate in largest]
         self._largest = sorted([*self._largest, *new], reverse=True)[:_SAMPLES]
 
-    def _grouped(self, at: int) -> dict[Any, Group]:
-        found: dict[Any, list[int]] = {}
+    def _group_sums(self, at: int) -> dict[Any, Group]:
+        totals: dict[Any, list[int]] = {}
         for key, (artifacts, size) in self._sums.items():
-            both = found.setdefault(key[at], [0, 0])
+            both = totals.setdefault(key[at], [0, 0])
             both[0] += artifacts
             both[1] += size
-        return {name: Group(str(name or ""), *both) for name, both in found.items()}
+        return {name: Group(str(name or ""), *both) for name, both in totals.items()}
 
 
 def _largest(groups: dict[Any, Group]) -> tuple[Group, ...]:
     """Returns the groups with the most bytes, and one for the rest."""
-    found = sorted(groups.values(), key=lambda group: (-group.bytes, -group.artifacts, group.name))
-    rest = found[_GROUPS:]
+    largest = sorted(groups.values(), key=lambda group: (-group.bytes, -group.artifacts, group.name))
+    rest = largest[_GROUPS:]
     if not rest:
-        return tuple(found)
-    return (*found[:_GROUPS], Group(_OTHERS, sum(g.artifacts for g in rest), sum(g.bytes for g in rest)))
+        return tuple(largest)
+    return (*largest[:_GROUPS], Group(_OTHERS, sum(g.artifacts for g in rest), sum(g.bytes for g in rest)))
 
 
 def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:

@@ -54,7 +54,7 @@ class RetentionRun(Struct, frozen=True, kw_only=True):
     detail: str
 
     @property
-    def left(self) -> int:
+    def left_count(self) -> int:
         """Artifacts of its plan that were not removed: already gone, pinned, held or changed."""
         return max(0, self.planned - self.artifacts)
 
@@ -73,7 +73,7 @@ class JobState(Struct, frozen=True, kw_only=True):
     last_detail: str | None
 
     @classmethod
-    def unchanged(cls, name: str) -> "JobState":
+    def make_unchanged(cls, name: str) -> "JobState":
         """Returns the state of a job that nobody has changed and that has not run."""
         return cls(
             name=name,
@@ -87,7 +87,7 @@ class JobState(Struct, frozen=True, kw_only=True):
         )
 
 
-def begun_run(run_id: str, job: str, scope: JobScope, by: By, now: datetime) -> RetentionRun:
+def begin_run(run_id: str, job: str, scope: JobScope, by: By, now: datetime) -> RetentionRun:
     """Returns a new run without a plan."""
     return RetentionRun(
         id=run_id,
@@ -115,6 +115,6 @@ def hourly_run(job: str, now: datetime) -> str:
     return f"run_{job}_{now:%Y%m%d%H}"
 
 
-def scheduled_round(job: str, now: datetime, **counts: float) -> RetentionRun:
+def make_scheduled_round(job: str, now: datetime, **counts: float) -> RetentionRun:
     """Returns a scheduled round, or a part of one, as the run of its hour; `counts` are fields of the run."""
-    return replace(begun_run(hourly_run(job, now), job, WHOLE_STORE, SCHEDULE, now), outcome=Outcome.FINISHED, **counts)
+    return replace(begin_run(hourly_run(job, now), job, WHOLE_STORE, SCHEDULE, now), outcome=Outcome.FINISHED, **counts)

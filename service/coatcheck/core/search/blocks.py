@@ -16,23 +16,26 @@ _TITLE: Final = 160
 _DATE: Final = 80
 
 
-def text_result(made: Budgeted) -> str:
+def text_result(output: Budgeted) -> str:
     """Returns the text itself, for OpenAI Chat and Responses, Gemini and MCP."""
-    return made.text
+    return output.text
 
 
-def anthropic_result(made: Budgeted, tokenizer: Tokenizer) -> list[Block]:
+def anthropic_result(output: Budgeted, tokenizer: Tokenizer) -> list[Block]:
     """Returns the content of a `tool_result`; neither it nor any text in it is empty.
 
     If all its strings together exceed the total, which only addresses that the text cuts can cause, it is the text in
     one block.
     """
-    blocks = [_text(made.before)] if made.before else []
-    blocks += [_search_result(shown) if shown.quotes else _text(shown.block) for shown in made.shown]
-    if made.after:
-        blocks.append(_text(made.after))
-    if not blocks or tokenizer.count("\n".join(_strings(blocks))) > made.limits.max_total_tokens:
-        return [_text(made.text or "No results.")]
+    blocks = [_text(output.before)] if output.before else []
+    blocks += [
+        _search_result(shown_result) if shown_result.quotes else _text(shown_result.block)
+        for shown_result in output.shown_results
+    ]
+    if output.after:
+        blocks.append(_text(output.after))
+    if not blocks or tokenizer.count("\n".join(_strings(blocks))) > output.limits.max_total_tokens:
+        return [_text(output.text or "No results.")]
     return blocks
 
 
@@ -49,14 +52,14 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _search_result(shown: ShownResult) -> Block:
+def _search_result(shown_result: ShownResult) -> Block:
     """Returns one result, in which each passage is a block that can be cited separately."""
-    url = shown.result.url or shown.citation
-    head = f"{shown.section} {short(shown.result.title, _TITLE)}".strip()
+    url = shown_result.result.url or shown_result.citation
+    head = f"{shown_result.section} {short(shown_result.result.title, _TITLE)}".strip()
     return {
         "type": "search_result",
-        "source": short(url, ADDRESS) if len(url) <= ADDRESS else shown.citation,
-        "title": " | ".join(part for part in (head, short(shown.result.date or "", _DATE)) if part),
-        "content": [_text(quote.text.rstrip("\n")) for quote in shown.quotes],
+        "source": short(url, ADDRESS) if len(url) <= ADDRESS else shown_result.citation,
+        "title": " | ".join(part for part in (head, short(shown_result.result.date or "", _DATE)) if part),
+        "content": [_text(quote.text.rstrip("\n")) for quote in shown_result.quotes],
         "citations": {"enabled": True},
     }

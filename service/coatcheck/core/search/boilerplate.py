@@ -106,19 +106,19 @@ MayDrop = Callable[[_Line], bool]
 """Returns whether a line contains nothing that the query asks for."""
 
 
-def furniture(pages: list[ResultText], asked: Asked | None = None) -> list[Ranges]:
+def find_boilerplate(pages: list[ResultText], matches_query: Asked | None = None) -> list[Ranges]:
     """Returns for each text the disjoint byte ranges of its boilerplate, in order."""
     texts = [_lines(page.data) for page in pages]
     for page, lines in zip(pages, texts, strict=True):
 
         def may_drop(line: _Line, data: bytes = page.data) -> bool:
-            return asked is None or not asked(data, line.start, line.end)
+            return matches_query is None or not matches_query(data, line.start, line.end)
 
         _menus(lines, may_drop)
         _notices(page.data, lines, may_drop)
         _tallies(lines, may_drop)
         _repeats(lines)
-    _shared(pages, texts)
+    _mark_shared(pages, texts)
     return [_ranges(lines) for lines in texts]
 
 
@@ -137,15 +137,15 @@ def _lines(data: bytes) -> list[_Line]:
 
 def _menus(lines: list[_Line], may_drop: MayDrop) -> None:
     """Marks runs of links, and of short lines."""
-    marked: list[_Line] = []
+    menu_lines: list[_Line] = []
     for run, announced in _runs(lines):
         links = sum(kind == "links" for _, kind in run)
         if not announced and (links >= _LINKED or len(run) >= _SHORT):
-            marked += [line for line, _ in run]
+            menu_lines += [line for line, _ in run]
     size = sum(len(line.flat) for line in lines)
-    if size >= _JUDGED and sum(len(line.flat) for line in marked) > _MOST * size:
+    if size >= _JUDGED and sum(len(line.flat) for line in menu_lines) > _MOST * size:
         return
-    for line in marked:
+    for line in menu_lines:
         line.drop = may_drop(line)
 
 
@@ -188,19 +188,19 @@ def _notices(data: bytes, lines: list[_Line], may_drop: MayDrop) -> None:
     for line in lines if b"](" in data else ():
         if "#" in line.flat and not line.code and len(line.flat) <= _NOTICE and _JUMP.fullmatch(line.flat):
             line.drop = True
-    for start, end in _told(data):
+    for start, end in _find_notice_words(data):
         for line in lines[bisect_right(lines, start, key=_START) - 1 : bisect_right(lines, end, key=_START)]:
             if not line.drop and _is_notice(line) and may_drop(line):
                 line.drop = True
 
 
-def _told(data: bytes) -> Iterator[tuple[int, int]]:
+def _find_notice_words(data: bytes) -> Iterator[tuple[int, int]]:
     """Yields where a word of such notices is, and where its line ends."""
     at = 0
-    while (found := _TOLD_BY.find(data, at)) is not None:
-        end = data.find(b"\n", found[1])
+    while (span := _TOLD_BY.find(data, at)) is not None:
+        end = data.find(b"\n", span[1])
         at = len(data) if end < 0 else end
-        yield data.rfind(b"\n", 0, found[0]) + 1, at
+        yield data.rfind(b"\n", 0, span[0]) + 1, at
 
 
 def _is_notice(line: _Line) -> bool:
@@ -230,14 +230,14 @@ def _repeats(lines: list[_Line]) -> None:
     """Marks lines that a text repeats, except for the first time."""
     counts = Counter(line.flat for line in lines if not line.code)
     again = {flat for flat, count in counts.items() if count >= _AGAIN and _alnum(flat) >= _LEAST_AGAIN}
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for line in lines if again else ():
         if not line.code and line.flat in again:
-            line.drop = line.drop or line.flat in seen
-            seen.add(line.flat)
+            line.drop = line.drop or line.flat in earlier
+            earlier.add(line.flat)
 
 
-def _shared(pages: list[ResultText], texts: list[list[_Line]]) -> None:
+def _mark_shared(pages: list[ResultText], texts: list[list[_Line]]) -> None:
     """Marks lines of several results: all but the first; if there are many of one site, all."""
     where: dict[str, list[int]] = {}
     for number, lines in enumerate(texts):

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from coatcheck.core.passages import Term, terms_of
 from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search import frame
-from coatcheck.core.search.boilerplate import Asked, Ranges, ResultText, furniture
+from coatcheck.core.search.boilerplate import Asked, Ranges, ResultText, find_boilerplate
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
 from coatcheck.core.search.caching_tokenizer import CachingTokenizer
 from coatcheck.core.search.domains import Domains
 from coatcheck.core.search.fold import DistinctResults, EarlierSource, unfold
-from coatcheck.core.search.limits import Limits, checked, shares
+from coatcheck.core.search.limits import Limits, check_limits, shares
 from coatcheck.core.search.model import SearchResult
-from coatcheck.core.search.order import ordered, words_of
+from coatcheck.core.search.order import order_results, words_of
 from coatcheck.core.search.passages import CutText, PassageCutter, beginning
 from coatcheck.core.search.shorten import short
 from coatcheck.core.search.view import ResponseLayout, ResultBody
@@ -93,8 +93,8 @@ def budget_search(
     query = query if query.strip() else laid.response.query or ""
     terms = terms_of(words_of(query)).terms
     finder = TermFinder(terms) if terms else None
-    left = unfold(laid, earlier, prints, domains, query, finder)
-    return _Budgeting(laid, tokenizer, query, artifact_id, checked(limits), left, terms, finder).run()
+    distinct = unfold(laid, earlier, prints, domains, query, finder)
+    return _Budgeting(laid, tokenizer, query, artifact_id, check_limits(limits), distinct, terms, finder).run()
 
 
 class _Draft(Struct):
@@ -104,7 +104,7 @@ class _Draft(Struct):
     head: str
     head_tokens: int
     need: int
-    cut: CutText
+    excerpt: CutText
 
 
 @final
@@ -116,7 +116,7 @@ class _Budgeting:
         query: str,
         artifact_id: str | None,
         limits: Limits,
-        left: DistinctResults,
+        distinct: DistinctResults,
         terms: tuple[Term, ...],
         finder: TermFinder | None,
     ) -> None:
@@ -125,79 +125,85 @@ class _Budgeting:
         self._query = query
         self._id = artifact_id
         self._limits = limits
-        self._left = left
+        self._distinct = distinct
         self._finder = finder
-        self._passages = PassageCutter(terms, self._finder, self._tokenizer, places=limits.max_total_tokens >= _BRIEF)
-        self._order = ordered(laid, left.kept, query, self._finder)
-        self._furniture = self._all_furniture()
+        self._passages = PassageCutter(
+            terms, self._finder, self._tokenizer, shows_positions=limits.max_total_tokens >= _BRIEF
+        )
+        self._order = order_results(laid, distinct.indices, query, self._finder)
+        self._boilerplate = self._find_boilerplate()
         own = {_section(place) for place in range(len(laid.bodies))}
-        self._known = [int(fold.section[1:]) - 1 for fold in left.folds if fold.into not in own]
+        self._known = [int(fold.section[1:]) - 1 for fold in distinct.folds if fold.into not in own]
         """Indices of results that stand in an earlier source of the session."""
 
     def run(self) -> Budgeted:
         total = aim = self._limits.max_total_tokens
         for _ in range(_ATTEMPTS):
-            made = self._made(aim)
-            if made.tokens <= total:
-                return made
-            aim -= made.tokens - total + 1
-        made = self._made(0)
-        return _without_blocks(made, fit_text(made.text, total, self._tokenizer), self._tokenizer)
+            output = self._make_budgeted(aim)
+            if output.tokens <= total:
+                return output
+            aim -= output.tokens - total + 1
+        output = self._make_budgeted(0)
+        return _without_blocks(output, fit_text(output.text, total, self._tokenizer), self._tokenizer)
 
     # ------------------------------------------------------------------------------------------------ one attempt
 
-    def _made(self, total: int) -> Budgeted:
+    def _make_budgeted(self, total: int) -> Budgeted:
         response = self._laid.response
-        chosen = self._order[: min(self._limits.max_results, max(1, total // _EACH))]
+        selection = self._order[: min(self._limits.max_results, max(1, total // _EACH))]
         brief = total < _BRIEF
-        before = [frame.first_line(self._query, response, len(chosen), self._id, brief=brief)]
+        before = [frame.first_line(self._query, response, len(selection), self._id, brief=brief)]
         before += [frame.warning_line(warning) for warning in response.warnings[:3]]
         answers = self._answers(total // 4)
         list_room = int(total * (_BRIEF_LIST if brief else _LIST))
-        listed, lines = self._listed(self._order[len(chosen) :], list_room)
+        title_results, lines = self._list_results(self._order[len(selection) :], list_room)
         above = [frame.list_line(len(lines))] if lines and not brief else []
-        known, known_lines = self._listed(self._known, list_room - sum(map(self._cost, [*above, *lines])))
-        folds = [frame.folds_line(self._left.folds)] if self._left.folds else []
+        earlier_results, known_lines = self._list_results(
+            self._known, list_room - sum(map(self._cost, [*above, *lines]))
+        )
+        folds = [frame.folds_line(self._distinct.folds)] if self._distinct.folds else []
         pictures = [] if brief else self._pictures(list_room // 4)
         ours = [*before, *answers, *above, *folds, *pictures]
         fixed = sum(map(self._cost, (*ours, *lines, *known_lines))) + (_SLACK if brief else _LAST)
-        drafts = self._drafts(chosen, total - fixed - (_snippets(total - fixed, chosen, listed) if brief else 0))
-        shown = [self._shown(draft) for draft in drafts]
-        unlisted = len(self._order) - len(shown) - len(listed)
-        counts = self._counts(shown, len(listed), unlisted, len(answers) // 2)
-        left = frame.left_line(
-            counts.cut_chars, counts.chars_of_shown, counts.furniture_chars, unlisted, counts.excluded
+        drafts = self._drafts(
+            selection, total - fixed - (_snippets(total - fixed, selection, title_results) if brief else 0)
         )
-        last = [*([left] if left and not brief else []), *([] if brief else self._next(shown))]
-        named = [*listed, *known]
-        room = self._room(total, [*ours, *lines, *known_lines, *last], shown) if named else 0
-        lines = self._with_snippets(named, [*lines, *known_lines], room)
+        shown_results = [self._make_shown_result(draft) for draft in drafts]
+        unlisted = len(self._order) - len(shown_results) - len(title_results)
+        counts = self._counts(shown_results, len(title_results), unlisted, len(answers) // 2)
+        omissions = frame.render_omissions_line(
+            counts.cut_chars, counts.chars_of_shown, counts.boilerplate_chars, unlisted, counts.excluded
+        )
+        last = [*([omissions] if omissions and not brief else []), *([] if brief else self._next(shown_results))]
+        named_results = [*title_results, *earlier_results]
+        room = self._room(total, [*ours, *lines, *known_lines, *last], shown_results) if named_results else 0
+        lines = self._with_snippets(named_results, [*lines, *known_lines], room)
         unread = self._unread(total - fixed) if response.unread else []
         before = [*before, *answers, *unread]
-        after = [*above, *lines[: len(listed)], *folds, *lines[len(listed) :], *pictures, *last]
-        text = "\n".join([*before, *(each.block for each in shown), *after])
+        after = [*above, *lines[: len(title_results)], *folds, *lines[len(title_results) :], *pictures, *last]
+        text = "\n".join([*before, *(each.block for each in shown_results), *after])
         return Budgeted(
             text=text,
             tokens=self._tokenizer.count(text),
             limits=self._limits,
             query=self._query,
             artifact_id=self._id,
-            shown=tuple(shown),
-            listed=tuple(listed),
-            folds=self._left.folds,
-            known=tuple(known),
+            shown_results=tuple(shown_results),
+            title_results=tuple(title_results),
+            folds=self._distinct.folds,
+            earlier_results=tuple(earlier_results),
             counts=counts,
             warnings=self._laid.response.warnings,
             before="\n".join(before),
             after="\n".join(after),
         )
 
-    def _room(self, total: int, lines: list[str], shown: list[ShownResult]) -> int:
+    def _room(self, total: int, lines: list[str], shown_results: list[ShownResult]) -> int:
         """Returns the tokens left for snippets; an estimate if there is enough for all of them."""
-        left = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown) - _SLACK
-        if left >= len(lines) * (_EXTRA + _SLACK):
-            return left
-        return total - self._cost("\n".join([*lines, *(each.block for each in shown)]))
+        spare = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown_results) - _SLACK
+        if spare >= len(lines) * (_EXTRA + _SLACK):
+            return spare
+        return total - self._cost("\n".join([*lines, *(each.block for each in shown_results)]))
 
     def _answers(self, room: int) -> list[str]:
         """Returns the provider's own answers, each under a line that says so."""
@@ -222,47 +228,51 @@ class _Budgeting:
         """Returns the addresses of the pictures beside the results, as far as there is room."""
         lines: list[str] = []
         for each in self._laid.response.pictures[:_MOST_PICTURES]:
-            line = frame.listed_line("", each)
+            line = frame.render_result_line("", each)
             room -= self._cost(line)
             if room < 0:
                 break
             lines.append(line)
         return [frame.pictures_line(len(self._laid.response.pictures)), *lines] if lines else []
 
-    def _listed(self, places: list[int], room: int) -> tuple[list[NamedResult], list[str]]:
+    def _list_results(self, indices: list[int], room: int) -> tuple[list[NamedResult], list[str]]:
         """Returns titles and addresses of results that are not shown, as far as there is room, and their lines."""
         out: list[NamedResult] = []
         lines: list[str] = []
-        whole = sum(self._cost(frame.listed_line(_section(place), self._result(place))) for place in places[:_MANY])
-        for place in places[:_MANY]:
+        whole = sum(
+            self._cost(frame.render_result_line(_section(place), self._result(place))) for place in indices[:_MANY]
+        )
+        for place in indices[:_MANY]:
             result = self._result(place)
             title = result.title if whole <= room else short(result.title, 40) if result.url else result.title
-            line = frame.listed_line(_section(place), replace(result, title=title))
+            line = frame.render_result_line(_section(place), replace(result, title=title))
             room -= self._cost(line)
             if room < 0:
                 break
             lines.append(line)
-            citation, fingerprint = self._citation(place), self._left.fingerprints[place]
+            citation, fingerprint = self._citation(place), self._distinct.fingerprints[place]
             out.append(NamedResult(section=_section(place), citation=citation, result=result, fingerprint=fingerprint))
         return out, lines
 
-    def _with_snippets(self, named: list[NamedResult], lines: list[str], room: int) -> list[str]:
+    def _with_snippets(self, named_results: list[NamedResult], lines: list[str], room: int) -> list[str]:
         """Returns each line, with a passage under it as far as there is room."""
         out: list[str] = []
-        for left, each, line in zip(range(len(named), 0, -1), named, lines, strict=True):
-            most = min(_EXTRA, max(room // left, min(room, _LEAST)))
+        for remaining, each, line in zip(range(len(named_results), 0, -1), named_results, lines, strict=True):
+            most = min(_EXTRA, max(room // remaining, min(room, _LEAST)))
             place = each.result.rank - 1
-            text = self._passages.snippet(self._body(place), self._furniture[place], most - 3) if most >= _LEAST else ""
+            text = (
+                self._passages.snippet(self._body(place), self._boilerplate[place], most - 3) if most >= _LEAST else ""
+            )
             out.append(f"{line}\n  {text}" if text else line)
             room -= self._cost(f"  {text}") if text else 0
         return out
 
     # ------------------------------------------------------------------------------------------------ results
 
-    def _drafts(self, chosen: list[int], room: int) -> list[_Draft]:
+    def _drafts(self, indices: list[int], room: int) -> list[_Draft]:
         """Cuts each to its share; what one does not use goes to those after it."""
         most = self._limits.max_tokens_per_result
-        drafts = [self._draft(place, min(most, max(room, 0))) for place in chosen]
+        drafts = [self._draft(place, min(most, max(room, 0))) for place in indices]
         spare = 0
         for draft, share in zip(drafts, shares([min(draft.need, most) for draft in drafts], room), strict=True):
             allowed = min(most, share + spare)
@@ -273,7 +283,7 @@ class _Budgeting:
         return [draft for draft in drafts if draft.head]
 
     def _draft(self, place: int, most: int) -> _Draft:
-        head = frame.result_line(_section(place), self._result(place), self._left.also.get(place))
+        head = frame.result_line(_section(place), self._result(place), self._distinct.also.get(place))
         cost = self._cost(head)
         body = self._body(place)
         need = most + 1
@@ -294,81 +304,82 @@ class _Budgeting:
         """Gives a result its passages; returns their cost."""
         room = allowed - draft.head_tokens
         while room >= _LEAST:
-            draft.cut = self._passages.cut(self._body(draft.place), self._furniture[draft.place], room)
+            draft.excerpt = self._passages.cut(self._body(draft.place), self._boilerplate[draft.place], room)
             tokens = self._tokenizer.count(_block(draft))
             if tokens <= allowed:
                 return tokens
             room -= tokens - allowed
-        draft.cut = CutText("", 0, (), whole=not self._body(draft.place).text)
+        draft.excerpt = CutText("", 0, (), whole=not self._body(draft.place).text)
         return draft.head_tokens
 
-    def _shown(self, draft: _Draft) -> ShownResult:
+    def _make_shown_result(self, draft: _Draft) -> ShownResult:
         body = self._body(draft.place)
         block = _block(draft)
-        seen = sum(quote.chars.end - quote.chars.start for quote in draft.cut.quotes)
-        hidden = sum(len(decode(body.data[start:end])) for start, end in self._furniture[draft.place])
+        shown_chars = sum(quote.chars.end - quote.chars.start for quote in draft.excerpt.quotes)
+        hidden = sum(len(decode(body.data[start:end])) for start, end in self._boilerplate[draft.place])
         return ShownResult(
             section=_section(draft.place),
             citation=self._citation(draft.place),
             result=self._result(draft.place),
             block=block,
             tokens=self._tokenizer.count(block),
-            quotes=draft.cut.quotes,
-            whole=draft.cut.whole,
+            quotes=draft.excerpt.quotes,
+            whole=draft.excerpt.whole,
             chars=len(body.text),
-            shown_chars=seen,
-            furniture_chars=min(hidden, len(body.text) - seen),
-            also=self._left.also.get(draft.place),
-            fingerprint=self._left.fingerprints[draft.place],
+            shown_chars=shown_chars,
+            boilerplate_chars=min(hidden, len(body.text) - shown_chars),
+            also=self._distinct.also.get(draft.place),
+            fingerprint=self._distinct.fingerprints[draft.place],
         )
 
     # ------------------------------------------------------------------------------------------------ small things
 
-    def _counts(self, shown: list[ShownResult], listed: int, unlisted: int, answers: int) -> Counts:
-        chars = sum(each.chars for each in shown)
-        seen = sum(each.shown_chars for each in shown)
-        hidden = sum(each.furniture_chars for each in shown)
+    def _counts(self, shown_results: list[ShownResult], listed_count: int, unlisted: int, answers: int) -> Counts:
+        chars = sum(each.chars for each in shown_results)
+        shown_chars = sum(each.shown_chars for each in shown_results)
+        hidden = sum(each.boilerplate_chars for each in shown_results)
         return Counts(
             results=len(self._laid.response.results),
-            shown=len(shown),
-            listed=listed,
+            shown=len(shown_results),
+            listed=listed_count,
             unlisted=unlisted,
-            folded=len(self._left.folds),
-            excluded=len(self._laid.bodies) - len(self._left.kept) - len(self._left.folds),
+            folded=len(self._distinct.folds),
+            excluded=len(self._laid.bodies) - len(self._distinct.indices) - len(self._distinct.folds),
             answers=len(self._laid.response.answers),
             answers_shown=answers,
             chars=sum(len(body.text) for body in self._laid.bodies),
             chars_of_shown=chars,
-            shown_chars=seen,
-            cut_chars=chars - seen - hidden,
-            furniture_chars=hidden,
+            shown_chars=shown_chars,
+            cut_chars=chars - shown_chars - hidden,
+            boilerplate_chars=hidden,
         )
 
-    def _next(self, shown: list[ShownResult]) -> list[str]:
+    def _next(self, shown_results: list[ShownResult]) -> list[str]:
         """Returns the call that reads what was cut, or a result that is only listed."""
         if self._id is None:
             return []
         if self._laid.response.unread:
             return [frame.next_line(self._id, None)]
-        sections = [each.section for each in shown if not each.whole]
-        sections += map(_section, self._order[len(shown) :])
+        sections = [each.section for each in shown_results if not each.whole]
+        sections += map(_section, self._order[len(shown_results) :])
         return [frame.next_line(self._id, section) for section in sections[:1]]
 
-    def _all_furniture(self) -> list[Ranges]:
+    def _find_boilerplate(self) -> list[Ranges]:
         """Returns the boilerplate of the remaining texts, each at its index: for listed ones, of their beginnings.
 
         Folded ones have none.
         """
-        shown = set(self._order[: self._limits.max_results])
+        shown_indices = set(self._order[: self._limits.max_results])
         pages = [
             ResultText(
-                self._body(place).data if place in shown else beginning(self._body(place)), _site(self._result(place))
+                self._body(place).data if place in shown_indices else beginning(self._body(place)),
+                _site(self._result(place)),
             )
-            for place in self._left.kept
+            for place in self._distinct.indices
         ]
         finder = self._finder
-        asked: Asked | None = finder and (lambda data, start, end: finder.next(data, start, end) is not None)
-        ranges = dict(zip(self._left.kept, furniture(pages, asked), strict=True))
+        matches_query: Asked | None = finder and (lambda data, start, end: finder.next(data, start, end) is not None)
+        ranges = dict(zip(self._distinct.indices, find_boilerplate(pages, matches_query), strict=True))
         return [ranges.get(place, []) for place in range(len(self._laid.bodies))]
 
     def _result(self, place: int) -> SearchResult:
@@ -384,11 +395,11 @@ class _Budgeting:
         return self._tokenizer.count(f"\n{line}")
 
 
-def _snippets(room: int, chosen: list[int], listed: list[NamedResult]) -> int:
+def _snippets(room: int, indices: list[int], title_results: list[NamedResult]) -> int:
     """Returns the tokens that shown results leave to listed ones."""
-    parts = len(listed) * _GLIMPSE
-    reserve = int(max(room, 0) * parts / (len(chosen) + parts)) if parts else 0
-    return reserve if reserve >= len(listed) * _LEAST_GLIMPSE else 0
+    parts = len(title_results) * _GLIMPSE
+    reserve = int(max(room, 0) * parts / (len(indices) + parts)) if parts else 0
+    return reserve if reserve >= len(title_results) * _LEAST_GLIMPSE else 0
 
 
 def _section(place: int) -> str:
@@ -396,7 +407,7 @@ def _section(place: int) -> str:
 
 
 def _block(draft: _Draft) -> str:
-    return f"{draft.head}\n{draft.cut.text}" if draft.cut.text else draft.head
+    return f"{draft.head}\n{draft.excerpt.text}" if draft.excerpt.text else draft.head
 
 
 def _site(result: SearchResult) -> str:
@@ -406,26 +417,26 @@ def _site(result: SearchResult) -> str:
         return ""
 
 
-def _without_blocks(made: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted:
+def _without_blocks(output: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted:
     """Returns as much of our own lines as fits, if not even those do, and nothing that claims to be shown."""
     counts = replace(
-        made.counts,
+        output.counts,
         shown=0,
         listed=0,
-        unlisted=made.counts.results - made.counts.folded - made.counts.excluded,
+        unlisted=output.counts.results - output.counts.folded - output.counts.excluded,
         answers_shown=0,
         chars_of_shown=0,
         shown_chars=0,
         cut_chars=0,
-        furniture_chars=0,
+        boilerplate_chars=0,
     )
     return replace(
-        made,
+        output,
         text=text,
         tokens=tokenizer.count(text),
-        shown=(),
-        listed=(),
-        known=(),
+        shown_results=(),
+        title_results=(),
+        earlier_results=(),
         counts=counts,
         before=text,
         after="",

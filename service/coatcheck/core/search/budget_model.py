@@ -25,7 +25,7 @@ class ShownResult(Struct, frozen=True, kw_only=True):
     chars: int
     """Characters of the result's text."""
     shown_chars: int
-    furniture_chars: int
+    boilerplate_chars: int
     also: str | None = None
     """An earlier source of the same page, with another text."""
     fingerprint: bytes = b""
@@ -62,7 +62,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Characters of the texts of shown results: shown_chars + cut_chars + furniture_chars."""
     shown_chars: int
     cut_chars: int
-    furniture_chars: int
+    boilerplate_chars: int
 
 
 class Budgeted(Struct, frozen=True, kw_only=True):
@@ -74,10 +74,10 @@ class Budgeted(Struct, frozen=True, kw_only=True):
     limits: Limits
     query: str
     artifact_id: str | None
-    shown: tuple[ShownResult, ...]
-    listed: tuple[NamedResult, ...]
+    shown_results: tuple[ShownResult, ...]
+    title_results: tuple[NamedResult, ...]
     folds: tuple[Fold, ...]
-    known: tuple[NamedResult, ...]
+    earlier_results: tuple[NamedResult, ...]
     """Results that are folded into earlier sources of the session, whose titles and addresses are shown."""
     counts: Counts
     warnings: tuple[str, ...]

@@ -26,10 +26,10 @@ class CachingTokenizer:
 
     def count(self, text: str) -> int:
         """Returns the number of tokens of `text`."""
-        known = self._counts.get(text)
-        if known is None:
-            known = self._counts[text] = self._tokenizer.count(text)
-        return known
+        token_count = self._counts.get(text)
+        if token_count is None:
+            token_count = self._counts[text] = self._tokenizer.count(text)
+        return token_count
 
     def encode(self, text: str) -> list[int]:
         """Returns the token numbers of `text`."""

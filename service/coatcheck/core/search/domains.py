@@ -35,8 +35,8 @@ class Domains:
         Raises:
             CoatcheckError: `invalid_request` for an invalid name, such as an address.
         """
-        self._allowed = frozenset(_name(each, "allowed_domains") for each in allowed)
-        self._excluded = frozenset(_name(each, "excluded_domains") for each in excluded)
+        self._allowed = frozenset(_domain_name(each, "allowed_domains") for each in allowed)
+        self._excluded = frozenset(_domain_name(each, "excluded_domains") for each in excluded)
         self._also = also
 
     def __bool__(self) -> bool:
@@ -53,8 +53,8 @@ class Domains:
 
     def let_result(self, result: SearchResult) -> bool:
         """Returns whether a result may be shown: neither its address nor the page that it wraps is excluded."""
-        known = [url for url in (result.url, result.canonical_url) if url]
-        return all(map(self.let, known)) if known else self.let(None)
+        urls = [url for url in (result.url, result.canonical_url) if url]
+        return all(map(self.let, urls)) if urls else self.let(None)
 
     def within(self, laid: ResponseLayout) -> ResponseLayout:
         """Returns the response without pictures and the provider's answers from excluded pages."""
@@ -65,7 +65,7 @@ class Domains:
         return replace(laid, response=replace(laid.response, answers=answers, pictures=pictures))
 
 
-def _name(text: str, parameter: str) -> str:
+def _domain_name(text: str, parameter: str) -> str:
     name = text.strip().removeprefix("*.").strip(".").lower()
     if not name.isascii():
         try:
@@ -73,10 +73,10 @@ def _name(text: str, parameter: str) -> str:
         except UnicodeError:
             name = ""
     if len(name) > DOMAIN_LENGTH or not _NAME.fullmatch(name):
-        shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
+        excerpt = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"{parameter} takes names such as example.org, with all their subdomains; {shown!r} is none.",
+            f"{parameter} takes names such as example.org, with all their subdomains; {excerpt!r} is none.",
             parameter=parameter,
         )
     return name

@@ -50,7 +50,7 @@ class Fold(Struct, frozen=True):
 class DistinctResults(Struct, frozen=True):
     """The results that remain."""
 
-    kept: tuple[int, ...]
+    indices: tuple[int, ...]
     """Indices of results, from 0, in order."""
     folds: tuple[Fold, ...]
     also: dict[int, str]
@@ -61,7 +61,7 @@ class DistinctResults(Struct, frozen=True):
 
 def fingerprints(laid: ResponseLayout) -> tuple[bytes, ...]:
     """Returns the fingerprint of each result's text."""
-    return tuple(similarity.fingerprints([body.text for body in laid.bodies]))
+    return tuple(similarity.fingerprint_texts([body.text for body in laid.bodies]))
 
 
 def unfold(
@@ -105,9 +105,11 @@ def unfold(
         if twins := texts.twins(prints[place]):
             folds[place] = Fold(_name(place), _name(texts.owner(twins[0])), "text")
             continue
-        known = known_urls.get(url, []) if url else []
+        earlier_sources = known_urls.get(url, []) if url else []
         equal = [
-            each for each in known if not (each.fingerprint and prints[place]) or same(each.fingerprint, prints[place])
+            each
+            for each in earlier_sources
+            if not (each.fingerprint and prints[place]) or same(each.fingerprint, prints[place])
         ]
         copies = [earlier[number] for number in known_texts.twins(prints[place])]
         says_all = finder is None or finder.next(laid.bodies[place].data, 0) is None
@@ -115,7 +117,7 @@ def unfold(
         if repeated is not None:
             folds[place] = Fold(_name(place), repeated.citation, "url" if repeated in equal else "text")
             continue
-        also_known = next(iter((*known, *copies)), None)
+        also_known = next(iter((*earlier_sources, *copies)), None)
         if first is not None:
             folds[first] = Fold(_name(first), _name(place), "url")
         if url:
@@ -123,8 +125,8 @@ def unfold(
         if also_known is not None:
             also[place] = pages.get(url, also_known.citation)
         texts.add(prints[place], place)
-    kept = tuple(place for place in range(len(results)) if place not in folds and place not in excluded)
-    return DistinctResults(kept, tuple(_settled(folds[place], folds) for place in sorted(folds)), also, prints)
+    indices = tuple(place for place in range(len(results)) if place not in folds and place not in excluded)
+    return DistinctResults(indices, tuple(_resolve_fold(folds[place], folds) for place in sorted(folds)), also, prints)
 
 
 def _flat(query: str) -> str:
@@ -135,7 +137,7 @@ def _name(place: int) -> str:
     return f"r{place + 1}"
 
 
-def _settled(fold: Fold, folds: dict[int, Fold]) -> Fold:
+def _resolve_fold(fold: Fold, folds: dict[int, Fold]) -> Fold:
     """Returns the final target of a fold: the first result of a page may itself have given way to one with a text."""
     by_name = {each.section: each for each in folds.values()}
     into = fold.into
@@ -147,11 +149,11 @@ def _settled(fold: Fold, folds: dict[int, Fold]) -> Fold:
 class _Texts:
     """Fingerprints by their hashes, so that only few are compared with each other."""
 
-    def __init__(self, known: list[bytes]) -> None:
+    def __init__(self, known_prints: list[bytes]) -> None:
         self._prints: list[bytes] = []
         self._owners: list[int] = []
         self._of: dict[bytes, list[int]] = {}
-        for each in known:
+        for each in known_prints:
             self.add(each, -1)
 
     def add(self, printed: bytes, owner: int) -> None:

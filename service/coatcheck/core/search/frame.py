@@ -23,16 +23,16 @@ _LABELS: Final = {
 }
 
 
-def first_line(query: str, response: SearchResponse, shown: int, artifact_id: str | None, *, brief: bool) -> str:
+def first_line(query: str, response: SearchResponse, shown_count: int, artifact_id: str | None, *, brief: bool) -> str:
     """Returns the line that says what came of the search, and where all of it is stored."""
     outcome = outcome_of(response)
     if brief:
-        told = f"{outcome}, {shown} shown" if response.results else outcome
-        return f"{MARK} {told}; {f'all in {artifact_id}' if artifact_id else 'not stored'}"
+        summary = f"{outcome}, {shown_count} shown" if response.results else outcome
+        return f"{MARK} {summary}; {f'all in {artifact_id}' if artifact_id else 'not stored'}"
     of = f' for "{short(query, QUERY)}"' if query.strip() else ""
     by = "" if response.provider == UNKNOWN else f" by {response.provider}"
     is_list = not (response.failed or response.unread)
-    how = f"Search: {outcome}{of}{by}, {shown} shown" if is_list else f"Search{of}{by}: {outcome}".rstrip(".")
+    how = f"Search: {outcome}{of}{by}, {shown_count} shown" if is_list else f"Search{of}{by}: {outcome}".rstrip(".")
     if artifact_id is None:
         return f"{MARK} {how}. Not stored: cannot be read back."
     cite = f"; cite as {artifact_id}#r1" if response.results else ""
@@ -55,10 +55,10 @@ def result_line(section: str, result: SearchResult, also: str | None = None) -> 
     """Returns the line above a result's text."""
     about = [short(each, _TITLE) for each in (result.date or "",) if each]
     other = [f"other text of this page: {also}"] if also else []
-    return f"{MARK} {listed_line(section, result)}{''.join(f' | {each}' for each in (*about, *other))}"
+    return f"{MARK} {render_result_line(section, result)}{''.join(f' | {each}' for each in (*about, *other))}"
 
 
-def listed_line(section: str, result: SearchResult) -> str:
+def render_result_line(section: str, result: SearchResult) -> str:
     """Returns the line with title and address of a result."""
     title = short(result.title, _TITLE)
     address = short(result.url or "", ADDRESS)
@@ -90,22 +90,22 @@ def unread_line() -> str:
 
 def folds_line(folds: tuple[Fold, ...]) -> str:
     """Returns the line that says which results duplicate which."""
-    told = [
+    duplicates = [
         f"{fold.section} is {'already stored as ' if fold.into.startswith('art_') else ''}{fold.into} "
         f"({'same page' if fold.why == 'url' else 'same text'})"
         for fold in folds[:_FOLDS]
     ]
     more = f" and {len(folds) - _FOLDS} more" if len(folds) > _FOLDS else ""
-    return f"{MARK} Not shown twice: {'; '.join(told)}{more}"
+    return f"{MARK} Not shown twice: {'; '.join(duplicates)}{more}"
 
 
-def left_line(left: int, chars: int, furniture: int, unlisted: int, excluded: int) -> str:
+def render_omissions_line(cut_chars: int, chars: int, boilerplate_chars: int, unlisted: int, excluded: int) -> str:
     """Returns the line on what is missing of shown results, in characters, and how many results are not listed."""
     parts: list[str] = []
-    if left:
-        parts.append(f"{left:,} of {chars:,} characters of the shown results")
-    if furniture:
-        parts.append(f"{furniture:,} characters of menus, notices and repeats")
+    if cut_chars:
+        parts.append(f"{cut_chars:,} of {chars:,} characters of the shown results")
+    if boilerplate_chars:
+        parts.append(f"{boilerplate_chars:,} characters of menus, notices and repeats")
     if unlisted:
         parts.append(f"{unlisted} {'result' if unlisted == 1 else 'results'}")
     if excluded:

@@ -40,7 +40,7 @@ class Switches(Struct, frozen=True, kw_only=True):
     max_searches_per_turn: int | None = None
 
 
-def checked(limits: Limits) -> Limits:
+def check_limits(limits: Limits) -> Limits:
     """Returns the limits after checking them.
 
     Raises:
@@ -58,8 +58,8 @@ def shares(needs: list[int], room: int) -> list[int]:
     What one does not need goes to the others; the sum never exceeds `room`.
     """
     out = [0] * len(needs)
-    left = max(0, room)
+    remaining = max(0, room)
     for count, place in enumerate(sorted(range(len(needs)), key=lambda place: (needs[place], place))):
-        out[place] = min(needs[place], left // (len(needs) - count))
-        left -= out[place]
+        out[place] = min(needs[place], remaining // (len(needs) - count))
+        remaining -= out[place]
     return out

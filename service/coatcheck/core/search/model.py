@@ -61,7 +61,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     author: str | None = None
     picture: str | None = None
     """Address of the picture that the result is about, if it is one."""
-    listed: str = ""
+    list_name: str = ""
     """The list that contained it, such as `news`; empty for the only or main one."""
 
 

@@ -27,7 +27,7 @@ def words_of(query: str) -> str:
     return _SITE.sub(" ", query)
 
 
-def ordered(laid: ResponseLayout, places: tuple[int, ...], query: str, finder: TermFinder | None) -> list[int]:
+def order_results(laid: ResponseLayout, indices: tuple[int, ...], query: str, finder: TermFinder | None) -> list[int]:
     """Returns the indices of results in the order in which they are shown."""
     sites = [site.lower().removeprefix("www.").strip("/*.") for site in _SITE.findall(query)[:_MOST]]
     phrases = [_flat(one or two) for one, two in _PHRASE.findall(query)[:_MOST]]
@@ -40,7 +40,7 @@ def ordered(laid: ResponseLayout, places: tuple[int, ...], query: str, finder: T
         missing = finder is not None and finder.next(head.encode("utf-8", "replace") + body.data, 0) is None
         return off_site, without, not body.text, missing, place
 
-    return sorted(places, key=worth)
+    return sorted(indices, key=worth)
 
 
 def _of_site(result: SearchResult, site: str) -> bool:

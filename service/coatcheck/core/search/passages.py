@@ -81,33 +81,35 @@ class PassageCutter:
     """Cuts texts of one response for one query. Not thread-safe."""
 
     def __init__(
-        self, terms: tuple[Term, ...], finder: TermFinder | None, tokenizer: Tokenizer, *, places: bool
+        self, terms: tuple[Term, ...], finder: TermFinder | None, tokenizer: Tokenizer, *, shows_positions: bool
     ) -> None:
-        """With `places`, a line above each passage gives its position; otherwise marks show what is missing."""
-        self._layout: Layout = "ordered" if places else "marked"
+        """With `shows_positions`, a line above each passage gives its position; otherwise omissions are marked."""
+        self._layout: Layout = "ordered" if shows_positions else "marked"
         self._terms = terms
         self._finder = finder
         self._tokenizer = tokenizer
 
-    def cut(self, body: ResultBody, furniture: Ranges, tokens: int) -> CutText:
+    def cut(self, body: ResultBody, boilerplate: Ranges, tokens: int) -> CutText:
         """Returns as much of a text as is worth showing, in at most `tokens` tokens."""
         if not body.text or tokens <= 0:
             return replace(_NOTHING, whole=not body.text)
         fits = len(body.data) <= tokens * _WHOLE
-        if fits and not furniture and (made := self._all_of(body, tokens)) is not None:
-            return made
-        parts = _between(DocumentPart(body.place, body.data + _END), furniture, len(body.data))
+        if fits and not boilerplate and (cut_text := self._all_of(body, tokens)) is not None:
+            return cut_text
+        parts = _between(DocumentPart(body.place, body.data + _END), boilerplate, len(body.data))
         if not parts:
             return _NOTHING
         budget = ClipBudget(tokens, tokens * 64)
         if fits:
-            made = self._composed(_as_units(parts), parts, budget, body)
-            shown = sum(quote.bytes.end - quote.bytes.start for quote in made.quotes)
-            if len(made.quotes) == len(parts) and shown >= sum(len(part.data.strip(b" \t\r\n")) for part in parts):
-                return replace(made, whole=True)
-        rated = self._rated(body, furniture) or self._from_the_beginning(body, furniture, tokens)
-        rated = _without_blanks(rated, body.data)
-        return self._composed(*_apart(rated, body), budget, body)
+            cut_text = self._compose_text(_as_units(parts), parts, budget, body)
+            shown_bytes = sum(quote.bytes.end - quote.bytes.start for quote in cut_text.quotes)
+            if len(cut_text.quotes) == len(parts) and shown_bytes >= sum(
+                len(part.data.strip(b" \t\r\n")) for part in parts
+            ):
+                return replace(cut_text, whole=True)
+        rated_units = self._rate_units(body, boilerplate) or self._from_the_beginning(body, boilerplate, tokens)
+        rated_units = _without_blanks(rated_units, body.data)
+        return self._compose_text(*_apart(rated_units, body), budget, body)
 
     def _all_of(self, body: ResultBody, tokens: int) -> CutText | None:
         """Returns a text as it is, without a line that gives its position, if it fits."""
@@ -119,10 +121,10 @@ class PassageCutter:
         exact = text.encode("utf-8", "replace") == body.data
         return CutText(text, cost, (_quote(text, where, body.place, exact=exact),), whole=True)
 
-    def snippet(self, body: ResultBody, furniture: Ranges, tokens: int) -> str:
+    def snippet(self, body: ResultBody, boilerplate: Ranges, tokens: int) -> str:
         """Returns sentences from a text's beginning on one line: the first with most of the terms, and what follows."""
         data = beginning(body)
-        open_units = [each for each in units(data, 0) if not _covered(*each, furniture)]
+        open_units = [each for each in units(data, 0) if not _is_covered(*each, boilerplate)]
         terms: dict[int, set[int]] = {}
         for at, numbers in self._hits(data):
             place = bisect_right(open_units, (at, len(data))) - 1
@@ -146,36 +148,40 @@ class PassageCutter:
             yield match
             at = match[0] + 1
 
-    def _composed(
-        self, rated: list[RatedUnit], parts: list[DocumentPart], budget: ClipBudget, body: ResultBody
+    def _compose_text(
+        self, rated_units: list[RatedUnit], parts: list[DocumentPart], budget: ClipBudget, body: ResultBody
     ) -> CutText:
         whole = Extent(body.place.byte, body.place.byte + len(body.data))
-        made = compose(rated, parts, whole, budget, self._tokenizer, "", layout=self._layout)
-        quotes = tuple(_quote(each.text, each.window, body.place, exact=each.exact) for each in made.passages)
-        return CutText(made.text, made.tokens, quotes, whole=False) if quotes else replace(_NOTHING, whole=False)
+        composition = compose(rated_units, parts, whole, budget, self._tokenizer, "", layout=self._layout)
+        quotes = tuple(_quote(each.text, each.window, body.place, exact=each.exact) for each in composition.passages)
+        return (
+            CutText(composition.text, composition.tokens, quotes, whole=False)
+            if quotes
+            else replace(_NOTHING, whole=False)
+        )
 
-    def _from_the_beginning(self, body: ResultBody, furniture: Ranges, tokens: int) -> list[RatedUnit]:
+    def _from_the_beginning(self, body: ResultBody, boilerplate: Ranges, tokens: int) -> list[RatedUnit]:
         """Returns the first units and as much of the next as fits, without gaps except for boilerplate."""
         data = body.data[: tokens * _WHOLE * 2]
-        cut = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
-        kept: list[RatedUnit] = []
+        data_end = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
+        first_units: list[RatedUnit] = []
         room, end = tokens, -1
-        for start, stop in units(data[: cut or len(data)], 0):
-            if _covered(start, stop, furniture):
+        for start, stop in units(data[: data_end or len(data)], 0):
+            if _is_covered(start, stop, boilerplate):
                 continue
             room -= _SEAM if start != end else 0
             cost = self._tokenizer.count(inert(decode(data[start:stop])))
             if cost > room:
                 piece = fit_head(data[start:stop], room, self._tokenizer, lines=False)[0] if room >= _LEAST else b""
                 if piece:
-                    kept.append(RatedUnit(start, start + len(piece), 0.5, 0, start))
+                    first_units.append(RatedUnit(start, start + len(piece), 0.5, 0, start))
                 break
-            kept.append(RatedUnit(start, stop, 1.0, 0, start))
+            first_units.append(RatedUnit(start, stop, 1.0, 0, start))
             room -= cost
             end = stop
-        return [replace(unit, score=unit.score + 0.5 / (number + 1)) for number, unit in enumerate(kept)]
+        return [replace(unit, score=unit.score + 0.5 / (number + 1)) for number, unit in enumerate(first_units)]
 
-    def _rated(self, body: ResultBody, furniture: Ranges) -> list[RatedUnit]:
+    def _rate_units(self, body: ResultBody, boilerplate: Ranges) -> list[RatedUnit]:
         """Returns the units outside boilerplate, rated; none if no term is found."""
         if not self._terms:
             return []
@@ -183,13 +189,13 @@ class PassageCutter:
         scanner.feed(body.data, last=True)
         hits = scanner.hits()
         weights = weigh(hits, self._terms)
-        places = regions(hits, weights, len(body.data))
-        if not places:
+        hit_regions = regions(hits, weights, len(body.data))
+        if not hit_regions:
             return []
-        parts = [DocumentPart(Position(place.start, 0, 0), body.data[place.start : place.end]) for place in places]
-        rated = Ranking(self._terms, weights).of_parts(parts, page=False)
-        kept = [unit for unit in rated if not _covered(unit.start, unit.end, furniture)]
-        return kept if any(unit.score > 0 for unit in kept) else []
+        parts = [DocumentPart(Position(place.start, 0, 0), body.data[place.start : place.end]) for place in hit_regions]
+        rated_units = Ranking(self._terms, weights).of_parts(parts, page=False)
+        content_units = [unit for unit in rated_units if not _is_covered(unit.start, unit.end, boilerplate)]
+        return content_units if any(unit.score > 0 for unit in content_units) else []
 
 
 def beginning(body: ResultBody) -> bytes:
@@ -207,22 +213,22 @@ def _quote(text: str, window: Window, place: Position, *, exact: bool) -> Quote:
     )
 
 
-def _covered(low: int, high: int, furniture: Ranges) -> bool:
+def _is_covered(low: int, high: int, boilerplate: Ranges) -> bool:
     """Returns whether most of a part of a text is boilerplate."""
-    at = max(0, bisect_right(furniture, (low, 1 << 62)) - 1) if furniture else 0
-    while at < len(furniture) and furniture[at][0] < high:
-        start, end = furniture[at]
+    at = max(0, bisect_right(boilerplate, (low, 1 << 62)) - 1) if boilerplate else 0
+    while at < len(boilerplate) and boilerplate[at][0] < high:
+        start, end = boilerplate[at]
         if min(end, high) - max(start, low) > (high - low) // 2:
             return True
         at += 1
     return False
 
 
-def _between(part: DocumentPart, furniture: Ranges, size: int) -> list[DocumentPart]:
+def _between(part: DocumentPart, boilerplate: Ranges, size: int) -> list[DocumentPart]:
     """Returns a text without its boilerplate, as parts of the view; parts of blanks alone are dropped."""
     out: list[DocumentPart] = []
     at, place = 0, part.place
-    for start, end in (*furniture, (size, size)):
+    for start, end in (*boilerplate, (size, size)):
         data = part.data[at : start if start < size else len(part.data)]
         if data.strip():
             out.append(_with_line_end(place, data, part.data, at))
@@ -247,10 +253,10 @@ def _as_units(parts: list[DocumentPart]) -> list[RatedUnit]:
     return out
 
 
-def _without_blanks(rated: list[RatedUnit], data: bytes) -> list[RatedUnit]:
+def _without_blanks(rated_units: list[RatedUnit], data: bytes) -> list[RatedUnit]:
     """Returns units with those of blanks alone joined to the one before, as nothing of them could be shown."""
     out: list[RatedUnit] = []
-    for unit in rated:
+    for unit in rated_units:
         if data[unit.start : unit.end].strip():
             out.append(unit)
         elif out and out[-1].end == unit.start and out[-1].part == unit.part:
@@ -258,14 +264,14 @@ def _without_blanks(rated: list[RatedUnit], data: bytes) -> list[RatedUnit]:
     return out
 
 
-def _apart(rated: list[RatedUnit], body: ResultBody) -> tuple[list[RatedUnit], list[DocumentPart]]:
+def _apart(rated_units: list[RatedUnit], body: ResultBody) -> tuple[list[RatedUnit], list[DocumentPart]]:
     """Returns units with their positions in the view, consecutive ones in one part."""
     parts: list[DocumentPart] = []
     out: list[RatedUnit] = []
     data = body.data + _END
     at, place = 0, body.place
     run: list[RatedUnit] = []
-    for unit in (*rated, None):
+    for unit in (*rated_units, None):
         if run and (unit is None or unit.start != run[-1].end or unit.part != run[-1].part):
             place = place.after(data[at : run[0].start])
             at = run[0].start

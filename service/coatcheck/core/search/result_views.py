@@ -64,7 +64,7 @@ def results_shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
             windows=each.quotes,
             also=each.also,
         )
-        for each in budgeted.shown
+        for each in budgeted.shown_results
     )
 
 
@@ -81,5 +81,5 @@ def results_listed(budgeted: Budgeted) -> tuple[ResultListed, ...]:
             date_iso=each.result.date_iso,
             score=each.result.score,
         )
-        for each in budgeted.listed
+        for each in budgeted.title_results
     )

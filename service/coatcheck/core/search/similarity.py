@@ -36,45 +36,45 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 def fingerprint(text: str) -> bytes:
     """Returns a text's fingerprint: at most 516 bytes; empty for a text of almost no words."""
-    return fingerprints([text])[0]
+    return fingerprint_texts([text])[0]
 
 
-def fingerprints(texts: list[str]) -> list[bytes]:
+def fingerprint_texts(texts: list[str]) -> list[bytes]:
     """Returns the fingerprint of each text; together they cost half as much as separately."""
     apart = [_words(text[:_LOOKED_AT]) for text in texts]
     words = list(chain.from_iterable(apart))
     if len(words) < _EQUAL:
         return [b""] * len(texts)
-    known = {word: zlib.crc32(word) for word in set(words)}
-    codes = np.fromiter(map(known.__getitem__, words), np.uint64, len(words))
-    runs = _hashed(_hashed(codes[:-2]) + codes[1:-1]) + codes[2:]
-    hashes = (_hashed(runs) >> np.uint64(32)).astype(np.uint32)
+    word_codes = {word: zlib.crc32(word) for word in set(words)}
+    codes = np.fromiter(map(word_codes.__getitem__, words), np.uint64, len(words))
+    runs = _scatter_codes(_scatter_codes(codes[:-2]) + codes[1:-1]) + codes[2:]
+    hashes = (_scatter_codes(runs) >> np.uint64(32)).astype(np.uint32)
     out: list[bytes] = []
     start = 0
     for each in apart:
         end = start + len(each)
-        out.append(_packed(hashes[start : end - 2]) if len(each) >= _EQUAL else b"")
+        out.append(_pack_hashes(hashes[start : end - 2]) if len(each) >= _EQUAL else b"")
         start = end
     return out
 
 
-def _packed(hashes: npt.NDArray[np.uint32]) -> bytes:
+def _pack_hashes(hashes: npt.NDArray[np.uint32]) -> bytes:
     """Returns how many different hashes there are, and the smallest of them."""
     ordered = np.sort(hashes)  # several times as fast as np.unique
     fresh = np.flatnonzero(ordered[1:] != ordered[:-1])
-    kept = ordered[np.append(0, fresh[: _KEPT - 1] + 1)]
-    return (len(fresh) + 1).to_bytes(4, "big") + kept.astype(">u4").tobytes()
+    smallest = ordered[np.append(0, fresh[: _KEPT - 1] + 1)]
+    return (len(fresh) + 1).to_bytes(4, "big") + smallest.astype(">u4").tobytes()
 
 
 def _words(text: str) -> list[bytes]:
     if text.isascii():
         return text.encode().translate(_BLANKED).lower().split()
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    words: list[str] = (_WORD if _SPACELESS.search(folded) else _PLAIN_WORD).findall(folded)
+    normalized = unicodedata.normalize("NFKC", text).casefold()
+    words: list[str] = (_WORD if _SPACELESS.search(normalized) else _PLAIN_WORD).findall(normalized)
     return "\n".join(words).encode("utf-8", "replace").split(b"\n")
 
 
-def _hashed(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _scatter_codes(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Scatters 64-bit numbers. Multiplication wraps around, as intended."""
     mixed = (codes ^ (codes >> np.uint64(29))) * _MIX
     return mixed ^ (mixed >> np.uint64(32))
@@ -100,5 +100,5 @@ def same(one: bytes, other: bytes) -> bool:
     return least >= _LEAST and similarity(one, other) >= SAME
 
 
-def _sketch(packed: bytes) -> npt.NDArray[np.uint32]:
-    return np.frombuffer(packed, dtype=">u4", offset=4)
+def _sketch(fingerprint_bytes: bytes) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(fingerprint_bytes, dtype=">u4", offset=4)

@@ -20,7 +20,7 @@ from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, Sh
 from coatcheck.core.search.frame import outcome_of
 from coatcheck.core.search.model import SearchResponse
 from coatcheck.core.search.responses.actions import action_line
-from coatcheck.core.search.shorten import short, uncited
+from coatcheck.core.search.shorten import escape_citations, short
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer
@@ -98,7 +98,7 @@ class ToolSummary(Struct, frozen=True, kw_only=True):
 
 
 def summarise(
-    made: Budgeted,
+    output: Budgeted,
     laid: ResponseLayout,
     tokenizer: Tokenizer,
     *,
@@ -110,29 +110,33 @@ def summarise(
 
     If `brief`, nothing of it stays but what was done, and the first source, by whose citation all can be read.
     """
-    points = _points(made, laid)
-    sources = [_source(each, "") for each in made.shown]
-    read = len(sources)
-    sources += [_source(each, "title only") for each in made.listed]
-    sources += [_source(each, "found before") for each in made.known]
+    points = _points(output, laid)
+    sources = [_source(each, "") for each in output.shown_results]
+    read_count = len(sources)
+    sources += [_source(each, "title only") for each in output.title_results]
+    sources += [_source(each, "found before") for each in output.earlier_results]
     answers = [one_line(answer.text[: _ANSWER * 2])[:_ANSWER] for answer in laid.response.answers[:2]]
-    actions = laid.response.actions if made.query in {"", laid.response.query or ""} else ()
-    action = "; ".join(actions) or action_line(made.query)
-    head = action if actions and not made.counts.results else f"{action}: {_came_of(made, laid.response)}"
+    actions = laid.response.actions if output.query in {"", laid.response.query or ""} else ()
+    action = "; ".join(actions) or action_line(output.query)
+    head = action if actions and not output.counts.results else f"{action}: {_came_of(output, laid.response)}"
     titles = iter(_TITLES)
-    named = len(sources)
+    source_count = len(sources)
     if brief:
         points, answers, sources = [], [], sources[:1]
     size: int | None = None
     while True:
-        text = _text(head, points, sources, answers, _Brevity(read, size, named - len(sources), made.artifact_id))
+        text = _text(
+            head, points, sources, answers, _Brevity(read_count, size, source_count - len(sources), output.artifact_id)
+        )
         if tokenizer.count(text) <= max_tokens or not (points or sources or answers):
             break
         if size := next(titles, 0):
             continue
-        if len(points) > max(read, 1):  # the best sentence of each result, and every address, before more sentences
+        if len(points) > max(
+            read_count, 1
+        ):  # the best sentence of each result, and every address, before more sentences
             points.remove(_last_of_many(points))
-        elif len(sources) > read:
+        elif len(sources) > read_count:
             sources.pop()
         elif answers:
             answers.pop()
@@ -142,11 +146,11 @@ def summarise(
     return ToolSummary(
         tool=tool,
         action=action,
-        query=made.query,
+        query=output.query,
         answers=tuple(answers),
         summary=tuple(points),
         citations=tuple(sources),
-        counts=made.counts,
+        counts=output.counts,
         text=text,
         token_estimate=tokenizer.count(text),
     )
@@ -158,16 +162,16 @@ def _last_of_many(points: list[Point]) -> Point:
     return next((point for point in reversed(points) if counts[point.citation] > 1), points[-1])
 
 
-def _came_of(made: Budgeted, response: SearchResponse) -> str:
+def _came_of(output: Budgeted, response: SearchResponse) -> str:
     """Returns what came of the search: how much was found and read, what failed, where the response is."""
     out = outcome_of(response)
     if response.results:
-        out = f"{out}, {made.counts.shown} read"
+        out = f"{out}, {output.counts.shown} read"
     if not response.failed and response.failures:
         out = "; ".join((out, *(short(each, _REASON) for each in response.failures[:2])))
     if response.unread:
         out = f"{out}; it begins: {short(response.unread, _BEGINNING)}"
-    return f"{out}; stored as {made.artifact_id}" if made.artifact_id and not response.results else out
+    return f"{out}; stored as {output.artifact_id}" if output.artifact_id and not response.results else out
 
 
 def _source(each: ShownResult | NamedResult, note: str) -> Source:
@@ -180,7 +184,7 @@ def _source(each: ShownResult | NamedResult, note: str) -> Source:
 class _Brevity(Struct, frozen=True):
     """How the sources are listed."""
 
-    read: int
+    read_count: int
     """Number of those that were read, each on a line with its citation."""
     title: int | None
     """Characters of the others' titles, on lines that name sections alone; None: on lines like those of the first."""
@@ -190,21 +194,23 @@ class _Brevity(Struct, frozen=True):
 
 def _text(head: str, points: list[Point], sources: list[Source], answers: list[str], brevity: _Brevity) -> str:
     lines = [f"{MARK} {head}"]
-    lines += [f"{MARK} the provider's own answer: {uncited(answer)}" for answer in answers]
-    lines += [f"- {uncited(one_line(point.text))} [{point.citation}]" for point in points]
-    whole = len(sources) if brevity.title is None else brevity.read
+    lines += [f"{MARK} the provider's own answer: {escape_citations(answer)}" for answer in answers]
+    lines += [f"- {escape_citations(one_line(point.text))} [{point.citation}]" for point in points]
+    whole = len(sources) if brevity.title is None else brevity.read_count
     if sources[:whole]:
         lines.append(f"{MARK} sources")
-        lines += [f"{source.source} {_named(source, None)}" for source in sources[:whole]]
+        lines += [f"{source.source} {_render_source(source, None)}" for source in sources[:whole]]
     if sources[whole:]:
         lines.append(f"{MARK} others{f', sections of {brevity.artifact_id}' if brevity.artifact_id else ''}")
-        lines += [f"{source.source.rpartition('#')[2]} {_named(source, brevity.title)}" for source in sources[whole:]]
+        lines += [
+            f"{source.source.rpartition('#')[2]} {_render_source(source, brevity.title)}" for source in sources[whole:]
+        ]
     if brevity.dropped:
         lines.append(f"{MARK} {brevity.dropped} more{f' in {brevity.artifact_id}' if brevity.artifact_id else ''}")
     return "\n".join(lines)
 
 
-def _named(source: Source, size: int | None) -> str:
+def _render_source(source: Source, size: int | None) -> str:
     """Returns the title, in at most `size` characters, and the address of a source; with its note if there is room."""
     title = source.title if size is None or not source.url else short(source.title, size) if size > 1 else ""
     note = f" ({source.note})" if source.note and size is None else ""
@@ -224,23 +230,23 @@ class _Sentence(Struct, frozen=True):
     worth: float
 
 
-def _points(made: Budgeted, laid: ResponseLayout) -> list[Point]:
+def _points(output: Budgeted, laid: ResponseLayout) -> list[Point]:
     """Returns the sentences, those of one result together, results in the order shown."""
-    bodies = [laid.bodies[each.result.rank - 1] for each in made.shown]
-    chosen = _chosen(_sentences(made, bodies), len(bodies))
-    chosen.sort(key=lambda each: (each.owner, each.start))
-    return [_point(each, made.shown[each.owner], bodies[each.owner]) for each in chosen]
+    bodies = [laid.bodies[each.result.rank - 1] for each in output.shown_results]
+    top_sentences = _choose_sentences(_sentences(output, bodies), len(bodies))
+    top_sentences.sort(key=lambda each: (each.owner, each.start))
+    return [_point(each, output.shown_results[each.owner], bodies[each.owner]) for each in top_sentences]
 
 
-def _sentences(made: Budgeted, bodies: list[ResultBody]) -> list[_Sentence]:
+def _sentences(output: Budgeted, bodies: list[ResultBody]) -> list[_Sentence]:
     """Returns everything in the shown passages that reads like a sentence, with its rating."""
     out: list[_Sentence] = []
-    for owner, (shown, body) in enumerate(zip(made.shown, bodies, strict=True)):
-        for quote in shown.quotes:
+    for owner, (result, body) in enumerate(zip(output.shown_results, bodies, strict=True)):
+        for quote in result.quotes:
             ranges = units(body.data[quote.bytes.start : quote.bytes.end], quote.bytes.start)
             sentences = (_sentence(owner, body.data, start, end) for start, end in ranges)
             out += [sentence for sentence in sentences if sentence is not None]
-    scores = _scores([each.text for each in out], made.query)
+    scores = _scores([each.text for each in out], output.query)
     return [
         replace(each, worth=each.worth * (score or 0.001 / (number + 1)))
         for number, (each, score) in enumerate(zip(out, scores, strict=True))
@@ -256,14 +262,18 @@ def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None
     lead = len(raw) - len(raw.lstrip())
     match = _PREFIX.match(text)
     skip = lead + (match.end() if match else 0)
-    kept = raw[skip:].rstrip(" \t\r\n\\")
-    letters = len(kept.encode().translate(None, _NO_LETTERS)) if kept.isascii() else sum(map(str.isalpha, kept))
-    least = _LEAST // _PAIR_OF if _WIDE.search(kept) else _LEAST
-    if len(kept) < least or letters * 2 < len(kept) or "\ufffd" in kept:
+    sentence_text = raw[skip:].rstrip(" \t\r\n\\")
+    letters = (
+        len(sentence_text.encode().translate(None, _NO_LETTERS))
+        if sentence_text.isascii()
+        else sum(map(str.isalpha, sentence_text))
+    )
+    least = _LEAST // _PAIR_OF if _WIDE.search(sentence_text) else _LEAST
+    if len(sentence_text) < least or letters * 2 < len(sentence_text) or "\ufffd" in sentence_text:
         return None
     begin = start + len(raw[:skip].encode())
-    worth = 1.0 if _END.search(kept) else _CUT
-    return _Sentence(owner, begin, begin + len(kept.encode()), kept, worth)
+    worth = 1.0 if _END.search(sentence_text) else _CUT
+    return _Sentence(owner, begin, begin + len(sentence_text.encode()), sentence_text, worth)
 
 
 def _scores(texts: list[str], query: str) -> list[float]:
@@ -276,7 +286,7 @@ def _scores(texts: list[str], query: str) -> list[float]:
     return Ranking(terms, weigh(scanner.hits(), terms)).of_texts_apart(texts)
 
 
-def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
+def _choose_sentences(sentences: list[_Sentence], results: int) -> list[_Sentence]:
     """Returns the best of each result, then the best of the rest, without repetitions in other words."""
     order = sorted(sentences, key=lambda each: (-each.worth, each.owner, each.start))
     out: list[_Sentence] = []
@@ -303,13 +313,13 @@ def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
     return out
 
 
-def _point(sentence: _Sentence, shown: ShownResult, body: ResultBody) -> Point:
+def _point(sentence: _Sentence, result: ShownResult, body: ResultBody) -> Point:
     first = body.place.after(body.data[: sentence.start])
     data = body.data[sentence.start : sentence.end]
     where = window(first, first.after(data), ends_line=False)
     return Point(
         text=sentence.text,
-        citation=shown.citation,
+        citation=result.citation,
         chars=Extent(where.chars.start - body.place.chars, where.chars.end - body.place.chars),
         bytes=Extent(sentence.start, sentence.end),
         view=where,

@@ -23,18 +23,18 @@ def result_text(result: SearchResult) -> str:
     content = readable(result.content, format_of(result.content)) if result.content else ""
     letters: str | None = None
     out: list[str] = []
-    seen: list[str] = []
+    earlier_letters: list[str] = []
     for excerpt in (result.snippet, *result.more):
         text = excerpt_text(excerpt)
         own = _letters(text)
-        if not text or own == _letters(result.title) or any(own in other for other in seen):
+        if not text or own == _letters(result.title) or any(own in other for other in earlier_letters):
             continue
         if content and len(own) >= _SHORT:
             letters = _letters(content) if letters is None else letters
             if own[:_COMPARED] in letters and own[-_COMPARED:] in letters:
                 continue
         out.append(text)
-        seen.append(own)
+        earlier_letters.append(own)
     return "\n\n".join([*out, content] if content else out)
 
 

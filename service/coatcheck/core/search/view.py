@@ -107,7 +107,7 @@ def lay_out(response: SearchResponse) -> ResponseLayout:
             )
         )
     if response.pictures:
-        add("\n".join(["Pictures:", *(_named(each) for each in response.pictures), ""]))
+        add("\n".join(["Pictures:", *(_render_picture(each) for each in response.pictures), ""]))
     return ResponseLayout(
         response, b"".join(pieces), tuple(sections), tuple(bodies), partial=room <= 0 or _was_cut(response)
     )
@@ -129,7 +129,7 @@ def _answer(answer: ProviderAnswer) -> str:
     return f"{_LABELS[answer.kind]}{title}: {answer.text.strip()}{url}\n\n"
 
 
-def _named(picture: SearchResult) -> str:
+def _render_picture(picture: SearchResult) -> str:
     return " | ".join(each for each in (picture.title, picture.url, picture.picture) if each)
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 _LOOK: Final = 16 * 1024
-_LINES: Final = 60
+_TABLE_LINES: Final = 60
 _ROWS: Final = 30
 """Lines that are examined, and rows that are read from them."""
 _BARS: Final = frozenset("+│┃║┌┏╔╭")
@@ -21,7 +21,7 @@ _COUNT: Final = re.compile(r"\(?(\d+) rows?(?: in set\b.*|\)|$)")
 _NEARLY: Final = 0.9
 _DRAWN: Final = 0.7
 """Shares of rows that must be as wide as the header; a drawn table may have a title and a count beside its rows."""
-_MOST: Final = 0.8
+_NUMBER_SHARE: Final = 0.8
 """Share of cells with digits and no blanks from which nothing else is checked."""
 _NUMBER: Final = re.compile(r"\s*[-+]?\d[\d.,]*\s*")
 _DIGIT: Final = re.compile(r"\d")
@@ -48,17 +48,17 @@ class Table(Struct, frozen=True):
 
 def read_table(head: bytes) -> Table | None:
     """Returns the table that a text begins with: at least three rows with the same number of cells, more than one."""
-    first = head[:_LOOK].removeprefix(b"\xef\xbb\xbf").split(b"\n", _LINES)[:_LINES]
-    if len(first) < _LINES:
+    first = head[:_LOOK].removeprefix(b"\xef\xbb\xbf").split(b"\n", _TABLE_LINES)[:_TABLE_LINES]
+    if len(first) < _TABLE_LINES:
         first.pop()  # it is empty, or may be cut
     every = b"\n".join(first).decode("utf-8", "replace").splitlines()
     filled = [line for line in every if line.strip()]
     lines = [line for line in filled if line[0] != "#"]
     comments = next((at for at, line in enumerate(first) if line[:1] != b"#"), 0)
     if any(line.lstrip()[:1] in _BARS or "|" in line for line in lines[:2]):
-        drawn = [line.translate(_AS_BAR).strip().strip("|") for line in lines if not _RULE.fullmatch(line.strip())]
-        if 1 < len(drawn) < len(lines) and "|" in drawn[0]:
-            rows = [[cell.strip() for cell in line.split("|")] for line in drawn[:_ROWS]]
+        bar_lines = [line.translate(_AS_BAR).strip().strip("|") for line in lines if not _RULE.fullmatch(line.strip())]
+        if 1 < len(bar_lines) < len(lines) and "|" in bar_lines[0]:
+            rows = [[cell.strip() for cell in line.split("|")] for line in bar_lines[:_ROWS]]
             return Table("|", rows, plain=False) if _even(rows) >= _DRAWN else None
     table = _widest(lines[:_ROWS], plain=len(lines) + comments == len(filled))
     if table is None or not comments:
@@ -70,7 +70,7 @@ def read_table(head: bytes) -> Table | None:
     return replace(table, begin=comments)
 
 
-def drawn_rows(text: str) -> tuple[list[list[str]], list[int]]:
+def read_drawn_rows(text: str) -> tuple[list[list[str]], list[int]]:
     """Returns the rows of a drawn table that is a whole text, the header first, and their lines.
 
     None if any line is neither a row nor a rule, but for the number of rows at the end, which must be right.
@@ -117,12 +117,12 @@ def _is_table(rows: list[list[str]], delimiter: str) -> bool:
     if any(cell.count("(") != cell.count(")") or cell.rstrip()[-1:] in set("{[=") for cell in header):
         return False
     values = sum(len(cell) <= _SHORT and " " not in cell and _DIGIT.search(cell) is not None for cell in cells)
-    if values > _MOST * len(cells):
+    if values > _NUMBER_SHARE * len(cells):
         return True
     spaced = sum(cell[:1] == " " or (delimiter == "|" and not cell) for cell in header[1:])  # `a || b` is a command
     if delimiter != "\t" and 2 * spaced >= len(header):
         return False
     if len(header) > 2:  # noqa: PLR2004
         return all(len(cell.split()) <= _WORDS for cell in header)
-    named = all(cell.strip() and cell[0] != " " and _DIGIT.search(cell) is None for cell in header)
-    return named and sum(len(cell) <= _SHORT for cell in cells) >= _NEARLY * len(cells)
+    has_names = all(cell.strip() and cell[0] != " " and _DIGIT.search(cell) is None for cell in header)
+    return has_names and sum(len(cell) <= _SHORT for cell in cells) >= _NEARLY * len(cells)

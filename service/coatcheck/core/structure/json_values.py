@@ -68,11 +68,11 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
             return JsonReading(msgspec.json.decode(text), complete=True)
         except _FAULTS:
             pass
-    found, mixed = _read_lines(text[: 4 * START_BYTES])
-    if found is not None and whole and len(text) <= 4 * START_BYTES:
-        all_lines = found.lines == sum([bool(line.strip()) for line in text.split(b"\n")])
-        found = structs.replace(found, all_lines=all_lines)
-    return None if mixed else found or _read_start(text[:START_BYTES])
+    reading, mixed = _read_lines(text[: 4 * START_BYTES])
+    if reading is not None and whole and len(text) <= 4 * START_BYTES:
+        all_lines = reading.lines == sum([bool(line.strip()) for line in text.split(b"\n")])
+        reading = structs.replace(reading, all_lines=all_lines)
+    return None if mixed else reading or _read_start(text[:START_BYTES])
 
 
 def find_document(text: bytes) -> tuple[int, int] | None:

@@ -45,14 +45,14 @@ def style_of(block: bytes, count: int) -> Literal["output", "prose", "code"]:
 
     `output` if nothing indicates any.
     """
-    told = _TOLD.count(block)
+    prose_lines = _TOLD.count(block)
     foreign = (len(block) - len(block.translate(None, _FOREIGN))) * count // len(block)
-    told = max(told, 2 * foreign)
-    coded = _CODED.count(block) if told < count else 0
+    prose_lines = max(prose_lines, 2 * foreign)
+    coded = _CODED.count(block) if prose_lines < count else 0
     code = coded + (block.count(b"\n    ") + block.count(b"\n\t")) / 2
     printed = _PRINTED.count(block) if code < 2 * count else 0
-    if printed >= _OUTPUT * count and 2 * printed >= max(code, told):
+    if printed >= _OUTPUT * count and 2 * printed >= max(code, prose_lines):
         return "output"
-    if told >= _PROSE * count and told > 1.3 * coded:
+    if prose_lines >= _PROSE * count and prose_lines > 1.3 * coded:
         return "prose"
     return "code" if code >= _CODE * count else "output"

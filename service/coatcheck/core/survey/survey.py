@@ -84,22 +84,22 @@ def pack_survey(survey: Survey) -> bytes:
     return msgspec.msgpack.encode(survey)
 
 
-def survey_of(payload: bytes, held: int, fields: LineFields | None = None) -> Survey | None:
-    """Returns the survey of a payload in memory; None if it is no longer than the `held` bytes that need none."""
-    if len(payload) <= held:
+def survey_of(payload: bytes, sample_bytes: int, fields: LineFields | None = None) -> Survey | None:
+    """Returns the survey of a payload in memory; None if its `sample_bytes` or fewer bytes need none."""
+    if len(payload) <= sample_bytes:
         return None
     surveyor = Surveyor(fields)
     surveyor.feed(payload)
     return surveyor.finish()
 
 
-def unpack_survey(packed: bytes) -> Survey:
+def unpack_survey(data: bytes) -> Survey:
     """Unpacks the result of `pack_survey`.
 
     Raises:
         msgspec.MsgspecError: for other bytes.
     """
-    return msgspec.msgpack.decode(packed, type=Survey)
+    return msgspec.msgpack.decode(data, type=Survey)
 
 
 @final
@@ -140,16 +140,16 @@ class Surveyor:
         if self._carry:
             self._look(self._carry)
             self._carry = b""
-        records = self._totals.found() if isinstance(self._totals, RecordStream) else None
+        records = self._totals.collect_facts() if isinstance(self._totals, RecordStream) else None
         facts = list(self._totals.facts()) if isinstance(self._totals, DiffTotals) else []
         facts = (
             facts or (records.facts if records else []) or (line_facts(self._line_fields) if self._line_fields else [])
         )
-        kept = list(chain.from_iterable(self._stated.values()))
+        regions = list(chain.from_iterable(self._stated.values()))
         if len(self._known) * 20 <= self._known.total():  # a line unlike all others says something: they are alike
-            kept += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
+            regions += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
         return Survey(
-            fragments=_merged(kept),
+            fragments=_merge_regions(regions),
             facts=tuple(facts),
             has_values=records is not None and bool(records.facts),
             path=records.path if records else None,
@@ -162,22 +162,22 @@ class Surveyor:
         if self._totals is not None:
             self._totals.feed(data)
         self._data, self._starts = data, []
-        seen = visible(read_lines(self._fields, data, begins=not self._inside))
-        self._line_fields = self._line_fields or LineFieldCounter(seen)
-        self._line_fields.feed(seen)
+        visible_bytes = visible(read_lines(self._fields, data, begins=not self._inside))
+        self._line_fields = self._line_fields or LineFieldCounter(visible_bytes)
+        self._line_fields.feed(visible_bytes)
         ends_line = data.endswith(b"\n")
         if not self._flooded:
-            self._told_apart(seen[:-1] if ends_line else seen)
+            self._count_shapes(visible_bytes[:-1] if ends_line else visible_bytes)
         if self._flooded:
-            lines = seen.split(b"\n")
+            lines = visible_bytes.split(b"\n")
             self._statements(lines, range(len(lines)))
         self._offset += len(data)
         self._inside = not ends_line
         self._line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
 
-    def _told_apart(self, seen: bytes) -> None:
+    def _count_shapes(self, visible_bytes: bytes) -> None:
         """Counts the shapes of a block, and examines the lines with new shapes."""
-        shapes = shapes_of(seen, self._drop)
+        shapes = shapes_of(visible_bytes, self._drop)
         distinct = {*shapes}
         if len(max(distinct, key=len)) > _LONGEST:
             shapes = [_short(shape) for shape in shapes]
@@ -190,7 +190,7 @@ class Surveyor:
             return
         first = dict(zip(reversed(shapes), range(len(shapes) - 1, -1, -1), strict=True))
         numbers = sorted(first[shape] for shape in fresh)
-        lines = seen.split(b"\n")
+        lines = visible_bytes.split(b"\n")
         single = [number for number in numbers if self._known[shapes[number]] == 1 and lines[number].strip()]
         if len(single) <= _ODD:  # whether they stay unique is known at the end
             self._odd += [(shapes[number], self._region(number)) for number in single]
@@ -201,10 +201,10 @@ class Surveyor:
         """Ignores hexadecimal digits in shapes, or gives up if there are still too many."""
         if self._drop == DIGITS:
             self._drop = _HEXADECIMAL
-            folded: Counter[bytes] = Counter()
+            coarse_counts: Counter[bytes] = Counter()
             for shape, count in self._known.items():
-                folded[shape.translate(None, _HEXADECIMAL)] += count
-            self._known = folded
+                coarse_counts[shape.translate(None, _HEXADECIMAL)] += count
+            self._known = coarse_counts
             self._odd = [(shape.translate(None, _HEXADECIMAL), region) for shape, region in self._odd]
         if len(self._known) > _SHAPES:
             self._flooded = True
@@ -213,15 +213,15 @@ class Surveyor:
 
     def _statements(self, lines: list[bytes], numbers: Sequence[int]) -> None:
         """Keeps those of some lines of the block, which have these numbers, that state something."""
-        found: dict[int, list[int]] = {level: [] for level in self._stated}
+        rows_by_level: dict[int, list[int]] = {level: [] for level in self._stated}
         for row in speaking(b"\n".join(lines), _MATCHES):
             if level := level_of(lines[row]):
-                found[level].append(numbers[row])
-        for level, rows in found.items():
-            kept = self._stated[level]
-            del rows[max(0, _FIRST - len(kept)) : -_LAST]
-            kept += [self._region(row) for row in rows]
-            del kept[_FIRST:-_LAST]
+                rows_by_level[level].append(numbers[row])
+        for level, rows in rows_by_level.items():
+            regions = self._stated[level]
+            del rows[max(0, _FIRST - len(regions)) : -_LAST]
+            regions += [self._region(row) for row in rows]
+            del regions[_FIRST:-_LAST]
 
     def _region(self, number: int) -> Region:
         data, starts = self._data, self._starts
@@ -234,10 +234,10 @@ class Surveyor:
         block = data[starts[low] : starts[high]]
         long = starts[low + 1] - starts[low] > _LONGEST + 1
         at = _telling(block) if long and high - low == 1 else 0
-        shown = block[at : at + _LONGEST] if long else block
+        excerpt = block[at : at + _LONGEST] if long else block
         begins = at == 0 and not (self._inside and low == 0)
         start = self._offset + starts[low] + at
-        return Region(start, self._line + low, shown, begins=begins, ends=at + len(shown) == len(block))
+        return Region(start, self._line + low, excerpt, begins=begins, ends=at + len(excerpt) == len(block))
 
 
 def _short(shape: bytes) -> bytes:
@@ -251,12 +251,12 @@ def _telling(line: bytes) -> int:
     r"""Returns where the first part of a line begins that states a failure, or anything, or else its last frame."""
     first = frame_start(line)
     last = max(first, len(line) - SPEAKS)
-    places = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
-    levels = [(max(_WRONG, level_of(line[at : at + _LONGEST]) or _NOTHING), at) for at in places]
+    positions = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
+    levels = [(max(_WRONG, level_of(line[at : at + _LONGEST]) or _NOTHING), at) for at in positions]
     return min(levels, default=(0, 0))[1]
 
 
-def _merged(regions: list[Region]) -> tuple[Region, ...]:
+def _merge_regions(regions: list[Region]) -> tuple[Region, ...]:
     """Returns regions in order, merging those that overlap or touch."""
     out: list[Region] = []
     for region in sorted(regions, key=lambda each: (each.start, -len(each.data))):

@@ -8,7 +8,7 @@ from typing import Final
 from coatcheck.core.text.cuts import first_safe, last_safe
 from coatcheck.core.tokens import Tokenizer
 
-_NEAR: Final = 400
+_AROUND_CHARS: Final = 400
 """Characters from either end in which a safe cut is searched for; most lines have several."""
 
 
@@ -28,10 +28,10 @@ def count_around(before: str, text: str, tokens: int, after: str, tokenizer: Tok
 
 def _cuts(text: str) -> tuple[int, int] | None:
     """Returns the first and the last safe cut of a text, in characters, near its ends; None if it has none there."""
-    if len(text) <= 2 * _NEAR:
+    if len(text) <= 2 * _AROUND_CHARS:
         return None
     try:
-        head, tail = text[:_NEAR].encode(), text[-_NEAR:].encode()
+        head, tail = text[:_AROUND_CHARS].encode(), text[-_AROUND_CHARS:].encode()
     except UnicodeEncodeError:
         return None
     first, last = first_safe(head, 1, len(head)), last_safe(tail, 0, len(tail) - 1)

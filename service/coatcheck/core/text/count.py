@@ -42,21 +42,21 @@ def _ends(data: bytes, *, final: bool) -> Iterator[tuple[int, bool]]:
     """Yields where each piece ends, and whether that is a safe cut. Unless `final`, a last piece is left for later."""
     start = 0
     while len(data) - start > PIECE_BYTES + 4:
-        found = last_safe(data, start, start + PIECE_BYTES)
-        if found is None:
-            yield from _forced(data, start, align(data, start + PIECE_BYTES))
+        safe_end = last_safe(data, start, start + PIECE_BYTES)
+        if safe_end is None:
+            yield from _force_cuts(data, start, align(data, start + PIECE_BYTES))
             start = align(data, start + PIECE_BYTES)
         else:
-            yield found, True
-            start = found
+            yield safe_end, True
+            start = safe_end
     if final and start < len(data):
         if len(data) - start > UNCUT_BYTES and last_safe(data, start, len(data) - 4) is None:
-            yield from _forced(data, start, len(data))
+            yield from _force_cuts(data, start, len(data))
         else:
             yield len(data), True
 
 
-def _forced(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool]]:
+def _force_cuts(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool]]:
     while end - start > UNCUT_BYTES:
         start = align(data, start + UNCUT_BYTES)
         yield start, False
@@ -113,9 +113,9 @@ class TokenMeter:
             if self._size + len(data) <= self._exact:
                 self._whole += data
             else:
-                kept, self._whole, self._size = bytes(self._whole), None, 0
-                self._take(kept)
-                self._size = len(kept)
+                prefix, self._whole, self._size = bytes(self._whole), None, 0
+                self._take(prefix)
+                self._size = len(prefix)
         if self._whole is None:
             self._take(data)
         self._size += len(data)
@@ -150,11 +150,11 @@ class TokenMeter:
                 self.ends = ends.astype(np.uint32).tobytes()
                 return Tokens(len(ends), exact=True, encoding=self._tokenizer.name)
             return count_pieces(whole, self._tokenizer)
-        kept = len(self._sample)
-        number = min(kept, ENCODED_PIECES)
+        piece_count = len(self._sample)
+        number = min(piece_count, ENCODED_PIECES)
         size = tokens = 0
         for at in range(number):
-            trimmed = _trim(bytes(self._sample[at * kept // number]))
+            trimmed = _trim(bytes(self._sample[at * piece_count // number]))
             size += len(trimmed)
             tokens += self._tokenizer.count(_decode(trimmed))
         return Tokens(round(tokens * self._size / max(size, 1)), exact=False, encoding=self._tokenizer.name)
@@ -204,13 +204,13 @@ class TokenIndexer:
 
     def _advance(self, *, final: bool) -> list[Checkpoint]:
         data = bytes(self._pending)
-        found: list[Checkpoint] = []
+        checkpoints: list[Checkpoint] = []
         start = 0
         for end, safe in _ends(data, final=final):
             tokens = self._at.tokens + self._tokenizer.count(_decode(data[start:end]))
             self._at = Checkpoint(self._at.byte + end - start, tokens)
             self._exact = self._exact and safe
-            found.append(self._at)
+            checkpoints.append(self._at)
             start = end
         del self._pending[:start]
-        return found
+        return checkpoints

@@ -49,26 +49,26 @@ def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = Tr
     def take(size: int) -> bytes:
         return data[: grapheme_before(data, size)]
 
-    piece, tokens = _encoded(data, budget, take, tokenizer)
+    piece, tokens = _encode_piece(data, budget, take, tokenizer)
     if len(tokens) <= budget:
         line = piece.rfind(b"\n") + 1 if lines and len(piece) < len(data) else 0
         if line < max(1, len(piece) * _LINE_SHARE) or line == len(piece):
             return piece, len(tokens)
-        cut = line
+        end = line
     elif not _valid(piece):
-        return _recounted(take(len(piece) * budget // len(tokens)), budget, take, tokenizer)
+        return _recount_piece(take(len(piece) * budget // len(tokens)), budget, take, tokenizer)
     else:
-        cut = len(take(len(tokenizer.decode(tokens[:budget]))))
-        line = data.rfind(b"\n", 0, cut) + 1 if lines else 0
-        cut = line if line >= cut * _LINE_SHARE else cut
-    if cut == 0:
+        end = len(take(len(tokenizer.decode(tokens[:budget]))))
+        line = data.rfind(b"\n", 0, end) + 1 if lines else 0
+        end = line if line >= end * _LINE_SHARE else end
+    if end == 0:
         return b"", 0
-    if data[cut - 1] != _LF or not safe_line(data, cut):
-        safe = last_safe(data, max(0, cut - max(1, min(_NEAR, cut // 8))), cut)
+    if data[end - 1] != _LF or not safe_line(data, end):
+        safe = last_safe(data, max(0, end - max(1, min(_NEAR, end // 8))), end)
         if safe is None:
-            return _recounted(data[:cut], budget, take, tokenizer)
-        cut = safe
-    return data[:cut], bisect_right(tokenizer.ends(_decode(piece)), cut)
+            return _recount_piece(data[:end], budget, take, tokenizer)
+        end = safe
+    return data[:end], bisect_right(tokenizer.ends(_decode(piece)), end)
 
 
 def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
@@ -77,15 +77,17 @@ def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
     def take(size: int) -> bytes:
         return data[grapheme_after(data, len(data) - size) :]
 
-    piece, tokens = _encoded(data, budget_tokens, take, tokenizer)
+    piece, tokens = _encode_piece(data, budget_tokens, take, tokenizer)
     if len(piece) == len(data) and len(tokens) <= budget_tokens:
         return piece
     valid = _valid(piece)
     if len(tokens) > budget_tokens:
-        kept = len(tokenizer.decode(tokens[-budget_tokens:])) if valid else len(piece) * budget_tokens // len(tokens)
+        tail_size = (
+            len(tokenizer.decode(tokens[-budget_tokens:])) if valid else len(piece) * budget_tokens // len(tokens)
+        )
     else:
-        kept = len(piece)
-    start = grapheme_after(data, len(data) - kept)
+        tail_size = len(piece)
+    start = grapheme_after(data, len(data) - tail_size)
     if data[start - 1] != _LF:
         line = data.find(b"\n", start) + 1
         start = line if line > 0 and len(data) - line >= (len(data) - start) * _LINE_SHARE else start
@@ -95,14 +97,14 @@ def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
         safe = first_safe(data, start, start + min(_NEAR, (len(data) - start) // 8))
         valid = safe is not None
         start = start if safe is None else safe
-    return data[start:] if valid else _recounted(data[start:], budget_tokens, take, tokenizer)[0]
+    return data[start:] if valid else _recount_piece(data[start:], budget_tokens, take, tokenizer)[0]
 
 
 def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
     """Returns about how many tokens each of several texts has, by encoding all at once: off by one at either end."""
-    joined = "".join(texts)
-    sizes = list(accumulate(map(len, texts if joined.isascii() else map(str.encode, texts))))
-    before: list[int] = tokenizer.ends(joined).searchsorted(sizes, "right").tolist()
+    full_text = "".join(texts)
+    sizes = list(accumulate(map(len, texts if full_text.isascii() else map(str.encode, texts))))
+    before: list[int] = tokenizer.ends(full_text).searchsorted(sizes, "right").tolist()
     return [max(1, after - at) for at, after in pairwise([0, *before])]
 
 
@@ -135,7 +137,9 @@ def grapheme_after(data: bytes, at: int) -> int:
     return min((edge for edge in _edges(data, at) if edge >= at), default=align_up(data, at))
 
 
-def _encoded(data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer) -> tuple[bytes, list[int]]:
+def _encode_piece(
+    data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer
+) -> tuple[bytes, list[int]]:
     """Returns a piece of more than `budget` tokens with its tokens, or the largest one that may be shown."""
     if budget <= 0 or not data:
         return b"", []
@@ -150,7 +154,7 @@ def _encoded(data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: 
         size = max(size + size // 4, size * min(32 * len(tokens), budget) // max(len(tokens), 1) + 64)
 
 
-def _recounted(piece: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer) -> tuple[bytes, int]:
+def _recount_piece(piece: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer) -> tuple[bytes, int]:
     """Returns the piece, reduced if necessary to fit when counted by itself: for cuts that may change tokens."""
     while piece:
         count = tokenizer.count(_decode(piece))

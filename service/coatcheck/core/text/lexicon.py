@@ -122,19 +122,19 @@ SPEAKS: Final = 1_200
 """Bytes at either end of a line that are classified; the middle of a longer line is not."""
 
 
-def _compiled() -> tuple[Any, tuple[int, ...]]:
+def _compile_patterns() -> tuple[Any, tuple[int, ...]]:
     options = cast("Any", re2).Options()
     options.log_errors = False
     options.max_mem = 64 << 20
-    made = cast("Any", re2).Set.SearchSet(options)
+    pattern_set = cast("Any", re2).Set.SearchSet(options)
     for _, pattern in _PATTERNS:
-        made.Add(pattern)
-    made.Compile()
+        pattern_set.Add(pattern)
+    pattern_set.Compile()
     flags = tuple(flags | 1 << (FLAG_BITS + nth) for nth, (flags, _) in enumerate(_PATTERNS))
-    return made._set.Match, flags  # noqa: SLF001 - the wrapper copies every text
+    return pattern_set._set.Match, flags  # noqa: SLF001 - the wrapper copies every text
 
 
-_MATCH, _FLAGS = _compiled()
+_MATCH, _FLAGS = _compile_patterns()
 _ANY: Final = BlockPattern("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags not in {BENIGN, PASSED}))
 _BY_NUMBER, _SURELY = (  # `404` and `502` are failures, only one of them is a sure one
     BlockPattern("|".join(f"(?:{each})" for flags, some in _COUNTED.items() if flags & least == least for each in some))
@@ -186,11 +186,11 @@ def classify(line: bytes) -> int:
     return BENIGN | PASSED if flags & PASSED else flags
 
 
-def words_of(line: bytes, stated: int) -> bytes:
+def words_of(line: bytes, level: int) -> bytes:
     """Returns the words that make a line a statement of SURE, STRONG or WARNING; empty for none, and for long lesser ones."""
-    found = _SAID[stated].find(line)
-    words = b"" if found is None else line[found[0] : found[1]].strip(b" \t:=")
-    return words if stated == SURE or _SHORT.fullmatch(words) else b""
+    match = _SAID[level].find(line)
+    words = b"" if match is None else line[match[0] : match[1]].strip(b" \t:=")
+    return words if level == SURE or _SHORT.fullmatch(words) else b""
 
 
 def level_of(line: bytes) -> int:

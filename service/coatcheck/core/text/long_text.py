@@ -72,7 +72,7 @@ def is_ascii(text: Text) -> bool:
     return isinstance(text, str) and text.isascii()
 
 
-def encoded(text: Text) -> bytes:
+def encode_text(text: Text) -> bytes:
     """The text in UTF-8, with U+FFFD for halves of surrogate pairs."""
     return text.encode("utf-8", "replace") if isinstance(text, str) else text.data
 

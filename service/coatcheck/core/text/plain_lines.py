@@ -48,30 +48,30 @@ def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
     out: list[bytes] = []
     at = number = 0
     for line in data.split(b"\n"):
-        end, begun = at + len(line), len(out)
+        end, line_start = at + len(line), len(out)
         while number < len(parts) and parts[number][0] < end:
-            start, after, shown = parts[number]
-            out += (data[at:start], shown)
+            start, after, replacement = parts[number]
+            out += (data[at:start], replacement)
             at = after
             number += 1
-        if len(out) > begun:
-            shown = b"".join([*out[begun:], data[at:end]])
-            del out[begun:]
-            line = shown[: len(line)].ljust(len(line), _FILLER)  # noqa: PLW2901 - as it is read
+        if len(out) > line_start:
+            replacement = b"".join([*out[line_start:], data[at:end]])
+            del out[line_start:]
+            line = replacement[: len(line)].ljust(len(line), _FILLER)  # noqa: PLW2901 - as it is read
         out.append(line)
         at = end + 1
     return b"\n".join(out)
 
 
-def written_at(parts: list[Hidden], line: int, place: int) -> int:
+def find_written_position(parts: list[Hidden], line: int, place: int) -> int:
     """Returns where a byte of a plain line is written; `line` is where the line begins, and `place` the byte there."""
     hidden = 0
-    for start, end, shown in parts[bisect_right(parts, line, key=lambda part: part[1]) :]:
+    for start, end, replacement in parts[bisect_right(parts, line, key=lambda part: part[1]) :]:
         if place < start - hidden:
             break
-        if place < start - hidden + len(shown):
+        if place < start - hidden + len(replacement):
             return start
-        hidden += end - start - len(shown)
+        hidden += end - start - len(replacement)
     return place + hidden
 
 

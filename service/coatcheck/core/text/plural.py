@@ -8,7 +8,7 @@ def plural(number: int, noun: str, nouns: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Returns `1 file`, `2000 files`, `2 indexes`: without a comma, which would cost a card a token."""
     return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('x') else 's'}"
 

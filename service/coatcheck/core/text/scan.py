@@ -15,15 +15,15 @@ _MEMORY: Final = 16 << 20
 
 def rows_with(word: bytes, block: bytes) -> list[int]:
     """Returns the numbers of the lines of `block` that contain `word`, which has no line feed, from 0."""
-    found: list[int] = []
+    line_numbers: list[int] = []
     row = at = 0
     while (low := block.find(word, at)) >= 0:
         row += block.count(b"\n", at, low)
-        found.append(row)
+        line_numbers.append(row)
         at = block.find(b"\n", low)
         if at < 0:
             break
-    return found
+    return line_numbers
 
 
 @final
@@ -40,39 +40,39 @@ class BlockPattern:
 
     def find(self, data: bytes, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
         """Returns the leftmost match at or after `start`, as positions in `data`; anchors see what is around it."""
-        found: tuple[int, int] = self._match(UNANCHORED, data, start, len(data) if end is None else end)[0]
-        return None if found[0] < 0 else found
+        span: tuple[int, int] = self._match(UNANCHORED, data, start, len(data) if end is None else end)[0]
+        return None if span[0] < 0 else span
 
     def lines(self, data: bytes, at: int = 0) -> Iterator[tuple[int, int, int, int]]:
         """Yields, for every line with a match, where the line (including its LF) and its first match begin and end."""
-        while at < len(data) and (found := self.find(data, at)) is not None:
-            start = data.rfind(b"\n", 0, found[0]) + 1
-            at = data.find(b"\n", max(found[1], found[0])) + 1 or len(data)
-            yield start, at, *found
+        while at < len(data) and (span := self.find(data, at)) is not None:
+            start = data.rfind(b"\n", 0, span[0]) + 1
+            at = data.find(b"\n", max(span[1], span[0])) + 1 or len(data)
+            yield start, at, *span
 
     def rows(self, data: bytes, enough: float = math.inf) -> list[int]:
         """Returns the numbers of the lines with a match, from 0; stops when it has found `enough`."""
         match, anchor, size = self._match, UNANCHORED, len(data)
-        found: list[int] = []
+        line_numbers: list[int] = []
         row = at = 0
-        while at < size and len(found) < enough:
+        while at < size and len(line_numbers) < enough:
             low, high = match(anchor, data, at, size)[0]
             if low < 0:
                 break
             row += data.count(b"\n", at, low)
-            found.append(row)
+            line_numbers.append(row)
             row += 1
             at = data.find(b"\n", high) + 1 or size
-        return found
+        return line_numbers
 
     def count(self, data: bytes, enough: float = math.inf) -> int:
         """Returns how many lines have a match; stops when it has found `enough`."""
         match, anchor, size = self._match, UNANCHORED, len(data)
-        found = at = 0
-        while at < size and found < enough:
+        line_count = at = 0
+        while at < size and line_count < enough:
             low, high = match(anchor, data, at, size)[0]
             if low < 0:
                 break
-            found += 1
+            line_count += 1
             at = data.find(b"\n", max(low, high)) + 1 or size
-        return found
+        return line_count

@@ -39,13 +39,13 @@ def visible(data: bytes) -> bytes:
 
 def hidden_ranges(data: bytes) -> list[tuple[int, int]]:
     """Returns the disjoint half-open byte ranges of `data` that were never visible, in order."""
-    found = [(*match.span(), b"") for match in ESCAPES.finditer(data)] if b"\x1b" in data else []
+    hidden_parts = [(*match.span(), b"") for match in ESCAPES.finditer(data)] if b"\x1b" in data else []
     if data.count(b"\r") > data.count(b"\r\n"):
-        found += [(*match.span(), b"") for match in _OVERWRITTEN.finditer(data)]
-    return [(start, end) for start, end, _ in in_order(found)]
+        hidden_parts += [(*match.span(), b"") for match in _OVERWRITTEN.finditer(data)]
+    return [(start, end) for start, end, _ in in_order(hidden_parts)]
 
 
-def blanked(data: bytes) -> bytes:
+def blank_hidden(data: bytes) -> bytes:
     """Returns `data` with blanks in place of what was never visible, so that all positions stay the same."""
     hidden = hidden_ranges(data)
     if not hidden:

@@ -46,7 +46,7 @@ def without_escapes(data: bytes) -> bytes:
     return ESCAPES.sub(b"", data) if b"\x1b" in data else data
 
 
-def shown_bytes(data: bytes, width: int, hidden: Sequence[Hidden] = ()) -> int:
+def measure_shown_bytes(data: bytes, width: int, hidden: Sequence[Hidden] = ()) -> int:
     """Returns how many bytes at the beginning of `data` contain `width` bytes that are shown."""
     if not hidden and b"\x1b" not in data[:width]:
         return min(width, len(data))
@@ -69,31 +69,31 @@ def show_parts(data: bytes, hidden: Sequence[Hidden], base: int = 0) -> bytes:
     out: list[bytes] = []
     at = 0
     for number in range(bisect_right(hidden, base, key=lambda part: part[1]), len(hidden)):
-        start, end, shown = hidden[number]
+        start, end, replacement = hidden[number]
         if start - base >= len(data):
             break
-        out += (data[at : max(at, start - base)], shown if start >= base else b"")
+        out += (data[at : max(at, start - base)], replacement if start >= base else b"")
         at = max(at, end - base)
     return b"".join([*out, data[at:]])
 
 
-def written_places(hidden: Sequence[Hidden], places: Iterable[int]) -> list[int]:
+def find_written_positions(hidden: Sequence[Hidden], positions: Iterable[int]) -> list[int]:
     """Returns where bytes of what `show_parts` returns are written; all of what is shown in a part's place, there.
 
-    `hidden` is in order and disjoint, and `places` are in order.
+    `hidden` is in order and disjoint, and `positions` are in order.
     """
     out: list[int] = []
     number = skipped = 0
-    for place in places:
+    for place in positions:
         while number < len(hidden) and hidden[number][0] - skipped + len(hidden[number][2]) <= place:
-            start, end, shown = hidden[number]
-            skipped += end - start - len(shown)
+            start, end, replacement = hidden[number]
+            skipped += end - start - len(replacement)
             number += 1
         out.append(min(place + skipped, hidden[number][0]) if number < len(hidden) else place + skipped)
     return out
 
 
-def settled(data: bytes) -> int:
+def complete_length(data: bytes) -> int:
     """Returns how many bytes at the beginning of `data` can be shown while more may follow: no incomplete sequence."""
     at = data.rfind(b"\x1b", max(0, len(data) - _LONGEST))
     return at if at > 0 and ESCAPES.match(data, at) is None else len(data)
@@ -115,10 +115,10 @@ class VisibleText:
         self._chars: list[int] = [0]
         """Where they begin in `text`."""
         out: list[str] = []
-        for start, end, said in in_order([*_unseen(data), *apart]):
-            out += (decode(data[self._starts[-1] : start]), said)
+        for start, end, replacement in in_order([*_unseen(data), *apart]):
+            out += (decode(data[self._starts[-1] : start]), replacement)
             self._starts += (start, end)
-            self._chars += (self._chars[-1] + len(out[-2]), self._chars[-1] + len(out[-2]) + len(said))
+            self._chars += (self._chars[-1] + len(out[-2]), self._chars[-1] + len(out[-2]) + len(replacement))
         out.append(decode(data[self._starts[-1] :]))
         self.text = "".join(out)
 

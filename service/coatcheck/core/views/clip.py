@@ -28,7 +28,7 @@ class Clip(Struct, frozen=True):
     text: str
     tokens: int
     """Tokens of `text` by itself."""
-    cut: Cut | None
+    limited_by: Cut | None
     """Which limit ended it; None if nothing was cut."""
 
 
@@ -89,27 +89,27 @@ def clip(
         by_line: whether to prefer ending after an LF.
         show: how the bytes are shown.
     """
-    settled = len(data) if whole or not data else whole_chars(data, len(data) - 1)
-    shown_whole = show(data[:settled])
+    text_end = len(data) if whole or not data else whole_chars(data, len(data) - 1)
+    shown_whole = show(data[:text_end])
     text = shown_whole.text
-    cut: Cut = "max_characters"
+    limited_by: Cut = "max_characters"
     within = text[: budget.chars]
     ids = tokenizer.encode(within)
     keep = len(within)
     if len(ids) > budget.tokens:
-        cut = "max_tokens"
+        limited_by = "max_tokens"
         keep = len(tokenizer.decode(ids[: budget.tokens]).decode("utf-8", "ignore"))
     elif len(within) == len(text):
-        return Clip(settled, text, len(ids), None) if whole else None
+        return Clip(text_end, text, len(ids), None) if whole else None
     while keep > 0:
         line = text.rfind("\n", 0, keep) + 1 if by_line else 0
-        end, shown = shown_whole.cut(line or _grapheme_end(text, keep))
-        tokens = tokenizer.count(shown)
+        end, clip_text = shown_whole.cut(line or _grapheme_end(text, keep))
+        tokens = tokenizer.count(clip_text)
         if end and tokens <= budget.tokens:
-            return Clip(end, shown, tokens, cut)
-        keep = min(keep, len(shown)) - max(1, tokens - budget.tokens)
-    shown = decode(data[:1])
-    return Clip(1, shown, tokenizer.count(shown), cut)
+            return Clip(end, clip_text, tokens, limited_by)
+        keep = min(keep, len(clip_text)) - max(1, tokens - budget.tokens)
+    clip_text = decode(data[:1])
+    return Clip(1, clip_text, tokenizer.count(clip_text), limited_by)
 
 
 def _grapheme_end(text: str, keep: int) -> int:

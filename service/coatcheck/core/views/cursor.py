@@ -32,7 +32,7 @@ class Cursor(Struct, frozen=True):
     """Where in the view it continues."""
     page: int | None = None
     """Units per page that the caller requested; None: unlimited."""
-    left: int | None = None
+    page_remaining: int | None = None
     """Units of the current page that are still to come; None: unlimited."""
     token: int = 0
     """The token position of `byte`, for `unit` token."""
@@ -45,7 +45,7 @@ class Cursor(Struct, frozen=True):
 def write(cursor: Cursor, artifact: int) -> str:
     """Returns the cursor as up to 64 characters of `A-Z a-z 0-9 - _`, valid only for the artifact of this number."""
     body = bytes([_VERSION, _VIEWS.index(cursor.view) << 4 | UNITS.index(cursor.unit)])
-    numbers = [cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token, _plus(cursor.section)]
+    numbers = [cursor.byte, _plus(cursor.page), _plus(cursor.page_remaining), cursor.token, _plus(cursor.section)]
     numbers += [cursor.version] if cursor.version else []
     body += b"".join(map(_varint, numbers))
     return base64.urlsafe_b64encode(body + _check(body, artifact)).rstrip(b"=").decode()
@@ -60,10 +60,10 @@ def read(text: str, artifact: int) -> Cursor:
     if len(text) > _LENGTH_LIMIT or not text.isascii():
         _refuse()
     try:
-        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         _refuse()
-    body, check = packed[:-_CHECK_BYTES], packed[-_CHECK_BYTES:]
+    body, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
     if len(body) < 2 + _NUMBERS or check != _check(body, artifact) or body[0] != _VERSION:
         _refuse()
     numbers = _varints(body[2:])
@@ -75,8 +75,10 @@ def read(text: str, artifact: int) -> Cursor:
         or max(numbers) > NUMBER_LIMIT
     ):
         _refuse()
-    byte, page, left, token, section, *version = numbers
-    cursor = Cursor(_VIEWS[view], UNITS[unit], byte, _minus(page), _minus(left), token, _minus(section), *version)
+    byte, page, page_remaining, token, section, *version = numbers
+    cursor = Cursor(
+        _VIEWS[view], UNITS[unit], byte, _minus(page), _minus(page_remaining), token, _minus(section), *version
+    )
     if write(cursor, artifact) != text:  # exactly one spelling: no spare bits, no padding, no long varints
         _refuse()
     return cursor

@@ -83,9 +83,9 @@ def payload(content: str | list[Value] | Object) -> PartsPayload:
             invalid.
     """
     if isinstance(content, str):
-        return PartsPayload(data=_encoded(content))
+        return PartsPayload(data=_encode_text(content))
     if isinstance(content, dict) and content.keys() == {"base64"}:
-        return PartsPayload(data=_given_base64(content["base64"]))
+        return PartsPayload(data=_decode_base64(content["base64"]))
     return _decide(_result(content))
 
 
@@ -106,7 +106,7 @@ def _result(content: list[Value] | Object) -> _Result:
     return result or _Result(content)
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     """Returns the text in UTF-8, encoded in pieces: at once, it would need up to four bytes per character meanwhile."""
     if text.isascii() or len(text) <= _AT_ONCE:
         return text.encode()
@@ -123,21 +123,23 @@ def _decide(result: _Result) -> PartsPayload:
             f"The content has {len(parts):,} parts; at most {MAX_PARTS:,} are accepted. Send it as text.",
             limit=MAX_PARTS,
         )
-    found = opened(parts[0]) if len(parts) == 1 else _joined(parts)
-    if found is None or not _covers(found, result.structured):
+    parts_payload = open_part(parts[0]) if len(parts) == 1 else _join_parts(parts)
+    if parts_payload is None or not _covers(parts_payload, result.structured):
         whole: Value = parts[0] if result.bare else [_still(part) for part in parts]
         if result.structured is not None:
             whole = {"content": whole, "structuredContent": result.structured} if parts else result.structured
-        found = PartsPayload(data=_json(whole), media_type=JSON)
-    return structs.replace(found, tool_call_id=result.tool_call_id, tool_name=result.tool_name, failed=result.failed)
+        parts_payload = PartsPayload(data=_json(whole), media_type=JSON)
+    return structs.replace(
+        parts_payload, tool_call_id=result.tool_call_id, tool_name=result.tool_name, failed=result.failed
+    )
 
 
-def _covers(found: PartsPayload, structured: Value) -> bool:
+def _covers(parts_payload: PartsPayload, structured: Value) -> bool:
     """Returns whether the text already contains all of the structured content (MCP asks servers to ensure that)."""
     if structured is None:
         return True
     try:
-        return bool(msgspec.json.decode(found.data) == structured)
+        return bool(msgspec.json.decode(parts_payload.data) == structured)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
@@ -158,7 +160,7 @@ def _json(value: Value) -> bytes:
 # ------------------------------------------------------------------------------------------------ parts
 
 
-def _joined(parts: list[Value]) -> PartsPayload | None:
+def _join_parts(parts: list[Value]) -> PartsPayload | None:
     """Returns several parts joined, if all of them are plain text and nothing else."""
     texts: list[str] = []
     for part in parts:
@@ -188,16 +190,16 @@ def _text(part: Value) -> str | None:
     return text if alone and not block.get("thought") else None
 
 
-def opened(part: Value) -> PartsPayload | None:
+def open_part(part: Value) -> PartsPayload | None:
     """Returns what a part contains; None if it is more than text or bytes."""
     block = _object(part)
     text = _text(part)
     if text is not None:
         return PartsPayload(data=text.encode(), media_type=_mime(block) if block else None)
-    return None if block is None else _embedded(block) or _image(block)
+    return None if block is None else _open_embedded(block) or _image(block)
 
 
-def _embedded(block: Object) -> PartsPayload | None:
+def _open_embedded(block: Object) -> PartsPayload | None:
     """Returns what a part contains in an inner object: MCP's resource, Anthropic's source, Gemini's inline data."""
     kind = block.get("type")
     if kind == "resource" and (resource := _object(block.get("resource"))) is not None:
@@ -259,7 +261,7 @@ def _base64(text: str) -> bytes | None:
         return None
 
 
-def _given_base64(value: Value) -> bytes:
+def _decode_base64(value: Value) -> bytes:
     decoded = _base64(value) if isinstance(value, str) else None
     if decoded is None:
         raise CoatcheckError(Code.INVALID_CONTENT, "'content.base64' is not base64 (RFC 4648).", field="content.base64")
@@ -296,27 +298,31 @@ def _unwrap(block: Object, depth: int) -> _Result | None:
     """Removes a provider's object around its parts; returns None if it is neither a tool result nor a known part."""
     inner = _around(block)
     if inner is not None and depth:
-        found = _unwrap(inner, depth - 1)
-        return found if found is None or not _failed(block) else structs.replace(found, failed=True)
+        inner_result = _unwrap(inner, depth - 1)
+        return (
+            inner_result
+            if inner_result is None or not _is_failed(block)
+            else structs.replace(inner_result, failed=True)
+        )
     response = _object(block.get("functionResponse", block.get("function_response")))
     if response is not None:
         return _gemini(response)
     for key in ("content", "output", "result", "contents"):
         if key in block and _is_result(block):
             return _Result(
-                _listed(block[key]),
+                _list_parts(block[key]),
                 _call_id(block),
                 _name(block),
                 block.get("structuredContent", block.get("structured_content")),
                 bare=not isinstance(block[key], list),
-                failed=_failed(block),
+                failed=_is_failed(block),
             )
     if "structuredContent" in block:
-        return _Result([], structured=block["structuredContent"], failed=_failed(block))
-    return _Result([block]) if opened(block) is not None else None
+        return _Result([], structured=block["structuredContent"], failed=_is_failed(block))
+    return _Result([block]) if open_part(block) is not None else None
 
 
-def _failed(block: Object) -> bool:
+def _is_failed(block: Object) -> bool:
     """Returns whether a result says that the tool failed, as Anthropic, MCP and LangChain do."""
     return block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
 
@@ -359,7 +365,7 @@ def _is_result(block: Object) -> bool:
     return kind in _RESULT_TYPES or kind.endswith("_output") or kind == "mcp_call"
 
 
-def _listed(content: Value) -> list[Value]:
+def _list_parts(content: Value) -> list[Value]:
     """Returns a result's content as parts: text is one part; anything but text and lists is one part as it is."""
     if content is None:
         return []
@@ -369,10 +375,10 @@ def _listed(content: Value) -> list[Value]:
 def _gemini(response: Object) -> _Result:
     """Reads a functionResponse: its `output`, or its `error`, or all of it; and the media beside it."""
     answer = response.get("response")
-    said = _object(answer)
+    answer_object = _object(answer)
     parts: list[Value] = []
-    if said is not None and len(said) == 1:
-        key, value = next(iter(said.items()))
+    if answer_object is not None and len(answer_object) == 1:
+        key, value = next(iter(answer_object.items()))
         parts.append(value if key in {"output", "error", "result"} else answer)
     elif answer is not None:
         parts.append(answer)
@@ -384,7 +390,8 @@ def _gemini(response: Object) -> _Result:
         _call_id(response),
         _name(response),
         bare=len(parts) == 1 and not beside,
-        failed=_failed(response) or (said is not None and (said.keys() == {"error"} or _failed(said))),
+        failed=_is_failed(response)
+        or (answer_object is not None and (answer_object.keys() == {"error"} or _is_failed(answer_object))),
     )
 
 

@@ -11,7 +11,7 @@ import binascii
 import hashlib
 from typing import Final
 
-_VERSION: Final = b"\x02"
+_SEAL_VERSION: Final = b"\x02"
 _TAG: Final = 12
 """Bytes that cannot be guessed without the key: one in 10^28."""
 _NUMBER: Final = 8
@@ -25,7 +25,7 @@ def seal(key: bytes, namespace: str, position: int) -> str:
     """Returns a position, from 0 to MOST, as 28 characters of `A-Z a-z 0-9 - _`."""
     tag = _tag(key, namespace, position)
     hidden = position ^ _stream(key, tag)
-    return base64.urlsafe_b64encode(_VERSION + tag + hidden.to_bytes(_NUMBER, "big")).decode()
+    return base64.urlsafe_b64encode(_SEAL_VERSION + tag + hidden.to_bytes(_NUMBER, "big")).decode()
 
 
 def unseal(key: bytes, namespace: str, word: str) -> int:
@@ -37,19 +37,19 @@ def unseal(key: bytes, namespace: str, word: str) -> int:
     if len(word) != _LENGTH or not word.isascii():
         raise ValueError(word[:_LENGTH])
     try:
-        packed = base64.b64decode(word, altchars=b"-_", validate=True)
+        data = base64.b64decode(word, altchars=b"-_", validate=True)
     except binascii.Error:
         raise ValueError(word) from None
-    tag = packed[1 : 1 + _TAG]
-    position = int.from_bytes(packed[1 + _TAG :], "big") ^ _stream(key, tag)
+    tag = data[1 : 1 + _TAG]
+    position = int.from_bytes(data[1 + _TAG :], "big") ^ _stream(key, tag)
     if position > MOST or seal(key, namespace, position) != word:
         raise ValueError(word)
     return position
 
 
 def _tag(key: bytes, namespace: str, position: int) -> bytes:
-    said = position.to_bytes(_NUMBER, "big") + namespace.encode()
-    return hashlib.blake2b(said, digest_size=_TAG, key=key, person=b"position").digest()
+    message = position.to_bytes(_NUMBER, "big") + namespace.encode()
+    return hashlib.blake2b(message, digest_size=_TAG, key=key, person=b"position").digest()
 
 
 def _stream(key: bytes, tag: bytes) -> int:

@@ -31,17 +31,17 @@ def resolve(specs: list[RangeSpec], size: int) -> list[HttpByteRange]:
 
     Merging limits hostile sets: the answer is never longer than the representation. Empty: nothing is satisfiable.
     """
-    found = [r for spec in specs if (r := _one(spec, size)) is not None]
-    order = sorted(range(len(found)), key=lambda n: found[n])
-    merged: list[tuple[int, HttpByteRange]] = []
+    byte_ranges = [r for spec in specs if (r := _one(spec, size)) is not None]
+    order = sorted(range(len(byte_ranges)), key=lambda n: byte_ranges[n])
+    merged_ranges: list[tuple[int, HttpByteRange]] = []
     for n in order:
-        asked = found[n]
-        if merged and asked.start <= merged[-1][1].end:
-            position, last = merged[-1]
-            merged[-1] = (min(position, n), HttpByteRange(last.start, max(last.end, asked.end)))
+        byte_range = byte_ranges[n]
+        if merged_ranges and byte_range.start <= merged_ranges[-1][1].end:
+            position, last = merged_ranges[-1]
+            merged_ranges[-1] = (min(position, n), HttpByteRange(last.start, max(last.end, byte_range.end)))
         else:
-            merged.append((n, asked))
-    return [r for _, r in sorted(merged)]
+            merged_ranges.append((n, byte_range))
+    return [r for _, r in sorted(merged_ranges)]
 
 
 def _one(spec: RangeSpec, size: int) -> HttpByteRange | None:

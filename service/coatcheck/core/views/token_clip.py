@@ -20,7 +20,7 @@ class TokenClip(Struct, frozen=True):
     text: str
     tokens: int
     """Tokens of `text` by itself, which may differ from `count` because of words cut at its ends."""
-    cut: Cut | None
+    limited_by: Cut | None
 
 
 def clip_tokens(
@@ -41,18 +41,18 @@ def clip_tokens(
     map_ = _Positions(data, text, ids, tokenizer)
     start = map_.byte(skip)
     last = min(skip + want, len(ids))
-    end, cut = map_.whole(skip, last), None
+    end, limited_by = map_.whole(skip, last), None
     while True:
-        shown = decode(data[start : map_.byte(end)])
-        tokens = tokenizer.count(shown)
-        over_tokens, over_chars = tokens - budget.tokens, len(shown) - budget.chars
+        clip_text = decode(data[start : map_.byte(end)])
+        tokens = tokenizer.count(clip_text)
+        over_tokens, over_chars = tokens - budget.tokens, len(clip_text) - budget.chars
         if (over_tokens <= 0 and over_chars <= 0) or end <= skip + 1:
-            return TokenClip(start, map_.byte(end), end - skip, shown, tokens, cut)
-        cut = "max_tokens" if over_tokens > 0 else "max_characters"
-        fewer = max(1, over_tokens if over_tokens > 0 else (end - skip) * over_chars // len(shown))
+            return TokenClip(start, map_.byte(end), end - skip, clip_text, tokens, limited_by)
+        limited_by = "max_tokens" if over_tokens > 0 else "max_characters"
+        fewer = max(1, over_tokens if over_tokens > 0 else (end - skip) * over_chars // len(clip_text))
         shorter = map_.whole(skip, max(skip + 1, end - fewer))
         if shorter >= end:
-            return TokenClip(start, map_.byte(end), end - skip, shown, tokens, cut)
+            return TokenClip(start, map_.byte(end), end - skip, clip_text, tokens, limited_by)
         end = shorter
 
 

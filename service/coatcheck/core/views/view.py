@@ -117,10 +117,10 @@ def pack_sections(sections: tuple[Section, ...]) -> bytes:
     return _encode(sections)
 
 
-def unpack_sections(packed: bytes) -> tuple[Section, ...]:
+def unpack_sections(data: bytes) -> tuple[Section, ...]:
     """Unpacks the result of `pack_sections`.
 
     Raises:
         msgspec.MsgspecError: for other bytes.
     """
-    return _decode(packed)
+    return _decode(data)

@@ -48,8 +48,8 @@ def span(unit: Unit, offset: int | None, limit: int | None) -> Span:
     """
     first = 1 if unit == "line" else 0
     if offset is not None and offset < first:
-        counted = "Lines count from 1" if first else f"{unit.capitalize()}s count from 0"
-        raise CoatcheckError(Code.INVALID_REQUEST, f"{counted}: offset must be at least {first}.", parameter="offset")
+        numbering = "Lines count from 1" if first else f"{unit.capitalize()}s count from 0"
+        raise CoatcheckError(Code.INVALID_REQUEST, f"{numbering}: offset must be at least {first}.", parameter="offset")
     if limit is not None and limit < 1:
         raise CoatcheckError(
             Code.INVALID_REQUEST, "limit must be at least 1; leave it out to read on.", parameter="limit"
@@ -57,16 +57,16 @@ def span(unit: Unit, offset: int | None, limit: int | None) -> Span:
     return Span(unit, first if offset is None else offset, limit if limit and limit <= NUMBER_LIMIT else None)
 
 
-def past_end(asked: Span, artifact_id: str, total: int) -> CoatcheckError:
+def past_end(requested_span: Span, artifact_id: str, total: int) -> CoatcheckError:
     """Returns the error for an offset that the artifact does not have."""
-    offset = str(asked.offset) if asked.offset <= NUMBER_LIMIT else "given"
-    last = total if asked.unit == "line" else total - 1
-    advice = f" Use an offset from {asked.first} to {last}." if total else " It is empty."
-    units = asked.unit if total == 1 else f"{asked.unit}s"
+    offset = str(requested_span.offset) if requested_span.offset <= NUMBER_LIMIT else "given"
+    last = total if requested_span.unit == "line" else total - 1
+    advice = f" Use an offset from {requested_span.first} to {last}." if total else " It is empty."
+    units = requested_span.unit if total == 1 else f"{requested_span.unit}s"
     return CoatcheckError(
         Code.OFFSET_PAST_END,
         f"Offset {offset} is past the end: {artifact_id} has {total} {units}.{advice}",
-        unit=asked.unit,
+        unit=requested_span.unit,
         total=total,
     )
 
@@ -148,14 +148,14 @@ def chars(data: bytes) -> int:
 
 def nth_newline(data: bytes, n: int) -> int:
     """Returns where LF number `n` (from 0) of `data` is; -1 if there are fewer."""
-    found = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _LF)
-    return int(found[n]) if 0 <= n < len(found) else -1
+    offsets = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _LF)
+    return int(offsets[n]) if 0 <= n < len(offsets) else -1
 
 
 def nth_char(data: bytes, n: int) -> int:
     """Returns where character number `n` (from 0) of `data` starts; -1 if there are fewer."""
-    found = np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES)
-    return int(found[n]) if 0 <= n < len(found) else -1
+    offsets = np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES)
+    return int(offsets[n]) if 0 <= n < len(offsets) else -1
 
 
 def separates(data: bytes, at: int) -> bool:
@@ -198,8 +198,10 @@ def raw_length(data: bytes, text: str, keep: int) -> int:
         return whole_chars(data, keep)
     if text.encode() == data:
         return len(text[:keep].encode())
-    places = range(len(data) + 1)
-    return whole_chars(data, bisect_right(places, keep, key=lambda at: len(decode(data[: whole_chars(data, at)]))) - 1)
+    positions = range(len(data) + 1)
+    return whole_chars(
+        data, bisect_right(positions, keep, key=lambda at: len(decode(data[: whole_chars(data, at)]))) - 1
+    )
 
 
 def whole_chars(data: bytes, at: int) -> int:

@@ -45,7 +45,7 @@ class HookRequest(Struct, frozen=True, kw_only=True):
 async def answer_hook(
     ingest: Ingest,
     caller: Caller,
-    said: object,
+    body: object,
     request: HookRequest,
     seconds: float = SECONDS,
     *,
@@ -56,13 +56,13 @@ async def answer_hook(
     A host cannot replace an output again once its turn is over, so a web search becomes its summary at once;
     without `searches`, a card like any other.
     """
-    event = hooks.event_of(said)
+    event = hooks.event_of(body)
     if event is None:
         return {}
     cards: list[tuple[hooks.Slot, str]] = []
     try:
         async with asyncio.timeout(seconds):
-            for slot in hooks.slots(event):
+            for slot in hooks.find_texts(event):
                 card = await _card(ingest, caller, event, slot, request, searches)
                 if card is not None:
                     cards.append((slot, card))
@@ -70,7 +70,7 @@ async def answer_hook(
         log.warning("a tool's output stays unchanged: %s", e or "storing took too long")
     if not cards:
         return {}
-    return hooks.answer(event, hooks.replaced(event.response, cards))
+    return hooks.answer(event, hooks.insert_cards(event.response, cards))
 
 
 async def _card(
@@ -90,35 +90,35 @@ async def _card(
     async def store(data: bytes, media_type: str | None, url: str | None = None) -> Receipt:
         page = event.fetch or PageFetch()
         media = {"url": url or event.url or page.url, "title": parted.title or page.title}
-        offer = _offer(event, request, {"media_type": media_type, **media})
-        return await ingest(caller, _pieces(data), lambda: offer)
+        ingest_request = _build_request(event, request, {"media_type": media_type, **media})
+        return await ingest(caller, _pieces(data), lambda: ingest_request)
 
     try:
         text = parted.data.decode("utf-8", "replace")
         if searches is not None and slot.at is None and await asyncio.to_thread(is_search, text, event.tool_name):
-            offer = _offer(event, request, {})
-            ask = SearchResultsRequest(said=offer.said, query=event.query or "", ttl=request.ttl)
-            found = (await searches(caller, parted.data, ask)).answer
-            return found.summary.text if found.stored or found.id is None else None
+            base_request = _build_request(event, request, {})
+            ask = SearchResultsRequest(declared=base_request.declared, query=event.query or "", ttl=request.ttl)
+            search_answer = (await searches(caller, parted.data, ask)).answer
+            return search_answer.summary.text if search_answer.stored or search_answer.id is None else None
         data = parted.data if slot.at is not None else await store_blobs(store, parted.data)
         receipt = None if len(data) <= least else await store(data, parted.media_type, parted.url)
     except CoatcheckError as e:
         if e.code is not Code.SECRET_REFUSED:
             raise
         return withheld(f"{slot.size:,} bytes")
-    if receipt is not None and receipt.stored and not receipt.inline:
+    if receipt is not None and receipt.is_stored and not receipt.inline:
         return receipt.text
     is_shorter = data is not parted.data or (slot.at is not None and receipt is not None and receipt.inline)
     return data.decode("utf-8", "replace") if is_shorter else None
 
 
-def _offer(event: hooks.HookEvent, request: HookRequest, media: dict[str, str | None]) -> IngestRequest:
-    given = {"tool_name": event.tool_name, "tool_call_id": event.call_id, "command": event.command, **media}
-    found = None if event.fetch is None else event.fetch.led_from(event.url)
-    fetch = {} if found is None else {name: getattr(found, name) for name in FETCH}
+def _build_request(event: hooks.HookEvent, request: HookRequest, media: dict[str, str | None]) -> IngestRequest:
+    metadata = {"tool_name": event.tool_name, "tool_call_id": event.call_id, "command": event.command, **media}
+    page_fetch = None if event.fetch is None else event.fetch.with_requested_url(event.url)
+    fetch = {} if page_fetch is None else {name: getattr(page_fetch, name) for name in FETCH}
     session = None if event.session is None else bound_identifier(event.session, SESSION_CHARS)
     return IngestRequest(
-        said=DeclaredMetadata(session=session, labels=request.labels, **adjust_metadata(given)[0], **fetch),
+        declared=DeclaredMetadata(session=session, labels=request.labels, **adjust_metadata(metadata)[0], **fetch),
         ttl=request.ttl,
         card_tokens=request.card_tokens,
         inline_tokens=request.inline_tokens,

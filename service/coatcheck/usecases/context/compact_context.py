@@ -30,12 +30,12 @@ from coatcheck.core.context import (
     carry_out,
     measure_both,
     references,
-    spliced,
+    splice_body,
     turn_searches,
 )
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Value, too_deep
-from coatcheck.core.context.encoded import encoded_in
+from coatcheck.core.context.encoded import find_encoded
 from coatcheck.core.event import CHANGES
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
@@ -121,18 +121,18 @@ class Compact:
                 session that does not exist for the caller.
         """
         require_session(caller, ask.keep.session)
-        decided = await self._decided(caller, body, ask)
+        decisions = await self._decide_changes(caller, body, ask)
         body.value = None
-        data = await in_pool(self._deps.pool, _written, body, decided)
+        data = await in_pool(self._deps.pool, _write_body, body, decisions)
         return Compacted(
             body=data,
-            report=decided.report,
-            meters=decided.meters,
-            payloads=decided.payloads,
-            warnings=(*ask.notices, *decided.notices),
+            report=decisions.report,
+            meters=decisions.meters,
+            payloads=decisions.payloads,
+            warnings=(*ask.notices, *decisions.notices),
         )
 
-    async def _decided(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
+    async def _decide_changes(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
         """Returns what becomes of the body. Afterwards only the caller still holds its values."""
         pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
         can_read = None if ask.tools is None else ask.tools != "none"
@@ -140,27 +140,37 @@ class Compact:
             pool, examine_history, body, ask.format, ask.policy, ask.ask, repair=ask.repair, can_read=can_read
         )
         index = examined.index
-        known = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        known_artifacts = await self._deps.look_up(caller, await in_pool(pool, references, index))
         searches = await in_pool(pool, turn_searches, index)
         caps = await self._deps.look_up.search_caps(caller, ask.keep.session, searches)
         measure_request = structs.replace(ask.ask, search_caps=caps)
-        context = PlanContext(index=index, known=known, window=ask.ask.window, compact_percent=ask.ask.compact_percent)
+        context = PlanContext(
+            index=index, known_artifacts=known_artifacts, window=ask.ask.window, compact_percent=ask.ask.compact_percent
+        )
         planner = await in_pool(pool, Planner, body.value, ask.policy, counter, context)
         cards: dict[str, PayloadCard] = {}
         blobs: list[PlannedPayload] = []
         while isinstance(step := await in_pool(pool, planner.advance, _results(cards)), list):
             cards |= await self._store(caller, step, ask.keep, planner, blobs)
-        rest = [payload for payload in step.stored if payload.key not in cards]
+        rest = [payload for payload in step.payloads_to_store if payload.key not in cards]
         cards |= await self._store(caller, rest, ask.keep, planner, blobs)
         planned = step
-        done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, measure_request, counter)
-        self._account(caller, ask.keep, planned, cards, done, meters)
+        compacted_body, meters = await in_pool(
+            pool, _carry_out_plan, body.value, planned, cards, measure_request, counter
+        )
+        self._account(caller, ask.keep, planned, cards, compacted_body, meters)
         return _Decided(
-            edits=done.edits,
-            cut=Splice(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
-            report=done.report if not examined.repaired else _repaired(done.report, examined.repaired),
+            edits=compacted_body.edits,
+            splice=Splice(planned.index.list_at or (), compacted_body.removed_messages, compacted_body.note)
+            if compacted_body.removed_messages
+            else None,
+            report=compacted_body.report
+            if not examined.repaired
+            else _mark_repaired(compacted_body.report, examined.repaired),
             meters=meters,
-            payloads=tuple(_told(payload, cards[payload.key]) for payload in (*planned.stored, *blobs)),
+            payloads=tuple(
+                _describe_payload(payload, cards[payload.key]) for payload in (*planned.payloads_to_store, *blobs)
+            ),
             notices=_notices(list(cards.values())),
         )
 
@@ -173,17 +183,17 @@ class Compact:
         blobs: list[PlannedPayload],
     ) -> dict[str, PayloadCard]:
         """Stores payloads, and before them the bytes that are encoded in them, which it adds to `blobs`."""
-        found = await in_pool(self._deps.pool, encoded_in, payloads)
-        new = [payload for each in found for payload in each.payloads]
+        encoded_payloads = await in_pool(self._deps.pool, find_encoded, payloads)
+        new = [payload for each in encoded_payloads for payload in each.payloads]
         blobs += new
         cards = (
             await self._deps.store(caller, new, keep, planner.card_tokens, tools=planner.index.can_read) if new else {}
         )
-        ids = {key: card.id for key, card in cards.items() if card.stored}
+        ids = {key: card.id for key, card in cards.items() if card.is_stored}
         # What was refused, which alone has a text and no ID, is not to be stored with its output either.
         ids |= {key: REFUSED for key, card in cards.items() if card.id is None and card.text is not None}
-        named = {each.payload.key: each.name(ids) for each in found}
-        payloads = [named.get(payload.key, payload) for payload in payloads]
+        payloads_by_key = {each.payload.key: each.name(ids) for each in encoded_payloads}
+        payloads = [payloads_by_key.get(payload.key, payload) for payload in payloads]
         return cards | await self._deps.store(caller, payloads, keep, planner.card_tokens, tools=planner.index.can_read)
 
     def _account(
@@ -192,74 +202,74 @@ class Compact:
         keep: PayloadRetention,
         planned: CompactionPlan,
         cards: dict[str, PayloadCard],
-        done: CompactedBody,
+        compacted_body: CompactedBody,
         meters: Meters,
     ) -> None:
         ledger, space, session = self._deps.ledger, caller.namespace, keep.session
-        shown = _shown(done)
-        for payload in planned.stored:
+        tokens_by_artifact = _count_shown_tokens(compacted_body)
+        for payload in planned.payloads_to_store:
             one = cards[payload.key]
             if one.created:  # its ingest counted a card where something else may stand
-                ledger.gave(space, session, shown.get(one.id or "", 0) - one.tokens)
-        report = done.report
-        ledger.compacted(caller, session, report.tokens_before, report.tokens_after, _logged(report))
-        ledger.measured(space, session, meters.after)
+                ledger.gave(space, session, tokens_by_artifact.get(one.id or "", 0) - one.tokens)
+        report = compacted_body.report
+        ledger.record_compaction(caller, session, report.tokens_before, report.tokens_after, _describe_report(report))
+        ledger.record_measurement(space, session, meters.after)
 
 
 class _Decided(Struct, frozen=True, kw_only=True):
     """The decisions about a body, without the body itself."""
 
     edits: dict[Pointer, Value]
-    cut: Splice | None
+    splice: Splice | None
     report: Report
     meters: Meters
     payloads: tuple[KeptPayload, ...]
     notices: list[Notice]
 
 
-def _repaired(report: Report, sentences: list[str]) -> Report:
+def _mark_repaired(report: Report, sentences: list[str]) -> Report:
     return structs.replace(report, changed=True, repaired=sentences)
 
 
-def _written(body: HistoryBody, decided: _Decided) -> bytes:
+def _write_body(body: HistoryBody, decisions: _Decided) -> bytes:
     try:
-        return spliced(body.data, decided.edits, decided.cut, inside=body.inside, decodable=body.decodable)
+        return splice_body(body.data, decisions.edits, decisions.splice, inside=body.inside, decodable=body.decodable)
     except RecursionError as e:
         raise too_deep() from e
 
 
-def _carried_out(
+def _carry_out_plan(
     value: Value, planned: CompactionPlan, cards: dict[str, PayloadCard], ask: MeasureRequest, counter: Counter
 ) -> tuple[CompactedBody, Meters]:
     try:
-        done = carry_out(value, planned, _results(cards), counter)
-        return done, measure_both(planned, done, ask, counter)
+        compacted_body = carry_out(value, planned, _results(cards), counter)
+        return compacted_body, measure_both(planned, compacted_body, ask, counter)
     except RecursionError as e:  # values that a thread could decode may be too deep where less of its stack is left
         raise too_deep() from e
 
 
 def _results(cards: dict[str, PayloadCard]) -> dict[str, StoredPayload]:
-    return {key: StoredPayload(one.id, one.text, one.stored) for key, one in cards.items() if one.id or one.text}
+    return {key: StoredPayload(one.id, one.text, one.is_stored) for key, one in cards.items() if one.id or one.text}
 
 
-def _shown(done: CompactedBody) -> dict[str, int]:
+def _count_shown_tokens(compacted_body: CompactedBody) -> dict[str, int]:
     """Returns the tokens that stand in the body for each artifact."""
-    shown: dict[str, int] = {}
-    for change in done.report.changes:
+    tokens_by_artifact: dict[str, int] = {}
+    for change in compacted_body.report.changes:
         if change.artifact_id is not None:
-            shown[change.artifact_id] = shown.get(change.artifact_id, 0) + change.tokens_after
-    return shown
+            tokens_by_artifact[change.artifact_id] = tokens_by_artifact.get(change.artifact_id, 0) + change.tokens_after
+    return tokens_by_artifact
 
 
-def _told(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
+def _describe_payload(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
     return KeptPayload(
         pointer=next(iter(payload.pointers), None),
         message=payload.message,
         kind=payload.kind,
         tool=payload.tool,
         call_id=payload.call_id,
-        id=one.id if one.stored else None,
-        stored=one.stored,
+        id=one.id if one.is_stored else None,
+        stored=one.is_stored,
         created=one.created,
         left_out=payload.left_out,
     )
@@ -267,17 +277,17 @@ def _told(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
 
 def _notices(cards: list[PayloadCard]) -> list[Notice]:
     """Returns what went wrong: each problem once, with the number of payloads that it affected."""
-    met: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for one in cards:
         for notice in one.notices:
-            met[notice.code, notice.message] = met.get((notice.code, notice.message), 0) + 1
+            counts[notice.code, notice.message] = counts.get((notice.code, notice.message), 0) + 1
     return [
         Notice(code, message if times == 1 else f"{message} ({times} payloads)")
-        for (code, message), times in sorted(met.items())
+        for (code, message), times in sorted(counts.items())
     ]
 
 
-def _logged(report: Report) -> dict[str, Any]:
+def _describe_report(report: Report) -> dict[str, Any]:
     """What a compaction changed, as it is logged: its first changes, and how many there were."""
     changes = [
         {

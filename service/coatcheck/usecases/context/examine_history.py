@@ -12,7 +12,14 @@ from coatcheck.core.context.body.model import HistoryIndex
 from coatcheck.core.context.body.pointer import get
 from coatcheck.core.context.body.shape import Value, as_list, as_object
 from coatcheck.core.context.window import model_of, window_of
-from coatcheck.core.repair import describe_faults, escaped_halves, find_faults, half_characters, mend, with_elements
+from coatcheck.core.repair import (
+    describe_faults,
+    find_escaped_halves,
+    find_faults,
+    half_characters,
+    mend,
+    with_elements,
+)
 from coatcheck.core.repair.faults import Fault
 
 
@@ -39,7 +46,7 @@ class ExaminedHistory(Struct, frozen=True):
 
 def examine_history(
     body: HistoryBody,
-    named: str | None,
+    format_name: str | None,
     policy: CompactionPolicy,
     ask: MeasureRequest,
     *,
@@ -50,7 +57,7 @@ def examine_history(
 
     Args:
         body: the body; changed by a repair.
-        named: its format, if the caller knows it.
+        format_name: its format, if the caller knows it.
         policy: how it is to be compacted.
         ask: what else is known.
         repair: whether to mend what a provider would refuse.
@@ -59,7 +66,7 @@ def examine_history(
     Raises:
         CoatcheckError: `unknown_format` or `invalid_request`, like `index_of`.
     """
-    index = index_of(body.value, named)
+    index = index_of(body.value, format_name)
     faults, halves, repaired = _faults(body.value, index), _halves(body), list[str]()
     if repair and (faults or halves):
         mended = mend(body.value, index, faults)
@@ -74,9 +81,9 @@ def examine_history(
     index.notes += describe_faults([*faults, *halves])
     if policy.max_tokens is None and window_of(body.value, ask.window) is None:
         model = model_of(body.value)
-        said = f"The window of the model {model[:80]!a} is not known" if model else "The body names no model"
+        problem = f"The window of the model {model[:80]!a} is not known" if model else "The body names no model"
         index.notes.append(
-            f"{said}, so there is no budget and nothing is left out. Give `window`, or `policy.max_tokens`."
+            f"{problem}, so there is no budget and nothing is left out. Give `window`, or `policy.max_tokens`."
         )
     if can_read is not None:
         index.can_read = can_read
@@ -84,12 +91,12 @@ def examine_history(
 
 
 def _faults(body: Value, index: HistoryIndex) -> list[Fault]:
-    return [*find_faults(index), *escaped_halves(body, index)]
+    return [*find_faults(index), *find_escaped_halves(body, index)]
 
 
 def _halves(body: HistoryBody) -> list[Fault]:
     """Returns where a body had halves of surrogate pairs, which were replaced before it was decoded."""
     if body.decodable is None:
         return []
-    sent = json.loads(body.data)
-    return list(half_characters(sent if body.inside is None else as_object(sent).get(body.inside)))
+    document = json.loads(body.data)
+    return list(half_characters(document if body.inside is None else as_object(document).get(body.inside)))

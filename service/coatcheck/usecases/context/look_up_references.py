@@ -23,8 +23,8 @@ from coatcheck.core.context import KnownArtifacts, SearchCaps, SearchText
 from coatcheck.core.context.references import HistoryReferences
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
-from coatcheck.core.policies.policy import NO_RULES, Rules, said
-from coatcheck.core.redact.answers import revealed_strings
+from coatcheck.core.policies.policy import NO_RULES, Rules, value_or
+from coatcheck.core.redact.answers import reveal_strings
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.search_results import laid_of
 from coatcheck.core.search import Budgeted, Limits, ResponseLayout, budget_search, lay_out, normalise, summarise
@@ -49,7 +49,7 @@ _SEARCHES: Final = 32
 _EVENTS: Final = 100
 """Latest events of a response that are examined for its search; all others are reads of it."""
 _Asked = TypeVar("_Asked")
-_Told = TypeVar("_Told")
+_Answer = TypeVar("_Answer")
 _Key = tuple[str, SearchText, bool, bool]
 """Namespace, search, whether secrets are masked, whether little of it is kept."""
 
@@ -97,7 +97,7 @@ class LookUpReferences:
             page = await self._deps.events(caller, artifact=ids.parse(artifact_id), limit=_EVENTS)
             return next((each.details.get("cap") for each in page.events if each.action == "web_search"), None)
 
-        usual = said(policy.search_max_total_tokens, self._deps.max_total_tokens)
+        usual = value_or(policy.search_max_total_tokens, self._deps.max_total_tokens)
         return SearchCaps(usual, await _each(dict.fromkeys(artifact_ids[-_SEARCHES:]), cap))
 
     async def _readable(self, caller: Caller, artifact_ids: Collection[str]) -> frozenset[str]:
@@ -110,23 +110,25 @@ class LookUpReferences:
         return frozenset(artifact.id for artifact in live.values())
 
     async def _summary(self, caller: Caller, search: SearchText) -> str | None:
-        found = await self._deps.find(caller, ids.parse(search.artifact_id), with_bytes=True)
-        artifact, redacting = found.artifact, self._deps.redacting
+        entry = await self._deps.find(caller, ids.parse(search.artifact_id), with_bytes=True)
+        artifact, redacting = entry.artifact, self._deps.redacting
         if spec_of(artifact.facts.kind).source != "response" or artifact.measure.size > _MOST_BYTES:
             return None
         mask = None if redacting is None else redacting.mask_of(artifact)
-        of = artifact.said
+        of = artifact.declared
         policy = self._deps.rules().effective(
             artifact.namespace, session=of.session, kind=artifact.facts.kind, tool_name=of.tool_name, labels=of.labels
         )
         brief = not policy.switches(self._deps.switches).keep_summary
         key = (caller.namespace, search, mask is not None, brief)
-        known = self._summaries.get(key)
-        if known is None:
-            payload = await self._deps.open_content(found).read(0, _MOST_BYTES)
-            known = await in_pool(self._deps.pool, summarised, payload, search, self._deps.tokenizer, mask, brief)
-            self._summaries.put(key, known)
-        return known
+        summary = self._summaries.get(key)
+        if summary is None:
+            payload = await self._deps.open_content(entry).read(0, _MOST_BYTES)
+            summary = await in_pool(
+                self._deps.pool, summarise_search, payload, search, self._deps.tokenizer, mask, brief
+            )
+            self._summaries.put(key, summary)
+        return summary
 
 
 def _number(artifact_id: str) -> int | None:
@@ -137,10 +139,12 @@ def _number(artifact_id: str) -> int | None:
         return None
 
 
-async def _each(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_Told | None]]) -> dict[_Asked, _Told]:
+async def _each(
+    items: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_Answer | None]]
+) -> dict[_Asked, _Answer]:
     """Looks several up at a time; returns the answers that exist."""
-    waiting = iter(asked)
-    told: dict[_Asked, _Told] = {}
+    waiting = iter(items)
+    answers: dict[_Asked, _Answer] = {}
 
     async def work() -> None:
         for one in waiting:
@@ -150,37 +154,39 @@ async def _each(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_T
                 log.debug("a reference of a history is not known: %s", error.detail)
                 continue
             if got is not None:
-                told[one] = got
+                answers[one] = got
 
     async with asyncio.TaskGroup() as group:
         for _ in range(_AT_ONCE):
             group.create_task(work())
-    return told
+    return answers
 
 
-def summarised(payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: Mask | None, brief: bool = False) -> str:
+def summarise_search(
+    payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: Mask | None, brief: bool = False
+) -> str:
     """Returns the text to keep for a search whose answer stands in a history."""
     laid = lay_out(normalise(payload))
     if mask is not None:
         laid = laid_of(mask, laid)
     whole = laid.response.query or ""
     query = whole if short(whole, QUERY) == search.query else search.query
-    made = _shown_again(laid, search, query, tokenizer)
-    summary = summarise(made, laid, tokenizer, brief=brief)
-    return (summary if mask is None else revealed_strings(summary, mask)).text
+    budgeted = _rebuild_shown(laid, search, query, tokenizer)
+    summary = summarise(budgeted, laid, tokenizer, brief=brief)
+    return (summary if mask is None else reveal_strings(summary, mask)).text
 
 
-def _shown_again(laid: ResponseLayout, search: SearchText, query: str, tokenizer: Tokenizer) -> Budgeted:
+def _rebuild_shown(laid: ResponseLayout, search: SearchText, query: str, tokenizer: Tokenizer) -> Budgeted:
     """Returns the response as shown: the same results, with the passages that the default limits give each."""
 
     def cut(limits: Limits) -> Budgeted:
         return budget_search(laid, tokenizer, query=query, artifact_id=search.artifact_id, limits=limits)
 
-    made = cut(Limits(max_results=min(max(search.shown, 1), MOST_RESULTS)))
-    if not search.sections or {one.section for one in made.shown} == set(search.sections):
-        return made
+    budgeted = cut(Limits(max_results=min(max(search.result_count, 1), MOST_RESULTS)))
+    if not search.sections or {one.section for one in budgeted.shown_results} == set(search.sections):
+        return budgeted
     everything = cut(Limits(max_results=MOST_RESULTS, max_total_tokens=MOST_IN_ALL))
-    shown = tuple(one for one in everything.shown if one.section in search.sections)
-    if not shown:
-        return made
-    return replace(everything, shown=shown, counts=replace(everything.counts, shown=len(shown)))
+    results = tuple(one for one in everything.shown_results if one.section in search.sections)
+    if not results:
+        return budgeted
+    return replace(everything, shown_results=results, counts=replace(everything.counts, shown=len(results)))

@@ -49,7 +49,7 @@ class MeasureContext:
         ask: MeasureRequest,
         policy: CompactionPolicy,
         *,
-        named: str | None,
+        format_name: str | None,
         session: str | None,
     ) -> Measured:
         """Returns the account of a request body, and notes its gauges in the session's account.
@@ -62,11 +62,11 @@ class MeasureContext:
         if session is not None:
             require_session(caller, session)
         pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
-        index = (await in_pool(pool, examine_history, body, named, policy, ask)).index
-        known = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        index = (await in_pool(pool, examine_history, body, format_name, policy, ask)).index
+        known_artifacts = await self._deps.look_up(caller, await in_pool(pool, references, index))
         searches = await in_pool(pool, turn_searches, index)
         ask = replace(ask, search_caps=await self._deps.look_up.search_caps(caller, session, searches))
-        context = PlanContext(index=index, known=known)
-        measured = await in_pool(pool, measure, body.value, ask, policy, counter, named, context)
-        self._deps.ledger.measured(caller.namespace, session, measured)
+        context = PlanContext(index=index, known_artifacts=known_artifacts)
+        measured = await in_pool(pool, measure, body.value, ask, policy, counter, format_name, context)
+        self._deps.ledger.record_measurement(caller.namespace, session, measured)
         return measured

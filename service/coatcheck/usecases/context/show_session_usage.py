@@ -26,5 +26,5 @@ class ShowSessionUsage:
         await self._note()
         if self._session_names is not None:
             session = await self._session_names.real(caller, session)
-        found = await self._accounts.session_usage(caller.namespace, session) if caller.sees(session) else None
-        return found or SessionUsage(spent=UsageDelta(), since=None, at=None)
+        usage = await self._accounts.session_usage(caller.namespace, session) if caller.sees(session) else None
+        return usage or SessionUsage(spent=UsageDelta(), since=None, at=None)

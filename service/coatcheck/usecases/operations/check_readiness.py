@@ -44,9 +44,9 @@ class StoreCheck:
     async def __call__(self) -> HealthReason | None:
         """Returns what is wrong with the store; None if it serves reads and writes."""
         if self._running is None:
-            self._running = asyncio.create_task(self._ask(), name=f"check of the {self._breaker.name}")
-        done, _ = await asyncio.wait([self._running], timeout=CHECK_SECONDS)
-        if not done:
+            self._running = asyncio.create_task(self._query_store(), name=f"check of the {self._breaker.name}")
+        finished_tasks, _ = await asyncio.wait([self._running], timeout=CHECK_SECONDS)
+        if not finished_tasks:
             slow = f"The {self._breaker.name} did not answer within {CHECK_SECONDS:.0f} seconds."
             return self._reason("away", CoatcheckError(Code.STORAGE_UNAVAILABLE, slow))
         task, self._running = self._running, None
@@ -58,7 +58,7 @@ class StoreCheck:
             self._running.cancel()
             await asyncio.wait([self._running])
 
-    async def _ask(self) -> HealthReason | None:
+    async def _query_store(self) -> HealthReason | None:
         health: Health = "away"
         try:
             await self._store.check_reads()

@@ -21,7 +21,7 @@ from coatcheck.ports.uploads import AbandonUpload, BeginUpload
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.storing import upload_session
 from coatcheck.storing.blob_health import BlobHealth
-from coatcheck.storing.commit_artifact import CommitArtifact, Settled
+from coatcheck.storing.commit_artifact import CommitAnswer, CommitArtifact
 from coatcheck.storing.fallback_buffer import FallbackBuffer, FallbackPayload, Key
 from coatcheck.usecases.operations.check_readiness import CheckReadiness
 
@@ -41,7 +41,7 @@ def _payloads(count: int) -> str:
     return "1 payload" if count == 1 else f"{count} payloads"
 
 
-class _Placed(msgspec.Struct):
+class _UncommittedFile(msgspec.Struct):
     """A file that was written and whose commit is not known to have succeeded."""
 
     entry: FallbackPayload
@@ -63,7 +63,7 @@ class FlushFallback:
         health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
         self._commit = CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms)
         self._readiness = readiness
-        self._placed: dict[Key, _Placed] = {}
+        self._uncommitted_files: dict[Key, _UncommittedFile] = {}
 
     @property
     def _fallback(self) -> FallbackBuffer:
@@ -79,15 +79,15 @@ class FlushFallback:
             CoatcheckError: the error of the store that refused last.
         """
         self._fallback.restore()
-        await self._ask_silent_stores()
-        done = 0
+        await self._query_silent_stores()
+        count = 0
         refused: CoatcheckError | None = None
         for entry in self._fallback.waiting(self._deps.clock.now()):
             if self._deps.catalog_breaker.silent or (refused is not None and not self._is_small(entry)):
                 continue
             try:
                 async with self._fallback.alone_with(*entry.key):
-                    done += await self._store(entry)
+                    count += await self._store(entry)
             except CoatcheckError as error:
                 if error.code not in REFUSALS:
                     log.warning("%s waits for storage and was refused: %s", entry.artifact.id, error.detail)
@@ -99,11 +99,11 @@ class FlushFallback:
                     break
             except Exception:
                 log.exception("%s waits for storage and could not be stored", entry.artifact.id)
-        if done:
-            log.info("%d payloads that waited for storage are stored", done)
+        if count:
+            log.info("%d payloads that waited for storage are stored", count)
         if refused is not None:
             raise refused
-        return done
+        return count
 
     async def last(self) -> None:
         """Runs the last round, bounded in time; saves what still waits, and logs what is lost with this process."""
@@ -111,16 +111,16 @@ class FlushFallback:
             await asyncio.wait_for(self(), LAST_SECONDS)
         except (CoatcheckError, TimeoutError) as error:
             log.warning("storing what waits failed at the end: %s", error)
-        lost = self._fallback.save()
-        if self._fallback.count - lost:
-            log.warning("Saved %s for the next start.", _payloads(self._fallback.count - lost))
-        if lost:
-            log.error("Lost %s that had not reached storage yet.", _payloads(lost))
+        lost_count = self._fallback.save()
+        if self._fallback.count - lost_count:
+            log.warning("Saved %s for the next start.", _payloads(self._fallback.count - lost_count))
+        if lost_count:
+            log.error("Lost %s that had not reached storage yet.", _payloads(lost_count))
 
     def _is_small(self, entry: FallbackPayload) -> bool:
-        return len(entry.stored) <= self._deps.inline_bytes
+        return len(entry.stored_bytes) <= self._deps.inline_bytes
 
-    async def _ask_silent_stores(self) -> None:
+    async def _query_silent_stores(self) -> None:
         """Raises nothing: a store that is still silent stays marked so."""
         if self._deps.catalog_breaker.silent or self._deps.blobs_breaker.silent:
             await self._readiness()
@@ -142,53 +142,53 @@ class FlushFallback:
         change = entry.change
         view = change.text_view
         if view is not None and view.blob is not None:
-            view = msgspec.structs.replace(view, blob=self._renamed(view.blob))
+            view = msgspec.structs.replace(view, blob=self._rename_blob(view.blob))
         return msgspec.structs.replace(
             change,
-            blob=self._renamed(change.blob),
+            blob=self._rename_blob(change.blob),
             text_view=view,
             now=self._deps.clock.now(),
             unless_buried_since=change.now,
         )
 
-    def _renamed(self, blob: Blob) -> Blob:
+    def _rename_blob(self, blob: Blob) -> Blob:
         """Returns the blob under a name that no earlier attempt can have used."""
         return msgspec.structs.replace(blob, id=self._deps.new_blob_id())
 
-    async def _as_blob(self, entry: FallbackPayload) -> Settled:
-        placed = self._placed.pop(entry.key, None)
-        if placed is None or placed.entry is not entry or placed.until <= self._deps.clock.now():
-            placed = await self._place(entry)
+    async def _as_blob(self, entry: FallbackPayload) -> CommitAnswer:
+        file = self._uncommitted_files.pop(entry.key, None)
+        if file is None or file.entry is not entry or file.until <= self._deps.clock.now():
+            file = await self._place(entry)
         try:
-            answer = await self._commit(placed.change)
+            answer = await self._commit(file.change)
         except CoatcheckError as error:
             if error.code is Code.STORAGE_UNAVAILABLE:
-                self._placed = {entry.key: placed}  # the commit may have been made; asking again tells
+                self._uncommitted_files = {entry.key: file}  # the commit may have been made; asking again tells
             else:
-                await self._give_up(placed.writer, placed.change)
+                await self._give_up(file.writer, file.change)
             raise
         if not (isinstance(answer, IngestResult) and answer.blob_used):
-            await placed.writer.abort()
+            await file.writer.abort()
         return answer
 
-    async def _place(self, entry: FallbackPayload) -> _Placed:
+    async def _place(self, entry: FallbackPayload) -> _UncommittedFile:
         p = self._deps
         change = self._change(entry)
         blob = msgspec.structs.replace(change.blob, placement=p.blobs.placement)
         change = msgspec.structs.replace(change, blob=blob, inline=None)
         until = p.clock.now() + p.lease
         intent = BeginUpload(namespace=change.namespace, blob_id=blob.id, placement=blob.placement, lease_until=until)
-        with p.catalog_breaker.watched():
+        with p.catalog_breaker.guard_call():
             await p.catalog.commit(intent)
-        with p.blobs_breaker.watched():
+        with p.blobs_breaker.guard_call():
             writer = await p.blobs.create(change.namespace, blob.id)
             try:
-                await writer.write(entry.stored)
+                await writer.write(entry.stored_bytes)
                 await writer.finish()
             except CoatcheckError:
                 await self._give_up(writer, change)
                 raise
-        return _Placed(entry, change, writer, until - timedelta(seconds=1))
+        return _UncommittedFile(entry, change, writer, until - timedelta(seconds=1))
 
     async def _give_up(self, writer: BlobWriter, change: StoreArtifact) -> None:
         try:

@@ -57,25 +57,25 @@ class ListEvents:
         await self._note()
         if session is not None and self._session_names is not None:
             session = await self._session_names.real(caller, session)
-        found = await self._accounts.events(
+        events = await self._accounts.events(
             caller.namespace, session=session, artifact=artifact, before=before, limit=limit
         )
-        seen = [self._shown(each) for each in found if caller.sees(each.session)]
-        return EventPage(seen, found[-1].number if len(found) == limit else None)
+        visible_events = [self._mask_event(each) for each in events if caller.sees(each.session)]
+        return EventPage(visible_events, events[-1].number if len(events) == limit else None)
 
-    def _shown(self, event: Event) -> Event:
+    def _mask_event(self, event: Event) -> Event:
         if self._redacting is None:
             return event
         mask = self._redacting.mask(event.namespace, DeclaredMetadata(session=event.session))
         if mask is None:
             return event
         session = None if event.session is None else mask.text(event.session)
-        return replace(event, session=session, details=_masked(event.details, mask))
+        return replace(event, session=session, details=_mask_value(event.details, mask))
 
 
-def _masked(value: Any, mask: Mask) -> Any:  # noqa: ANN401 - JSON
+def _mask_value(value: Any, mask: Mask) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, str):
         return mask.text(value)
     if isinstance(value, dict):
-        return {name: _masked(each, mask) for name, each in cast("dict[str, Any]", value).items()}
-    return [_masked(each, mask) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: _mask_value(each, mask) for name, each in cast("dict[str, Any]", value).items()}
+    return [_mask_value(each, mask) for each in cast("list[Any]", value)] if isinstance(value, list) else value

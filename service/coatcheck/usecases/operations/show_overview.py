@@ -52,11 +52,13 @@ class ShowOverview:
         """
         await self.note()
         examined = limit if caller.session_prefix is None else _EXAMINED
-        found = await self.overview.recent_sessions(caller.namespace, limit=examined)
-        seen = [each for each in found if caller.sees(each.session)][:limit]
+        summaries = await self.overview.recent_sessions(caller.namespace, limit=examined)
+        visible_sessions = [each for each in summaries if caller.sees(each.session)][:limit]
         if self.redacting is None:
-            return seen
-        return [replace(each, session=self.redacting.session(caller.namespace, each.session)) for each in seen]
+            return visible_sessions
+        return [
+            replace(each, session=self.redacting.session(caller.namespace, each.session)) for each in visible_sessions
+        ]
 
     async def expiring(self, caller: Caller, limit: int) -> list[Artifact]:
         """Returns the artifacts that expire next.
@@ -64,8 +66,12 @@ class ShowOverview:
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
-        found = await self.overview.next_expiring(
+        artifacts = await self.overview.next_expiring(
             caller.namespace, self.clock.now(), limit=limit if caller.session_prefix is None else _LISTED
         )
-        seen = [each for each in found if caller.sees(each.said.session)][:limit]
-        return seen if self.redacting is None else list(map(self.redacting.listed, seen))
+        visible_artifacts = [each for each in artifacts if caller.sees(each.declared.session)][:limit]
+        return (
+            visible_artifacts
+            if self.redacting is None
+            else list(map(self.redacting.mask_listed_artifact, visible_artifacts))
+        )

@@ -23,7 +23,7 @@ from coatcheck.ports.maintenance import DeadBlob, MarkBlobCorrupt, Upkeep
 from coatcheck.ports.text_index import TextIndex
 from coatcheck.storing.blob_routing import all_stores, not_opened, store_of
 from coatcheck.storing.content import OpenContent
-from coatcheck.upkeep.check_text_index import unlisted
+from coatcheck.upkeep.check_text_index import check_text_index
 
 ORPHAN_AGE = timedelta(days=1)
 """An unknown blob younger than this may belong to an upload whose intent is not visible yet."""
@@ -119,21 +119,21 @@ class VerifyStore:
             examined = await examine(deep=digests, repair=None if repairs is None else began)
             findings += examined.findings
             notes += examined.notes
-        blobs = content = stored = removed = 0
+        blobs = content = name_count = removed = 0
         if not any(f.what == "database" for f in findings):  # the rows of a damaged database accuse the innocent
             async for namespace, blob in self._upkeep.all_blobs():
                 blobs, content = blobs + 1, content + blob.size
                 finding = await self._look(namespace, blob, digests=digests)
                 progress(1, blob.size)
-                if finding is not None and not await self._died(namespace, blob, began):
+                if finding is not None and not await self._was_deleted(namespace, blob, began):
                     findings.append(await self._mark(finding, repairs))
-            stored, removed = await self._orphans(findings, began - orphan_age, apply=apply)
+            name_count, removed = await self._orphans(findings, began - orphan_age, apply=apply)
             if self._texts is not None:
-                findings += await unlisted(self._texts, self._text_repairs if apply else None)
+                findings += await check_text_index(self._texts, self._text_repairs if apply else None)
         return StoreVerification(
             blobs=blobs,
             content=content,
-            stored=stored,
+            stored=name_count,
             findings=tuple(findings),
             removed=removed,
             condemned=sum(f.repaired for f in findings if f.what in _LOSSES),
@@ -152,7 +152,7 @@ class VerifyStore:
         if blob.placement != "inline" and store_of(self._blobs, blob.placement) is None:
             return "elsewhere", not_opened(self._blobs, blob.placement).detail
         try:
-            size = await self._open.stored_size(namespace, blob)
+            size = await self._open.find_stored_size(namespace, blob)
             if size is None:
                 return "missing", f"{blob.stored_size:,} stored bytes are missing."
             if size != blob.stored_size:
@@ -170,9 +170,9 @@ class VerifyStore:
             h.update(block)
         return h.digest()
 
-    async def _died(self, namespace: str, blob: Blob, began: datetime) -> bool:
+    async def _was_deleted(self, namespace: str, blob: Blob, began: datetime) -> bool:
         """Whether the blob was deleted during the check; its bytes are then the sweep's business."""
-        if not await self._upkeep.known_blobs([(namespace, blob.id)]):
+        if not await self._upkeep.find_known_blobs([(namespace, blob.id)]):
             return True
         after = DeadBlob(namespace="", id="", placement=blob.placement, dead_at=began - _CLOCKS_APART)
         until = self._clock.now() + _CLOCKS_APART
@@ -181,7 +181,7 @@ class VerifyStore:
                 return True
             after = batch[-1]
         # Between the two questions it may have been forgotten altogether.
-        return not await self._upkeep.known_blobs([(namespace, blob.id)])
+        return not await self._upkeep.find_known_blobs([(namespace, blob.id)])
 
     async def _mark(self, finding: Finding, repairs: RepairCatalog | None) -> Finding:
         if repairs is None or finding.what not in _LOSSES:
@@ -193,19 +193,19 @@ class VerifyStore:
         return Finding(finding.what, finding.namespace, finding.blob_id, detail, repaired=True)
 
     async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:
-        sieve = _Sieve(self._upkeep, findings, before, apply=apply)
+        orphan_finder = _OrphanFinder(self._upkeep, findings, before, apply=apply)
         for store in all_stores(self._blobs):
             batch: list[StoredName] = []
             async for name in store.names():
                 batch.append(name)
                 if len(batch) == BATCH:
-                    await sieve(store, batch)
+                    await orphan_finder(store, batch)
                     batch.clear()
-            await sieve(store, batch)
-        return sieve.seen, sieve.removed
+            await orphan_finder(store, batch)
+        return orphan_finder.seen, orphan_finder.removed
 
 
-class _Sieve:
+class _OrphanFinder:
     """Distinguishes orphans from blobs that a row knows."""
 
     def __init__(self, upkeep: Upkeep, findings: list[Finding], before: datetime, *, apply: bool) -> None:
@@ -218,15 +218,15 @@ class _Sieve:
 
     async def __call__(self, store: BlobStore, batch: list[StoredName]) -> None:
         self.seen += len(batch)
-        known = await self._upkeep.known_blobs([(n.namespace, n.id) for n in batch])
+        known_blobs = await self._upkeep.find_known_blobs([(n.namespace, n.id) for n in batch])
         for name in batch:
-            if (name.namespace, name.id) in known or name.modified_at > self._before:
+            if (name.namespace, name.id) in known_blobs or name.modified_at > self._before:
                 continue
             size = f"{name.size:,} bytes that no row refers to"
             try:
-                done = self._apply and await store.remove(name.namespace, name.id)
-                detail = f"{size}; removed." if done else f"{size}."
+                is_removed = self._apply and await store.remove(name.namespace, name.id)
+                detail = f"{size}; removed." if is_removed else f"{size}."
             except CoatcheckError as error:
-                done, detail = False, f"{size}; removing them failed: {error.detail}"
-            self.removed += done
-            self._findings.append(Finding("orphan", name.namespace, name.id, detail, repaired=done))
+                is_removed, detail = False, f"{size}; removing them failed: {error.detail}"
+            self.removed += is_removed
+            self._findings.append(Finding("orphan", name.namespace, name.id, detail, repaired=is_removed))

@@ -76,7 +76,11 @@ class Browse:
         if page.damaged and self._index is not None:
             await self._index.drop(space, page.damaged)
         partial = partial or bool(page.damaged)
-        items = page.artifacts if self._redacting is None else list(map(self._redacting.listed, page.artifacts))
+        items = (
+            page.artifacts
+            if self._redacting is None
+            else list(map(self._redacting.mask_listed_artifact, page.artifacts))
+        )
         following = None if page.before is None else seal(await self._seal_key(), space, page.before)
         return Listing(items, following, partial)
 

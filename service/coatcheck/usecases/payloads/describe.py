@@ -16,7 +16,7 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.content import OpenContent
-from coatcheck.storing.draft import RenderedCard, budget_of, cut, policy_of, prepare, redrafted
+from coatcheck.storing.draft import RenderedCard, budget_of, cut, policy_of, prepare, remake_draft
 from coatcheck.storing.find import Find
 from coatcheck.storing.redaction import RedactionPolicy
 
@@ -83,7 +83,7 @@ class Describe:
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
         """
-        found = await self._find(
+        entry = await self._find(
             caller,
             number,
             with_bytes=True,
@@ -91,38 +91,40 @@ class Describe:
             with_survey=True,
             with_receipt=True,
         )
-        record = found.receipt if found.receipt is not None and found.receipt.sha256 else None
+        record = entry.receipt if entry.receipt is not None and entry.receipt.sha256 else None
         if as_received and record is not None and record.budget is not None:
             budget, query, tools = record.budget, record.query, record.tools
         if self._card_text is not None:
-            found = await self._card_text.describe(found)
-        a = found.artifact
-        content = self._open(found)
+            entry = await self._card_text.describe(entry)
+        a = entry.artifact
+        content = self._open(entry)
         head, tail = sample_ranges(a.measure.size)
         sample = PayloadSample(await content.read(*head), await content.read(*tail), a.measure.size)
-        text = None if self._card_text is None else await self._card_text.found(found)
-        survey = None if found.survey is None else unpack_survey(found.survey)
+        text = None if self._card_text is None else await self._card_text.find_card_source(entry)
+        survey = None if entry.survey is None else unpack_survey(entry.survey)
         mask = None if self._redacting is None else self._redacting.mask_of(a)
 
         def work() -> RenderedCard:
-            draft, tokens, tokenizer = prepare(redrafted(a, sample, text, survey), mask), budget, self._tokenizer
+            draft, tokens, tokenizer = prepare(remake_draft(a, sample, text, survey), mask), budget, self._tokenizer
             if tokens is None:
                 policy = policy_of(self._rules(), draft)
                 tokens = budget_of(draft, policy, self._card_tokens, tokenizer=tokenizer, mask=mask)
             return cut(draft, budget=tokens, query=query, tokenizer=tokenizer, mask=mask, tools=tools)
 
-        made = await in_pool(self._pool, work)
-        shown = a if made.facts is None else structs.replace(a, facts=made.facts)
+        rendered_card = await in_pool(self._pool, work)
+        visible_artifact = a if rendered_card.facts is None else structs.replace(a, facts=rendered_card.facts)
         if self._redacting is not None:
-            shown = self._redacting.listed(shown)
-        is_unchanged = record is not None and hashlib.sha256(made.text.encode()).digest() == record.sha256
+            visible_artifact = self._redacting.mask_listed_artifact(visible_artifact)
+        is_unchanged = record is not None and hashlib.sha256(rendered_card.text.encode()).digest() == record.sha256
         if record is not None and mask is not None:
             record = structs.replace(
-                record, **{name: _masked(mask, getattr(record, name)) for name in ("text", "query")}
+                record, **{name: _mask_lines(mask, getattr(record, name)) for name in ("text", "query")}
             )
-        return Described(shown, made.card, made.text, made.tokens, record, is_unchanged)
+        return Described(
+            visible_artifact, rendered_card.card, rendered_card.text, rendered_card.tokens, record, is_unchanged
+        )
 
 
-def _masked(mask: Mask, text: str | None) -> str | None:
+def _mask_lines(mask: Mask, text: str | None) -> str | None:
     """Returns a text of several lines as it may be shown: without secrets in and across lines."""
     return None if text is None else "\n".join(mask.lines(tuple(mask.text(text).split("\n"))))

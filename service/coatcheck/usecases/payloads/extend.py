@@ -9,12 +9,12 @@ from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import ADMIN
 from coatcheck.core.policies.expiry import check_idle_ttl
-from coatcheck.core.policies.policy import NO_RULES, Rules, kept
+from coatcheck.core.policies.policy import NO_RULES, Rules, resolve_terms
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.find import gone, not_found, require_seen
+from coatcheck.storing.find import gone_error, not_found, require_seen
 from coatcheck.storing.redaction import RedactionPolicy
 
 
@@ -78,8 +78,8 @@ class Extend:
         if answer is None:
             raise not_found()
         if isinstance(answer, Gone):
-            raise gone(answer)
-        return answer if self._redacting is None else self._redacting.listed(answer)
+            raise gone_error(answer)
+        return answer if self._redacting is None else self._redacting.mask_listed_artifact(answer)
 
     async def _within(
         self, caller: Caller, number: int, now: datetime, ttl: int | None | UnsetType
@@ -88,16 +88,16 @@ class Extend:
         rules = self._rules()
         if ttl is UNSET or not rules:
             return ttl
-        found = await self._catalog.find(caller.namespace, number, now)
-        if not isinstance(found, FoundArtifact):
+        entry = await self._catalog.find(caller.namespace, number, now)
+        if not isinstance(entry, FoundArtifact):
             policy = rules.effective(caller.namespace)
         else:
-            a = found.artifact
+            a = entry.artifact
             policy = rules.effective(
                 caller.namespace,
-                session=a.said.session,
+                session=a.declared.session,
                 kind=a.facts.kind,
-                tool_name=a.said.tool_name,
-                labels=a.said.labels,
+                tool_name=a.declared.tool_name,
+                labels=a.declared.labels,
             )
-        return kept(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl
+        return resolve_terms(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl

@@ -49,7 +49,7 @@ from coatcheck.runtime.pool import in_pool
 from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
-from coatcheck.storing.draft import cut, redrafted
+from coatcheck.storing.draft import cut, remake_draft
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Notice
@@ -85,7 +85,7 @@ class PayloadCard(Struct, frozen=True, kw_only=True):
     """The card, or what replaces a payload that is withheld; None if none was asked for."""
     tokens: int = 0
     """Tokens of the card."""
-    stored: bool = True
+    is_stored: bool = True
     """False: storage refused the payload; the card says so, and the ID promises nothing."""
     created: bool = False
     """Whether this call stored it."""
@@ -118,7 +118,7 @@ class _Key(Struct, frozen=True):
 
     namespace: str
     id: str
-    said: DeclaredMetadata
+    declared: DeclaredMetadata
     engine: int
     budget: int | None
     masked: bool = False
@@ -158,16 +158,16 @@ class FindOrIngest:
         What keeps a payload from being stored is in its answer and not raised, so that the others go on.
         """
         identities = await in_pool(self._deps.pool, _identities, caller.namespace, payloads, keep.session)
-        asked = _Asked(keep, budget, await self._live(caller, identities), tools)
+        request = _Asked(keep, budget, await self._live(caller, identities), tools)
         waiting = iter(zip(payloads, identities, strict=True))
         cards: dict[str, PayloadCard] = {}
 
         async def work() -> None:
             for payload, identity in waiting:
                 cards[payload.key] = (
-                    _unstored(payload, identity)
+                    _make_unstored_card(payload, identity)
                     if isinstance(identity, CoatcheckError)
-                    else await self._one(caller, payload, identity, asked)
+                    else await self._one(caller, payload, identity, request)
                 )
 
         async with asyncio.TaskGroup() as group:
@@ -179,45 +179,50 @@ class FindOrIngest:
         """Returns what is stored under these identities, by number; nothing while it cannot be looked up."""
         numbers = [ids.number(each) for each in identities if not isinstance(each, CoatcheckError)]
         try:
-            with self._deps.catalog_breaker.watched():
+            with self._deps.catalog_breaker.guard_call():
                 return await self._find.live(caller, numbers)
         except CoatcheckError as error:  # looking only saves work; storing will report what is wrong
             log.debug("the payloads of a history are not looked up: %s", error.detail)
             return {}
 
-    async def _one(self, caller: Caller, payload: PlannedPayload, identity: bytes, asked: "_Asked") -> PayloadCard:
+    async def _one(self, caller: Caller, payload: PlannedPayload, identity: bytes, request: "_Asked") -> PayloadCard:
         try:
-            parted, source = await self._parted(payload)
-            declared = _said(payload, parted, asked.keep)
-            budget = max(asked.budget, MIN_BUDGET) if payload.needs_card else None
-            found = asked.live.get(ids.number(identity))
-            known = await self._recalled(caller, identity, found, source, declared, budget, asked.tools)
-            return known or await self._stored(caller, identity, source, declared, asked, budget)
+            parted, source = await self._open_source(payload)
+            declared = _make_declared(payload, parted, request.keep)
+            budget = max(request.budget, MIN_BUDGET) if payload.needs_card else None
+            artifact = request.live.get(ids.number(identity))
+            card = await self._recall_card(caller, identity, artifact, source, declared, budget, request.tools)
+            return card or await self._ingest_payload(caller, identity, source, declared, request, budget)
         except CoatcheckError as error:
-            return _unstored(payload, error)
+            return _make_unstored_card(payload, error)
 
-    async def _parted(self, payload: PlannedPayload) -> tuple[PartsPayload, "_Source"]:
+    async def _open_source(self, payload: PlannedPayload) -> tuple[PartsPayload, "_Source"]:
         small = is_text(payload.content) and len(payload.content) <= SMALL
-        return _parted(payload) if small else await in_pool(self._deps.pool, _parted, payload)
+        return _make_source(payload) if small else await in_pool(self._deps.pool, _make_source, payload)
 
-    async def _recalled(
+    async def _recall_card(
         self,
         caller: Caller,
         identity: bytes,
-        found: Artifact | None,
+        artifact: Artifact | None,
         source: "_Source",
         declared: DeclaredMetadata,
         budget: int | None,
         tools: bool,
     ) -> PayloadCard | None:
         """Returns the card of what was found; None if that is nothing, or another payload, or cannot be read."""
-        if found is None or found.blob.condemned or found.measure.dropped:
+        if artifact is None or artifact.blob.condemned or artifact.measure.dropped:
             return None
-        said = found.said
-        if ids.identity(found.namespace, said.session, said.tool_call_id, found.measure.sha256) != identity:
+        stored_metadata = artifact.declared
+        if (
+            ids.identity(
+                artifact.namespace, stored_metadata.session, stored_metadata.tool_call_id, artifact.measure.sha256
+            )
+            != identity
+        ):
             return None
         try:
-            return await self._card_of(caller, found, _own(found.said, declared), source.data, budget, tools)
+            return await self._card_of(caller, artifact, _own(artifact.declared, declared), source.data, budget, tools)
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
                 raise
@@ -236,111 +241,117 @@ class FindOrIngest:
         mask = None if self._deps.redacting is None else self._deps.redacting.mask_of(a)
         engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which is then described for its card
         key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None, tools=tools)
-        known = self._cards.get(key)
-        if known is None:
-            with self._deps.blobs_breaker.watched():
+        cached_card = self._cards.get(key)
+        if cached_card is None:
+            with self._deps.blobs_breaker.guard_call():
                 if not await self._health.holds(a.namespace, a.blob):
                     return None
-            known = _Known("", 0)
+            cached_card = _Known("", 0)
             if budget is not None:
-                shown = a if declared is a.said else await in_pool(self._deps.pool, _as_said, a, declared, data)
-                view = await self._view_of(caller, shown)
-                known = await in_pool(self._deps.pool, self._cut, shown, data, view, key, mask)
-            self._remember(key, known)
-        return PayloadCard(id=a.id, text=known.text if budget is not None else None, tokens=known.tokens)
+                described_artifact = (
+                    a
+                    if declared is a.declared
+                    else await in_pool(self._deps.pool, _redeclare_artifact, a, declared, data)
+                )
+                view = await self._view_of(caller, described_artifact)
+                cached_card = await in_pool(self._deps.pool, self._cut, described_artifact, data, view, key, mask)
+            self._remember(key, cached_card)
+        return PayloadCard(id=a.id, text=cached_card.text if budget is not None else None, tokens=cached_card.tokens)
 
     async def _view_of(self, caller: Caller, a: Artifact) -> CardSource | None:
         if self._card_text is None or not may_show_text(a.facts, a.measure.size):
             return None
-        with self._deps.catalog_breaker.watched():
-            found = await self._find(caller, ids.parse(a.id), with_bytes=True, with_view=True)
-        return await self._card_text.found(found)
+        with self._deps.catalog_breaker.guard_call():
+            entry = await self._find(caller, ids.parse(a.id), with_bytes=True, with_view=True)
+        return await self._card_text.find_card_source(entry)
 
     def _cut(self, a: Artifact, data: bytes, view: CardSource | None, key: _Key, mask: Mask | None) -> _Known:
         head, tail = sample_ranges(len(data))
         sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
         survey = survey_of(_text_of(a, data), 2 * SAMPLE_BYTES, a.facts.fields)
-        made = cut(
-            redrafted(a, sample, view, survey),
+        rendered_card = cut(
+            remake_draft(a, sample, view, survey),
             budget=key.budget or 0,
             query=None,
             tokenizer=self._deps.tokenizer,
             mask=mask,
             tools=key.tools,
         )
-        return _Known(made.text, made.tokens)
+        return _Known(rendered_card.text, rendered_card.tokens)
 
-    async def _stored(
+    async def _ingest_payload(
         self,
         caller: Caller,
         identity: bytes,
         source: "_Source",
         declared: DeclaredMetadata,
-        asked: _Asked,
+        request: _Asked,
         budget: int | None,
     ) -> PayloadCard:
-        offer = IngestRequest(
-            said=declared,
-            ttl=asked.keep.ttl,
-            idle_ttl=asked.keep.idle_ttl,
-            pinned=asked.keep.pinned,
+        ingest_request = IngestRequest(
+            declared=declared,
+            ttl=request.keep.ttl,
+            idle_ttl=request.keep.idle_ttl,
+            pinned=request.keep.pinned,
             card_tokens=budget,
             inline_tokens=0,
-            carded=budget is not None,
+            with_card=budget is not None,
             standalone=True,
-            tools=asked.tools,
+            tools=request.tools,
         )
-        receipt = await self._ingest(caller, self._streamed(source), lambda: offer)
-        if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently
-            found = (await self._live(caller, [identity])).get(ids.number(identity))
-            known = await self._recalled(caller, identity, found, source, declared, budget, asked.tools)
-            if known is not None:
-                return known
+        receipt = await self._ingest(caller, self._stream_blocks(source), lambda: ingest_request)
+        if (
+            receipt.is_stored and not receipt.created
+        ):  # another request was faster, and may have declared it differently
+            artifact = (await self._live(caller, [identity])).get(ids.number(identity))
+            card = await self._recall_card(caller, identity, artifact, source, declared, budget, request.tools)
+            if card is not None:
+                return card
         plain = self._deps.redacting is None or self._deps.redacting.never
-        if receipt.created and receipt.stored and plain:
-            known = _Known(receipt.text, receipt.tokens)
-            self._remember(_Key(caller.namespace, receipt.id, declared, ENGINE, budget, tools=asked.tools), known)
+        if receipt.created and receipt.is_stored and plain:
+            card = _Known(receipt.text, receipt.tokens)
+            self._remember(_Key(caller.namespace, receipt.id, declared, ENGINE, budget, tools=request.tools), card)
         return PayloadCard(
             id=receipt.id,
             text=receipt.text if budget is not None else None,
             tokens=receipt.tokens,
-            stored=receipt.stored,
+            is_stored=receipt.is_stored,
             created=receipt.created,
             notices=receipt.warnings,
         )
 
-    async def _streamed(self, source: "_Source") -> AsyncIterator[bytes]:
+    async def _stream_blocks(self, source: "_Source") -> AsyncIterator[bytes]:
         blocks = _blocks(source)
-        if source.written is None:
+        if source.message_lines is None:
             for block in blocks:
                 yield block
             return
         while block := await in_pool(self._deps.pool, next, blocks, b""):
             yield block
 
-    def _remember(self, key: "_Key", known: "_Known") -> None:
-        self._cards.put(key, known)
+    def _remember(self, key: "_Key", card: "_Known") -> None:
+        self._cards.put(key, card)
 
 
-def _unstored(payload: PlannedPayload, error: CoatcheckError) -> PayloadCard:
+def _make_unstored_card(payload: PlannedPayload, error: CoatcheckError) -> PayloadCard:
     log.debug("a payload of a history is not stored: %s", error.detail)
     # Nothing of a payload with a secret may stand in the history, not even its ends.
     text = withheld(f"{payload.tokens:,} tokens") if error.code is Code.SECRET_REFUSED else None
-    return PayloadCard(id=None, text=text, stored=False, notices=(Notice(str(error.code), error.detail),))
+    return PayloadCard(id=None, text=text, is_stored=False, notices=(Notice(str(error.code), error.detail),))
 
 
-def _own(stored: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetadata:
+def _own(existing: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetadata:
     """Returns the stored artifact as this history declares it; the same object if that makes no difference.
 
     An artifact keeps its last declaration, which may differ from this history's or may have been deleted since. A
     card in a history depends on the history alone.
     """
     own = {name: getattr(declared, name) for name in DECLARED}
-    same = all(getattr(stored, name) == value for name, value in own.items())
-    return stored if same else structs.replace(stored, **own)
+    same = all(getattr(existing, name) == value for name, value in own.items())
+    return existing if same else structs.replace(existing, **own)
 
 
-def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
+def _redeclare_artifact(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
     """Returns the artifact with another declaration, and what is recognised because of it."""
     data = _text_of(a, data)
     head, tail = sample_ranges(len(data))
@@ -348,7 +359,7 @@ def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
     fields = find_fields(sample.head)
     facts = recognise(sample, declared, survey_of(data, 2 * SAMPLE_BYTES, fields), fields=fields)
     facts = structs.replace(facts, fetch=facts.fetch or a.facts.fetch, redacted=a.facts.redacted)
-    return structs.replace(a, said=declared, facts=facts.of_form(a.facts.form, declared))
+    return structs.replace(a, declared=declared, facts=facts.of_form(a.facts.form, declared))
 
 
 def _text_of(a: Artifact, data: bytes) -> bytes:
@@ -360,10 +371,10 @@ class _Source(Struct, frozen=True):
 
     data: bytes
     """Empty where they are written only as they are read: no card is cut of those."""
-    written: MessageLines | None = None
+    message_lines: MessageLines | None = None
 
 
-def _parted(payload: PlannedPayload) -> tuple[PartsPayload, _Source]:
+def _make_source(payload: PlannedPayload) -> tuple[PartsPayload, _Source]:
     """Returns what a payload is, and its bytes, as ingest would make them from the same content."""
     content = payload.content
     if isinstance(content, MessageLines):
@@ -383,38 +394,38 @@ def _identity(namespace: str, payload: PlannedPayload, session: str | None) -> b
     # The bytes are made once more when their turn comes: those of all payloads would take the memory of the history.
     digest = hashlib.sha256()
     try:
-        _, source = _parted(payload)
+        _, source = _make_source(payload)
     except CoatcheckError as error:
         return error
-    for piece in (source.data,) if source.written is None else source.written:
+    for piece in (source.data,) if source.message_lines is None else source.message_lines:
         digest.update(piece)
-    return ids.identity(namespace, session, _described(payload)["tool_call_id"], digest.digest())
+    return ids.identity(namespace, session, _read_metadata(payload)["tool_call_id"], digest.digest())
 
 
-def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention) -> DeclaredMetadata:
+def _make_declared(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention) -> DeclaredMetadata:
     media = {"media_type": parted.media_type, "url": parted.url, "title": payload.title or parted.title}
     return DeclaredMetadata(
         session=keep.session,
         labels=keep.labels,
         failed=payload.failed or parted.failed,
         kind=MESSAGES if isinstance(payload.content, MessageLines) else None,
-        **_described(payload),
+        **_read_metadata(payload),
         **adjust_metadata(media)[0],
     )
 
 
-def _described(payload: PlannedPayload) -> dict[str, Any]:
+def _read_metadata(payload: PlannedPayload) -> dict[str, Any]:
     """Returns what the history says of a payload, as ingest accepts it."""
-    given = {"tool_name": payload.tool or None, "tool_call_id": payload.call_id or None, "command": payload.command}
-    return adjust_metadata(given)[0]
+    metadata = {"tool_name": payload.tool or None, "tool_call_id": payload.call_id or None, "command": payload.command}
+    return adjust_metadata(metadata)[0]
 
 
 def _blocks(source: _Source) -> Iterator[bytes]:
-    if source.written is None:
+    if source.message_lines is None:
         yield from (source.data[at : at + _BLOCK] for at in range(0, len(source.data), _BLOCK))
         return
     block = bytearray()
-    for piece in source.written:
+    for piece in source.message_lines:
         block += piece
         if len(block) >= _BLOCK:
             yield bytes(block)

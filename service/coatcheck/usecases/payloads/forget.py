@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from coatcheck.core.artifact import Caller, Gone
 from coatcheck.core.keys import require_session
 from coatcheck.core.retention.audit import By
-from coatcheck.core.retention.holds import HoldConflict, held
+from coatcheck.core.retention.holds import HoldConflict, refusal_of_delete
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.find import gone, not_found, require_seen
+from coatcheck.storing.find import gone_error, not_found, require_seen
 from coatcheck.storing.policies import Policies
 from coatcheck.storing.session_names import SessionNames
 
@@ -83,11 +83,11 @@ class Forget(_Deletion):
     @staticmethod
     def _answer(answer: bool | Gone | HoldConflict | None, *, waited: bool) -> None:
         if isinstance(answer, HoldConflict):
-            raise held(answer)
+            raise refusal_of_delete(answer)
         if waited and answer is not True:
             return  # it was nowhere but in memory
         if isinstance(answer, Gone):
-            raise gone(answer)
+            raise gone_error(answer)
         if not answer:
             raise not_found()
 
@@ -105,10 +105,10 @@ class ForgetSession(_Deletion):
         if self._session_names is not None:
             session = await self._session_names.real(caller, session)
         require_session(caller, session)
-        total = await self._of_shelter(caller, session)
+        total = await self._forget_waiting(caller, session)
         while True:
             now = self._clock.now()
-            done = await self._catalog.commit(
+            outcome = await self._catalog.commit(
                 DeleteSession(
                     namespace=caller.namespace,
                     session=session,
@@ -118,17 +118,17 @@ class ForgetSession(_Deletion):
                     by=By.of(caller),
                 )
             )
-            if isinstance(done, HoldConflict):
-                raise held(done, deleted=total)
-            total += done
-            if done < BATCH:
+            if isinstance(outcome, HoldConflict):
+                raise refusal_of_delete(outcome, deleted=total)
+            total += outcome
+            if outcome < BATCH:
                 break
-        left = await self._catalog.holds_within(caller.namespace, session, self._clock.now())
-        if left is not None:
-            raise held(left, deleted=total)
+        conflict = await self._catalog.holds_within(caller.namespace, session, self._clock.now())
+        if conflict is not None:
+            raise refusal_of_delete(conflict, deleted=total)
         return total
 
-    async def _of_shelter(self, caller: Caller, session: str) -> int:
+    async def _forget_waiting(self, caller: Caller, session: str) -> int:
         """Drops what waits in memory. What is being stored at this moment is stored first and then deleted."""
         if self._fallback is None:
             return 0

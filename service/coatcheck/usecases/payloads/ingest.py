@@ -9,7 +9,7 @@ from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.card.compose import MAX_BUDGET
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.policies.policy import said as decided
+from coatcheck.core.policies.policy import value_or as decided
 from coatcheck.runtime.concurrency_limiter import Sender
 from coatcheck.runtime.work_placement import SMALL, WorkPlacement
 from coatcheck.storing.blob_health import BlobHealth
@@ -38,7 +38,7 @@ class Ingest:
             deps=deps,
             placement=WorkPlacement(deps.pool, deps.is_warm),
             card_text=card_text,
-            before=StoredBefore(deps, card_text, health),
+            stored_before=StoredBefore(deps, card_text, health),
             commit=CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms),
             open_content=open_content or OpenContent(deps.catalog, deps.blobs, deps.pool),
         )
@@ -47,10 +47,10 @@ class Ingest:
         self,
         caller: Caller,
         source: AsyncIterator[bytes],
-        offer: Callable[[], IngestRequest],
+        read_request: Callable[[], IngestRequest],
         *,
         keep_ends: bool = False,
-        before: DeclaredMetadata | None = None,
+        early_metadata: DeclaredMetadata | None = None,
         sender: Sender | None = None,
     ) -> Receipt:
         """Returns a payload's receipt, once the payload is durable or known not to be stored.
@@ -63,10 +63,10 @@ class Ingest:
         Args:
             caller: who offers the payload; names the namespace.
             source: the payload's identity bytes. What it raises is raised here, and nothing is stored.
-            offer: called when the source has ended, as a form's fields may follow its file; without `before`, also at
-                once.
-            before: what was declared before the payload's first byte, where the offer may declare more; None: all of
-                it.
+            read_request: returns the request; called when the source has ended, as a form's fields may follow its file,
+                and without `early_metadata` also before the first byte.
+            early_metadata: what was declared before the payload's first byte, if more may follow it; None: everything
+                is known from the start.
             keep_ends: whether a payload over the limit keeps its two ends instead of being refused.
             sender: who sends the source while it is read; None: it is in memory.
 
@@ -76,7 +76,7 @@ class Ingest:
                 `artifact_gone` (the key's artifact was deleted), `invalid_request` (an idle TTL under a minute),
                 `upload_fenced`.
         """
-        limiters, declared = self._deps.limiters, before or offer().said
+        limiters, declared = self._deps.limiters, early_metadata or read_request().declared
         opening = await _Opening.read(source)
         holder = _holder(caller, declared)
         sender = None if opening.is_whole else sender
@@ -88,7 +88,7 @@ class Ingest:
             busy = error
             slot = await limiters.cards.acquire(holder, sender)
         with slot:
-            receipt = await self._take_in(caller, opening, offer, declared, keep_ends=keep_ends, busy=busy)
+            receipt = await self._take_in(caller, opening, read_request, declared, keep_ends=keep_ends, busy=busy)
         self._count(receipt)
         return receipt
 
@@ -109,11 +109,11 @@ class Ingest:
         """
         shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET), standalone=True)
         opening = await _Opening.read(source)
-        with await self._deps.limiters.payloads.acquire(_holder(caller, request.said)):
-            again = await self._take_in(caller, opening, lambda: shorter, request.said, keep_ends=request.keep_ends)
-        if receipt.stored and receipt.created:
-            self._deps.ledger.gave(caller.namespace, request.said.session, again.tokens - receipt.tokens)
-        if again.stored != receipt.stored:
+        with await self._deps.limiters.payloads.acquire(_holder(caller, request.declared)):
+            again = await self._take_in(caller, opening, lambda: shorter, request.declared, keep_ends=request.keep_ends)
+        if receipt.is_stored and receipt.created:
+            self._deps.ledger.gave(caller.namespace, request.declared.session, again.tokens - receipt.tokens)
+        if again.is_stored != receipt.is_stored:
             return replace(again, created=receipt.created or again.created)
         return replace(receipt, inline=again.inline, text=again.text, tokens=again.tokens, card=again.card)
 
@@ -121,7 +121,7 @@ class Ingest:
         self,
         caller: Caller,
         opening: "_Opening",
-        offer: Callable[[], IngestRequest],
+        read_request: Callable[[], IngestRequest],
         declared: DeclaredMetadata,
         *,
         keep_ends: bool,
@@ -134,7 +134,7 @@ class Ingest:
         oversize = OversizeGuard(limit, keep_ends=keep_ends)
         encoder = PayloadEncoder(deps.tokenizer, stores=busy is None, media_type=declared.media_type)
         async with UploadSession(deps, caller, encoder, refusal=busy) as upload:
-            return await Ingestion(self._steps, caller, upload, oversize, redacted).run(opening.pieces(), offer)
+            return await Ingestion(self._steps, caller, upload, oversize, redacted).run(opening.pieces(), read_request)
 
     def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
         """Returns the most bytes that any payload from this caller may have, whatever the payload turns out to be.
@@ -157,9 +157,9 @@ class Ingest:
         return min(limits)
 
     def _count(self, receipt: Receipt) -> None:
-        outcome = "unstored" if not receipt.stored else "stored" if receipt.created else "repeated"
-        card, shown = receipt.card, None if receipt.inline or not receipt.text else receipt.tokens
-        self._deps.meter.ingested(card.kind, outcome, card.size, card.tokens.count, shown)
+        outcome = "unstored" if not receipt.is_stored else "stored" if receipt.created else "repeated"
+        card, shown_tokens = receipt.card, None if receipt.inline or not receipt.text else receipt.tokens
+        self._deps.meter.record_ingest(card.kind, outcome, card.size, card.tokens.count, shown_tokens)
 
 
 class _Opening:

@@ -23,5 +23,5 @@ async def store_blobs(store: Store, text: bytes) -> bytes:
     ids: list[tuple[Blob, str | None]] = []
     for blob in await asyncio.to_thread(identify_blobs, text):
         receipt = await store(await asyncio.to_thread(blob.decode, text), blob.media_type)
-        ids.append((blob, receipt.id if receipt.stored else None))
+        ids.append((blob, receipt.id if receipt.is_stored else None))
     return with_ids(text, ids) if any(artifact_id for _, artifact_id in ids) else text

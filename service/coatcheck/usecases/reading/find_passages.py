@@ -38,7 +38,7 @@ from coatcheck.core.passages import (
 from coatcheck.core.passages import (
     MAX_CHARS as QUERY_CHARS,
 )
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget, text_instead
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.plain_lines import find_parts, plain_lines
 from coatcheck.core.text.plural import plural
@@ -107,7 +107,7 @@ class FindPassages(Reader):
     """Finds the passages of an artifact that best answer a query."""
 
     @cached_property
-    def _paused(self) -> dict["_Question", PassageScanner]:
+    def _paused_scanners(self) -> dict["_Question", PassageScanner]:
         return {}
 
     async def __call__(
@@ -130,7 +130,7 @@ class FindPassages(Reader):
         check_budget(max_tokens, MIN_TOKENS)
         reading = await self._view(caller, number, view=view, section=section)
         answer = await self.of(reading, query, max_tokens)
-        self._view.told(caller, reading, answer.tokens, "passages", {"query": query})
+        self._view.report_read(caller, reading, answer.tokens, "passages", {"query": query})
         return answer
 
     async def of(self, reading: ViewReading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:
@@ -152,21 +152,21 @@ class FindPassages(Reader):
                 Code.INVALID_REQUEST, "The query is blank: say in words what to look for.", parameter="query"
             )
         part = _Kept(reading)
-        looking = _Looking(part, terms, ClipBudget(max_tokens, MAX_CHARS), self._tokenizer, concise=concise)
-        scanner, made = await self._scan(part, query, looking)
-        if made is None:
-            made = await in_pool(self._pool, looking.made, await _parts(part, looking.places))
+        looking = _Looking(part, terms, ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), self._tokenizer, concise=concise)
+        scanner, passage_text = await self._scan(part, query, looking)
+        if passage_text is None:
+            passage_text = await in_pool(self._pool, looking.make_text, await _parts(part, looking.extents))
         if scanner.end < part.size and not scanner.full:
             self._pause(part.question(query), scanner)
-        answer = _answer(reading, terms, looking.weights, scanner, part.size, made, looking.notices)
-        return await self.shown(reading, answer, max_tokens)
+        answer = _answer(reading, terms, looking.weights, scanner, part.size, passage_text, looking.notices)
+        return await self.prepare_answer(reading, answer, max_tokens)
 
     async def _scan(self, part: "_Kept", query: str, looking: "_Looking") -> tuple[PassageScanner, PassageText | None]:
         """Scans the content until its end or the deadline, and reads the next block while it scans one.
 
         Also returns what is shown, if everything that this needs is at hand.
         """
-        paused = self._paused.pop(part.question(query), None)
+        paused = self._paused_scanners.pop(part.question(query), None)
         deadline = self._clock() + self._patience
         at = 0 if paused is None else paused.fed
         block = await part.block(at)
@@ -174,17 +174,17 @@ class FindPassages(Reader):
         while True:
             at += len(block)
             ends = at >= part.size
-            looked = in_pool(self._pool, looking.fed, scanner, block, last=ends)
+            scan_step = in_pool(self._pool, looking.feed_block, scanner, block, last=ends)
             if ends:
-                return await looked
-            block, (scanner, _) = await asyncio.gather(part.block(at), looked)
+                return await scan_step
+            block, (scanner, _) = await asyncio.gather(part.block(at), scan_step)
             if not block or scanner.full or self._clock() >= deadline:
                 return scanner, await in_pool(self._pool, looking.at_hand, scanner)
 
     def _pause(self, key: "_Question", scanner: PassageScanner) -> None:
-        self._paused[key] = scanner
-        while len(self._paused) > _PAUSED:
-            del self._paused[next(iter(self._paused))]
+        self._paused_scanners[key] = scanner
+        while len(self._paused_scanners) > _PAUSED:
+            del self._paused_scanners[next(iter(self._paused_scanners))]
 
 
 _Question = tuple[str, int, int, str]
@@ -219,8 +219,8 @@ class _Kept:
     def at_hand(self, extent: Extent) -> DocumentPart | None:
         """Returns the part if its blocks are cached."""
         begin = self._begin(extent)
-        held = self._held(begin.byte - self._start, extent.end)
-        return None if held is None else self._after(begin, extent, held)
+        data = self._read_held(begin.byte - self._start, extent.end)
+        return None if data is None else self._after(begin, extent, data)
 
     def _begin(self, extent: Extent) -> Position:
         """Returns where the frame begins in which a range begins."""
@@ -232,15 +232,15 @@ class _Kept:
         skip = self._start + extent.start - begin.byte
         return DocumentPart(begin.after(data[:skip]), data[skip:])
 
-    def _held(self, start: int, end: int) -> bytes | None:
+    def _read_held(self, start: int, end: int) -> bytes | None:
         """Returns these bytes of the part if all of them are in memory."""
         if start < 0:
             return None
         first, last = start // BLOCK_BYTES * BLOCK_BYTES, (end - 1) // BLOCK_BYTES * BLOCK_BYTES
-        held = [self._blocks.get(at) for at in range(first, last + 1, BLOCK_BYTES)]
-        if any(block is None for block in held):
+        blocks = [self._blocks.get(at) for at in range(first, last + 1, BLOCK_BYTES)]
+        if any(block is None for block in blocks):
             return None
-        return b"".join(block for block in held if block)[start - first : end - first]
+        return b"".join(block for block in blocks if block)[start - first : end - first]
 
 
 def _read_plain(data: bytes) -> bytes:
@@ -249,10 +249,10 @@ def _read_plain(data: bytes) -> bytes:
     return plain_lines(data, find_parts(data))
 
 
-async def _parts(part: _Kept, places: list[Extent]) -> list[DocumentPart]:
+async def _parts(part: _Kept, extents: list[Extent]) -> list[DocumentPart]:
     out: list[DocumentPart] = []
-    for at in range(0, len(places), _AT_ONCE):
-        out += await asyncio.gather(*(part.part(place) for place in places[at : at + _AT_ONCE]))
+    for at in range(0, len(extents), _AT_ONCE):
+        out += await asyncio.gather(*(part.part(place) for place in extents[at : at + _AT_ONCE]))
     return out
 
 
@@ -266,7 +266,7 @@ class _Looking:
         self._budget = budget
         self._tokenizer = tokenizer
         self.weights = TermWeights((), ())
-        self.places: list[Extent] = []
+        self.extents: list[Extent] = []
         self.notices: list[str] = []
         fields = part.reading.fields
         is_escaped = fields is not None and bool(fields.member or fields.delimiter)
@@ -276,53 +276,55 @@ class _Looking:
         """How often each term was found, by its number."""
         self._is_answered = True
 
-    def fed(
+    def feed_block(
         self, scanner: PassageScanner | None, block: bytes, *, last: bool
     ) -> tuple[PassageScanner, PassageText | None]:
         """A scanner that has seen the block as well, and after the `last` one what is shown, if that is `at_hand`.
 
         Where there is no scanner a new one, whose patterns take time to compile.
         """
-        scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen or blank_unseen)
+        scanner = scanner or PassageScanner(self._terms.all_terms, to_visible=self._seen or blank_unseen)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
 
     def at_hand(self, scanner: PassageScanner) -> PassageText | None:
-        """Returns what is shown; None if parts at `places` must be read first."""
+        """Returns what is shown; None if parts at `extents` must be read first."""
         hits = scanner.hits()
-        self.weights = weigh(hits, self._terms.looked_for)
-        self.places = regions(hits, self.weights, self._part.size)
+        self.weights = weigh(hits, self._terms.all_terms)
+        self.extents = regions(hits, self.weights, self._part.size)
         self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
         self._counts = dict(Counter(hits.terms.tolist()))
-        self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.looked_for) >= _ANSWERED
-        parts = [self._part.at_hand(place) for place in self.places]
+        self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.all_terms) >= _ANSWERED
+        parts = [self._part.at_hand(place) for place in self.extents]
         whole = [part for part in parts if part is not None]
-        return self.made(whole) if len(whole) == len(parts) else None
+        return self.make_text(whole) if len(whole) == len(parts) else None
 
-    def made(self, parts: list[DocumentPart]) -> PassageText:
+    def make_text(self, parts: list[DocumentPart]) -> PassageText:
         """Returns what is shown of the parts."""
         reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
-        missing = _named(terms, self.weights.missing, grams=False)
-        said = [f"Not found: {missing}."] if missing else []
+        missing = _render_terms(terms, self.weights.missing, grams=False)
+        notes = [f"Not found: {missing}."] if missing else []
         spec = spec_of(reading.artifact.facts.kind)
         page = reading.view == "raw" and spec.markup
-        rated = Ranking(terms.looked_for, self.weights).of_parts(parts, page=page, seen=self._seen) if parts else []
-        found = spec.lists_results(reading.artifact.said.tool_name)
-        if not (self._is_answered or found):
+        ranking = (
+            Ranking(terms.all_terms, self.weights).of_parts(parts, page=page, to_visible=self._seen) if parts else []
+        )
+        lists_results = spec.lists_results(reading.artifact.declared.tool_name)
+        if not (self._is_answered or lists_results):
             return self._nothing()
-        made = compose(
-            earlier_first(rated, reading.content.size) if found else rated,
+        passage_text = compose(
+            earlier_first(ranking, reading.content.size) if lists_results else ranking,
             parts,
             reading.extent,
             self._budget,
             tokenizer,
-            " ".join([*said, *self.notices]),
-            floor=CONCISE if self._concise else 0.0 if found else FILL,
-            grain=_GRAIN if found else 0,
+            " ".join([*notes, *self.notices]),
+            floor=CONCISE if self._concise else 0.0 if lists_results else FILL,
+            grain=_GRAIN if lists_results else 0,
             sections=reading.sections if reading.section is None else (),
             fields=reading.fields,
         )
-        return made if made.passages else self._nothing()
+        return passage_text if passage_text.passages else self._nothing()
 
     def _nothing(self) -> PassageText:
         """Returns a sentence that says that nothing was found and what to try instead."""
@@ -333,41 +335,43 @@ class _Looking:
         lines = plural(reading.lines.last - reading.lines.first + 1, "line")
         if reading.section is not None:
             lines += f" of section {reading.section.name}"
-        found = tuple(number for number in range(len(terms.terms)) if number in self._counts)
-        if found and not self._is_answered:
-            counts = _named(terms, found, grams=True, counts=self._counts)
-            said = f"No passage in {lines} answers this: of its words there are only {counts}."
+        present_terms = tuple(number for number in range(len(terms.terms)) if number in self._counts)
+        if present_terms and not self._is_answered:
+            counts = _render_terms(terms, present_terms, grams=True, counts=self._counts)
+            statement = f"No passage in {lines} answers this: of its words there are only {counts}."
         else:
-            every = _named(terms, tuple(range(len(terms.terms))), grams=True)
-            said = f"No passage in {lines} has any of: {every}."
+            every = _render_terms(terms, tuple(range(len(terms.terms))), grams=True)
+            statement = f"No passage in {lines} has any of: {every}."
         advice = " ".join(self.notices) or 'Try other words, or pattern="…" to search it.'
-        text = fit_text(f"{MARK} {said} {advice}", self._budget.tokens, tokenizer)
+        text = fit_text(f"{MARK} {statement} {advice}", self._budget.tokens, tokenizer)
         return PassageText(text, tokenizer.count(text), [])
 
 
-def _named(terms: Terms, numbers: tuple[int, ...], *, grams: bool, counts: Mapping[int, int] | None = None) -> str:
+def _render_terms(
+    terms: Terms, numbers: tuple[int, ...], *, grams: bool, counts: Mapping[int, int] | None = None
+) -> str:
     """Returns terms as a sentence names them: not too many, none that is part of a named one, with their counts."""
     without = {"part"} if grams else {"part", "gram"}
-    named = [number for number in numbers if number < len(terms.terms)]  # the phrase comes after them
+    term_numbers = [number for number in numbers if number < len(terms.terms)]  # the phrase comes after them
     words = [
-        f"{_shown(terms.terms[number].text)}{'' if counts is None else f' ({counts[number]:,})'}"
-        for number in named
+        f"{_render_term(terms.terms[number].text)}{'' if counts is None else f' ({counts[number]:,})'}"
+        for number in term_numbers
         if terms.terms[number].role not in without
     ]
     more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
     return ", ".join(words[:_NAMED]) + more
 
 
-def _shown(term: str) -> str:
+def _render_term(term: str) -> str:
     text = one_line(term[: _NAMED_CHARS + 1])
     return text if len(text) <= _NAMED_CHARS else text[:_NAMED_CHARS] + "…"
 
 
 def _notices(terms: Terms, end: int, size: int, *, full: bool) -> list[str]:
     out: list[str] = []
-    if terms.left:
+    if terms.excess:
         out.append(f"Only the first {len(terms.terms)} words of the query were looked for: ask for less at once.")
-    elif terms.cut:
+    elif terms.is_truncated:
         out.append(f"Only the first {QUERY_CHARS:,} characters of the query were looked at: ask for less at once.")
     if end < size and full:
         out.append(f"These words are everywhere: only {end:,} of {size:,} bytes were looked at. Use rarer words.")
@@ -382,7 +386,7 @@ def _answer(
     weights: TermWeights,
     scanner: PassageScanner,
     size: int,
-    made: PassageText,
+    passage_text: PassageText,
     notices: list[str],
 ) -> PassagesAnswer:
     missing = set(weights.missing)
@@ -391,9 +395,9 @@ def _answer(
         id=reading.artifact.id,
         view=reading.view,
         section=reading.part,
-        text=made.text,
-        tokens=made.tokens,
-        windows=made.passages,
+        text=passage_text.text,
+        tokens=passage_text.tokens,
+        windows=passage_text.passages,
         terms=[term.text for number, term in enumerate(terms.terms) if number not in missing],
         missing=[term.text for number, term in enumerate(terms.terms) if number in missing],
         searched=Searched(scanner.end, size),

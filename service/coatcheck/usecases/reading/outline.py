@@ -13,12 +13,12 @@ from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.model import Entry, Landmarks, OutlineEntries, OutlineReader, OutlineScanner
-from coatcheck.core.outline.narrow import chosen, section_of
+from coatcheck.core.outline.narrow import choose_entry, section_of
 from coatcheck.core.outline.output import Phases, times
 from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, render
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.outline.sections import of_sections
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget
 from coatcheck.core.text.plural import plural
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import Section
@@ -39,7 +39,7 @@ _HEAD: Final = 256 * 1024
 """Bytes at the beginning by which a structure or a scanner is chosen."""
 
 
-class Looked(Struct, frozen=True):
+class Scanned(Struct, frozen=True):
     """How much of the view or section was looked at, from its beginning on."""
 
     bytes: int
@@ -78,7 +78,7 @@ class OutlineAnswer(Struct, frozen=True, kw_only=True):
     """False: not all was looked at, so there may be more entries, or entries may reach further."""
     next: int | None
     """The offset with which the same call goes on; None at the end."""
-    looked: Looked
+    searched: Scanned
     partial: bool
     """Whether not all was looked at, or the view lacks a part of the payload."""
     notices: list[str]
@@ -108,7 +108,7 @@ class Outline(Reader):
         _check(offset, limit, max_tokens)
         reading = await self._view.best(caller, number, section=section, sections=True)
         answer = await self.of(reading, offset=offset, limit=limit, max_tokens=max_tokens, ways=_WAYS)
-        self._view.told(caller, reading, answer.tokens, "outline", {"offset": offset or None})
+        self._view.report_read(caller, reading, answer.tokens, "outline", {"offset": offset or None})
         return answer
 
     async def of(
@@ -119,51 +119,53 @@ class Outline(Reader):
         Raises:
             CoatcheckError: `offset_past_end`, `integrity`.
         """
-        found, looked = await self._entries(reading)
-        notices = list(found.notices)
+        outline_entries, searched_bytes = await self._entries(reading)
+        notices = list(outline_entries.notices)
         size = reading.extent.end - reading.extent.start
         if reading.unkept:
             notices.append("Its text view is unavailable at the moment, so its sections are not known.")
         if reading.partial and ways.rest:
             notices.append(ways.rest)
-        message = None if found.entries else _nothing(reading)
-        if not found.entries:
+        message = None if outline_entries.entries else _nothing(reading)
+        if not outline_entries.entries:
             notices.insert(0, message or "")
-        elif offset >= len(found.entries):
-            raise _past_end(reading, offset, len(found.entries))
-        budget, most, more = ClipBudget(max_tokens, MAX_CHARS), limit or MAX_LIMIT, ways.more
-        shown: RenderedOutline = await in_pool(
-            self._pool, render, found.entries, offset, most, budget, self._tokenizer, notices, more=more
+        elif offset >= len(outline_entries.entries):
+            raise _past_end(reading, offset, len(outline_entries.entries))
+        budget, most, more = ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), limit or MAX_LIMIT, ways.more
+        rendered: RenderedOutline = await in_pool(
+            self._pool, render, outline_entries.entries, offset, most, budget, self._tokenizer, notices, more=more
         )
-        end = offset + shown.shown
+        end = offset + rendered.entry_count
         answer = OutlineAnswer(
             id=reading.artifact.id,
             view=reading.view,
             section=reading.part,
             kind=reading.artifact.facts.kind,
-            text=shown.text,
-            tokens=shown.tokens,
-            entries=found.entries[offset:end],
-            total=len(found.entries),
-            total_exact=found.exact,
-            next=end if end < len(found.entries) else None,
-            looked=Looked(looked, size),
-            partial=looked < size or reading.partial or not found.exact,
+            text=rendered.text,
+            tokens=rendered.tokens,
+            entries=outline_entries.entries[offset:end],
+            total=len(outline_entries.entries),
+            total_exact=outline_entries.exact,
+            next=end if end < len(outline_entries.entries) else None,
+            searched=Scanned(searched_bytes, size),
+            partial=searched_bytes < size or reading.partial or not outline_entries.exact,
             notices=notices,
             message=message,
         )
-        return await self.shown(reading, answer, max_tokens)
+        return await self.prepare_answer(reading, answer, max_tokens)
 
-    async def entry(self, reading: ViewReading, wanted: str) -> tuple[ViewReading, Entry]:
-        """Returns the entry of a view's outline that `wanted` names, and the view narrowed to it if it has lines.
+    async def entry(self, reading: ViewReading, name: str) -> tuple[ViewReading, Entry]:
+        """Returns the entry of a view's outline that `name` names, and the view narrowed to it if it has lines.
 
         Raises:
             CoatcheckError: `section_not_found`, which names those that may be meant; `integrity`.
         """
-        found, _ = await self._entries(reading)
-        number = chosen(found.entries, wanted, reading.artifact.id)
-        sections, nth = section_of(found.entries, number)
-        return (reading if nth is None else replace(reading, sections=sections, nth=nth)), found.entries[number]
+        outline_entries, _ = await self._entries(reading)
+        number = choose_entry(outline_entries.entries, name, reading.artifact.id)
+        sections, nth = section_of(outline_entries.entries, number)
+        return (reading if nth is None else replace(reading, sections=sections, nth=nth)), outline_entries.entries[
+            number
+        ]
 
     async def _entries(self, reading: ViewReading) -> tuple[OutlineEntries, int]:
         """Returns the entries, and how many bytes were looked at to find them."""
@@ -172,19 +174,19 @@ class Outline(Reader):
         sections = _within(reading)
         if reading.binary or not size:
             return OutlineEntries([]), size
-        marks: Landmarks = spec_of(reading.artifact.facts.kind).landmarks
-        if sections and not marks.beside_sections:
+        landmarks: Landmarks = spec_of(reading.artifact.facts.kind).landmarks
+        if sections and not landmarks.beside_sections:
             lacking = () if reading.sections_end else ("Only the beginning was looked through for sections.",)
             return OutlineEntries(of_sections(sections), reading.sections_end, lacking), size
-        if marks.structure is not None:
-            shape, looked = await self._structure(reading, marks.structure, marks.whole_bytes)
-            return OutlineEntries([*of_sections(sections), *shape.entries], shape.exact, shape.notices), looked
+        if landmarks.structure is not None:
+            shape, searched_bytes = await self._structure(reading, landmarks.structure, landmarks.whole_bytes)
+            return OutlineEntries([*of_sections(sections), *shape.entries], shape.exact, shape.notices), searched_bytes
         head = await reading.read(extent.start, extent.start + _HEAD)
-        scanner = marks.scanner(_names(reading.artifact), head)
+        scanner = landmarks.scanner(_names(reading.artifact), head)
         return (OutlineEntries([]), size) if scanner is None else await self._scan(reading, scanner)
 
     async def _structure(
-        self, reading: ViewReading, read: OutlineReader, whole_bytes: int | None
+        self, reading: ViewReading, read_outline: OutlineReader, whole_bytes: int | None
     ) -> tuple[OutlineEntries, int]:
         """Returns the entries of a structure, and how many bytes they cover."""
         extent = reading.extent
@@ -192,8 +194,8 @@ class Outline(Reader):
         whole = whole_bytes is not None and size <= whole_bytes
         head = await reading.read(extent.start, extent.end if whole else extent.start + _HEAD)
         lines = reading.lines.last - reading.lines.first + 1
-        found = await in_pool(self._pool, read, head, lines, whole=whole)
-        return found, size if whole_bytes is None else len(head)
+        outline_entries = await in_pool(self._pool, read_outline, head, lines, whole=whole)
+        return outline_entries, size if whole_bytes is None else len(head)
 
     async def _scan(self, reading: ViewReading, scanner: OutlineScanner) -> tuple[OutlineEntries, int]:
         """Feeds the lines to the scanner, until their end, the deadline or the most bytes that are looked at."""
@@ -206,32 +208,32 @@ class Outline(Reader):
             block = await reading.read(at, min(stop, (at // BLOCK_BYTES + 1) * BLOCK_BYTES))
             at += len(block)
             data = carry + block
-            cut = len(data) if at == extent.end else data.rfind(b"\n") + 1
-            if not cut and len(data) > _LINE:
-                cut = len(data)
-            ends_line = data[:cut].endswith(b"\n")
-            place, carry = await in_pool(self._pool, _fed, scanner, data[:cut], place), data[cut:]
+            boundary = len(data) if at == extent.end else data.rfind(b"\n") + 1
+            if not boundary and len(data) > _LINE:
+                boundary = len(data)
+            ends_line = data[:boundary].endswith(b"\n")
+            place, carry = await in_pool(self._pool, _feed_scanner, scanner, data[:boundary], place), data[boundary:]
         end = place.after(carry)
         entries = await in_pool(self._pool, scanner.finish, end, ends_line=ends_line and not carry)
         whole = at == extent.end and not scanner.full
         notices: list[str] = []
         if not whole:
-            looked = at - extent.start
-            notices.append(f"Only the first {looked:,} of {extent.end - extent.start:,} bytes were looked at.")
+            searched_bytes = at - extent.start
+            notices.append(f"Only the first {searched_bytes:,} of {extent.end - extent.start:,} bytes were looked at.")
         if isinstance(scanner, Phases):
             head = await reading.read(extent.start, extent.start + _HEAD)
-            said = times(head, await reading.read(extent.end - _HEAD, extent.end))
-            notices += [said] if said else []
+            time_note = times(head, await reading.read(extent.end - _HEAD, extent.end))
+            notices += [time_note] if time_note else []
         return OutlineEntries(entries, whole, tuple(notices)), at - extent.start
 
 
-def _fed(scanner: OutlineScanner, data: bytes, place: Position) -> Position:
+def _feed_scanner(scanner: OutlineScanner, data: bytes, place: Position) -> Position:
     scanner.feed(data, place)
     return place.after(data)
 
 
 def _names(artifact: Artifact) -> tuple[str | None, ...]:
-    return artifact.said.title, artifact.facts.title, artifact.said.url, artifact.facts.url
+    return artifact.declared.title, artifact.facts.title, artifact.declared.url, artifact.facts.url
 
 
 def _within(reading: ViewReading) -> tuple[Section, ...]:
@@ -245,7 +247,9 @@ def _within(reading: ViewReading) -> tuple[Section, ...]:
 def _nothing(reading: ViewReading) -> str:
     if reading.binary:
         what = (
-            reading.artifact.said.media_type or reading.artifact.facts.media_type or reading.artifact.facts.kind.value
+            reading.artifact.declared.media_type
+            or reading.artifact.facts.media_type
+            or reading.artifact.facts.kind.value
         )
         return f"No outline: {reading.artifact.id} is not text ({what})."
     if reading.extent.start == reading.extent.end:
@@ -256,11 +260,11 @@ def _nothing(reading: ViewReading) -> str:
 
 
 def _past_end(reading: ViewReading, offset: int, total: int) -> CoatcheckError:
-    asked = f"Offset {offset} is past" if offset < NUMBER_LIMIT else "The offset is far past"
+    subject = f"Offset {offset} is past" if offset < NUMBER_LIMIT else "The offset is far past"
     last = f"from 0 to {total - 1}" if total > 1 else "of 0"
     return CoatcheckError(
         Code.OFFSET_PAST_END,
-        f"{asked} the end: {reading.name} has {plural(total, 'entry', 'entries')}. Use an offset {last}, or leave it "
+        f"{subject} the end: {reading.name} has {plural(total, 'entry', 'entries')}. Use an offset {last}, or leave it "
         "out.",
         total=total,
     )

@@ -14,8 +14,8 @@ from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import SectionPart, nth_section
 from coatcheck.core.parts.blobs import ends_inside, hidden_parts
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
-from coatcheck.core.text.visible_text import VisibleText, settled
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.text.visible_text import VisibleText, complete_length
 from coatcheck.core.views import cursor as cursors
 from coatcheck.core.views.clip import ClipBudget, Verbatim, clip
 from coatcheck.core.views.cursor import Cursor
@@ -46,7 +46,7 @@ _SEEN_LIMIT = 1024 * 1024
 """Most bytes fetched for one answer if most are hidden, as in a progress bar; a longer line takes several answers."""
 _BYTES_PER_TOKEN = 5
 _LONGEST_CHAR = 4
-_FETCH_LIMIT = _LONGEST_CHAR * MAX_CHARS + 64
+_FETCH_LIMIT = _LONGEST_CHAR * MAX_ARGUMENT_CHARS + 64
 """Most bytes that decide an answer: less than a frame, so that an answer touches two frames at most."""
 _TOKEN_UNIT_LEAST = 16
 """Least budget that holds any one token of a document: a token cut out of its text may count as several."""
@@ -128,10 +128,10 @@ class _Piece(Struct, frozen=True):
     text: str
     tokens: int
     end: Position
-    cut: Stop
+    stop_reason: Stop
     ends_line: bool
     extent: Extent | None = None
-    left: int | None = None
+    remaining: int | None = None
 
 
 class Read(Reader):
@@ -155,10 +155,10 @@ class Read(Reader):
         else:
             reading = await self._view(caller, number, view=at.view, section=at.section)
         answer = await self.of(reading, number, ask, at)
-        asked = {"unit": at.unit if at else ask.unit or "line", "offset": ask.offset, "limit": ask.limit}
+        details = {"unit": at.unit if at else ask.unit or "line", "offset": ask.offset, "limit": ask.limit}
         if at is not None:
-            asked = {"unit": at.unit, "from_byte": at.byte}
-        self._view.told(caller, reading, answer.tokens, "read", asked)
+            details = {"unit": at.unit, "from_byte": at.byte}
+        self._view.report_read(caller, reading, answer.tokens, "read", details)
         return answer
 
     async def of(self, reading: ViewReading, number: int, ask: ReadRequest, at: Cursor | None = None) -> ReadAnswer:
@@ -174,20 +174,22 @@ class Read(Reader):
             _check_binary(reading, unit, ask.max_tokens)
         if at is not None:
             _check_cursor(at, ask, reading)
-        asked = span(unit, None if at else ask.offset, ask.limit)
-        page, left = (at.page, at.left) if at and ask.limit is None else (asked.limit, asked.limit)
-        budget = ClipBudget(ask.max_tokens, MAX_CHARS)
+        requested_span = span(unit, None if at else ask.offset, ask.limit)
+        page, remaining = (
+            (at.page, at.page_remaining) if at and ask.limit is None else (requested_span.limit, requested_span.limit)
+        )
+        budget = ClipBudget(ask.max_tokens, MAX_ARGUMENT_CHARS)
         if unit == "token":
-            start, piece = await self._by_token(reading, asked, at, left, budget)
+            start, piece = await self._by_token(reading, requested_span, at, remaining, budget)
         else:
-            start = await at_byte(reading.content, at.byte) if at else await _start(reading, asked)
-            read = self._hex if reading.binary else self._by_text
-            piece = await read(reading, start, unit, left, budget)
+            start = await at_byte(reading.content, at.byte) if at else await _start(reading, requested_span)
+            read_piece = self._hex if reading.binary else self._by_text
+            piece = await read_piece(reading, start, unit, remaining, budget)
         after = Cursor(reading.view, unit, 0, page, section=reading.nth, version=reading.version)
-        return await self.shown(reading, _answer(reading, number, after, start, piece, extent), ask.max_tokens)
+        return await self.prepare_answer(reading, _answer(reading, number, after, start, piece, extent), ask.max_tokens)
 
     async def _by_text(
-        self, reading: ViewReading, start: Position, unit: Unit, left: int | None, budget: ClipBudget
+        self, reading: ViewReading, start: Position, unit: Unit, remaining: int | None, budget: ClipBudget
     ) -> _Piece:
         stop = reading.extent.end
         as_seen = unit == "line" and reading.view == "text"
@@ -196,41 +198,51 @@ class Read(Reader):
         guess = budget.tokens * _BYTES_PER_TOKEN + 64
         while True:
             most = min(guess, _SEEN_LIMIT if as_seen else _FETCH_LIMIT)
-            most = min(most, left) if unit == "byte" and left is not None else most
+            most = min(most, remaining) if unit == "byte" and remaining is not None else most
             data = await reading.read(start.byte, start.byte + most)
-            wanted = _until(data, unit, left)
-            whole = wanted is not None or start.byte + len(data) == stop
-            data = data if wanted is None else data[:wanted]
+            limit_end = _until(data, unit, remaining)
+            whole = limit_end is not None or start.byte + len(data) == stop
+            data = data if limit_end is None else data[:limit_end]
             by_line = unit == "line"
             last = whole or most == _SEEN_LIMIT
             at_line = fields if begins else None
-            seen = partial(_seen, ends=last, fields=at_line, begins=begins, is_whole=whole)
-            show = seen if as_seen else Verbatim
+            render_visible = partial(_render_visible, ends=last, fields=at_line, begins=begins, is_whole=whole)
+            show = render_visible if as_seen else Verbatim
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
             guess *= 4
-        shown = data[: got.end]
-        end = start.after(shown)
+        piece_data = data[: got.end]
+        end = start.after(piece_data)
         if as_seen and not whole and got.end == len(data) and ends_inside(data, begins=begins):
             end = await _after_blob(reading, end)
-        cut: Stop = got.cut or ("end" if end.byte == stop else "limit" if whole else "max_characters")
-        return _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), None, _left(unit, left, start, end))
+        stop_reason: Stop = got.limited_by or ("end" if end.byte == stop else "limit" if whole else "max_characters")
+        return _Piece(
+            got.text,
+            got.tokens,
+            end,
+            stop_reason,
+            piece_data.endswith(b"\n"),
+            None,
+            _count_left(unit, remaining, start, end),
+        )
 
     async def _hex(
-        self, reading: ViewReading, start: Position, unit: Unit, left: int | None, budget: ClipBudget
+        self, reading: ViewReading, start: Position, unit: Unit, remaining: int | None, budget: ClipBudget
     ) -> _Piece:
-        most = min(budget.tokens, MAX_CHARS // ROW) * ROW
-        data = await reading.read(start.byte, start.byte + (most if left is None else min(left, most)))
-        shown, text, tokens, cut = await in_pool(self._pool, clip_dump, data, start.byte, budget, self._tokenizer)
-        data = data[:shown]
+        most = min(budget.tokens, MAX_ARGUMENT_CHARS // ROW) * ROW
+        data = await reading.read(start.byte, start.byte + (most if remaining is None else min(remaining, most)))
+        shown_size, text, tokens, stop_reason = await in_pool(
+            self._pool, clip_dump, data, start.byte, budget, self._tokenizer
+        )
+        data = data[:shown_size]
         end = start.after(data)
         at_end = end.byte == reading.extent.end
-        stop: Stop = cut or ("end" if at_end else "limit" if left == shown else "max_characters")
-        return _Piece(text, tokens, end, stop, data.endswith(b"\n"), None, _left(unit, left, start, end))
+        stop: Stop = stop_reason or ("end" if at_end else "limit" if remaining == shown_size else "max_characters")
+        return _Piece(text, tokens, end, stop, data.endswith(b"\n"), None, _count_left(unit, remaining, start, end))
 
     async def _by_token(
-        self, reading: ViewReading, span: Span, at: Cursor | None, left: int | None, budget: ClipBudget
+        self, reading: ViewReading, span: Span, at: Cursor | None, remaining: int | None, budget: ClipBudget
     ) -> tuple[Position, _Piece]:
         part = _Part(reading)
         first = at.token if at else span.offset
@@ -239,7 +251,7 @@ class Read(Reader):
             return empty, _Piece("", 0, empty, "end", ends_line=False, extent=Extent(0, 0))
         if first >= part.size:  # a token is a byte at least: no need to count
             raise past_end(span, reading.name, part.tokens)
-        want = min(left or budget.tokens, budget.tokens)
+        want = min(remaining or budget.tokens, budget.tokens)
         progress = await self._tokens.reach(part, first + want)
         begin = progress.before(first)
         cuts = progress.between(begin.byte, first + want)
@@ -249,14 +261,14 @@ class Read(Reader):
         if got is None:
             raise past_end(span, reading.name, progress.last.tokens)
         start = await at_byte(reading.content, part.start + begin.byte + got.start)
-        shown = data[got.start : got.end]
-        end = start.after(shown)
+        piece_data = data[got.start : got.end]
+        end = start.after(piece_data)
         extent = Extent(first, first + got.count)
-        done = left is not None and got.count >= left
+        is_limit_reached = remaining is not None and got.count >= remaining
         at_end = end.byte == part.start + part.size
-        cut: Stop = "end" if at_end else "limit" if done else got.cut or "max_tokens"
-        rest = None if left is None else max(0, left - got.count)
-        return start, _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), extent, rest)
+        stop_reason: Stop = "end" if at_end else "limit" if is_limit_reached else got.limited_by or "max_tokens"
+        rest = None if remaining is None else max(0, remaining - got.count)
+        return start, _Piece(got.text, got.tokens, end, stop_reason, piece_data.endswith(b"\n"), extent, rest)
 
 
 class _Part:
@@ -325,8 +337,12 @@ def _from_cursor(ask: ReadRequest, number: int) -> Cursor:
 def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
     """Refuses a cursor of another view or section than the request names, and one that points elsewhere."""
     section = reading.section.name if reading.section else None
-    named = at.section if ask.section is None else nth_section(reading.sections, ask.section)
-    if ask.view not in {None, at.view} or named != at.section or (ask.section is not None and named is None):
+    requested_nth = at.section if ask.section is None else nth_section(reading.sections, ask.section)
+    if (
+        ask.view not in {None, at.view}
+        or requested_nth != at.section
+        or (ask.section is not None and requested_nth is None)
+    ):
         where = f"view {at.view}, {f'section {section}' if section else 'no section'}"
         raise CoatcheckError(
             Code.INVALID_CURSOR, f"This cursor belongs to {where}. Give it without view and section, or leave it out."
@@ -340,35 +356,35 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
 
-def _seen(data: bytes, *, ends: bool, fields: LineFields | None, begins: bool, is_whole: bool) -> VisibleText:
+def _render_visible(data: bytes, *, ends: bool, fields: LineFields | None, begins: bool, is_whole: bool) -> VisibleText:
     """Returns bytes as they are shown; without `begins`, their first is inside a line."""
     if not ends:
-        data = data[: settled(data)]
+        data = data[: complete_length(data)]
         data = data if fields is None else data[: data.rfind(b"\n") + 1 or len(data)]
     apart = hidden_parts(fields, data, begins=begins, ends=is_whole)
     if not ends and apart and apart[-1][0] > 0 and apart[-1][1] == len(data):  # its end is not here yet
         data = data[: apart.pop()[0]]
-    return VisibleText(data, [(start, end, decode(shown)) for start, end, shown in apart])
+    return VisibleText(data, [(start, end, decode(replacement)) for start, end, replacement in apart])
 
 
-def _until(data: bytes, unit: Unit, left: int | None) -> int | None:
+def _until(data: bytes, unit: Unit, remaining: int | None) -> int | None:
     """Returns where in `data` the limit ends; None if it does not end there."""
-    if left is None:
+    if remaining is None:
         return None
     if unit == "byte":
-        return left if left <= len(data) else None
+        return remaining if remaining <= len(data) else None
     if unit == "line":
-        at = nth_newline(data, left - 1)
+        at = nth_newline(data, remaining - 1)
         return at + 1 if at >= 0 else None
-    at = nth_char(data, left)
+    at = nth_char(data, remaining)
     return at if at >= 0 else None
 
 
-def _left(unit: Unit, left: int | None, start: Position, end: Position) -> int | None:
-    if left is None:
+def _count_left(unit: Unit, remaining: int | None, start: Position, end: Position) -> int | None:
+    if remaining is None:
         return None
-    given = {"line": end.newlines - start.newlines, "char": end.chars - start.chars}
-    return max(0, left - given.get(unit, end.byte - start.byte))
+    lengths = {"line": end.newlines - start.newlines, "char": end.chars - start.chars}
+    return max(0, remaining - lengths.get(unit, end.byte - start.byte))
 
 
 def _answer(
@@ -376,12 +392,12 @@ def _answer(
 ) -> ReadAnswer:
     m = reading.measure
     end = piece.end
-    complete = piece.cut in {"limit", "end"}
+    complete = piece.stop_reason in {"limit", "end"}
     following = None
     if end.byte < extent.end:
         token = piece.extent.end if piece.extent else 0
-        left = after.page if complete else piece.left
-        at = Cursor(after.view, after.unit, end.byte, after.page, left, token, after.section, after.version)
+        remaining = after.page if complete else piece.remaining
+        at = Cursor(after.view, after.unit, end.byte, after.page, remaining, token, after.section, after.version)
         unit, offset = _offset(after.unit, end, token, ends_line=piece.ends_line)
         following = Next(cursors.write(at, number), offset, unit, end.byte)
     return ReadAnswer(
@@ -395,7 +411,7 @@ def _answer(
         total=Total(m.size, m.chars, m.lines, m.tokens.count, m.tokens.exact),
         tokens=piece.tokens,
         complete=complete,
-        cut=piece.cut,
+        cut=piece.stop_reason,
         next=following,
         partial=reading.partial,
     )

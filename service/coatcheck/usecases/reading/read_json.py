@@ -19,14 +19,14 @@ from coatcheck.core.jsonpath.cursor import ValueCursor
 from coatcheck.core.jsonpath.decode import ODD
 from coatcheck.core.jsonpath.descend import not_json
 from coatcheck.core.jsonpath.hits import Kind, Resume, ValueHit, ValuePage, compact
-from coatcheck.core.jsonpath.location import normalized
+from coatcheck.core.jsonpath.location import normalize_path
 from coatcheck.core.jsonpath.page import PATIENCE_SECONDS, PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.part import TextPart, part_of
 from coatcheck.core.jsonpath.query import QueryPlan, plan_of
-from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, RenderedValues, render, said, sentence, title
+from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, RenderedValues, render, render_notices, sentence, title
 from coatcheck.core.jsonpath.walk import Walk
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, check_budget
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, check_budget
 from coatcheck.core.text.plural import plural
 from coatcheck.core.views.window import Extent
 from coatcheck.reading.json_path_walk import DocumentContent, JsonContent, walk_over
@@ -121,10 +121,10 @@ class ReadJson(Reader):
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `invalid_path`, `invalid_cursor`,
                 `invalid_request`, `not_json`, `json_too_large`, `integrity`.
         """
-        asked = await self._parsed(number, path, limit, max_tokens, cursor, fields)
+        request = await self._parse_request(number, path, limit, max_tokens, cursor, fields)
         reading = await self.open(caller, number)
-        answer = await self.shown(reading, await self._of(reading, asked), max_tokens)
-        self._view.told(caller, reading, answer.tokens, "json", {"path": path, "on": cursor is not None})
+        answer = await self.prepare_answer(reading, await self._of(reading, request), max_tokens)
+        self._view.report_read(caller, reading, answer.tokens, "json", {"path": path, "on": cursor is not None})
         return answer
 
     async def open(self, caller: Caller, number: int) -> ViewReading:
@@ -147,14 +147,14 @@ class ReadJson(Reader):
         Raises:
             CoatcheckError: as when calling.
         """
-        asked = await self._parsed(number, path, limit, max_tokens, cursor, ())
-        return await self.shown(reading, await self._of(reading, asked, values=False), max_tokens)
+        request = await self._parse_request(number, path, limit, max_tokens, cursor, ())
+        return await self.prepare_answer(reading, await self._of(reading, request, values=False), max_tokens)
 
-    async def _parsed(
+    async def _parse_request(
         self, number: int, path: str, limit: int | None, max_tokens: int, cursor: str | None, fields: tuple[str, ...]
     ) -> "_Asked":
         _check(limit, max_tokens, fields)
-        plan = _planned(path) if len(path) <= _BRIEF_PATH else await in_pool(self._pool, _planned, path)
+        plan = _plan_query(path) if len(path) <= _BRIEF_PATH else await in_pool(self._pool, _plan_query, path)
         question = "\0".join((path, *fields))
         at = None if cursor is None else cursors.read(cursor, number, question)
         return _Asked(number, plan, question, at, limit or MAX_LIMIT, max_tokens, fields)
@@ -172,21 +172,21 @@ class ReadJson(Reader):
             plan=request.plan,
             size=content.size,
             limit=request.limit,
-            chars=MAX_CHARS,
+            chars=MAX_ARGUMENT_CHARS,
             fields=request.fields,
             resume=at,
             patience=self._patience,
         )
-        page, shown = await walk_over(content, self._walk(ask, request.max_tokens, first=at is None), self._pool)
+        page, rendered = await walk_over(content, self._walk(ask, request.max_tokens, first=at is None), self._pool)
         if not page.hits:
             return await self._none(asking, page)
-        if shown is None:
+        if rendered is None:
             answer = await self._alone(asking, page)
             if answer is not None:
                 return answer
-            budget = request.max_tokens, MAX_CHARS, self._tokenizer
-            shown = await in_pool(self._pool, render, page, 1, request.fields, *budget)
-        return _answer(asking, page, shown, _values(page, shown, request.fields) if values else [])
+            budget = request.max_tokens, MAX_ARGUMENT_CHARS, self._tokenizer
+            rendered = await in_pool(self._pool, render, page, 1, request.fields, *budget)
+        return _answer(asking, page, rendered, _values(page, rendered, request.fields) if values else [])
 
     def _walk(self, ask: PageRequest, max_tokens: int, *, first: bool) -> Walk[tuple[ValuePage, RenderedValues | None]]:
         """Returns what was found, as text unless it is one value: in one scan, to save handing over to a thread."""
@@ -194,8 +194,8 @@ class ReadJson(Reader):
         alone = first and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
         if alone or not page.hits:
             return page, None
-        seen = ask.resume.seen if ask.resume else 0
-        return page, render(page, seen + 1, ask.fields, max_tokens, MAX_CHARS, self._tokenizer)
+        seen_count = ask.resume.seen if ask.resume else 0
+        return page, render(page, seen_count + 1, ask.fields, max_tokens, MAX_ARGUMENT_CHARS, self._tokenizer)
 
     async def _alone(self, asking: "_Asking", page: ValuePage) -> JsonAnswer | None:
         """Shows one value itself: a string's characters, or a JSON text that does not fit, from its beginning."""
@@ -214,23 +214,23 @@ class ReadJson(Reader):
         first = [title(hit, f"({hit.kind}, {plural(end - start, 'byte')})")]
         if hit.state == "sound" and hit.kind in {"object", "array"}:
             first = await self._contents(asking, hit, start, end)
-        part = await self._part(asking, at, "\n".join([*first, *said(page.notices)]))
+        part = await self._part(asking, at, "\n".join([*first, *render_notices(page.notices)]))
         whole = hit.whole and at.byte + part.used >= at.end
         value = _raw(hit.text, odd=ODD in page.notices) if whole else UNSET
-        shown = JsonValue(
+        json_value = JsonValue(
             location=_location(hit),
             kind=hit.kind,
             bytes=Extent(start, end),
             complete=value is not UNSET,
             value=value,
         )
-        return _part_answer(asking, at, part, [shown], page.notices, partial=page.partial)
+        return _part_answer(asking, at, part, [json_value], page.notices, partial=page.partial)
 
     async def _contents(self, asking: "_Asking", hit: ValueHit, start: int, end: int) -> list[str]:
         """Shows what is in an object or array that is too long to be shown whole, as lines."""
         deadline = self._clock() + self._patience
         inside = await walk_over(asking.content, contents(start, end, hit.kind, self._clock, deadline), self._pool)
-        tokens, chars = asking.max_tokens // 2 - _TITLE_TOKENS, MAX_CHARS // 3
+        tokens, chars = asking.max_tokens // 2 - _TITLE_TOKENS, MAX_ARGUMENT_CHARS // 3
         return await in_pool(self._pool, heading, hit, end - start, inside, tokens, chars, self._tokenizer)
 
     async def _none(self, asking: "_Asking", page: ValuePage) -> JsonAnswer:
@@ -247,15 +247,15 @@ class ReadJson(Reader):
             raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Start again without it.")
         notices = [_PARTIAL] if at.partial else []
         heading = f"{MARK} continued; {at.end - at.byte:,} bytes are left"
-        part = await self._part(asking, at, "\n".join([heading, *said(notices)]))
+        part = await self._part(asking, at, "\n".join([heading, *render_notices(notices)]))
         return _part_answer(asking, at, part, [], notices, partial=at.partial)
 
     async def _part(self, asking: "_Asking", at: ValueCursor, heading: str) -> TextPart:
         heading_tokens = self._tokenizer.count(heading) + 2
         if heading_tokens > asking.max_tokens // 2:  # a place of many rare characters
             heading, heading_tokens = MARK, 4
-        chars = MAX_CHARS - len(heading) - 2
-        raw = await asking.content.read(at.byte, min(at.end, at.byte + 4 * MAX_CHARS))
+        chars = MAX_ARGUMENT_CHARS - len(heading) - 2
+        raw = await asking.content.read(at.byte, min(at.end, at.byte + 4 * MAX_ARGUMENT_CHARS))
         part = await aside(
             self._pool,
             len(raw),
@@ -289,19 +289,19 @@ class _Asking(Struct, frozen=True):
 
     artifact: Artifact
     content: JsonContent
-    asked: _Asked
+    request: _Asked
 
     @property
     def max_tokens(self) -> int:
         """Budget of the text."""
-        return self.asked.max_tokens
+        return self.request.max_tokens
 
     def cursor(self, at: Resume | ValueCursor) -> str:
         """Where the answer goes on."""
-        return cursors.write(at, self.asked.number, self.asked.question)
+        return cursors.write(at, self.request.number, self.request.question)
 
 
-def _planned(path: str) -> QueryPlan:
+def _plan_query(path: str) -> QueryPlan:
     return plan_of(parse_path(path))
 
 
@@ -318,7 +318,7 @@ def _check(limit: int | None, max_tokens: int, fields: tuple[str, ...]) -> None:
 def _location(hit: ValueHit) -> str | None:
     if len(hit.path) > _LOCATION_LIMIT:
         return None
-    location = normalized(hit.path)
+    location = normalize_path(hit.path)
     return location if len(location) <= _LOCATION_LIMIT else None
 
 
@@ -352,21 +352,21 @@ def _value(hit: ValueHit, clip: int, fields: tuple[str, ...], *, odd: bool) -> J
     )
 
 
-def _values(page: ValuePage, shown: RenderedValues, fields: tuple[str, ...]) -> list[JsonValue]:
+def _values(page: ValuePage, rendered: RenderedValues, fields: tuple[str, ...]) -> list[JsonValue]:
     odd = ODD in page.notices
-    return [_value(hit, shown.clip, fields, odd=odd) for hit in page.hits[: shown.shown]]
+    return [_value(hit, rendered.clip, fields, odd=odd) for hit in page.hits[: rendered.value_count]]
 
 
-def _answer(asking: _Asking, page: ValuePage, shown: RenderedValues, values: list[JsonValue]) -> JsonAnswer:
+def _answer(asking: _Asking, page: ValuePage, rendered: RenderedValues, values: list[JsonValue]) -> JsonAnswer:
     following: Resume | None = page.next
     stopped: Stop = page.stopped
-    if shown.shown < len(page.hits):
-        following = page.hits[shown.shown].resume
-        stopped = shown.cut or "max_tokens"
+    if rendered.value_count < len(page.hits):
+        following = page.hits[rendered.value_count].resume
+        stopped = rendered.limit or "max_tokens"
     return JsonAnswer(
         id=asking.artifact.id,
-        text=shown.text,
-        tokens=shown.tokens,
+        text=rendered.text,
+        tokens=rendered.tokens,
         values=values,
         total=page.total,
         total_exact=page.exact,
@@ -383,10 +383,10 @@ def _part_answer(
     asking: _Asking, at: ValueCursor, part: TextPart, values: list[JsonValue], notices: list[str], *, partial: bool
 ) -> JsonAnswer:
     end = at.byte + part.used
-    left = end < at.end
+    has_more = end < at.end
     stopped: Stop = "end"
-    if left:
-        stopped = "max_characters" if len(part.text) > MAX_CHARS - 200 else "max_tokens"
+    if has_more:
+        stopped = "max_characters" if len(part.text) > MAX_ARGUMENT_CHARS - 200 else "max_tokens"
     following = structs.replace(at, byte=end)
     return JsonAnswer(
         id=asking.artifact.id,
@@ -395,9 +395,9 @@ def _part_answer(
         values=values,
         total=1,
         total_exact=True,
-        complete=not left and not partial,
+        complete=not has_more and not partial,
         stopped=stopped,
-        next=asking.cursor(following) if left else None,
+        next=asking.cursor(following) if has_more else None,
         partial=partial,
         notices=notices,
         message=None,

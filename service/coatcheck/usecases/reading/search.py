@@ -20,8 +20,8 @@ from coatcheck.core.grep.patterns import Pattern, compile_pattern, wants_line_fe
 from coatcheck.core.grep.text_lines import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, ShownHits, compose
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.parts.blobs import hidden_parts
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
-from coatcheck.core.text.plain_lines import find_parts, plain_lines, written_at
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget
+from coatcheck.core.text.plain_lines import find_parts, find_written_position, plain_lines
 from coatcheck.core.text.plural import plural
 from coatcheck.core.text.re2_binding import PATTERN_BYTES
 from coatcheck.core.text.visible_text import Hidden
@@ -145,7 +145,7 @@ class Search(Reader):
         return BoundedCache("patterns", _PATTERNS_BYTES)
 
     @cached_property
-    def _marks(self) -> BoundedCache["_Question", list[ScanPosition]]:
+    def _scan_positions(self) -> BoundedCache["_Question", list[ScanPosition]]:
         return BoundedCache("scan_positions", _MARKS_BYTES)
 
     async def __call__(self, caller: Caller, number: int, ask: PatternSearchRequest) -> SearchAnswer:
@@ -159,8 +159,8 @@ class Search(Reader):
         _check(ask)
         reading = await self._view(caller, number, view=ask.view, section=ask.section)
         answer = await self.of(reading, ask)
-        asked = {"pattern": ask.pattern, "literal": ask.literal, "ignore_case": ask.ignore_case}
-        self._view.told(caller, reading, answer.tokens, "search", {**asked, "offset": ask.offset or None})
+        details = {"pattern": ask.pattern, "literal": ask.literal, "ignore_case": ask.ignore_case}
+        self._view.report_read(caller, reading, answer.tokens, "search", {**details, "offset": ask.offset or None})
         return answer
 
     async def of(self, reading: ViewReading, ask: PatternSearchRequest) -> SearchAnswer:
@@ -170,14 +170,14 @@ class Search(Reader):
             CoatcheckError: as when calling.
         """
         _check(ask)
-        pattern = await self._compiled(ask)
+        pattern = await self._compile_pattern(ask)
         scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
         around = await _fetch(reading, scan.hits, ask.context)
-        budget = ClipBudget(ask.max_tokens, MAX_CHARS)
-        shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
-        return await self.shown(reading, _answer(reading, ask, scan, shown), ask.max_tokens)
+        budget = ClipBudget(ask.max_tokens, MAX_ARGUMENT_CHARS)
+        rendered_hits = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
+        return await self.prepare_answer(reading, _answer(reading, ask, scan, rendered_hits), ask.max_tokens)
 
-    async def _compiled(self, ask: PatternSearchRequest) -> Pattern:
+    async def _compile_pattern(self, ask: PatternSearchRequest) -> Pattern:
         key = (ask.pattern, ask.literal, ask.ignore_case)
         pattern = self._patterns.get(key)
         if pattern is None:
@@ -192,8 +192,8 @@ class Search(Reader):
     ) -> PatternScan:
         content, stop = reading.content, reading.extent.end
         question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case, ask.plain)
-        marks = self._marks.get(question) or [begin]
-        mark = max((m for m in marks if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
+        positions = self._scan_positions.get(question) or [begin]
+        mark = max((m for m in positions if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
         scan = PatternScan(
             pattern,
             stop,
@@ -204,14 +204,14 @@ class Search(Reader):
             deadline=self._clock() + self._patience,
             count_on=COUNT_ON_SECONDS,
         )
-        while not scan.done and scan.needs < stop:
+        while not scan.is_done and scan.needs < stop:
             start = scan.needs  # a byte before the section at first, which word boundaries look back at
             end = min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
             block = await (self._plain_block(reading, start, end) if ask.plain else content.read(start, end))
             await in_pool(self._pool, scan.feed, block)
-        self._remember(question, marks, scan)
+        self._remember(question, positions, scan)
         if ask.plain:
-            scan.hits = [await self._written(reading, hit) for hit in scan.hits]
+            scan.hits = [await self._resolve_hit(reading, hit) for hit in scan.hits]
         return scan
 
     async def _plain_block(self, reading: ViewReading, start: int, end: int) -> bytes:
@@ -226,21 +226,24 @@ class Search(Reader):
                 return block
             end = min(stop, end + BLOCK_BYTES)
 
-    async def _written(self, reading: ViewReading, hit: LineHit) -> LineHit:
+    async def _resolve_hit(self, reading: ViewReading, hit: LineHit) -> LineHit:
         """Returns a hit in plain lines as it is written."""
         first, last = hit.line_start, hit.matches[-1].end
         if last - first > PIECE:
             return hit
         line = await reading.content.read(first, min(reading.extent.end, last + PIECE))
-        found = await in_pool(self._pool, _parts_of, reading.fields, line.partition(b"\n")[0])
-        parts = [(first + start, first + end, shown) for start, end, shown in found]
-        matches = [Extent(*(written_at(parts, first, at) for at in (match.start, match.end))) for match in hit.matches]
+        hidden_spans = await in_pool(self._pool, _parts_of, reading.fields, line.partition(b"\n")[0])
+        parts = [(first + start, first + end, replacement) for start, end, replacement in hidden_spans]
+        matches = [
+            Extent(*(find_written_position(parts, first, at) for at in (match.start, match.end)))
+            for match in hit.matches
+        ]
         return replace(hit, matches=matches)
 
-    def _remember(self, question: "_Question", marks: list[ScanPosition], scan: PatternScan) -> None:
+    def _remember(self, question: "_Question", positions: list[ScanPosition], scan: PatternScan) -> None:
         new = [m for m in (scan.page_end, scan.mark() if scan.expired else None) if m is not None]
         if new:
-            self._marks.put(question, [*marks[-6:], *new])
+            self._scan_positions.put(question, [*positions[-6:], *new])
 
 
 _Question = tuple[str, int, int, str, bool, bool, bool]
@@ -260,10 +263,10 @@ async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPositio
     if ask.from_line <= reading.lines.first and (ask.from_line < reading.lines.first or not ask.from_byte):
         first = await at_byte(content, extent.start)
         return ScanPosition(0, first.byte, first.newlines, first.byte)
-    asked = span("line", ask.from_line, None)
-    line = await place_of(content, asked)
+    requested_span = span("line", ask.from_line, None)
+    line = await place_of(content, requested_span)
     if line is None or line.byte >= max(extent.end, 1):
-        raise await past_end_of(reading, asked)
+        raise await past_end_of(reading, requested_span)
     if ask.from_byte == 0:
         return ScanPosition(0, line.byte, line.newlines, line.byte)
     inside = await at_byte(content, min(line.byte + ask.from_byte, content.size))
@@ -290,14 +293,14 @@ def _check(ask: PatternSearchRequest) -> None:
 
 async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> list[Around]:
     """Fetches the bytes around each hit, for as many hits as the longest answer could show."""
-    reach, seen = LONGEST_CONTEXT * (context + 1), reading.view == "text"
+    reach, is_text_view = LONGEST_CONTEXT * (context + 1), reading.view == "text"
     out: list[Around] = []
     least, wide = 0, 8 * _WIDEST
     for hit in hits:
         first, last = hit.matches[0].start, hit.matches[-1]
         at = max(hit.line_start, first - LONGEST_LINE)
         end = min(reading.extent.end, min(last.end, last.start + MATCH_SHOWN) + LONGEST_LINE + reach)
-        if seen and wide > 0:  # what is encoded is named by its beginning, and with its size
+        if is_text_view and wide > 0:  # what is encoded is named by its beginning, and with its size
             low, high = max(hit.line_start, at - _WIDEST), min(reading.extent.end, end + _WIDEST)
             at = low if at > low and rest_of(await reading.read(at, at + SHORTEST)) == SHORTEST else at
             end = high if end < high and rest_of(await reading.read(end, end + SHORTEST)) == SHORTEST else end
@@ -305,49 +308,55 @@ async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> lis
         data = await reading.read(at, end)
         before = await reading.read(hit.line_start - reach, hit.line_start) if context else b""
         ends, begins = end == reading.extent.end, hit.line_start - len(before) == reading.extent.start
-        out.append(Around(hit, before, at, data, ends, begins, seen, reading.fields))
+        out.append(Around(hit, before, at, data, ends, begins, is_text_view, reading.fields))
         least += min(len(data), last.start - first + 1)
-        if least > MAX_CHARS * 4:
+        if least > MAX_ARGUMENT_CHARS * 4:
             break
     return out
 
 
-def _answer(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, shown: ShownHits) -> SearchAnswer:
+def _answer(
+    reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, rendered_hits: ShownHits
+) -> SearchAnswer:
     over = not scan.expired
     stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"] = "end"
-    if len(shown.hits) < len(scan.hits):
-        stopped = shown.cut or "max_tokens"
+    if len(rendered_hits.hits) < len(scan.hits):
+        stopped = rendered_hits.limit or "max_tokens"
     elif scan.page_end is not None and scan.count > ask.offset + ask.limit:
         stopped = "limit"
     elif not over:
         stopped = "deadline" if scan.page_end is None else "limit"
-    hits = shown.hits
+    hits = rendered_hits.hits
     return SearchAnswer(
         id=reading.artifact.id,
         view=reading.view,
         section=reading.part,
-        text=shown.text,
+        text=rendered_hits.text,
         message=None if hits else _nothing(reading, ask, scan),
         matches=[Match(h.line, m) for h in hits for m in h.matches],
-        windows=[SearchWindow(r.line, Extent(at, at + len(data)), r.match) for r in shown.rows for at, data in r.parts],
+        windows=[
+            SearchWindow(r.line, Extent(at, at + len(data)), r.match)
+            for r in rendered_hits.rows
+            for at, data in r.parts
+        ],
         shown=len(hits),
         total=scan.count if over else None,
         at_least=scan.count,
-        tokens=shown.tokens,
+        tokens=rendered_hits.tokens,
         complete=stopped == "end",
         stopped=stopped,
         next=None if stopped == "end" else _next(ask, scan, len(hits)),
     )
 
 
-def _next(ask: PatternSearchRequest, scan: PatternScan, shown: int) -> SearchNext:
+def _next(ask: PatternSearchRequest, scan: PatternScan, shown_count: int) -> SearchNext:
     """Returns where the first hit that is not shown begins, or where the scan stopped."""
-    if shown < len(scan.hits):
-        hit = scan.hits[shown]
-        again = shown > 0 and scan.hits[shown - 1].line == hit.line
-        return SearchNext(ask.offset + shown, hit.line, hit.matches[0].start - hit.line_start if again else 0)
+    if shown_count < len(scan.hits):
+        hit = scan.hits[shown_count]
+        again = shown_count > 0 and scan.hits[shown_count - 1].line == hit.line
+        return SearchNext(ask.offset + shown_count, hit.line, hit.matches[0].start - hit.line_start if again else 0)
     at = scan.page_end or scan.mark()
-    return SearchNext(ask.offset + shown, at.newlines + 1, at.byte - at.line_start)
+    return SearchNext(ask.offset + shown_count, at.newlines + 1, at.byte - at.line_start)
 
 
 def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan) -> str:
@@ -355,22 +364,25 @@ def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan)
     if reading.section is not None:
         lines += f" of section {reading.section.name}"
     pattern = "".join(c if c.isprintable() else "\ufffd" for c in ask.pattern)
-    shown = pattern if len(pattern) <= _PATTERN_SHOWN else pattern[:_PATTERN_SHOWN] + "…"
+    short_pattern = pattern if len(pattern) <= _PATTERN_SHOWN else pattern[:_PATTERN_SHOWN] + "…"
     if scan.expired:
-        return f'No match for "{shown}" yet: the search ran out of time. Retry the same call; it goes on from there.'
+        return (
+            f'No match for "{short_pattern}" yet: the search ran out of time. Retry the same call; it goes on '
+            f"from there."
+        )
     if scan.count:
         match = f"{scan.count:,} {'line matches' if scan.count == 1 else 'lines match'}"
-        return f'Only {match} "{shown}": offset {ask.offset:,} is past the last. Leave out offset.'
+        return f'Only {match} "{short_pattern}": offset {ask.offset:,} is past the last. Leave out offset.'
     if reading.extent.start == reading.extent.end:
-        return f'No match for "{shown}": {reading.name} is empty.'
-    return f'No match for "{shown}" in {lines}{_hint(ask, scan)}.'
+        return f'No match for "{short_pattern}": {reading.name} is empty.'
+    return f'No match for "{short_pattern}" in {lines}{_hint(ask, scan)}.'
 
 
 def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
     """Returns what to try next and, if a very long line was scanned in pieces, how long a match in it may be."""
     sized = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
-    folded = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)
-    hint = "; try ignore_case" if sized and not folded else ""
+    ignores_case = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)
+    hint = "; try ignore_case" if sized and not ignores_case else ""
     if not ask.literal and wants_line_feed(ask.pattern):
         hint = ": a match stays within one line; search for the text of one line"
     if scan.in_pieces:

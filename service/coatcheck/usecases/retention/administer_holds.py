@@ -13,12 +13,12 @@ from typing import NamedTuple
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import administered, is_everywhere, not_a_cursor
+from coatcheck.core.keys import is_everywhere, not_a_cursor, resolve_administered
 from coatcheck.core.retention.audit import By
 from coatcheck.core.retention.holds import MAX_REASON, NAMED, Hold, check_hold_id, hold_id, is_hold_id
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
-from coatcheck.storing.find import gone, not_found
+from coatcheck.storing.find import gone_error, not_found
 
 MAX_PAGE = 200
 _ID_BYTES = 8
@@ -74,7 +74,7 @@ class Holds:
         _check(reason, number, session, until, now)
         hold = Hold(
             id=hold_id(self.random(_ID_BYTES)),
-            namespace=administered(caller, namespace),
+            namespace=resolve_administered(caller, namespace),
             session=session,
             number=number,
             reason=reason,
@@ -82,11 +82,11 @@ class Holds:
             at=now,
             until=until,
         )
-        placed = await self.decisions.commit(PlaceHold(hold=hold, by=By.of(caller)))
-        if placed is None:
+        outcome = await self.decisions.commit(PlaceHold(hold=hold, by=By.of(caller)))
+        if outcome is None:
             raise not_found()
-        if isinstance(placed, Gone):
-            raise gone(placed)
+        if isinstance(outcome, Gone):
+            raise gone_error(outcome)
         return hold
 
     async def release(self, caller: Caller, hold: str) -> Hold:
@@ -109,10 +109,10 @@ class Holds:
             CoatcheckError: as `release`.
         """
         only = None if is_everywhere(caller) else caller.namespace
-        found = await self.decisions.holds(only, only=check_hold_id(hold))
-        if not found:
+        holds = await self.decisions.holds(only, only=check_hold_id(hold))
+        if not holds:
             raise _hold_not_found()
-        return found[0]
+        return holds[0]
 
     async def covering(self, artifacts: Sequence[Artifact]) -> Sequence[tuple[Hold, ...] | None]:
         """Returns the holds that keep each artifact, which are all of one namespace; at most NAMED for each, by ID.
@@ -122,7 +122,7 @@ class Holds:
         if not artifacts:
             return ()
         numbers = [ids.parse(each.id) for each in artifacts]
-        sessions = {each.said.session for each in artifacts if each.said.session is not None}
+        sessions = {each.declared.session for each in artifacts if each.declared.session is not None}
         try:
             holds = await self.decisions.covering_holds(artifacts[0].namespace, numbers, sessions, self.clock.now())
         except CoatcheckError as error:
@@ -131,7 +131,9 @@ class Holds:
             return [None] * len(artifacts)
         return [
             tuple(
-                hold for hold in holds if hold.number in {number, None} and hold.session in {each.said.session, None}
+                hold
+                for hold in holds
+                if hold.number in {number, None} and hold.session in {each.declared.session, None}
             )[:NAMED]
             for each, number in zip(artifacts, numbers, strict=True)
         ]
@@ -144,11 +146,11 @@ class Holds:
         """
         if not 1 <= limit <= MAX_PAGE:
             raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
-        only = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
+        only = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
         if after is not None and not is_hold_id(after):
             raise not_a_cursor()
-        found = await self.decisions.holds(only, after=after or "", limit=limit + 1)
-        return HoldsPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
+        holds = await self.decisions.holds(only, after=after or "", limit=limit + 1)
+        return HoldsPage(holds[:limit], holds[limit - 1].id if len(holds) > limit else None)
 
 
 def _hold_not_found() -> CoatcheckError:

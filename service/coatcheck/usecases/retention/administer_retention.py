@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.keys import administered, is_everywhere, require_everywhere
+from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
 from coatcheck.core.retention.audit import AuditLine, By
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 from coatcheck.ports.clock import Clock
@@ -105,7 +105,7 @@ class AdministerRetention:
         Raises:
             CoatcheckError: `forbidden`.
         """
-        own = namespace if is_everywhere(caller) else administered(caller, namespace)
+        own = namespace if is_everywhere(caller) else resolve_administered(caller, namespace)
         return await self.retention.find_audit_lines(
             before=before, limit=limit, namespace=own, run_id=run_id, action=action
         )

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.keys import administered, is_everywhere, require_everywhere
+from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job, JobScope, check_scope
 from coatcheck.core.retention.plan import PlanBuilder, PlanPart, RetentionPlan, Sample
 from coatcheck.ports.clock import DeletionClock
@@ -41,7 +41,7 @@ class PlanRetention:
     """How long removed bytes are kept."""
     audit_life: timedelta | None = None
     """How long audit lines are kept; None: a purge removes none."""
-    settled: Callable[[], Awaitable[datetime]]
+    flush_reads: Callable[[], Awaitable[datetime]]
     """Returns a moment up to which every read is in its row, so that what had expired by then stays expired."""
 
     async def __call__(self, caller: Caller, job: Job, scope: JobScope) -> RetentionPlan:
@@ -54,21 +54,21 @@ class PlanRetention:
         if job not in REMOVING:
             require_everywhere(caller)  # about the whole store, whichever namespace is named
         if scope.namespace is not None or not is_everywhere(caller):
-            scope = replace(scope, namespace=administered(caller, scope.namespace))
+            scope = replace(scope, namespace=resolve_administered(caller, scope.namespace))
         check_scope(job, scope)
-        moment = await self.settled() if job is Job.EXPIRE else self.clock.deletion_time()
+        moment = await self.flush_reads() if job is Job.EXPIRE else self.clock.deletion_time()
         plan_id = self.new_id()
         drafting = PlanBuilder(job, scope, moment)
-        opened = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(job, scope, moment))
-        await self.retention.commit(opened)
+        plan_draft = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(job, scope, moment))
+        await self.retention.commit(plan_draft)
         if job in REMOVING:
-            live = await self._draft(opened, drafting)
+            live = await self._draft(plan_draft, drafting)
             plan = drafting.plan(live.artifacts, live.bytes, await self._samples(drafting))
         else:
             before = moment - self.grace if job is Job.SWEEP else moment
             items, size = await self.retention.items(job, before, self.audit_life)
             plan = drafting.plan(0, 0, items=items, item_bytes=size)
-        await self.retention.commit(replace(opened, plan=plan))
+        await self.retention.commit(replace(plan_draft, plan=plan))
         return plan
 
     async def live(self, scope: JobScope) -> LiveTotals:
@@ -103,13 +103,13 @@ class PlanRetention:
                 break
         return last
 
-    async def _draft(self, opened: KeepPlan, drafting: PlanBuilder) -> LiveTotals:
+    async def _draft(self, plan_draft: KeepPlan, drafting: PlanBuilder) -> LiveTotals:
         """Collects every candidate and keeps parts as they fill; returns what exists where the candidates are."""
-        total, criteria = LiveTotals(), opened.criteria
+        total, criteria = LiveTotals(), plan_draft.criteria
         waiting: list[PlanPart] = []
         async for namespace in self._namespaces(criteria.namespace):
             total += await self._live_of(namespace)
-            drafting.held += await self.retention.held_back(namespace, criteria, criteria.moment)
+            drafting.held += await self.retention.count_held(namespace, criteria, criteria.moment)
             if criteria.job is Job.EXPIRE:
                 first = await self.retention.first_expired(namespace, criteria.moment)
                 drafting.oldest = min(filter(None, (drafting.oldest, first)), default=None)
@@ -118,18 +118,18 @@ class PlanRetention:
                 page = await self.retention.candidates(namespace, criteria, criteria.moment, after=after, limit=_PAGE)
                 waiting += drafting.take(namespace, page)
                 if len(waiting) >= _AT_ONCE:
-                    await self.retention.commit(replace(opened, parts=tuple(waiting)))
+                    await self.retention.commit(replace(plan_draft, parts=tuple(waiting)))
                     waiting.clear()
                 if len(page) < _PAGE:
                     break
                 after = page[-1].seq
         waiting += drafting.cut()
-        await self.retention.commit(replace(opened, parts=tuple(waiting)))
+        await self.retention.commit(replace(plan_draft, parts=tuple(waiting)))
         return total
 
     async def _samples(self, drafting: PlanBuilder) -> list[Sample]:
-        found = [await self.retention.sample(namespace, number) for namespace, number in drafting.largest]
-        return [sample for sample in found if sample is not None]
+        samples = [await self.retention.sample(namespace, number) for namespace, number in drafting.largest]
+        return [sample for sample in samples if sample is not None]
 
     async def _live_of(self, namespace: str) -> LiveTotals:
         total, after = LiveTotals(), 0

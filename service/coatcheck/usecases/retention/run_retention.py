@@ -21,7 +21,7 @@ from coatcheck.core.keys import is_everywhere
 from coatcheck.core.retention.audit import By
 from coatcheck.core.retention.jobs import REMOVING, Job, JobScope
 from coatcheck.core.retention.plan import check_share, check_still
-from coatcheck.core.retention.runs import Outcome, RetentionRun, begun_run
+from coatcheck.core.retention.runs import Outcome, RetentionRun, begin_run
 from coatcheck.ports.clock import DeletionClock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.retention_changes import BatchResult, BeginRun, ClaimRun, EndRun, LiveTotals, RemoveBatch
@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 _LEASE: Final = timedelta(seconds=60)
 """Time without a finished part after which any process may take a run."""
-_CHORE_LEASE: Final = timedelta(hours=2)
+_MAINTENANCE_LEASE: Final = timedelta(hours=2)
 """Time after which any process may take a run of one part, which reports no progress."""
 _MOST_LEFT: Final = 200
 MOST_WAIT: Final = 30.0
 """Seconds for which a call may wait for the end of a run."""
 
-Chore = Callable[[], Awaitable[MaintenanceJobResult]]
-Chores = Mapping[Job, Chore]
+MaintenanceJob = Callable[[], Awaitable[MaintenanceJobResult]]
+MaintenanceJobs = Mapping[Job, MaintenanceJob]
 Lives = Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]]
 
 
@@ -59,7 +59,7 @@ class RunRetention:
     tombstone_life: timedelta
     lives: Lives = lambda life: (life, {})
     """How long tombstones last by the policies: in general, and in the namespaces that policies name."""
-    chores: Chores = field(default_factory=dict[Job, Chore])
+    maintenance_jobs: MaintenanceJobs = field(default_factory=dict[Job, MaintenanceJob])
     """Run the jobs that remove no artifacts."""
     alone: bool = False
     """Whether no other process has the store, so that an interrupted run can be resumed at once."""
@@ -74,23 +74,25 @@ class RunRetention:
                 `deletions_paused`; `storage_unavailable`.
         """
         now = self.clock.deletion_time()
-        kept = await self.retention.kept_plan(digest, now)
-        if kept is None or not _concerns(caller, kept.plan.scope):
+        plan_record = await self.retention.find_plan(digest, now)
+        if plan_record is None or not _concerns(caller, plan_record.plan.scope):
             raise _no_such_plan()
-        plan = kept.plan
+        plan = plan_record.plan
         if plan.job in REMOVING:
-            left = LiveTotals()
-            for part in range(kept.parts):
-                left += await self.retention.part_left(kept.id, part, now)
-            check_still(plan, left.artifacts, left.bytes)
+            remaining = LiveTotals()
+            for part in range(plan_record.parts):
+                remaining += await self.retention.part_left(plan_record.id, part, now)
+            check_still(plan, remaining.artifacts, remaining.bytes)
             check_share(plan, (await self.plan.live(plan.scope)).bytes, confirm=confirm)
-        new = begun_run(f"run_{self.new_id()}", plan.job.value, plan.scope, By.of(caller), now)
+        new = begin_run(f"run_{self.new_id()}", plan.job.value, plan.scope, By.of(caller), now)
         run = replace(new, plan=digest, planned=plan.artifacts)
-        lease = now + (_LEASE if plan.job in REMOVING else _CHORE_LEASE)
-        begun = await self.retention.commit(BeginRun(run=run, plan_id=kept.id, worker=self.me, lease_until=lease))
-        if begun.id == run.id:
-            self._start(begun)
-        return await self._ended(begun, min(wait, MOST_WAIT))
+        lease = now + (_LEASE if plan.job in REMOVING else _MAINTENANCE_LEASE)
+        current_run = await self.retention.commit(
+            BeginRun(run=run, plan_id=plan_record.id, worker=self.me, lease_until=lease)
+        )
+        if current_run.id == run.id:
+            self._start(current_run)
+        return await self._await_end(current_run, min(wait, MOST_WAIT))
 
     async def resume(self) -> int:
         """Resumes interrupted runs; returns how many. They continue in the background.
@@ -98,20 +100,20 @@ class RunRetention:
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
-        if self.clock.doubt is not None:
+        if self.clock.pause_reason is not None:
             return 0
         if self.alone:
             # Nobody else can be at them: whoever was is gone, whatever its leases say.
-            left = await self.retention.list_runs(limit=_MOST_LEFT, outcome=Outcome.RUNNING)
+            interrupted_runs = await self.retention.list_runs(limit=_MOST_LEFT, outcome=Outcome.RUNNING)
             self.alone = False
-            return sum([self._take_up(run) for run in left])
-        taken = 0
+            return sum([self._take_up(run) for run in interrupted_runs])
+        count = 0
         while True:
             now = self.clock.now()
             run = await self.retention.commit(ClaimRun(worker=self.me, now=now, lease_until=now + _LEASE))
             if run is None:
-                return taken
-            taken += self._take_up(run)
+                return count
+            count += self._take_up(run)
 
     def _take_up(self, run: RetentionRun) -> bool:
         """Resumes a run, unless this process is already carrying it out."""
@@ -130,30 +132,32 @@ class RunRetention:
         began = time.monotonic()
         job = Job(run.job)
         if job not in REMOVING:
-            chore = self.chores.get(job)
-            if chore is None:
+            maintenance_job = self.maintenance_jobs.get(job)
+            if maintenance_job is None:
                 await self._end(run, Outcome.FAILED, began, MaintenanceJobResult(detail="This service cannot do it."))
             else:
-                await self._end(run, Outcome.FINISHED, began, await chore())
+                await self._end(run, Outcome.FINISHED, began, await maintenance_job())
             return
         more = True
         while more:
-            done = await self._part(run)
-            if done is None:
+            batch_result = await self._part(run)
+            if batch_result is None:
                 return
-            run, more = done.run, done.more
-        detail = f"{run.left:,} of its artifacts were gone, pinned, held or changed by then." if run.left else ""
+            run, more = batch_result.run, batch_result.more
+        detail = (
+            f"{run.left_count:,} of its artifacts were gone, pinned, held or changed by then." if run.left_count else ""
+        )
         await self._end(run, Outcome.FINISHED, began, MaintenanceJobResult(detail=detail))
 
     async def close(self, seconds: float) -> None:
         """Lets runs go on for that long; the rest is resumed after its lease."""
         if not self._working:
             return
-        _, left = await asyncio.wait(list(self._working.values()), timeout=seconds)
-        for task in left:
+        _, pending_tasks = await asyncio.wait(list(self._working.values()), timeout=seconds)
+        for task in pending_tasks:
             task.cancel()
-        if left:
-            await asyncio.wait(left)
+        if pending_tasks:
+            await asyncio.wait(pending_tasks)
 
     async def _part(self, run: RetentionRun) -> BatchResult | None:
         now = self.clock.deletion_time()
@@ -169,25 +173,25 @@ class RunRetention:
             )
         )
 
-    async def _end(self, run: RetentionRun, outcome: Outcome, began: float, done: MaintenanceJobResult) -> None:
+    async def _end(self, run: RetentionRun, outcome: Outcome, began: float, job_result: MaintenanceJobResult) -> None:
         await self.retention.commit(
             EndRun(
                 run_id=run.id,
                 now=self.clock.now(),
                 outcome=outcome,
-                detail=done.detail,
-                items=done.items,
-                bytes=done.bytes,
+                detail=job_result.detail,
+                items=job_result.items,
+                bytes=job_result.bytes,
                 busy_seconds=time.monotonic() - began,
             )
         )
 
     def _start(self, run: RetentionRun) -> None:
-        task = asyncio.create_task(self._watched(run), name=f"retention {run.id}")
+        task = asyncio.create_task(self._supervise_run(run), name=f"retention {run.id}")
         self._working[run.id] = task
         task.add_done_callback(lambda _: self._working.pop(run.id, None))
 
-    async def _watched(self, run: RetentionRun) -> None:
+    async def _supervise_run(self, run: RetentionRun) -> None:
         try:
             await self.carry_on(run)
         except CoatcheckError as error:
@@ -200,7 +204,7 @@ class RunRetention:
             except CoatcheckError as error:
                 log.warning("run %s could not be ended: %s", run.id, error.detail)
 
-    async def _ended(self, run: RetentionRun, wait: float) -> RetentionRun:
+    async def _await_end(self, run: RetentionRun, wait: float) -> RetentionRun:
         task = self._working.get(run.id)
         if task is not None and wait > 0:
             await asyncio.wait([task], timeout=wait)
@@ -213,10 +217,10 @@ async def find_run(retention: Retention, caller: Caller, run_id: str) -> Retenti
     Raises:
         CoatcheckError: `run_not_found`, also for a run that is not the caller's to see.
     """
-    found = await retention.run(run_id)
-    if found is None or not _concerns(caller, found.scope):
+    run = await retention.run(run_id)
+    if run is None or not _concerns(caller, run.scope):
         raise CoatcheckError(Code.RUN_NOT_FOUND, f"There is no run {run_id[:80]!r}. List the runs to see their IDs.")
-    return found
+    return run
 
 
 def _concerns(caller: Caller, scope: JobScope) -> bool:

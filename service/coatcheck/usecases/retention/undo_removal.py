@@ -19,7 +19,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import administered
+from coatcheck.core.keys import resolve_administered
 from coatcheck.core.retention.audit import By
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
@@ -28,7 +28,7 @@ from coatcheck.ports.retention_changes import RemovedArtifact, RestoreArtifact, 
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
-from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
+from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced_error
 from coatcheck.usecases.retention.run_retention import find_run
 
 LIMIT: Final = 500
@@ -83,12 +83,11 @@ class UndoRemoval:
         """
         if not 1 <= len(numbers) <= LIMIT:
             raise CoatcheckError(Code.INVALID_REQUEST, f"Name 1 to {LIMIT} artifacts.", parameter="artifacts")
-        namespace, since = administered(caller, namespace), self._since()
-        found = [
-            (number, await self.retention.removed_artifact(namespace, number, since))
-            for number in dict.fromkeys(numbers)
+        namespace, since = resolve_administered(caller, namespace), self._since()
+        removals = [
+            (number, await self.retention.find_removal(namespace, number, since)) for number in dict.fromkeys(numbers)
         ]
-        return await self._all(namespace, found, ttl, By.of(caller))
+        return await self._all(namespace, removals, ttl, By.of(caller))
 
     async def run(self, caller: Caller, run_id: str, *, after: int = 0, ttl: int | None) -> UndoResult:
         """Restores what a run removed, LIMIT at a time; `next` says where to continue.
@@ -97,16 +96,16 @@ class UndoRemoval:
             CoatcheckError: `run_not_found`; otherwise as for artifacts.
         """
         await find_run(self.retention, caller, run_id)
-        found = await self.retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
-        now = found[:LIMIT]
+        removals = await self.retention.list_removals(run_id, self._since(), after=after, limit=LIMIT + 1)
+        now = removals[:LIMIT]
         undone = await self._all("", [(removed.number, removed) for removed in now], ttl, By.of(caller))
-        return replace(undone, next=now[-1].seq if len(found) > LIMIT else None)
+        return replace(undone, next=now[-1].seq if len(removals) > LIMIT else None)
 
     def _since(self) -> datetime:
         return self.deps.clock.now() - self.grace
 
     async def _all(
-        self, namespace: str, found: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
+        self, namespace: str, removals: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
     ) -> UndoResult:
         """Restores artifacts by their numbers and removals; `namespace` is that of artifacts without a removal."""
         room = asyncio.Semaphore(_AT_ONCE)
@@ -127,14 +126,14 @@ class UndoRemoval:
                     (restored if back else there).append(name)
 
         # Never cut off half-way: the fate of the copies depends on the commit.
-        await asyncio.shield(asyncio.gather(*(one(number, removed) for number, removed in found)))
+        await asyncio.shield(asyncio.gather(*(one(number, removed) for number, removed in removals)))
         failed.sort(key=lambda failure: failure.id)
         return UndoResult(restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(failed), next=None)
 
     async def _expect_there(self, namespace: str, number: int) -> bool:
         """Returns False if an artifact without a known removal is there, as if restored before; otherwise raises."""
-        found = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
-        if isinstance(found, FoundArtifact):
+        entry = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
+        if isinstance(entry, FoundArtifact):
             return False
         raise self._too_late()
 
@@ -177,36 +176,36 @@ class UndoRemoval:
             return (await self._commit(copies, change)).created
 
     async def _commit(self, copies: list[UploadSession], change: RestoreArtifact) -> IngestResult:
-        async def restored() -> IngestResult:
+        async def commit_restore() -> IngestResult:
             answer = await self.retention.commit(change)
             if isinstance(answer, UploadFenced):
-                raise fenced()
+                raise fenced_error()
             if answer is None:
                 raise self._too_late()
             # A copy that was not needed is a dead blob's now, and the sweep's: nobody else removes it.
             return IngestResult(answer.artifact, created=answer.created, blob_used=True)
 
-        commit = restored()
+        commit = commit_restore()
         for copy in copies:
-            commit = copy.settled(commit)
+            commit = copy.run_commit(commit)
         return await commit
 
     async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> UploadSession:
         """Stores a blob's content again, durably; refuses content that differs from what was stored."""
         content = await self.open_content.of_blob(namespace, blob)
-        intake = PayloadEncoder(self.deps.tokenizer)
+        encoder = PayloadEncoder(self.deps.tokenizer)
         caller = Caller(namespace=namespace)
-        reception = await stack.enter_async_context(UploadSession(self.deps, caller, intake, limited=False))
+        upload = await stack.enter_async_context(UploadSession(self.deps, caller, encoder, limited=False))
         last = max(0, (content.size - 1) // BLOCK * BLOCK)
         for at in range(0, last, BLOCK):
-            await reception.take(await content.read(at, at + BLOCK))
-        await reception.taken()
-        ended = await in_pool(self.deps.pool, intake.end, await content.read(last, content.size))
-        await reception.end(ended)
-        await reception.durable()
-        if intake.sha256 != blob.sha256:
+            await upload.take(await content.read(at, at + BLOCK))
+        await upload.wait_until_digested()
+        ended = await in_pool(self.deps.pool, encoder.end, await content.read(last, content.size))
+        await upload.end(ended)
+        await upload.durable()
+        if encoder.sha256 != blob.sha256:
             raise CoatcheckError(Code.INTEGRITY, "The remaining bytes are not the ones that were stored.")
-        return reception
+        return upload
 
     def _too_late(self) -> CoatcheckError:
         seconds = f"{self.grace.total_seconds():,.0f} s"

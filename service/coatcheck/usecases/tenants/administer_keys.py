@@ -19,7 +19,6 @@ from coatcheck.core.keys import (
     KeyInfo,
     KeySecret,
     NamespaceInfo,
-    administered,
     check_namespace,
     check_rates,
     check_terms,
@@ -27,6 +26,7 @@ from coatcheck.core.keys import (
     make,
     not_a_cursor,
     require_everywhere,
+    resolve_administered,
 )
 from coatcheck.core.rates import Rates
 from coatcheck.ports.clock import Clock
@@ -95,7 +95,7 @@ class AdministerKeys:
         Raises:
             CoatcheckError: `invalid_request` for what no key can hold; `forbidden`.
         """
-        space = administered(caller, namespace)
+        space = resolve_administered(caller, namespace)
         terms = tuple(sorted(set(scopes)))
         check_terms(namespace=space, name=name, scopes=terms, session_prefix=session_prefix)
         check_rates(rates.requests, rates.bytes)
@@ -124,11 +124,11 @@ class AdministerKeys:
             CoatcheckError: `forbidden`; `invalid_request`; `invalid_cursor`.
         """
         _check_limit(limit)
-        space = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
+        space = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
         if before is not None and not KEY_ID.fullmatch(before):
             raise not_a_cursor()
-        found = await self._keys.list_keys(space, before=before, limit=limit + 1)
-        return KeysPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
+        keys = await self._keys.list_keys(space, before=before, limit=limit + 1)
+        return KeysPage(keys[:limit], keys[limit - 1].id if len(keys) > limit else None)
 
     async def revoke(self, caller: Caller, key_id: str) -> KeyInfo:
         """Refuses a key from now on, everywhere; it stays listed. Revoking it again changes nothing.
@@ -165,8 +165,8 @@ class AdministerNamespaces:
         """Returns the namespaces. An administrator of one sees only that one."""
         _check_limit(limit)
         only = None if is_everywhere(caller) else caller.namespace
-        found = await self._keys.list_namespaces(after=after or "", limit=limit + 1, only=only)
-        return NamespacesPage(found[:limit], found[limit - 1].name if len(found) > limit else None)
+        namespaces = await self._keys.list_namespaces(after=after or "", limit=limit + 1, only=only)
+        return NamespacesPage(namespaces[:limit], namespaces[limit - 1].name if len(namespaces) > limit else None)
 
     async def switch(self, caller: Caller, name: str, *, disabled: bool) -> NamespaceInfo:
         """Refuses all keys of a namespace from now on, or accepts them again. Its artifacts stay.
@@ -176,13 +176,13 @@ class AdministerNamespaces:
         """
         require_everywhere(caller)
         change = SwitchNamespace(name=name, disabled=disabled, now=self._clock.now(), by=caller)
-        found = await self._keys.commit(change)
-        if found is None:
+        info = await self._keys.commit(change)
+        if info is None:
             raise CoatcheckError(
                 Code.NAMESPACE_NOT_FOUND,
                 "There is no namespace with this name. List the namespaces to see their names.",
             )
-        return found
+        return info
 
 
 def _check_limit(limit: int) -> None:

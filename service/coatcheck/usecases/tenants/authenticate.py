@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import Key, KeyRow, allow, caller_of, parse, unauthenticated
+from coatcheck.core.keys import Key, KeyRow, allow, caller_of, parse, refusal_of_caller
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.keys import Keys
 from coatcheck.runtime.circuit_breaker import REFUSALS
@@ -49,7 +49,7 @@ class Authenticate:
         self._keys = keys
         self._clock = clock
         self._required = required
-        self._looked_at: datetime | None = None
+        self._checked_at: datetime | None = None
         self._rows = _Shared(keys.find_keys)
         self._good: dict[str, _Good] = {}
         self._silent = False
@@ -57,7 +57,7 @@ class Authenticate:
         self._probing: asyncio.Task[None] | None = None
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         """Whether a key is required, as far as this process knows."""
         return self._required
 
@@ -72,14 +72,14 @@ class Authenticate:
         if not self._required:
             if await self._keys.any_key():
                 self.require()
-            self._looked_at = self._clock.now()
+            self._checked_at = self._clock.now()
         return self._required
 
     async def close(self) -> None:
         """Waits for background look-ups to end."""
         if self._probing is not None:
             await self._probing
-        await self._rows.settled()
+        await self._rows.wait_until_idle()
 
     async def __call__(self, text: str | None, scope: str) -> Caller:
         """Returns the caller, who has the required scope.
@@ -95,7 +95,7 @@ class Authenticate:
         if text is None:
             return await self._without_key()
         key = parse(text)
-        caller = await self._presented(key, scope)
+        caller = await self._identify_key(key, scope)
         allow(caller, scope)
         return caller
 
@@ -108,12 +108,12 @@ class Authenticate:
         Raises:
             CoatcheckError: as when calling.
         """
-        return await self._without_key() if text is None else await self._presented(parse(text), "")
+        return await self._without_key() if text is None else await self._identify_key(parse(text), "")
 
     async def _without_key(self) -> Caller:
         now = self._clock.now()
-        if not self._required and (self._looked_at is None or abs(now - self._looked_at) >= LOOK_AGAIN):
-            self._looked_at = now  # the others go on meanwhile: one looks for all of them
+        if not self._required and (self._checked_at is None or abs(now - self._checked_at) >= LOOK_AGAIN):
+            self._checked_at = now  # the others go on meanwhile: one looks for all of them
             try:
                 await self.learn()
             except CoatcheckError as error:
@@ -121,25 +121,25 @@ class Authenticate:
                     raise
                 # Nobody can have made a key either, except beside a network that is cut.
         if self._required:
-            raise unauthenticated(
+            raise refusal_of_caller(
                 "This service requires a key. Send one as `Authorization: Bearer ck_live_…` or in `X-Api-Key`."
             )
         return _LOCAL
 
-    async def _presented(self, key: Key, scope: str) -> Caller:
-        if self._silent and scope == INGEST and (known := self._known(key)) is not None:
+    async def _identify_key(self, key: Key, scope: str) -> Caller:
+        if self._silent and scope == INGEST and (caller := self._recall_caller(key)) is not None:
             self._probe(key.id)
-            return known
+            return caller
         try:
             row = await self._rows(key.id)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
             self._silent = error.code is Code.STORAGE_UNAVAILABLE
-            known = self._known(key) if scope == INGEST else None
-            if known is None:
+            caller = self._recall_caller(key) if scope == INGEST else None
+            if caller is None:
                 raise
-            return known
+            return caller
         self._silent = False
         return self._judge(key, row)
 
@@ -148,8 +148,8 @@ class Authenticate:
         try:
             caller = caller_of(key, row, now)
         except CoatcheckError:
-            known = self._good.get(key.id)
-            if known is not None and known.row.digest == key.digest:
+            recent = self._good.get(key.id)
+            if recent is not None and recent.row.digest == key.digest:
                 del self._good[key.id]
             raise
         assert row is not None  # noqa: S101 - otherwise it was not good
@@ -159,7 +159,7 @@ class Authenticate:
             del self._good[next(iter(self._good))]
         return caller
 
-    def _known(self, key: Key) -> Caller | None:
+    def _recall_caller(self, key: Key) -> Caller | None:
         """Returns whose key this recently was, for times when it cannot be looked up."""
         good = self._good.get(key.id)
         now = self._clock.now()
@@ -188,8 +188,8 @@ class _Shared:
     A query begins after all requests that it answers have come, so that no answer is older than its request.
     """
 
-    def __init__(self, ask: Callable[[Collection[str]], Awaitable[dict[str, KeyRow]]]) -> None:
-        self._ask = ask
+    def __init__(self, query: Callable[[Collection[str]], Awaitable[dict[str, KeyRow]]]) -> None:
+        self._query = query
         self._next: dict[str, asyncio.Future[KeyRow | None]] = {}
         self._asking: asyncio.Task[None] | None = None
 
@@ -199,29 +199,29 @@ class _Shared:
         if waiter is None:
             waiter = self._next[key_id] = asyncio.get_running_loop().create_future()
         if self._asking is None:
-            self._asking = asyncio.create_task(self._ask_on())
+            self._asking = asyncio.create_task(self._query_loop())
         try:
             return await asyncio.shield(waiter)
         except CoatcheckError as error:
             raise CoatcheckError(error.code, error.detail) from error  # one for each of those who waited
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Waits for the queries under way."""
         if self._asking is not None:
             await self._asking
 
-    async def _ask_on(self) -> None:
+    async def _query_loop(self) -> None:
         try:
             while self._next:
-                asked, self._next = self._next, {}
+                waiters, self._next = self._next, {}
                 try:
-                    rows = await self._ask(asked.keys())
+                    rows = await self._query(waiters.keys())
                 except Exception as error:  # noqa: BLE001 - it is for those who wait
-                    for waiter in asked.values():
+                    for waiter in waiters.values():
                         waiter.set_exception(error)
                         waiter.exception()  # nobody may wait any more
                 else:
-                    for key_id, waiter in asked.items():
+                    for key_id, waiter in waiters.items():
                         waiter.set_result(rows.get(key_id))
         finally:
             self._asking = None

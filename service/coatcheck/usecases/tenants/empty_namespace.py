@@ -17,7 +17,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import check_namespace, require_everywhere
 from coatcheck.core.policies.quota import Usage
 from coatcheck.core.retention.audit import SCHEDULE, By
-from coatcheck.core.retention.holds import HoldConflict, held
+from coatcheck.core.retention.holds import HoldConflict, refusal_of_delete
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace
 from coatcheck.storing.policies import Policies
@@ -59,11 +59,11 @@ class EmptyNamespace:
                 Code.NAMESPACE_NOT_FOUND, f"Nothing was ever stored in a namespace {namespace!r}. Check its name."
             )
         by = By.of(caller)
-        marked = await self._decisions.commit(
+        outcome = await self._decisions.commit(
             MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=True, by=by)
         )
-        if isinstance(marked, HoldConflict):
-            raise held(marked)
+        if isinstance(outcome, HoldConflict):
+            raise refusal_of_delete(outcome)
         return (await self._decisions.usages(namespace))[0]
 
     async def __call__(self) -> EmptyRound:
@@ -73,7 +73,7 @@ class EmptyNamespace:
             CoatcheckError: `storage_unavailable`; the next round continues.
         """
         artifacts = namespaces = 0
-        for usage in await self._decisions.marked_namespaces():
+        for usage in await self._decisions.list_marked_namespaces():
             artifacts += await self._drain(usage.namespace)
             namespaces += await self._end(usage.namespace)
         return EmptyRound(artifacts=artifacts, namespaces=namespaces)
@@ -82,7 +82,7 @@ class EmptyNamespace:
         total = 0
         while True:
             now = self._clock.now()
-            done = await self._decisions.commit(
+            count = await self._decisions.commit(
                 DeleteNamespace(
                     namespace=namespace,
                     now=now,
@@ -90,14 +90,14 @@ class EmptyNamespace:
                     limit=BATCH,
                 )
             )
-            total += done
-            if done < BATCH:
+            total += count
+            if count < BATCH:
                 return total
 
     async def _end(self, namespace: str) -> bool:
         """Removes the mark when nothing is left; until then it fences uploads that are under way."""
-        left = (await self._decisions.usages(namespace))[0]
-        if left.artifacts or left.reserved:
+        usage = (await self._decisions.usages(namespace))[0]
+        if usage.artifacts or usage.reserved:
             return False
         change = MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=False, by=SCHEDULE)
         ended = await self._decisions.commit(change)

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import administered, is_everywhere
-from coatcheck.core.policies.policy import said
+from coatcheck.core.keys import is_everywhere, resolve_administered
+from coatcheck.core.policies.policy import value_or
 from coatcheck.core.policies.quota import QuotaLimits, Usage
 from coatcheck.ports.decisions import Decisions
 from coatcheck.storing.policies import Policies
@@ -43,14 +43,14 @@ class ShowUsage:
         """
         if not 1 <= limit <= MAX_PAGE:
             raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
-        only = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
-        found = await self._decisions.usages(only, after=after or "", limit=limit + 1)
-        if only is not None and not found and not after:
-            found = [Usage(namespace=only)]
-        items = [self._line(usage) for usage in found[:limit]]
-        return UsagePage(items, found[limit - 1].namespace if len(found) > limit else None)
+        only = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
+        usages = await self._decisions.usages(only, after=after or "", limit=limit + 1)
+        if only is not None and not usages and not after:
+            usages = [Usage(namespace=only)]
+        items = [self._line(usage) for usage in usages[:limit]]
+        return UsagePage(items, usages[limit - 1].namespace if len(usages) > limit else None)
 
     def _line(self, usage: Usage) -> NamespaceUsage:
         policy = self._policies.effective(usage.namespace)
-        room = QuotaLimits(said(policy.max_bytes, None), said(policy.max_artifacts, None))
-        return NamespaceUsage(usage, room, said(policy.evict, "off"))
+        room = QuotaLimits(value_or(policy.max_bytes, None), value_or(policy.max_artifacts, None))
+        return NamespaceUsage(usage, room, value_or(policy.evict, "off"))

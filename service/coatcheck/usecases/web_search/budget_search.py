@@ -19,8 +19,8 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
-from coatcheck.core.policies.policy import NO_RULES, Rules, said
-from coatcheck.core.redact.answers import revealed, revealed_strings
+from coatcheck.core.policies.policy import NO_RULES, Rules, value_or
+from coatcheck.core.redact.answers import reveal_answer, reveal_strings
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.search_results import laid_of
 from coatcheck.core.search import (
@@ -39,7 +39,7 @@ from coatcheck.core.search import (
     summarise,
     text_result,
 )
-from coatcheck.core.search.limits import Switches, checked
+from coatcheck.core.search.limits import Switches, check_limits
 from coatcheck.core.search.model import UNKNOWN
 from coatcheck.core.search.result_views import ResultListed, ResultShown, results_listed, results_shown
 from coatcheck.core.search.view import EXTRACTOR
@@ -70,7 +70,7 @@ _DENSEST: Final = 64
 class SearchResultsRequest(Struct, frozen=True, kw_only=True):
     """A caller's request about a response."""
 
-    said: DeclaredMetadata = DeclaredMetadata()
+    declared: DeclaredMetadata = DeclaredMetadata()
     query: str = ""
     """What was searched for; empty: what the provider says it was."""
     max_results: int | None = None
@@ -173,35 +173,50 @@ class SearchResults:
             CoatcheckError: `invalid_request` for limits out of bounds and for names that are not domains; ingest's
                 errors.
         """
-        said = replace(ask.said, kind=SEARCH_RESPONSE)
+        declared = replace(ask.declared, kind=SEARCH_RESPONSE)
         shape = self._shape(caller, ask)
-        incoming = RedactedIngest(self._deps.redacting, caller.namespace, said, self._deps.pool)
+        incoming = RedactedIngest(self._deps.redacting, caller.namespace, declared, self._deps.pool)
         payload = await incoming.whole(payload)
         untaken = await self._untaken(caller, ask, shape.switches, payload)
         if untaken is not None:
             return BudgetedSearch(_untaken_answer(untaken, shape.limits, self._deps.tokenizer, ask), created=False)
-        read = await in_pool(self._deps.pool, _read, payload)
-        receipt = await self._deps.ingest(caller, _pieces(payload), lambda: _offer(ask, read))
+        parsed_response = await in_pool(self._deps.pool, _read, payload)
+        receipt = await self._deps.ingest(caller, _pieces(payload), lambda: _build_request(ask, parsed_response))
         notices = [*receipt.warnings]
         if incoming.notice is not None:
             notices.append(Notice("secrets_masked", incoming.notice))
-        mask = None if self._deps.redacting is None else self._deps.redacting.mask(caller.namespace, said)
-        known = SessionSources(())
-        if receipt.stored:
-            artifact = await self._keep(caller, receipt, read, notices)
-            known = await self._known(caller, ask, artifact, notices)
+        mask = None if self._deps.redacting is None else self._deps.redacting.mask(caller.namespace, declared)
+        session_sources = SessionSources(())
+        if receipt.is_stored:
+            artifact = await self._keep(caller, receipt, parsed_response, notices)
+            session_sources = await self._find_known_sources(caller, ask, artifact, notices)
         cap = shape.limits.max_total_tokens
-        answer = await in_pool(self._deps.pool, self._answered, ask, shape, read, receipt, known.sources, notices, mask)
-        if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
-            self._deps.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
+        answer = await in_pool(
+            self._deps.pool,
+            self._make_answer,
+            ask,
+            shape,
+            parsed_response,
+            receipt,
+            session_sources.sources,
+            notices,
+            mask,
+        )
+        if receipt.created and receipt.is_stored:  # its ingest counted a card, which nobody reads
+            self._deps.ledger.gave(caller.namespace, ask.declared.session, answer.tokens - receipt.tokens)
         self._deps.ledger.log(
             caller,
-            ask.said.session,
+            ask.declared.session,
             "web_search",
             answer.tokens,
-            artifact=ids.parse(receipt.id) if receipt.stored else None,
+            artifact=ids.parse(receipt.id) if receipt.is_stored else None,
             before=receipt.card.tokens.count,
-            details={"query": answer.query, "provider": answer.provider, "cap": cap, "results": _cited(answer)},
+            details={
+                "query": answer.query,
+                "provider": answer.provider,
+                "cap": cap,
+                "results": _describe_results(answer),
+            },
         )
         return BudgetedSearch(answer, receipt.created)
 
@@ -211,15 +226,15 @@ class SearchResults:
         """Returns why a response is not taken; None if it is. One that was taken before is taken again."""
         if not switches.enabled:
             return Notice("searches_off", "Web search is switched off here: this response was neither read nor kept.")
-        session, digest = ask.said.session, hashlib.sha256(payload).digest()
+        session, digest = ask.declared.session, hashlib.sha256(payload).digest()
         limits: list[tuple[str, int | None, str | None]] = [("session", switches.max_searches, None)]
         if ask.turn is not None:
             limits.append(("turn", switches.max_searches_per_turn, turn_label(ask.turn)))
         for where, most, label in limits:
             if most is None or session is None:
                 continue
-            known = await self._deps.sources.searches(caller, session, label, most)
-            if len(known) >= most and all(each.measure.sha256 != digest for each in known):
+            earlier_searches = await self._deps.sources.searches(caller, session, label, most)
+            if len(earlier_searches) >= most and all(each.measure.sha256 != digest for each in earlier_searches):
                 return Notice(
                     "too_many_searches",
                     f"This {where} has made the {most} web searches that are allowed: this response was neither read "
@@ -229,7 +244,7 @@ class SearchResults:
 
     def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Shape":
         """Returns the request's limits, else the most specific policy's, else the settings'; sites that all allow."""
-        of, otherwise = ask.said, self._deps.limits
+        of, otherwise = ask.declared, self._deps.limits
         policy = self._deps.rules().effective(
             caller.namespace, session=of.session, kind=SEARCH_RESPONSE, tool_name=of.tool_name, labels=of.labels
         )
@@ -240,101 +255,109 @@ class SearchResults:
             ),
             max_total_tokens=_first(ask.max_total_tokens, policy.search_max_total_tokens, otherwise.max_total_tokens),
         )
-        decided = Domains(said(policy.search_allowed_domains, ()), said(policy.search_excluded_domains, ()))
+        policy_domains = Domains(
+            value_or(policy.search_allowed_domains, ()), value_or(policy.search_excluded_domains, ())
+        )
         return _Shape(
             policy.switches(self._deps.switches),
-            checked(limits),
-            Domains(ask.allowed_domains, ask.excluded_domains, also=decided),
+            check_limits(limits),
+            Domains(ask.allowed_domains, ask.excluded_domains, also=policy_domains),
         )
 
-    async def _keep(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
+    async def _keep(
+        self, caller: Caller, receipt: Receipt, parsed_response: "_Read", notices: list[Notice]
+    ) -> Artifact | None:
         """Returns the artifact, with its text view kept as laid out; None if it cannot be looked up."""
         try:
-            found = await self._deps.find(
+            entry = await self._deps.find(
                 caller, ids.parse(receipt.id), with_bytes=True, with_view=True, with_receipt=True
             )
-            if read.view is not None:
-                await self._view_kept(found, read.view, notices)
+            if parsed_response.view is not None:
+                await self._view_kept(entry, parsed_response.view, notices)
                 self._deps.sources.remember(
-                    found.artifact, sources_of(receipt.id, read.laid, read.prints, query_of(found))
+                    entry.artifact,
+                    sources_of(receipt.id, parsed_response.laid, parsed_response.prints, query_of(entry)),
                 )
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
             notices.append(Notice(str(error.code), error.detail))
             return None
-        return found.artifact
+        return entry.artifact
 
-    async def _view_kept(self, found: FoundArtifact, view: ExtractedText, notices: list[Notice]) -> None:
+    async def _view_kept(self, entry: FoundArtifact, view: ExtractedText, notices: list[Notice]) -> None:
         """Keeps the view, unless the artifact is stored as another kind or has a view of another release."""
-        kept, kind = found.text_view, found.artifact.facts.kind
+        text_view, kind = entry.text_view, entry.artifact.facts.kind
         laid_out = spec_of(kind).text_view == "search_results"
-        if kept is None and laid_out:
-            kept = await self._deps.keep_text.keep(found, view)
-        ours = kept is not None and (kept.view.extractor, kept.view.measure.size) == (EXTRACTOR, len(view.text or b""))
+        if text_view is None and laid_out:
+            text_view = await self._deps.keep_text.keep(entry, view)
+        ours = text_view is not None and (text_view.view.extractor, text_view.view.measure.size) == (
+            EXTRACTOR,
+            len(view.text or b""),
+        )
         if not ours or not laid_out:
             notices.append(
                 Notice(
                     "stored_as_other",
                     f"The same payload is stored as {kind}, or with another view: sections and ranges of this answer "
-                    f"cannot be read back. Read {found.artifact.id} without a section.",
+                    f"cannot be read back. Read {entry.artifact.id} without a section.",
                 )
             )
 
-    async def _known(
+    async def _find_known_sources(
         self, caller: Caller, ask: SearchResultsRequest, artifact: Artifact | None, notices: list[Notice]
     ) -> SessionSources:
-        session = ask.said.session
+        session = ask.declared.session
         if session is None or not ask.across_session or artifact is None:
             return SessionSources(())
         try:
-            known = await self._deps.sources(caller, session, artifact)
+            session_sources = await self._deps.sources(caller, session, artifact)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
-            known = SessionSources((), partial=True)
-        if known.partial:
+            session_sources = SessionSources((), partial=True)
+        if session_sources.partial:
             notices.append(
                 Notice(
                     "session_partly_seen",
                     "Not all earlier sources of the session were examined: the text may repeat some of them.",
                 )
             )
-        return known
+        return session_sources
 
-    def _answered(
+    def _make_answer(
         self,
         ask: SearchResultsRequest,
         shape: "_Shape",
-        read: "_Read",
+        parsed_response: "_Read",
         receipt: Receipt,
         earlier: tuple[EarlierSource, ...],
         notices: list[Notice],
         mask: Mask | None,
     ) -> SearchResultsAnswer:
         tokenizer = self._deps.tokenizer
-        masked = read.laid if mask is None else laid_of(mask, read.laid)
+        masked = parsed_response.laid if mask is None else laid_of(mask, parsed_response.laid)
         laid = shape.domains.within(masked)
         budgeted = budget_search(
             laid,
             tokenizer,
             query=ask.query,
-            artifact_id=receipt.id if receipt.stored else None,
+            artifact_id=receipt.id if receipt.is_stored else None,
             limits=shape.limits,
             earlier=earlier,
-            prints=read.prints,
+            prints=parsed_response.prints,
             domains=shape.domains,
         )
         cap = shape.limits.max_total_tokens
         if mask is not None:
-            budgeted = revealed(budgeted, mask, tokenizer, cap, cap * _DENSEST)
-        tool, brief = ask.said.tool_name or TOOL, not shape.switches.keep_summary
+            budgeted = reveal_answer(budgeted, mask, tokenizer, cap, cap * _DENSEST)
+        tool, brief = ask.declared.tool_name or TOOL, not shape.switches.keep_summary
         summary = summarise(budgeted, laid, tokenizer, tool=tool, brief=brief)
         if mask is not None:
-            summary = revealed_strings(summary, mask)
+            summary = reveal_strings(summary, mask)
         return SearchResultsAnswer(
             id=receipt.id,
-            stored=receipt.stored,
+            stored=receipt.is_stored,
             text=budgeted.text,
             tokens=budgeted.tokens,
             payload=Payload(budgeted.tokens, cap, f"~{budgeted.tokens:,} of {cap:,}"),
@@ -348,7 +371,7 @@ class SearchResults:
             counts=budgeted.counts,
             unknown=laid.response.unknown,
             limits=shape.limits,
-            warnings=(*notices, *_said(masked)),
+            warnings=(*notices, *_collect_notices(masked)),
         )
 
 
@@ -360,9 +383,9 @@ class _Shape(Struct, frozen=True):
     domains: Domains
 
 
-def _first(requested: int | None, decided: int | UnsetType, otherwise: int) -> int:
+def _first(requested: int | None, policy_limit: int | UnsetType, otherwise: int) -> int:
     """Returns the first of these that is given."""
-    return requested if requested is not None else otherwise if decided is UNSET else decided
+    return requested if requested is not None else otherwise if policy_limit is UNSET else policy_limit
 
 
 class _Read(Struct, frozen=True):
@@ -391,7 +414,7 @@ def _untaken_answer(
     why: Notice, limits: Limits, tokenizer: Tokenizer, ask: SearchResultsRequest
 ) -> SearchResultsAnswer:
     text = f"{MARK} {why.message}"
-    tokens, cap, tool, none = tokenizer.count(text), limits.max_total_tokens, ask.said.tool_name or TOOL, _NONE
+    tokens, cap, tool, none = tokenizer.count(text), limits.max_total_tokens, ask.declared.tool_name or TOOL, _NONE
     return SearchResultsAnswer(
         id=None,
         stored=False,
@@ -422,16 +445,16 @@ def _untaken_answer(
     )
 
 
-def _offer(ask: SearchResultsRequest, read: _Read) -> IngestRequest:
+def _build_request(ask: SearchResultsRequest, parsed_response: _Read) -> IngestRequest:
     """Returns an ingest's request. Nobody reads its card."""
     return IngestRequest(
-        said=replace(
-            ask.said,
-            kind=None if read.view is None else SEARCH_RESPONSE,
-            labels=ask.said.labels if ask.turn is None else (*ask.said.labels, turn_label(ask.turn)),
+        declared=replace(
+            ask.declared,
+            kind=None if parsed_response.view is None else SEARCH_RESPONSE,
+            labels=ask.declared.labels if ask.turn is None else (*ask.declared.labels, turn_label(ask.turn)),
         ),
-        extracted=read.view,
-        carded=False,
+        extracted=parsed_response.view,
+        with_card=False,
         query=ask.query or None,
         ttl=ask.ttl,
         idle_ttl=ask.idle_ttl,
@@ -441,7 +464,7 @@ def _offer(ask: SearchResultsRequest, read: _Read) -> IngestRequest:
     )
 
 
-def _said(laid: ResponseLayout) -> list[Notice]:
+def _collect_notices(laid: ResponseLayout) -> list[Notice]:
     """Returns what went wrong with the search or with reading its response."""
     response = laid.response
     out = [Notice("search_response", each) for each in response.warnings]
@@ -468,6 +491,6 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data[at : at + _PIECE]
 
 
-def _cited(answer: SearchResultsAnswer) -> list[dict[str, str]]:
+def _describe_results(answer: SearchResultsAnswer) -> list[dict[str, str]]:
     """Returns the shown results, as they are logged."""
     return [{"citation": each.citation, "title": each.title[:TITLE_CHARS]} for each in answer.results]

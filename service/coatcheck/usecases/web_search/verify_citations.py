@@ -20,7 +20,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import no_section, nth_section
 from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.reads.read_bounds import ViewName
-from coatcheck.core.redact.answers import revealed_strings
+from coatcheck.core.redact.answers import reveal_strings
 from coatcheck.core.search import Difference, verify
 from coatcheck.core.text.visible_text import VisibleText, has_hidden
 from coatcheck.core.views.view import Section
@@ -115,30 +115,30 @@ class VerifyCitations:
             raise CoatcheckError(Code.INVALID_REQUEST, f"At most {MOST} quotations in one call.", parameter="quotes")
         ends = self._clock() + self._patience
         out: dict[int, Checked | CoatcheckError] = {}
-        shelf = _Shelf(self._view, caller)
+        view_cache = _ViewCache(self._view, caller)
         for place in sorted(range(len(quotations)), key=lambda place: (quotations[place].citation, place)):
             try:
                 if self._clock() >= ends:
                     raise _too_slow()
-                out[place] = await self._checked(shelf, quotations[place])
+                out[place] = await self._check_quotation(view_cache, quotations[place])
             except CoatcheckError as error:
                 out[place] = error
         return [out[place] for place in range(len(quotations))]
 
-    async def _checked(self, shelf: "_Shelf", quotation: Quotation) -> Checked:
+    async def _check_quotation(self, view_cache: "_ViewCache", quotation: Quotation) -> Checked:
         number, name = ids.parse_citation(quotation.citation.strip())
-        reading = await shelf.reading(number)
+        reading = await view_cache.reading(number)
         if reading.binary:
             raise CoatcheckError(Code.NOT_TEXT, f"{reading.artifact.id} is not text: nothing can be quoted from it.")
-        cited = await _cited(reading, name, quotation)
-        source = await shelf.source(reading, cited)
+        cited = await _find_cited(reading, name, quotation)
+        source = await view_cache.source(reading, cited)
         within = None if cited is None else _within(source, cited)
-        found = await in_pool(self._pool, _verify, quotation.quote, source, within, reading.fields)
-        checked = _answer(reading, quotation, source, found)
-        return checked if reading.mask is None else revealed_strings(checked, reading.mask)
+        match = await in_pool(self._pool, _verify, quotation.quote, source, within, reading.fields)
+        checked = _answer(reading, quotation, source, match)
+        return checked if reading.mask is None else reveal_strings(checked, reading.mask)
 
 
-class _Shelf:
+class _ViewCache:
     """The views of one call, only one of them open at a time."""
 
     def __init__(self, open_view: OpenView, caller: Caller) -> None:
@@ -171,7 +171,7 @@ class _Shelf:
         return self._source[2]
 
 
-async def _cited(reading: ViewReading, name: str | None, quotation: Quotation) -> Extent | None:
+async def _find_cited(reading: ViewReading, name: str | None, quotation: Quotation) -> Extent | None:
     """Returns the bytes of the view that are cited; None: all of it."""
     part: Section | None = None
     if name is not None:
@@ -207,19 +207,19 @@ def _source(place: Position, data: bytes, size: int) -> _Source:
 
 def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFields | None) -> Verified:
     """Looks for a quotation in a text; if it is not there word by word, in what reads show of the text."""
-    found = verify(quote, source.text, within)
-    if found.verdict in {"exact", "normalised"} or not source.exact:
-        return found
+    match = verify(quote, source.text, within)
+    if match.verdict in {"exact", "normalised"} or not source.exact:
+        return match
     apart = hidden_parts(fields, source.data, begins=not source.place.byte)
     if not apart and not has_hidden(source.data):
-        return found
-    shown = VisibleText(source.data, [(start, end, decode(said)) for start, end, said in apart])
+        return match
+    visible_text = VisibleText(source.data, [(start, end, decode(replacement)) for start, end, replacement in apart])
     if within is not None:
-        within = Extent(*(shown.at(len(source.text[:edge].encode())) for edge in (within.start, within.end)))
-    rendered = verify(quote, shown.text, within)
-    if rendered.at is None or rendered.ratio <= found.ratio:
-        return found
-    start, end = (chars(source.data[: shown.cut(at)[0]]) for at in (rendered.at.start, rendered.at.end))
+        within = Extent(*(visible_text.at(len(source.text[:edge].encode())) for edge in (within.start, within.end)))
+    rendered = verify(quote, visible_text.text, within)
+    if rendered.at is None or rendered.ratio <= match.ratio:
+        return match
+    start, end = (chars(source.data[: visible_text.cut(at)[0]]) for at in (rendered.at.start, rendered.at.end))
     return replace(rendered, at=Extent(start, end), text=source.text[start:end])
 
 
@@ -230,18 +230,18 @@ def _within(source: _Source, cited: Extent) -> Extent:
     return Extent(first, first + chars(source.data[start:end]) if end > start else first)
 
 
-def _answer(reading: ViewReading, quotation: Quotation, source: _Source, found: Verified) -> Checked:
-    where = _window(source, found.at) if found.at is not None and source.exact else None
+def _answer(reading: ViewReading, quotation: Quotation, source: _Source, match: Verified) -> Checked:
+    where = _window(source, match.at) if match.at is not None and source.exact else None
     return Checked(
-        verdict=found.verdict,
+        verdict=match.verdict,
         citation=quotation.citation,
-        stands_in=None if found.at is None else _stands_in(reading, where),
+        stands_in=None if match.at is None else _stands_in(reading, where),
         view=reading.view,
         window=where,
-        text=found.text,
-        ratio=found.ratio,
-        moved=found.moved,
-        differences=found.differences,
+        text=match.text,
+        ratio=match.ratio,
+        moved=match.moved,
+        differences=match.differences,
         partial=source.partial or reading.partial,
     )
 

@@ -62,13 +62,13 @@ _TOUCH = _BY_SEQ.values(
 def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | None:
     """Carries out PatchArtifact."""
     here = {"space": change.namespace, "at": change.number}
-    found = conn.execute(_STATE, here).first()
-    if found is None:
+    state_row = conn.execute(_STATE, here).first()
+    if state_row is None:
         return tombstone_of(conn, change.namespace, change.number, change.now)
-    row = _State._make(found)
-    values = _patched(change, row)
+    row = _State._make(state_row)
+    values = _patch_columns(change, row)
     if row.expires_at is not None and row.expires_at <= change.now and not _revives(conn, change, row, values):
-        return rows.gone(change.number, "expired", row.expires_at, row.tool_name, row.session)
+        return rows.make_tombstone(change.number, "expired", row.expires_at, row.tool_name, row.session)
     if values:
         conn.execute(_BY_SEQ.values(**values), {"row": row.seq})
         if "labels" in values:
@@ -84,7 +84,7 @@ def _revives(conn: Connection, change: PatchArtifact, row: _State, values: dict[
     return expires_at is None or expires_at > change.now
 
 
-def _patched(change: PatchArtifact, row: _State) -> dict[str, Any]:
+def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if change.labels is not UNSET:
         values["labels"] = rows.encode_labels(change.labels)
@@ -135,13 +135,13 @@ def _later(row: _State, read_at: datetime) -> datetime | None:
     return row.expires_at if moved is None else max(moved, row.expires_at)
 
 
-def _movable(conn: Connection, wanted: Collection[tuple[str, int]]) -> Sequence[Any]:
+def _movable(conn: Connection, artifact_keys: Collection[tuple[str, int]]) -> Sequence[Any]:
     """Returns those of the rows that are not pinned: namespace, number, state."""
     if conn.dialect.name != "sqlite":
-        spaces, numbers = zip(*wanted, strict=True) if wanted else ((), ())
+        spaces, numbers = zip(*artifact_keys, strict=True) if artifact_keys else ((), ())
         return conn.execute(_READ_OF_ALL, {"spaces": spaces, "numbers": numbers}).all()
     by_namespace: dict[str, list[int]] = {}
-    for namespace, number in wanted:
+    for namespace, number in artifact_keys:
         by_namespace.setdefault(namespace, []).append(number)
     return [
         row

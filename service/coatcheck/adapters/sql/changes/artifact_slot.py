@@ -68,14 +68,16 @@ def find_slot(conn: Connection, change: StoreArtifact, number: Numberer) -> Arti
     while free is None:
         candidates = [number(change.identity, probe) for probe in range(first, first + PROBES)]
         parameters: dict[str, Any] = {f"n{i}": candidate for i, candidate in enumerate(candidates)}
-        taken = _TAKEN.rows(conn, {"namespace": change.namespace, **parameters})
+        holder_rows = _TAKEN.rows(conn, {"namespace": change.namespace, **parameters})
         # Prefer an artifact: two replicas may have left a tombstone after it.
-        mine = sorted((row for row in taken if row[1] == change.identity), key=_is_tombstone)
+        mine = sorted((row for row in holder_rows if row[1] == change.identity), key=_is_tombstone)
         if mine:
             at, _, seq, expires_at, blob_seq, *_ = mine[0]
-            burials = [gone for row in mine if row[0] == at and (gone := _burial(row, change.now)) is not None]
+            burials = [
+                tombstone for row in mine if row[0] == at and (tombstone := _burial(row, change.now)) is not None
+            ]
             return ArtifactSlot(at, seq, expires_at, blob_seq, max(burials, key=_moment, default=None))
-        occupied = {row[0] for row in taken}
+        occupied = {row[0] for row in holder_rows}
         free = next((candidate for candidate in candidates if candidate not in occupied), None)
         first += PROBES
     return ArtifactSlot(free, None, None, None, None)
@@ -89,9 +91,13 @@ def _burial(row: tuple[Any, ...], now: datetime) -> Gone | None:
     """Returns how the row of _TAKEN was removed; None: it is live."""
     number, _, seq, expires_at, _, tool_name, reason, at, session = row
     if seq is None:
-        return rows.gone(number, reason, at, tool_name, session)
-    return rows.gone(number, "expired", expires_at, tool_name, session) if expires_at and expires_at <= now else None
+        return rows.make_tombstone(number, reason, at, tool_name, session)
+    return (
+        rows.make_tombstone(number, "expired", expires_at, tool_name, session)
+        if expires_at and expires_at <= now
+        else None
+    )
 
 
-def _moment(gone: Gone) -> datetime:
-    return gone.at
+def _moment(tombstone: Gone) -> datetime:
+    return tombstone.at

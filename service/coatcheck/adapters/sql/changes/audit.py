@@ -14,7 +14,7 @@ from coatcheck.adapters.sql.dialect import by_now
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import audit_log
 from coatcheck.adapters.sql.types import UtcDateTime
-from coatcheck.core.retention.audit import AuditLine, merged, pack_numbers
+from coatcheck.core.retention.audit import AuditLine, merge_lines, pack_numbers
 
 _WAITING: Final = "coatcheck.audit"
 _ADD = Prepared(insert(audit_log), columns=[column.name for column in audit_log.c if not column.primary_key])
@@ -52,7 +52,7 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
     waiting = _lines(conn)
     if not waiting:
         return
-    lines = merged(waiting)
+    lines = merge_lines(waiting)
     waiting.clear()
     enter(conn, None)
     _ADD.many(conn, [_row(line) for line in lines])

@@ -103,7 +103,7 @@ def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Num
         if full is not None:
             answers[at] = full
     _take_intents(conn, changes, answers)
-    new, there = _find_places(conn, changes, number, answers)
+    new, there = _assign_numbers(conn, changes, number, answers)
     _answer_those_there(conn, changes, there, answers)
     _create(conn, new, answers)
     unused = [
@@ -131,9 +131,9 @@ def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: d
     if not files:
         return
     ids = [change.blob.id for _, change in files]
-    taken = _TAKE_INTENTS.rows(conn, {"namespace": changes[0].namespace, "ids": ids})
-    usage.count(conn, changes[0].namespace, reserved=-sum(reserved for _, reserved in taken))
-    ours = {blob_id for blob_id, _ in taken}
+    intents = _TAKE_INTENTS.rows(conn, {"namespace": changes[0].namespace, "ids": ids})
+    usage.count(conn, changes[0].namespace, reserved=-sum(reserved for _, reserved in intents))
+    ours = {blob_id for blob_id, _ in intents}
     for at, change in files:
         if change.blob.id in ours:
             ours.discard(change.blob.id)  # an intent can be used only once
@@ -141,16 +141,16 @@ def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: d
             answers[at] = UploadFenced()
 
 
-def _find_places(
+def _assign_numbers(
     conn: Connection, changes: Sequence[StoreArtifact], number: Numberer, answers: dict[int, StoreAnswer]
 ) -> tuple[list[_New], dict[int, int]]:
     """Returns the changes that create an artifact, each with a free number, and the rows of live existing ones."""
-    wanted = {
+    probes = {
         at: [number(change.identity, probe) for probe in range(PROBES)]
         for at, change in enumerate(changes)
         if at not in answers
     }
-    numbers = [n for candidates in wanted.values() for n in candidates]
+    numbers = [n for candidates in probes.values() for n in candidates]
     holders: dict[int, tuple[bytes, int | None, datetime | None]] = {
         row[0]: (row[1], row[2], row[3])
         for row in _TAKEN.rows(conn, {"namespace": changes[0].namespace, "numbers": numbers})
@@ -158,25 +158,25 @@ def _find_places(
     new: list[_New] = []
     there: dict[int, int] = {}
     twins: set[bytes | _Content] = set()
-    taken = set(holders)
-    left: set[int] = set()
+    used_numbers = set(holders)
+    deferred_numbers: set[int] = set()
     """Numbers that changes carried out one by one may choose: a change that wants one of them comes after."""
-    for at, candidates in wanted.items():
+    for at, candidates in probes.items():
         change = changes[at]
         mine = next((holders[n] for n in candidates if n in holders and holders[n][0] == change.identity), None)
-        free = next((n for n in candidates if n not in taken), None)
+        free = next((n for n in candidates if n not in used_numbers), None)
         contents = [_content(ours) for ours in _brought(change)]
         twin = not twins.isdisjoint([change.identity, *contents]) or len(set(contents)) < len(contents)
         late = change.unless_buried_since is not None
-        if change.key is not None or late or twin or not left.isdisjoint(candidates):
-            left.update(candidates)
+        if change.key is not None or late or twin or not deferred_numbers.isdisjoint(candidates):
+            deferred_numbers.update(candidates)
         elif mine is None and free is not None:
-            taken.add(free)
+            used_numbers.add(free)
             new.append(_New(at, change, free))
         elif mine is not None and mine[1] is not None and (mine[2] is None or mine[2] > change.now):
             there[at] = mine[1]
         else:
-            left.update(candidates)
+            deferred_numbers.update(candidates)
         twins |= {change.identity, *contents}
     return new, there
 
@@ -189,19 +189,19 @@ def _answer_those_there(
 ) -> None:
     if not there:
         return
-    wanted = {"namespace": changes[0].namespace, "seqs": list(there.values())}
-    found = {row[0]: rows.artifact(row[1:]) for row in _THERE.rows(conn, wanted)}
-    lost = _lost_views(conn, [changes[at] for at in there])
+    parameters = {"namespace": changes[0].namespace, "seqs": list(there.values())}
+    artifacts_by_seq = {row[0]: rows.artifact(row[1:]) for row in _THERE.rows(conn, parameters)}
+    lost_views = _find_corrupt_views(conn, [changes[at] for at in there])
     for at, seq in there.items():
-        artifact = found.get(seq)
+        artifact = artifacts_by_seq.get(seq)
         view = dedupe.view_of(changes[at])
-        heals = view is not None and _content(view) in lost
+        heals = view is not None and _content(view) in lost_views
         plain = artifact is not None and not artifact.blob.condemned and not store.redeclares(changes[at], artifact)
         if artifact is not None and plain and not heals:
             answers[at] = IngestResult(artifact, created=False, blob_used=False)
 
 
-def _lost_views(conn: Connection, changes: Sequence[StoreArtifact]) -> set[_Content]:
+def _find_corrupt_views(conn: Connection, changes: Sequence[StoreArtifact]) -> set[_Content]:
     """Returns the contents of those views of these changes that are kept but corrupt."""
     brought = [view for change in changes if (view := dedupe.view_of(change)) is not None]
     return _same_bytes(conn, brought).condemned if brought else set()
@@ -211,35 +211,35 @@ def _create(conn: Connection, new: list[_New], answers: dict[int, StoreAnswer]) 
     if not new:
         return
     brought = {each.at: _brought(each.change) for each in new}
-    known = _same_bytes(conn, [ours for each in new for ours in brought[each.at]])
-    new = [each for each in new if known.condemned.isdisjoint(map(_content, brought[each.at]))]
+    existing_blobs = _same_bytes(conn, [ours for each in new for ours in brought[each.at]])
+    new = [each for each in new if existing_blobs.condemned.isdisjoint(map(_content, brought[each.at]))]
     # Numbers come in pairs of blob and artifact; the artifact's number beside a view's blob stays unused.
     seqs = _next_seqs(conn, sum(len(brought[each.at]) for each in new))
-    kept = _Kept(known, iter([blob_seq for blob_seq, _ in seqs]))
+    resolver = _Kept(existing_blobs, iter([blob_seq for blob_seq, _ in seqs]))
     artifact_rows: list[dict[str, Any]] = []
     view_rows: list[dict[str, Any]] = []
     survey_rows: list[dict[str, Any]] = []
     for each, (_, seq) in zip(new, seqs, strict=False):
         change = each.change
-        held, blob, used = kept.settle(dedupe.payload_of(change))
+        payload_seq, blob, used = resolver.resolve_blob(dedupe.payload_of(change))
         artifact = store.artifact_of(change, each.number, blob)
-        artifact_rows.append(store.artifact_row(change, artifact, each.number, held) | {"seq": seq})
+        artifact_rows.append(store.artifact_row(change, artifact, each.number, payload_seq) | {"seq": seq})
         if change.text_view is not None:
             view = dedupe.view_of(change)
-            view_seq = None if view is None else kept.settle(view).seq
+            view_seq = None if view is None else resolver.resolve_blob(view).seq
             view_rows.append(views.view_row(change.namespace, change.text_view, seq, view_seq))
         if change.survey is not None:
             survey_rows.append(surveys.survey_row(change.namespace, seq, change.survey))
         answers[each.at] = IngestResult(artifact, created=True, blob_used=used)
-    _ADD_BLOB.many(conn, kept.blob_rows)
-    _ADD_INLINE.many(conn, kept.inline_rows)
+    _ADD_BLOB.many(conn, resolver.blob_rows)
+    _ADD_INLINE.many(conn, resolver.inline_rows)
     # Two replicas that store the same artifacts meet at the same row first, which prevents deadlocks.
     artifact_rows.sort(key=_by_number)
     _ADD_ARTIFACT.many(conn, artifact_rows)
     _ADD_VIEW.many(conn, view_rows)
     surveys.ADD.many(conn, survey_rows)
     if new:
-        added = sum(row["stored_size"] for row in kept.blob_rows)
+        added = sum(row["stored_size"] for row in resolver.blob_rows)
         usage.count(conn, new[0].change.namespace, bytes_=added, artifacts=len(artifact_rows))
         wait_for_index(conn, new[0].change.namespace, [row["seq"] for row in artifact_rows])
 
@@ -247,13 +247,13 @@ def _create(conn: Connection, new: list[_New], answers: dict[int, StoreAnswer]) 
 class _Kept:
     """Where the bytes of a group are kept: in existing rows, or in these."""
 
-    def __init__(self, known: _Known, seqs: Iterator[int]) -> None:
-        self._known = known
+    def __init__(self, existing_blobs: _Known, seqs: Iterator[int]) -> None:
+        self._known = existing_blobs
         self._seqs = seqs
         self.blob_rows: list[dict[str, Any]] = []
         self.inline_rows: list[dict[str, Any]] = []
 
-    def settle(self, ours: dedupe.NewBytes) -> dedupe.BlobReference:
+    def resolve_blob(self, ours: dedupe.NewBytes) -> dedupe.BlobReference:
         """Returns the row of some bytes; no two of a group are the same."""
         same = self._known.trusted.get(_content(ours))
         if same is not None:
@@ -266,24 +266,24 @@ class _Kept:
 
 
 def _same_bytes(conn: Connection, brought: Sequence[dedupe.NewBytes]) -> _Known:
-    wanted = {"namespace": brought[0].namespace, "digests": [rows.digest(ours.blob.sha256) for ours in brought]}
-    known = _Known({}, set())
-    for row in _SAME_BYTES.rows(conn, wanted):
+    parameters = {"namespace": brought[0].namespace, "digests": [rows.digest(ours.blob.sha256) for ours in brought]}
+    existing_blobs = _Known({}, set())
+    for row in _SAME_BYTES.rows(conn, parameters):
         blob = rows.blob(row[1:])
         content = (blob.sha256, blob.size)
         if blob.condemned:
-            known.condemned.add(content)
+            existing_blobs.condemned.add(content)
         else:
-            known.trusted.setdefault(content, (row[0], blob))
-    return known
+            existing_blobs.trusted.setdefault(content, (row[0], blob))
+    return existing_blobs
 
 
 def _next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
     """Returns numbers for new blobs and artifacts."""
-    found = _NEXT_SEQS[conn.dialect.name].rows(conn, {"count": count})
+    seq_rows = _NEXT_SEQS[conn.dialect.name].rows(conn, {"count": count})
     if conn.dialect.name != "sqlite":
-        return [(row[0], row[1]) for row in found]
-    blob, artifact = found[0]
+        return [(row[0], row[1]) for row in seq_rows]
+    blob, artifact = seq_rows[0]
     return [(blob + i, artifact + i) for i in range(1, count + 1)]
 
 

@@ -87,39 +87,39 @@ def take_intent(conn: Connection, ours: NewBytes) -> bool:
     """Uses up the intent of our upload: the fence. Returns true for inline bytes, which need none."""
     if ours.blob.placement == "inline":
         return True
-    taken = _TAKE_INTENT.rows(conn, {"blob_id": ours.blob.id, "namespace": ours.namespace})
-    if taken:
-        usage.count(conn, ours.namespace, reserved=-taken[0][0])
-    return bool(taken)
+    intents = _TAKE_INTENT.rows(conn, {"blob_id": ours.blob.id, "namespace": ours.namespace})
+    if intents:
+        usage.count(conn, ours.namespace, reserved=-intents[0][0])
+    return bool(intents)
 
 
-def settle(conn: Connection, ours: NewBytes) -> BlobReference:
+def resolve_blob(conn: Connection, ours: NewBytes) -> BlobReference:
     """Finds or creates the row of our bytes. What points at corrupt bytes with this content points at it from now on.
 
     A row that is found is locked, so that it cannot die before the transaction ends.
     """
     same = _same_bytes(conn, ours)
-    settled = next((BlobReference(seq, blob, used=False) for seq, blob in same if not blob.condemned), None)
-    if settled is None:
-        settled = BlobReference(_add_blob(conn, ours, dead_at=None), ours.blob, used=True)
+    reference = next((BlobReference(seq, blob, used=False) for seq, blob in same if not blob.condemned), None)
+    if reference is None:
+        reference = BlobReference(_add_blob(conn, ours, dead_at=None), ours.blob, used=True)
         usage.count(conn, ours.namespace, bytes_=ours.blob.stored_size)
         if ours.blob.placement == "inline":
-            _ADD_INLINE.run(conn, {"blob_seq": settled.seq, "namespace": ours.namespace, "stored": ours.inline})
-    lost = [seq for seq, blob in same if blob.condemned]
-    if lost:
+            _ADD_INLINE.run(conn, {"blob_seq": reference.seq, "namespace": ours.namespace, "stored": ours.inline})
+    corrupt_seqs = [seq for seq, blob in same if blob.condemned]
+    if corrupt_seqs:
         for repoint in _REPOINT:
-            conn.execute(repoint, {"lost": lost, "whole": settled.seq})
-        release(conn, lost, ours.now)
-    return settled
+            conn.execute(repoint, {"lost": corrupt_seqs, "whole": reference.seq})
+        release(conn, corrupt_seqs, ours.now)
+    return reference
 
 
 def repair(conn: Connection, ours: NewBytes) -> None:
     """Replaces corrupt bytes with our bytes of the same content; if there are none, keeps nothing."""
     if any(blob.condemned for _, blob in _same_bytes(conn, ours)):
-        settle(conn, ours)
+        resolve_blob(conn, ours)
 
 
-def bury_ours(conn: Connection, ours: NewBytes) -> None:
+def add_dead_blob(conn: Connection, ours: NewBytes) -> None:
     """Leaves our unreferenced file to the sweep, in case its writer does not remove it."""
     if ours.blob.placement != "inline":
         _add_blob(conn, ours, dead_at=ours.now)
@@ -143,13 +143,13 @@ def blob_row(ours: NewBytes) -> dict[str, Any]:
 
 
 def _same_bytes(conn: Connection, ours: NewBytes) -> list[tuple[int, Blob]]:
-    wanted = {
+    parameters = {
         "digest": rows.digest(ours.blob.sha256),
         "namespace": ours.namespace,
         "sha256": ours.blob.sha256,
         "size": ours.blob.size,
     }
-    return [(row[0], rows.blob(row[1:])) for row in _SAME_BYTES.rows(conn, wanted)]
+    return [(row[0], rows.blob(row[1:])) for row in _SAME_BYTES.rows(conn, parameters)]
 
 
 def _add_blob(conn: Connection, ours: NewBytes, *, dead_at: datetime | None) -> int:

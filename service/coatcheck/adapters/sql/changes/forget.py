@@ -72,7 +72,7 @@ def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
         )
 
 
-def apply_condemn(conn: Connection, change: MarkBlobCorrupt) -> bool:
+def apply_mark_corrupt(conn: Connection, change: MarkBlobCorrupt) -> bool:
     """Carries out MarkBlobCorrupt."""
     at = {"of": change.blob_id, "space": change.namespace, "now": change.now}
     return conn.execute(_CONDEMN, at).rowcount == 1

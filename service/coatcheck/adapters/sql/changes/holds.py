@@ -118,35 +118,35 @@ _SESSIONS = select(holds.c.id).where(
 
 def holds_of(conn: Connection, seq: int, now: datetime) -> HoldConflict | None:
     """Returns the holds that cover one artifact's row."""
-    found = {row[0] for statement in _OF_ONE for row in statement.rows(conn, {"seq": seq, "now": now})}
-    return _measure(found)
+    hold_ids = {row[0] for statement in _OF_ONE for row in statement.rows(conn, {"seq": seq, "now": now})}
+    return _measure(hold_ids)
 
 
 def holds_on(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
     """Returns the holds that cover a whole session, or without one a whole namespace."""
     at = {"namespace": namespace, "now": now}
-    found = set(conn.execute(_WHOLE, at).scalars())
+    hold_ids = set(conn.execute(_WHOLE, at).scalars())
     if session is not None:
-        found |= set(conn.execute(_OF_SESSION, at | {"session": session}).scalars())
-    return _measure(found)
+        hold_ids |= set(conn.execute(_OF_SESSION, at | {"session": session}).scalars())
+    return _measure(hold_ids)
 
 
 def holds_within(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
     """Returns the holds that cover anything in a session, or without one in a namespace."""
     at = {"namespace": namespace, "now": now}
     whole = holds_on(conn, namespace, session, now)
-    found = set(whole.holds if whole is not None else ())
+    hold_ids = set(whole.holds if whole is not None else ())
     if session is None:
-        found |= set(conn.execute(_BY_NUMBER.limit(NAMED), at).scalars())
-        found |= set(conn.execute(_SESSIONS.limit(NAMED), at).scalars())
+        hold_ids |= set(conn.execute(_BY_NUMBER.limit(NAMED), at).scalars())
+        hold_ids |= set(conn.execute(_SESSIONS.limit(NAMED), at).scalars())
     else:
         mine = _BY_NUMBER.where(artifacts.c.session == _SESSION).limit(NAMED)
-        found |= set(conn.execute(mine, at | {"session": session}).scalars())
-    return _measure(found)
+        hold_ids |= set(conn.execute(mine, at | {"session": session}).scalars())
+    return _measure(hold_ids)
 
 
-def _measure(found: set[str]) -> HoldConflict | None:
-    return HoldConflict(tuple(sorted(found)[:NAMED])) if found else None
+def _measure(hold_ids: set[str]) -> HoldConflict | None:
+    return HoldConflict(tuple(sorted(hold_ids)[:NAMED])) if hold_ids else None
 
 
 _ARTIFACT = (
@@ -188,7 +188,7 @@ def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
         at = {"namespace": hold.namespace, "number": hold.number}
         if conn.execute(_ARTIFACT, at).first() is None:
             buried = conn.execute(_TOMBSTONE, at | {"now": hold.at}).first()
-            return None if buried is None else rows.gone(hold.number, *buried)
+            return None if buried is None else rows.make_tombstone(hold.number, *buried)
     conn.execute(_ADD, {name: getattr(hold, name) for name in hold.__struct_fields__})
     line = _line(hold, "hold.placed", change.by, hold.at)
     audit.append(conn, line)
@@ -197,10 +197,10 @@ def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
 
 def apply_release(conn: Connection, change: ReleaseHold) -> Hold | None:
     """Carries out ReleaseHold."""
-    found = conn.execute(_ONE, {"id": change.id}).first()
-    if found is None:
+    row = conn.execute(_ONE, {"id": change.id}).first()
+    if row is None:
         return None
-    hold = hold_of(found)
+    hold = hold_of(row)
     if change.namespace is not None and hold.namespace != change.namespace:
         return None
     conn.execute(_REMOVE, {"id": change.id})

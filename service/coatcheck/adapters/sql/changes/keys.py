@@ -17,7 +17,7 @@ from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamesp
 _ONE = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()
 _REVOKE = update(keys).where(keys.c.id == bindparam("key_id"), keys.c.revoked_at.is_(None))
 _NAMESPACE = select(namespaces).where(namespaces.c.namespace == bindparam("name")).with_for_update()
-_ADD = {dialect: insert_into(keys, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
+_ADD_KEY = {dialect: insert_into(keys, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
 _MAKE = {dialect: insert_into(namespaces, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
 
 
@@ -26,8 +26,8 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
     info = change.info
     if info.namespace != EVERYWHERE:
         apply_make_namespace(conn, MakeNamespace(name=info.namespace, now=info.created_at, by=change.by))
-    made = conn.execute(
-        _ADD[conn.dialect.name],
+    result = conn.execute(
+        _ADD_KEY[conn.dialect.name],
         {
             "id": info.id,
             "namespace": info.namespace,
@@ -42,7 +42,7 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
             "bytes_per_minute": info.bytes_per_minute,
         },
     )
-    if not made.rowcount:
+    if not result.rowcount:
         # Created already by this same change, if the answer to its commit was lost; two keys never have the same bytes.
         if conn.execute(select(keys.c.digest).where(keys.c.id == info.id)).scalar_one() != change.digest:
             raise RuntimeError("a key's ID was drawn twice")
@@ -58,8 +58,8 @@ def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
     if row.revoked_at is not None:
         return info_of(row)
     conn.execute(_REVOKE.values(revoked_at=change.now), {"key_id": change.key_id})
-    found = conn.execute(_ONE, {"key_id": change.key_id}).one()
-    info = info_of(found)
+    revoked_row = conn.execute(_ONE, {"key_id": change.key_id}).one()
+    info = info_of(revoked_row)
     _tell(conn, "key.revoked", info, change.by)
     return info
 

@@ -25,11 +25,11 @@ def _take(dialect: str) -> Executable:
     statement = insert_into(leases, dialect).values(
         name=bindparam("name"), holder=bindparam("holder"), until=_UNTIL[dialect]
     )
-    given = statement.excluded
+    new_row = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=[leases.c.name],
-        set_={"holder": given.holder, "until": given.until},
-        where=or_(leases.c.holder == given.holder, leases.c.until <= _NOW[dialect]),
+        set_={"holder": new_row.holder, "until": new_row.until},
+        where=or_(leases.c.holder == new_row.holder, leases.c.until <= _NOW[dialect]),
     )
 
 
@@ -41,8 +41,8 @@ _HOLDER = select(leases.c.holder).where(leases.c.name == bindparam("name"))
 
 def holder(conn: Connection, name: str) -> str | None:
     """Returns the last holder of a lease, even if it has ended."""
-    found: str | None = conn.execute(_HOLDER, {"name": name}).scalar_one_or_none()
-    return found
+    current_holder: str | None = conn.execute(_HOLDER, {"name": name}).scalar_one_or_none()
+    return current_holder
 
 
 def apply_take(conn: Connection, change: TakeLease) -> bool:
@@ -53,5 +53,5 @@ def apply_take(conn: Connection, change: TakeLease) -> bool:
         values |= {"now": change.now, "until": change.now + time}
     else:
         values |= {"time": time}
-    taken: int = conn.execute(_TAKE[conn.dialect.name], values).rowcount
-    return taken == 1
+    row_count: int = conn.execute(_TAKE[conn.dialect.name], values).rowcount
+    return row_count == 1

@@ -14,19 +14,21 @@ from coatcheck.core.retention.audit import AuditLine
 from coatcheck.core.retention.holds import HoldConflict
 from coatcheck.ports.decisions import MarkNamespace
 
-_NAMESPACE = bindparam("space", type_=Text())
+_NAMESPACE_NAME = bindparam("space", type_=Text())
 _ZERO = {"bytes": 0, "artifacts": 0, "reserved": 0}
-_STATE = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE).with_for_update()
-_MARK = update(usage).where(usage.c.namespace == _NAMESPACE).values(deleting_at=bindparam("mark", type_=UtcDateTime))
+_STATE = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE_NAME).with_for_update()
+_MARK = (
+    update(usage).where(usage.c.namespace == _NAMESPACE_NAME).values(deleting_at=bindparam("mark", type_=UtcDateTime))
+)
 
 
 def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
     """Carries out MarkNamespace."""
     stand_by_now(conn)
     if change.deleting:
-        held = holds_on(conn, change.namespace, None, change.now)
-        if held is not None:
-            return held
+        conflict = holds_on(conn, change.namespace, None, change.now)
+        if conflict is not None:
+            return conflict
         conn.execute(
             insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), {"namespace": change.namespace, **_ZERO}
         )

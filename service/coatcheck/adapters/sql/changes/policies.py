@@ -24,7 +24,7 @@ _SCOPE = (
 _VERSIONS = select(*policies.c).where(_SCOPE).order_by(policies.c.version.desc()).limit(bindparam("most"))
 _NEWEST = select(func.max(policies.c.version)).group_by(policies.c.namespace, policies.c.part, policies.c.value)
 _CURRENT = select(*policies.c).where(policies.c.version.in_(_NEWEST), policies.c.policy.is_not(None))
-_ADD = insert(policies)
+_ADD_VERSION = insert(policies)
 
 
 def apply_set(conn: Connection, change: SetPolicy) -> int | None:
@@ -37,7 +37,7 @@ def apply_set(conn: Connection, change: SetPolicy) -> int | None:
         return None
     version: int = conn.execute(_LAST).scalar_one() + 1
     conn.execute(
-        _ADD,
+        _ADD_VERSION,
         {
             "version": version,
             "namespace": scope.namespace,
@@ -76,14 +76,14 @@ def last_version(conn: Connection) -> int:
 def current(conn: Connection) -> tuple[int, Rules]:
     """Returns the policies in force, and a version that they are at least as new as."""
     version = last_version(conn)
-    found = [_version(row) for row in conn.execute(_CURRENT)]
-    return version, Rules({each.scope: each.policy for each in found if each.policy is not None})
+    versions = [_version(row) for row in conn.execute(_CURRENT)]
+    return version, Rules({each.scope: each.policy for each in versions if each.policy is not None})
 
 
 def history(conn: Connection, scope: PolicyScope, limit: int) -> list[PolicyVersion]:
     """Returns the versions of a scope, newest first."""
-    wanted = {"space": scope.namespace, "in_part": scope.part or "", "of_value": scope.value, "most": limit}
-    return [_version(row) for row in conn.execute(_VERSIONS, wanted)]
+    parameters = {"space": scope.namespace, "in_part": scope.part or "", "of_value": scope.value, "most": limit}
+    return [_version(row) for row in conn.execute(_VERSIONS, parameters)]
 
 
 def _version(row: Any) -> PolicyVersion:  # noqa: ANN401 - a row of `policies`

@@ -61,7 +61,9 @@ def no_room(conn: Connection, change: StoreArtifact, number: Numberer) -> QuotaE
     place = find_slot(conn, change, number)
     if place.seq is not None and (place.expires_at is None or place.expires_at > change.now):
         return None
-    needed = sum(ours.blob.stored_size for ours in brought if not _is_there(conn, ours)) - _reserved(conn, change)
+    needed = sum(ours.blob.stored_size for ours in brought if not _is_there(conn, ours)) - _read_reservation(
+        conn, change
+    )
     return usage.claim(conn, namespace, room, bytes_=max(0, needed), artifacts=0 if place.seq is not None else 1)
 
 
@@ -72,19 +74,19 @@ def _knows(conn: Connection, change: StoreArtifact) -> bool:
 
 def _is_there(conn: Connection, ours: dedupe.NewBytes) -> bool:
     blob = ours.blob
-    wanted: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "digest": rows.digest(blob.sha256),
         "namespace": ours.namespace,
         "sha256": blob.sha256,
         "size": blob.size,
     }
-    return bool(_SHARED.rows(conn, wanted))
+    return bool(_SHARED.rows(conn, parameters))
 
 
-def _reserved(conn: Connection, change: StoreArtifact) -> int:
+def _read_reservation(conn: Connection, change: StoreArtifact) -> int:
     """Returns what our own upload has reserved."""
-    found: int | None = conn.execute(_RESERVED, {"id": change.blob.id, "space": change.namespace}).scalar()
-    return found or 0
+    reserved_bytes: int | None = conn.execute(_RESERVED, {"id": change.blob.id, "space": change.namespace}).scalar()
+    return reserved_bytes or 0
 
 
 def reserve(conn: Connection, change: BeginUpload) -> QuotaExceeded | None:

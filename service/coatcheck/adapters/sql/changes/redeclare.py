@@ -1,7 +1,7 @@
 """Replaces what is declared about an existing artifact by the declaration of a repeated request.
 
 Also replaced are detected metadata, the survey, and the text view if the extractor's inputs differ. Labels, expiry and
-the comparison with an earlier artifact stay. `DeclaredMetadata.following` decides.
+the comparison with an earlier artifact stay. `DeclaredMetadata.merged_over` decides.
 """
 
 from sqlalchemy import Connection, bindparam, update
@@ -28,13 +28,13 @@ def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact
     """Declares the artifact of a row anew. Returns False if the row was deleted meanwhile; then nothing is changed."""
     if not lock_row(conn, seq):
         return False
-    said = change.said.following(there.said)
-    facts = change.facts.beside(there.facts)
-    columns = rows.declared_columns(said, facts)
+    declared = change.declared.merged_over(there.declared)
+    facts = change.facts.keeping_first_time_fields(there.facts)
+    columns = rows.columns_of_metadata(declared, facts)
     conn.execute(_DECLARE, {"row": seq, "engine": change.engine, "declared_at": change.now, **columns})
     drop_survey(conn, seq)
     add_survey(conn, change, seq)
-    if view_inputs(said, facts) != view_inputs(there.said, there.facts):
+    if view_inputs(declared, facts) != view_inputs(there.declared, there.facts):
         replace_view(conn, change, change.text_view, seq)
     wait_for_index(conn, change.namespace, [seq])
     return True

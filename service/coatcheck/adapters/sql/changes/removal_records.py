@@ -63,11 +63,13 @@ def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_
     """Keeps artifacts that are about to be removed, with their views and surveys. The caller has locked their rows."""
     if not seqs:
         return
-    kept = _KEEP.rows(conn, {"now": now, "why": reason, "run": run_id, "seqs": list(seqs)})
-    places = {artifact_seq: seq for seq, artifact_seq in kept}
-    found = _VIEWS.rows(conn, {"seqs": list(seqs)})
-    _KEEP_VIEW.many(conn, [{"removed_seq": places[row[0]]} | dict(zip(OF_VIEW, row[1:], strict=True)) for row in found])
-    _KEEP_SURVEYS.run(conn, {"seqs": list(places.values())})
+    records = _KEEP.rows(conn, {"now": now, "why": reason, "run": run_id, "seqs": list(seqs)})
+    removed_seqs = {artifact_seq: seq for seq, artifact_seq in records}
+    view_rows = _VIEWS.rows(conn, {"seqs": list(seqs)})
+    _KEEP_VIEW.many(
+        conn, [{"removed_seq": removed_seqs[row[0]]} | dict(zip(OF_VIEW, row[1:], strict=True)) for row in view_rows]
+    )
+    _KEEP_SURVEYS.run(conn, {"seqs": list(removed_seqs.values())})
 
 
 def forget(conn: Connection, before: datetime, limit: int) -> int:

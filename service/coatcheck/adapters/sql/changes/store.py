@@ -14,10 +14,10 @@ from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import holds, usage
 from coatcheck.adapters.sql.changes.artifact_slot import ArtifactSlot, Numberer, find_slot
 from coatcheck.adapters.sql.changes.dedupe import (
-    bury_ours,
+    add_dead_blob,
     payload_of,
     repair,
-    settle,
+    resolve_blob,
     take_intent,
     view_of,
     without_seq,
@@ -104,16 +104,16 @@ def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.
 
 def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer) -> StoreAnswer:
     """Stores an artifact after the fence: the upload's intent has been taken in this transaction."""
-    known = None if change.key is None else _known_key(conn, change, change.key)
-    if known is not None and change.key is not None:
-        same = known.fingerprint == change.key.fingerprint
-        answer = _replay(conn, change, known) if same else KeyConflict()
+    key_record = None if change.key is None else _find_key(conn, change, change.key)
+    if key_record is not None and change.key is not None:
+        same = key_record.fingerprint == change.key.fingerprint
+        answer = _replay(conn, change, key_record) if same else KeyConflict()
     else:
         place, answer = _place_and_store(conn, change, number)
         if change.key is not None and isinstance(answer, IngestResult):
             _remember(conn, change, change.key, place.number, created=answer.created)
     if not (isinstance(answer, IngestResult) and answer.blob_used):
-        bury_ours(conn, payload_of(change))
+        add_dead_blob(conn, payload_of(change))
     return answer
 
 
@@ -124,7 +124,7 @@ def _place_and_store(
     for _ in range(_LOOKS):
         place = find_slot(conn, change, number)
         if place.seq is not None and _is_live(place.expires_at, change):
-            answer = _posted_again(conn, change, place.seq)
+            answer = _repeat_post(conn, change, place.seq)
         else:
             answer = _outdone(change, place) or _create(conn, change, place)
         if answer is not None:
@@ -138,10 +138,10 @@ def _is_live(expires_at: datetime | None, change: StoreArtifact) -> bool:
 
 def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> IngestResult | None:
     """Returns the existing artifact, after replacing lost bytes with ours. None: it was deleted meanwhile."""
-    found = _BY_SEQ.rows(conn, {"seq": seq})
-    if not found:
+    artifact_rows = _BY_SEQ.rows(conn, {"seq": seq})
+    if not artifact_rows:
         return None
-    artifact = rows.artifact(found[0])
+    artifact = rows.artifact(artifact_rows[0])
     view = view_of(change)
     if view is not None:
         repair(conn, view)
@@ -149,11 +149,11 @@ def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) 
         return IngestResult(artifact, created=created, blob_used=False)
     if not lock_row(conn, seq):
         return None
-    used = settle(conn, payload_of(change)).used
+    used = resolve_blob(conn, payload_of(change)).used
     return IngestResult(rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0]), created=created, blob_used=used)
 
 
-def _posted_again(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
+def _repeat_post(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
     """Returns the existing artifact, declared as in this change. None: it was deleted meanwhile."""
     answer = _there(conn, change, seq, created=False)
     if answer is None or not redeclares(change, answer.artifact):
@@ -169,7 +169,9 @@ def redeclares(change: StoreArtifact, there: Artifact) -> bool:
 
     A late change never does.
     """
-    is_new = change.said.following(there.said) is not there.said or (there.lacks_form and change.facts.form is not None)
+    is_new = change.declared.merged_over(there.declared) is not there.declared or (
+        there.lacks_form and change.facts.form is not None
+    )
     return change.unless_buried_since is None and is_new
 
 
@@ -179,20 +181,20 @@ def _outdone(change: StoreArtifact, place: ArtifactSlot) -> Gone | None:
     return place.buried if since is not None and place.buried is not None and place.buried.at > since else None
 
 
-def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> IngestResult | Gone | None:
+def _replay(conn: Connection, change: StoreArtifact, key_record: KeyRecord) -> IngestResult | Gone | None:
     """Returns the earlier answer to this request. It never revives what was removed since."""
-    row = conn.execute(_BY_NUMBER, {"namespace": change.namespace, "number": known.number}).first()
+    row = conn.execute(_BY_NUMBER, {"namespace": change.namespace, "number": key_record.number}).first()
     if row is None:
-        return tombstone_of(conn, change.namespace, known.number, change.now)
+        return tombstone_of(conn, change.namespace, key_record.number, change.now)
     if not _is_live(row.expires_at, change):
-        return rows.gone(known.number, "expired", row.expires_at, row.tool_name, row.session)
-    answer = _there(conn, change, row.seq, created=known.created)
+        return rows.make_tombstone(key_record.number, "expired", row.expires_at, row.tool_name, row.session)
+    answer = _there(conn, change, row.seq, created=key_record.created)
     if answer is None:
         raise TransactionConflict
     return answer
 
 
-def _known_key(conn: Connection, change: StoreArtifact, key: IdempotencyKey) -> KeyRecord | None:
+def _find_key(conn: Connection, change: StoreArtifact, key: IdempotencyKey) -> KeyRecord | None:
     """Returns what this key already stands for."""
     at = {"namespace": change.namespace, "key": key.key}
     row = conn.execute(_KEY, at).first()
@@ -221,20 +223,20 @@ def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, numb
 def _create(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> IngestResult | None:
     """Creates the artifact in this slot. None: another replica was first, and nothing is changed."""
     # Removing what is in the way reserves the slot until the transaction ends.
-    left: list[int] = []
+    blob_seqs: list[int] = []
     if place.seq is not None:
         if not lock_row(conn, place.seq):
             return None
         if holds.holds_of(conn, place.seq, change.now) is not None:
-            return _revived(conn, change, place.seq)
-        left = remove(conn, [place.seq], change.now)
+            return _revive(conn, change, place.seq)
+        blob_seqs = remove(conn, [place.seq], change.now)
         _note_expiry(conn, change, place)
     if place.buried is not None:
         _expect_unburied(conn, change, place.number)
         removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": place.number})
         if place.seq is None and not removed:
             return None
-    blob_seq, blob, used = settle(conn, payload_of(change))
+    blob_seq, blob, used = resolve_blob(conn, payload_of(change))
     artifact = artifact_of(change, place.number, blob)
     row = artifact_row(change, artifact, place.number, blob_seq)
     seq: int = _ADD_ARTIFACT.rows(conn, row)[0][0]
@@ -244,14 +246,14 @@ def _create(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> Ing
         add_view(conn, change, change.text_view, seq)
     add_survey(conn, change, seq)
     if place.blob_seq is not None and place.blob_seq != blob_seq:
-        left.append(place.blob_seq)
-    if left:
-        release(conn, left, change.now)
+        blob_seqs.append(place.blob_seq)
+    if blob_seqs:
+        release(conn, blob_seqs, change.now)
     _expect_unburied(conn, change, place.number)
     return IngestResult(artifact, created=True, blob_used=used)
 
 
-def _revived(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
+def _revive(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
     """Revives the expired, held artifact here: a hold forbids replacing it."""
     created_at: datetime = conn.execute(_BORN, {"seq": seq}).scalar_one()
     age = math.ceil((change.now - created_at).total_seconds())
@@ -267,7 +269,7 @@ def _revived(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult 
             "expires_at": expiry(created_at, change.now, ttl=ttl, idle_ttl=change.idle_ttl, pinned=change.pinned),
         },
     )
-    return _posted_again(conn, change, seq)
+    return _repeat_post(conn, change, seq)
 
 
 def _note_expiry(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> None:
@@ -280,8 +282,8 @@ def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> No
     """Raises TransactionConflict if another replica stored and deleted the same between our look-up and our insert."""
     if change.unless_buried_since is None:
         return
-    wanted = {"namespace": change.namespace, "number": number, "identity": change.identity}
-    at = conn.execute(_BURIED, wanted).scalar()
+    parameters = {"namespace": change.namespace, "number": number, "identity": change.identity}
+    at = conn.execute(_BURIED, parameters).scalar()
     if at is not None and at > change.unless_buried_since:
         raise TransactionConflict
 
@@ -291,7 +293,7 @@ def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
     return Artifact(
         namespace=change.namespace,
         id=ids.render(number),
-        said=change.said,
+        declared=change.declared,
         measure=change.measure,
         facts=change.facts,
         blob=blob,
@@ -306,13 +308,13 @@ def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
 
 def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_seq: int) -> dict[str, Any]:
     """Returns its row, without its sequence number."""
-    said = change.said
+    declared = change.declared
     return {
         "namespace": change.namespace,
         "number": number,
         "identity": change.identity,
         "blob_seq": blob_seq,
-        "session": said.session,
+        "session": declared.session,
         "created_at": change.now,
         "read_at": change.now,
         "expires_at": artifact.expires_at,
@@ -320,12 +322,12 @@ def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_se
         "idle_ttl": change.idle_ttl,
         "pinned": change.pinned,
         "engine": change.engine,
-        "labels": rows.encode_labels(said.labels),
+        "labels": rows.encode_labels(declared.labels),
         "measure": rows.encode(change.measure),
         "declared_at": None,
         # The text names the ID that its request expected.
         "receipt": None
         if change.receipt is None or number != ids.number(change.identity)
         else rows.encode(change.receipt),
-        **rows.declared_columns(said, change.facts),
+        **rows.columns_of_metadata(declared, change.facts),
     }

@@ -9,7 +9,7 @@ from coatcheck.adapters.sql.tables import surveys
 from coatcheck.ports.artifacts import StoreArtifact
 
 ADD = Prepared(insert(surveys), columns=surveys.c.keys())
-_DROP = Prepared(delete(surveys).where(surveys.c.artifact_seq == bindparam("seq")))
+_DROP_SURVEY = Prepared(delete(surveys).where(surveys.c.artifact_seq == bindparam("seq")))
 
 
 def add_survey(conn: Connection, change: StoreArtifact, seq: int) -> None:
@@ -20,7 +20,7 @@ def add_survey(conn: Connection, change: StoreArtifact, seq: int) -> None:
 
 def drop_survey(conn: Connection, seq: int) -> None:
     """Deletes the survey of the artifact of a row, if it has one."""
-    _DROP.run(conn, {"seq": seq})
+    _DROP_SURVEY.run(conn, {"seq": seq})
 
 
 def survey_row(namespace: str, seq: int, survey: bytes) -> dict[str, Any]:

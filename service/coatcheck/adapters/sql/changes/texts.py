@@ -61,7 +61,7 @@ _ADD_SEGMENT = Prepared(insert(text_segments), columns=text_segments.c.keys())
 _ADD_PART = Prepared(insert(text_parts), columns=text_parts.c.keys())
 _HERE = (text_segments.c.namespace == _NAMESPACE) & among(text_segments.c.id, _IDS)
 _LOCK = Prepared(select(text_segments.c.id).where(_HERE).order_by(text_segments.c.id).with_for_update())
-_DROP = Prepared(delete(text_segments).where(_HERE))
+_DROP_SEGMENTS = Prepared(delete(text_segments).where(_HERE))
 _BOUNDS = (
     select(text_segments.c.first_seq, text_segments.c.last_seq)
     .where(text_segments.c.namespace == _NAMESPACE, text_segments.c.id == bindparam("id", type_=BigInteger()))
@@ -89,26 +89,26 @@ def print_of(
 
 def apply_index(conn: Connection, change: IndexDocuments) -> int:
     """Adds a segment and removes its rows from the queue."""
-    was = dict(change.read)
-    wanted = {"namespace": change.namespace, "seqs": sorted(was)}
+    was = dict(change.documents)
+    parameters = {"namespace": change.namespace, "seqs": sorted(was)}
     if conn.dialect.name != "sqlite":
         # In a statement of its own: a transaction that changes one of them, or keeps a view of it, is waited for and
         # then seen.
-        _HOLD.rows(conn, wanted)
-    now: dict[int, int] = {row[0]: print_of(*row[1:]) for row in STATES.rows(conn, wanted)}
+        _HOLD.rows(conn, parameters)
+    now: dict[int, int] = {row[0]: print_of(*row[1:]) for row in STATES.rows(conn, parameters)}
     same = [seq for seq, mark in was.items() if now.get(seq) == mark]
-    done = {row[0] for row in _DONE.rows(conn, {"namespace": change.namespace, "seqs": sorted(same)})}
-    if change.segment is not None and any(was[seq] is not None for seq in done):
+    indexed_seqs = {row[0] for row in _DONE.rows(conn, {"namespace": change.namespace, "seqs": sorted(same)})}
+    if change.segment is not None and any(was[seq] is not None for seq in indexed_seqs):
         _add(conn, change.namespace, change.segment_id, change.segment)
-    return len(done)
+    return len(indexed_seqs)
 
 
 def apply_merge(conn: Connection, change: MergeSegments) -> bool:
     """Replaces several segments by one."""
-    wanted = {"namespace": change.namespace, "ids": sorted(change.old)}
-    if len(_LOCK.rows(conn, wanted)) != len(change.old):
+    parameters = {"namespace": change.namespace, "ids": sorted(change.old)}
+    if len(_LOCK.rows(conn, parameters)) != len(change.old):
         return False
-    _DROP.run(conn, wanted)
+    _DROP_SEGMENTS.run(conn, parameters)
     if change.segment is not None:
         _add(conn, change.namespace, change.segment_id, change.segment)
     return True
@@ -116,11 +116,11 @@ def apply_merge(conn: Connection, change: MergeSegments) -> bool:
 
 def apply_drop(conn: Connection, change: DropSegment) -> None:
     """Deletes a segment. Its documents are no longer known, so all rows in its range are queued again."""
-    wanted = {"namespace": change.namespace, "id": change.segment_id}
-    bounds = conn.execute(_BOUNDS, wanted).first()
+    parameters = {"namespace": change.namespace, "id": change.segment_id}
+    bounds = conn.execute(_BOUNDS, parameters).first()
     if bounds is None:
         return
-    _DROP.run(conn, {"namespace": change.namespace, "ids": [change.segment_id]})
+    _DROP_SEGMENTS.run(conn, {"namespace": change.namespace, "ids": [change.segment_id]})
     between = {"namespace": change.namespace, "first": bounds.first_seq, "last": bounds.last_seq}
     seqs = conn.execute(_BETWEEN, between).scalars().all()
     for start in range(0, len(seqs), _AT_ONCE):
@@ -141,7 +141,7 @@ def _add(conn: Connection, namespace: str, segment_id: int, segment: PackedSegme
         "last_seq": segment.last,
         "documents": segment.documents,
         "postings": segment.postings,
-        "listed": segment.listed,
+        "listed": segment.packed_documents,
     }
     _ADD_SEGMENT.run(conn, row)
     parts = [

@@ -27,7 +27,7 @@ from coatcheck.adapters.sql.changes import audit, events, holds, removal_records
 from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
 from coatcheck.adapters.sql.dialect import DIALECTS, among, by_now, insert_into
 from coatcheck.adapters.sql.prepared_statements import Prepared
-from coatcheck.adapters.sql.rows import Reason, gone
+from coatcheck.adapters.sql.rows import Reason, make_tombstone
 from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones, views
 from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.core.artifact import Gone
@@ -163,10 +163,10 @@ def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> No
 
     One by one, each change would lock a blob before the next one's artifact, and two replicas could deadlock.
     """
-    found = _LOCK_ARTIFACTS.rows(conn, {"namespace": namespace, "numbers": sorted(set(numbers))})
-    held = {seq for row in found for seq in row if seq is not None}
-    if held:
-        conn.execute(_LOCK_BLOBS, {"seqs": sorted(held)}).all()
+    locked_rows = _LOCK_ARTIFACTS.rows(conn, {"namespace": namespace, "numbers": sorted(set(numbers))})
+    blob_seqs = {seq for row in locked_rows for seq in row if seq is not None}
+    if blob_seqs:
+        conn.execute(_LOCK_BLOBS, {"seqs": sorted(blob_seqs)}).all()
 
 
 def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
@@ -177,19 +177,19 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Hold
         return tombstone_of(conn, change.namespace, change.number, change.now)
     (row,) = rows
     if row.expires_at is not None and row.expires_at <= change.now:
-        return gone(row.number, "expired", row.expires_at, row.tool_name, row.session)
-    held = holds.holds_of(conn, row.seq, change.now)
-    if held is not None:
-        return held
+        return make_tombstone(row.number, "expired", row.expires_at, row.tool_name, row.session)
+    conflict = holds.holds_of(conn, row.seq, change.now)
+    if conflict is not None:
+        return conflict
     tombstone(conn, rows, Removal("deleted", change.now, change.tombstone_until, change.by))
     return True
 
 
 def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldConflict:
     """Removes live artifacts of a session; expired ones are left to their own sweep, which records that reason."""
-    held = holds.holds_on(conn, change.namespace, change.session, change.now)
-    if held is not None:
-        return held
+    conflict = holds.holds_on(conn, change.namespace, change.session, change.now)
+    if conflict is not None:
+        return conflict
     of = {"namespace": change.namespace, "session": change.session, "now": change.now, "limit": change.limit}
     rows = read_rows(conn, _OF_SESSION, of)
     session_usage.drop(conn, change.namespace, change.session)
@@ -212,17 +212,17 @@ def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -
     rows = conn.execute(_TOMBSTONE, {"namespace": namespace, "number": number, "now": now}).all()
     if any(row.reason is None for row in rows):
         raise TransactionConflict
-    return gone(number, *rows[0]) if rows else None
+    return make_tombstone(number, *rows[0]) if rows else None
 
 
 def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
     """Marks unreferenced blobs dead."""
-    held = sorted(set(seqs))
+    blob_seqs = sorted(set(seqs))
     if conn.dialect.name != "sqlite":
         # In a statement of its own: a writer that is about to share one of these blobs has locked it, and must be
         # waited for, so that the next statement sees its artifact.
-        conn.execute(_LOCK_BLOBS, {"seqs": held}).all()
-    for namespace, size in conn.execute(_RELEASE, {"seqs": held, "now": now}):
+        conn.execute(_LOCK_BLOBS, {"seqs": blob_seqs}).all()
+    for namespace, size in conn.execute(_RELEASE, {"seqs": blob_seqs, "now": now}):
         usage.count(conn, namespace, bytes_=-size)
 
 
@@ -238,13 +238,13 @@ def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
     came.
     """
     holds.stand_by_now(conn)
-    left = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
-    gone = [row[0] for row in _REMOVE.rows(conn, {"seqs": seqs, "now": now})]
-    if len(gone) != len(seqs):
+    blob_seqs = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
+    row_namespaces = [row[0] for row in _REMOVE.rows(conn, {"seqs": seqs, "now": now})]
+    if len(row_namespaces) != len(seqs):
         raise TransactionConflict
-    for namespace in set(gone):
-        usage.count(conn, namespace, artifacts=-gone.count(namespace))
-    return left
+    for namespace in set(row_namespaces):
+        usage.count(conn, namespace, artifacts=-row_namespaces.count(namespace))
+    return blob_seqs
 
 
 def read_rows(conn: Connection, statement: Any, values: Mapping[str, object]) -> list[ArtifactRow]:  # noqa: ANN401 - a select
@@ -290,8 +290,8 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
     )
     removal_records.keep(conn, seqs, removal.reason, now, removal.by.run_id)
     events.drop_of(conn, [(row.namespace, row.number) for row in rows])
-    left = remove(conn, seqs, now)
-    release(conn, [*left, *(row.blob_seq for row in rows)], now)
+    blob_seqs = remove(conn, seqs, now)
+    release(conn, [*blob_seqs, *(row.blob_seq for row in rows)], now)
     for row in rows:
         note_removal(conn, row.namespace, removal, row.number, row.size)
     return len(rows)

@@ -62,7 +62,7 @@ class _Sum:
     reserved: int = 0
     stores: bool = False
     """Whether it adds an artifact."""
-    seen: Usage | None = None
+    row_usage: Usage | None = None
     """What the row contained when a limit was checked."""
     claimed_bytes: int = 0
     """The most that the admitted changes may add."""
@@ -104,27 +104,27 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
     for namespace in namespaces:
         sums = waiting[namespace]
         values = {"bytes": sums.bytes, "artifacts": sums.artifacts, "reserved": sums.reserved}
-        written = add.rows(conn, {"namespace": namespace, **values, **_most(sums)})
-        if not written:
+        usage_rows = add.rows(conn, {"namespace": namespace, **values, **_most(sums)})
+        if not usage_rows:
             raise TransactionConflict
-        if sums.stores and written[0][0] is not None:
+        if sums.stores and usage_rows[0][0] is not None:
             raise NamespaceClosing(namespace)
 
 
 def _changes(sums: _Sum) -> bool:
-    return bool(sums.bytes or sums.artifacts or sums.reserved or sums.stores or sums.seen is not None)
+    return bool(sums.bytes or sums.artifacts or sums.reserved or sums.stores or sums.row_usage is not None)
 
 
 def _most(sums: _Sum) -> dict[str, int]:
     """Returns the maximum values of the row for which the checked limits still hold."""
-    if sums.seen is None:
+    if sums.row_usage is None:
         return {"most_bytes": _ANY, "most_artifacts": _ANY}
-    seen, room = sums.seen, sums.room
+    row_usage, room = sums.row_usage, sums.room
     left_bytes = _ANY if room.max_bytes is None else room.max_bytes - sums.claimed_bytes
     left_artifacts = _ANY if room.max_artifacts is None else room.max_artifacts - sums.claimed_artifacts
     return {
-        "most_bytes": max(seen.bytes + seen.reserved, left_bytes),
-        "most_artifacts": max(seen.artifacts, left_artifacts),
+        "most_bytes": max(row_usage.bytes + row_usage.reserved, left_bytes),
+        "most_artifacts": max(row_usage.artifacts, left_artifacts),
     }
 
 
@@ -133,16 +133,16 @@ def claim(
 ) -> QuotaExceeded | None:
     """Claims room for a change before anything of it is done; returns the refusal if there is not enough."""
     sums = _sums(conn).setdefault(namespace, _Sum())
-    if sums.seen is None:
-        sums.seen = seen(conn, namespace)
+    if sums.row_usage is None:
+        sums.row_usage = read_usage(conn, namespace)
     sums.room = room
     now = Usage(
         namespace=namespace,
         # What the transaction has freed counts; what it has added was claimed, which is at least as much.
-        bytes=sums.seen.bytes + min(sums.bytes, 0) + sums.claimed_bytes,
-        artifacts=sums.seen.artifacts + min(sums.artifacts, 0) + sums.claimed_artifacts,
-        reserved=sums.seen.reserved + min(sums.reserved, 0),
-        deleting_at=sums.seen.deleting_at,
+        bytes=sums.row_usage.bytes + min(sums.bytes, 0) + sums.claimed_bytes,
+        artifacts=sums.row_usage.artifacts + min(sums.artifacts, 0) + sums.claimed_artifacts,
+        reserved=sums.row_usage.reserved + min(sums.reserved, 0),
+        deleting_at=sums.row_usage.deleting_at,
     )
     full = QuotaExceeded(usage=now, room=room, bytes=bytes_, artifacts=artifacts)
     if (bytes_ and full.over_bytes) or (artifacts and full.over_artifacts):
@@ -152,27 +152,27 @@ def claim(
     return None
 
 
-def seen(conn: Connection, namespace: str) -> Usage:
+def read_usage(conn: Connection, namespace: str) -> Usage:
     """Returns the present row of a namespace."""
-    found = _SEEN.rows(conn, {"namespace": namespace})
-    if not found:
+    usage_rows = _SEEN.rows(conn, {"namespace": namespace})
+    if not usage_rows:
         return Usage(namespace=namespace)
-    bytes_, artifacts_, reserved, deleting_at = found[0]
+    bytes_, artifacts_, reserved, deleting_at = usage_rows[0]
     return Usage(namespace=namespace, bytes=bytes_, artifacts=artifacts_, reserved=reserved, deleting_at=deleting_at)
 
 
 def usages(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
     """Returns what namespaces hold, by name, starting after `after`; only one of them if it is given."""
-    wanted = select(*usage.c).where(usage.c.namespace > after).order_by(usage.c.namespace).limit(limit)
+    statement = select(*usage.c).where(usage.c.namespace > after).order_by(usage.c.namespace).limit(limit)
     if namespace is not None:
-        wanted = wanted.where(usage.c.namespace == namespace)
-    return [Usage(**row) for row in conn.execute(wanted).mappings()]
+        statement = statement.where(usage.c.namespace == namespace)
+    return [Usage(**row) for row in conn.execute(statement).mappings()]
 
 
-def marked(conn: Connection) -> list[Usage]:
+def list_marked_namespaces(conn: Connection) -> list[Usage]:
     """Returns the namespaces that are being deleted, by name."""
-    wanted = select(*usage.c).where(usage.c.deleting_at.is_not(None)).order_by(usage.c.namespace)
-    return [Usage(**row) for row in conn.execute(wanted).mappings()]
+    statement = select(*usage.c).where(usage.c.deleting_at.is_not(None)).order_by(usage.c.namespace)
+    return [Usage(**row) for row in conn.execute(statement).mappings()]
 
 
 def closing(namespace: str) -> CoatcheckError:
@@ -191,7 +191,7 @@ def _sums(conn: Connection) -> dict[str, _Sum]:
 # ---------------------------------------------------------------------------------------------- the truth
 
 
-def _counted(namespace: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+def _sum_columns(namespace: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     """Returns the sums over a namespace's rows: bytes, artifacts, reservations."""
     live = select(func.coalesce(func.sum(blobs.c.stored_size), 0)).where(
         blobs.c.namespace == namespace, blobs.c.dead_at.is_(None)
@@ -229,9 +229,9 @@ _RECOUNT = (
     .order_by(_SPACES.c.namespace)
 )
 _CORRECT = update(usage).values(
-    bytes=_counted(usage.c.namespace)[0],
-    artifacts=_counted(usage.c.namespace)[1],
-    reserved=_counted(usage.c.namespace)[2],
+    bytes=_sum_columns(usage.c.namespace)[0],
+    artifacts=_sum_columns(usage.c.namespace)[1],
+    reserved=_sum_columns(usage.c.namespace)[2],
 )
 
 
@@ -239,25 +239,25 @@ _CORRECT = update(usage).values(
 class Drift:
     """A namespace whose sums differ from those of its rows."""
 
-    said: Usage
+    counters: Usage
     true: Usage
 
 
-def drifted(conn: Connection) -> list[Drift]:
+def find_drifts(conn: Connection) -> list[Drift]:
     """Counts every row, and returns where the sums differ. For checks: it reads whole tables."""
-    found: list[Drift] = []
+    drifts: list[Drift] = []
     for namespace, *numbers in conn.execute(_RECOUNT):
-        said = Usage(namespace=namespace, bytes=numbers[0], artifacts=numbers[1], reserved=numbers[2])
+        counters = Usage(namespace=namespace, bytes=numbers[0], artifacts=numbers[1], reserved=numbers[2])
         true = Usage(namespace=namespace, bytes=int(numbers[3]), artifacts=numbers[4], reserved=int(numbers[5]))
-        if said != true:
-            found.append(Drift(said, true))
-    return found
+        if counters != true:
+            drifts.append(Drift(counters, true))
+    return drifts
 
 
 def correct(conn: Connection) -> None:
     """Corrects the sums. Only while nobody stores."""
     zero = {"bytes": 0, "artifacts": 0, "reserved": 0}
-    absent = [{"namespace": drift.true.namespace, **zero} for drift in drifted(conn)]
+    absent = [{"namespace": drift.true.namespace, **zero} for drift in find_drifts(conn)]
     if absent:
         conn.execute(insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), absent)
     conn.execute(_CORRECT)

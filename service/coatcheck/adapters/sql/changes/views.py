@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.dedupe import BlobReference, bury_ours, settle, take_intent, view_of
+from coatcheck.adapters.sql.changes.dedupe import BlobReference, add_dead_blob, resolve_blob, take_intent, view_of
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.changes.tombstone import release
 from coatcheck.adapters.sql.prepared_statements import Prepared
@@ -30,7 +30,9 @@ _KEPT = Prepared(
     .join_from(views, blobs, blobs.c.seq == views.c.blob_seq, isouter=True)
     .where(views.c.artifact_seq == bindparam("seq"), views.c.name == bindparam("name"))
 )
-_DROP = delete(views).where(views.c.artifact_seq == bindparam("row"), views.c.name == TEXT).returning(views.c.blob_seq)
+_DROP_TEXT_VIEW = (
+    delete(views).where(views.c.artifact_seq == bindparam("row"), views.c.name == TEXT).returning(views.c.blob_seq)
+)
 _DESCRIBED = ("said", "facts", "tool_name", "kind", "url")
 _DESCRIBE = (
     update(artifacts)
@@ -47,7 +49,7 @@ def apply_store_view(conn: Connection, change: StoreView) -> StoredView | Upload
         return UploadFenced()
     answer = _keep(conn, change)
     if ours is not None and not (isinstance(answer, StoredView) and answer.blob_used):
-        bury_ours(conn, ours)
+        add_dead_blob(conn, ours)
     return answer
 
 
@@ -55,55 +57,55 @@ def _keep(conn: Connection, change: StoreView) -> StoredView | UploadFenced | No
     there = _ARTIFACT.rows(conn, {"namespace": change.namespace, "number": change.number})
     if not there or (there[0][1] is not None and there[0][1] <= change.now):
         return None
-    seq, _, *packed = there[0]
-    said, facts = rows.unpack_metadata(*packed)
+    seq, _, *metadata_columns = there[0]
+    declared, facts = rows.unpack_metadata(*metadata_columns)
     facts = change.facts or facts
-    if change.inputs is not None and change.inputs != view_inputs(said, facts):
+    if change.inputs is not None and change.inputs != view_inputs(declared, facts):
         return UploadFenced()
-    kept = _kept(conn, seq, change.new.view.name)
-    if kept is not None and not kept.view.is_old:
-        return _there(conn, change, seq, kept)
+    found_view = _find_view(conn, seq, change.new.view.name)
+    if found_view is not None and not found_view.view.is_old:
+        return _there(conn, change, seq, found_view)
     if change.facts is not None:
-        conn.execute(_DESCRIBE, {"row": seq, **rows.declared_columns(said, facts)})
-    settled = replace_view(conn, change, change.new, seq)
+        conn.execute(_DESCRIBE, {"row": seq, **rows.columns_of_metadata(declared, facts)})
+    reference = replace_view(conn, change, change.new, seq)
     wait_for_index(conn, change.namespace, [seq])
-    if settled is None:
+    if reference is None:
         return StoredView(FoundView(change.new.view, None), blob_used=False)
-    inline = change.new.inline if settled.used else None
-    return StoredView(FoundView(change.new.view, settled.blob, inline), blob_used=settled.used)
+    inline = change.new.inline if reference.used else None
+    return StoredView(FoundView(change.new.view, reference.blob, inline), blob_used=reference.used)
 
 
-def _there(conn: Connection, change: StoreView, seq: int, kept: FoundView) -> StoredView:
+def _there(conn: Connection, change: StoreView, seq: int, found_view: FoundView) -> StoredView:
     """Returns the existing view, after replacing its bytes with ours if they are lost and the same."""
-    ours, lost = view_of(change), kept.blob
-    if ours is None or lost is None or not lost.condemned or lost.sha256 != ours.blob.sha256:
-        return StoredView(kept, blob_used=False)
-    used = settle(conn, ours).used
-    healed = _kept(conn, seq, kept.view.name) or kept
-    return StoredView(FoundView(kept.view, healed.blob, ours.inline if used else None), blob_used=used)
+    ours, blob = view_of(change), found_view.blob
+    if ours is None or blob is None or not blob.condemned or blob.sha256 != ours.blob.sha256:
+        return StoredView(found_view, blob_used=False)
+    used = resolve_blob(conn, ours).used
+    healed = _find_view(conn, seq, found_view.view.name) or found_view
+    return StoredView(FoundView(found_view.view, healed.blob, ours.inline if used else None), blob_used=used)
 
 
-def _kept(conn: Connection, seq: int, name: str) -> FoundView | None:
-    found = _KEPT.rows(conn, {"seq": seq, "name": name})
-    return rows.found_view(found[0], None) if found else None
+def _find_view(conn: Connection, seq: int, name: str) -> FoundView | None:
+    view_rows = _KEPT.rows(conn, {"seq": seq, "name": name})
+    return rows.view_of_row(view_rows[0], None) if view_rows else None
 
 
 def add_view(conn: Connection, change: StoreArtifact | StoreView, new: NewView, seq: int) -> BlobReference | None:
     """Keeps the first view of an artifact whose row we have locked; returns None if it is the payload itself."""
     ours = view_of(change)
-    settled = None if ours is None else settle(conn, ours)
-    _ADD.run(conn, view_row(change.namespace, new, seq, None if settled is None else settled.seq))
-    return settled
+    reference = None if ours is None else resolve_blob(conn, ours)
+    _ADD.run(conn, view_row(change.namespace, new, seq, None if reference is None else reference.seq))
+    return reference
 
 
 def replace_view(
     conn: Connection, change: StoreArtifact | StoreView, new: NewView | None, seq: int
 ) -> BlobReference | None:
     """Removes the text view of an artifact whose row we have locked, and keeps another, as add_view does."""
-    left = [blob_seq for (blob_seq,) in conn.execute(_DROP, {"row": seq}) if blob_seq is not None]
-    settled = None if new is None else add_view(conn, change, new, seq)
-    release(conn, left, change.now)
-    return settled
+    blob_seqs = [blob_seq for (blob_seq,) in conn.execute(_DROP_TEXT_VIEW, {"row": seq}) if blob_seq is not None]
+    reference = None if new is None else add_view(conn, change, new, seq)
+    release(conn, blob_seqs, change.now)
+    return reference
 
 
 def view_row(namespace: str, new: NewView, seq: int, blob_seq: int | None) -> dict[str, Any]:

@@ -58,10 +58,10 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt:
     here = anchor.outerjoin(
         artifacts, and_(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == _NUMBER)
     ).outerjoin(blobs, blobs.c.seq == artifacts.c.blob_seq)
-    stored: ColumnElement[Any] = null()
+    inline_column: ColumnElement[Any] = null()
     if with_bytes:
         here = here.outerjoin(inline_bytes, inline_bytes.c.blob_seq == artifacts.c.blob_seq)
-        stored = inline_bytes.c.stored
+        inline_column = inline_bytes.c.stored
     survey: ColumnElement[Any] = null()
     if with_survey:
         here = here.outerjoin(surveys, surveys.c.artifact_seq == artifacts.c.seq)
@@ -90,7 +90,7 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt:
         artifacts.c.expires_at.label("ends_at"),
         artifacts.c.tool_name,
         artifacts.c.session,
-        stored,
+        inline_column,
         survey,
         artifacts.c.receipt if with_receipt else null(),
         tombstones.c.reason,
@@ -222,25 +222,25 @@ def find(
     """See Catalog."""
     statement = _FIND[with_bytes, with_view, with_survey, with_receipt]
     row = statement.rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
-    live, expires_at, tool_name, session, stored, survey, receipt, reason, at, *buried_and_view = row[_WIDTH:]
+    live, expires_at, tool_name, session, stored_bytes, survey, receipt, reason, at, *buried_and_view = row[_WIDTH:]
     buried, view = buried_and_view[:2], buried_and_view[2:]
     if row[0] is None:
-        return None if reason is None else rows.gone(number, reason, at, *buried)
+        return None if reason is None else rows.make_tombstone(number, reason, at, *buried)
     if not live:
-        return rows.gone(number, "expired", expires_at, tool_name, session)
-    kept = rows.found_view(view[:-1], view[-1]) if view and view[0] is not None else None
-    return FoundArtifact(rows.artifact(row), stored, kept, survey, rows.receipt_record(receipt))
+        return rows.make_tombstone(number, "expired", expires_at, tool_name, session)
+    found_view = rows.view_of_row(view[:-1], view[-1]) if view and view[0] is not None else None
+    return FoundArtifact(rows.artifact(row), stored_bytes, found_view, survey, rows.receipt_record(receipt))
 
 
 def live_artifacts(conn: Connection, namespace: str, numbers: Collection[int], now: datetime) -> dict[int, Artifact]:
     """See Catalog."""
-    found = _LIVE.rows(conn, {"namespace": namespace, "numbers": list(numbers), "now": now})
-    return {row[1]: rows.artifact(row) for row in found}
+    live_rows = _LIVE.rows(conn, {"namespace": namespace, "numbers": list(numbers), "now": now})
+    return {row[1]: rows.artifact(row) for row in live_rows}
 
 
 def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
     """See Catalog."""
-    wanted = {
+    parameters = {
         "namespace": run.namespace,
         "session": run.session,
         "tool_name": run.tool_name,
@@ -249,13 +249,13 @@ def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
         "but": run.but,
         "now": now,
     }
-    found: int | None = conn.execute(_LATEST, wanted).scalar()
-    return found
+    number: int | None = conn.execute(_LATEST, parameters).scalar()
+    return number
 
 
-def given_cards(conn: Connection, payload: PayloadKey, now: datetime) -> list[Artifact]:
+def find_given_cards(conn: Connection, payload: PayloadKey, now: datetime) -> list[Artifact]:
     """See Catalog."""
-    wanted = {
+    parameters = {
         "digest": rows.digest(payload.sha256),
         "namespace": payload.namespace,
         "sha256": payload.sha256,
@@ -263,10 +263,10 @@ def given_cards(conn: Connection, payload: PayloadKey, now: datetime) -> list[Ar
         "session": payload.session,
         "now": now,
     }
-    return [rows.artifact(row) for row in _GIVEN.rows(conn, wanted)]
+    return [rows.artifact(row) for row in _GIVEN.rows(conn, parameters)]
 
 
-def stored_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:
+def read_inline_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:
     """See InlineBytes."""
     return conn.execute(_STORED, {"namespace": namespace, "id": blob_id}).scalar_one_or_none()
 
@@ -287,23 +287,23 @@ def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob |
 
 def same_bytes(conn: Connection, namespace: str, sha256: bytes, size: int) -> Blob | None:
     """Returns the live, healthy blob with this content."""
-    wanted = {"namespace": namespace, "digest": rows.digest(sha256), "sha256": sha256, "size": size}
-    row = conn.execute(_SAME, wanted).first()
+    parameters = {"namespace": namespace, "digest": rows.digest(sha256), "sha256": sha256, "size": size}
+    row = conn.execute(_SAME, parameters).first()
     return None if row is None else rows.blob(row)
 
 
-def known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+def find_known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     """Returns the names that have a row. An empty namespace means any."""
-    asked = list(names)
-    known: set[tuple[str, str]] = set()
-    for start in range(0, len(asked), _MOST_NAMES):
-        part = asked[start : start + _MOST_NAMES]
+    blob_names = list(names)
+    known_names: set[tuple[str, str]] = set()
+    for start in range(0, len(blob_names), _MOST_NAMES):
+        part = blob_names[start : start + _MOST_NAMES]
         for namespace, blob_id in conn.execute(_KNOWN, {"ids": [blob_id for _, blob_id in part]}):
-            known |= {(namespace, blob_id), ("", blob_id)}
-    return known.intersection(asked)
+            known_names |= {(namespace, blob_id), ("", blob_id)}
+    return known_names.intersection(blob_names)
 
 
 def live_blobs(conn: Connection, after: int, limit: int) -> list[tuple[int, str, Blob]]:
     """Returns a page of live blobs: row, namespace, blob."""
-    found = _ALL.rows(conn, {"after": after, "most": limit})
-    return [(row[0], row[1], rows.blob(row[2:])) for row in found]
+    blob_rows = _ALL.rows(conn, {"after": after, "most": limit})
+    return [(row[0], row[1], rows.blob(row[2:])) for row in blob_rows]

@@ -87,11 +87,11 @@ def of_rows(
     *also: ColumnElement[Any],
 ) -> list[Row[Any]]:
     """Returns those of some rows that are live and meet all conditions but `terms`, newest first, with more columns."""
-    wanted = _wanted(where)
+    filters = _bind_filters(where)
     # Unordered: a planner with an order and a limit may walk through all rows from the newest.
-    statement = _LIVE.where(among(artifacts.c.seq, _SEQS), *(_CONDITIONS[name] for name in wanted)).add_columns(*also)
-    found = conn.execute(statement, {"namespace": namespace, "now": now, **wanted, "seqs": seqs}).all()
-    return sorted(found, key=_seq, reverse=True)
+    statement = _LIVE.where(among(artifacts.c.seq, _SEQS), *(_CONDITIONS[name] for name in filters)).add_columns(*also)
+    result_rows = conn.execute(statement, {"namespace": namespace, "now": now, **filters, "seqs": seqs}).all()
+    return sorted(result_rows, key=_seq, reverse=True)
 
 
 def _seq(row: Row[Any]) -> int:
@@ -99,11 +99,11 @@ def _seq(row: Row[Any]) -> int:
     return seq
 
 
-def _wanted(where: ArtifactFilter) -> dict[str, Any]:
-    given = zip(where.__struct_fields__, astuple(where), strict=True)
+def _bind_filters(where: ArtifactFilter) -> dict[str, Any]:
+    fields = zip(where.__struct_fields__, astuple(where), strict=True)
     return {
         name: rows.member(name, value) if name in _IN_METADATA else value
-        for name, value in given
+        for name, value in fields
         if value is not None and name in _CONDITIONS
     }
 
@@ -122,45 +122,45 @@ def list_artifacts(
     """Returns live artifacts that meet all conditions; the module explains `before` of a page."""
     began = time.monotonic()
     end, least = began + seconds, stretch
-    wanted = _wanted(where)
-    values: dict[str, Any] = {"namespace": namespace, "now": now, **wanted}
-    found: list[Row[Any]] = []
+    filters = _bind_filters(where)
+    values: dict[str, Any] = {"namespace": namespace, "now": now, **filters}
+    page_rows: list[Row[Any]] = []
     while True:
-        first = _end_of_stretch(conn, wanted, values, before, stretch) if wanted.keys() - {"session"} else None
-        found += _stretch(conn, wanted, values, before, first, limit + 1 - len(found))
-        if len(found) > limit:
-            return ArtifactPage([rows.artifact(row) for row in found[:limit]], found[limit - 1].seq)
+        first = _end_of_stretch(conn, filters, values, before, stretch) if filters.keys() - {"session"} else None
+        page_rows += _stretch(conn, filters, values, before, first, limit + 1 - len(page_rows))
+        if len(page_rows) > limit:
+            return ArtifactPage([rows.artifact(row) for row in page_rows[:limit]], page_rows[limit - 1].seq)
         now_at = time.monotonic()
         if first is None or now_at >= end:
-            return ArtifactPage([rows.artifact(row) for row in found], first)
+            return ArtifactPage([rows.artifact(row) for row in page_rows], first)
         before = first
         stretch = _next_stretch(stretch, now_at - began, end - now_at, least)
         began = now_at
 
 
-def _next_stretch(rows_seen: int, took: float, left: float, least: int) -> int:
+def _next_stretch(rows_seen: int, took: float, seconds_left: float, least: int) -> int:
     """Returns how many rows to examine next: at most twice as many as before, and what fits half of the time left."""
-    fitting = int(rows_seen * left / (2 * took)) if took > 0 else 2 * rows_seen
+    fitting = int(rows_seen * seconds_left / (2 * took)) if took > 0 else 2 * rows_seen
     return max(least, min(2 * rows_seen, fitting))
 
 
 def _end_of_stretch(
-    conn: Connection, wanted: dict[str, Any], values: dict[str, Any], before: int | None, stretch: int
+    conn: Connection, filters: dict[str, Any], values: dict[str, Any], before: int | None, stretch: int
 ) -> int | None:
     """Returns the oldest row of the stretch that begins before a row; None if it reaches the oldest of all."""
     statement = _END
-    if "session" in wanted:
+    if "session" in filters:
         statement = statement.where(_OF_SESSION)
     if before is not None:
         statement = statement.where(_BEFORE)
-    found: int | None = conn.execute(statement, {**values, "before": before, "stretch": stretch - 1}).scalar()
-    return found
+    seq: int | None = conn.execute(statement, {**values, "before": before, "stretch": stretch - 1}).scalar()
+    return seq
 
 
 def _stretch(
-    conn: Connection, wanted: dict[str, Any], values: dict[str, Any], before: int | None, first: int | None, most: int
+    conn: Connection, filters: dict[str, Any], values: dict[str, Any], before: int | None, first: int | None, most: int
 ) -> list[Row[Any]]:
-    statement = _LIST.where(*(_CONDITIONS[name] for name in wanted))
+    statement = _LIST.where(*(_CONDITIONS[name] for name in filters))
     if before is not None:
         statement = statement.where(_BEFORE)
     if first is not None:

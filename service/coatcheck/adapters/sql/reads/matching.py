@@ -97,7 +97,7 @@ class _Look:
     def page(self, before: int, limit: int) -> ArtifactPage:
         began = before
         segments, tries = self._segments(before), 0
-        found: list[Row[Any]] = []
+        page_rows: list[Row[Any]] = []
         while True:
             if segments:
                 try:
@@ -112,51 +112,51 @@ class _Look:
             tries = 0
             # Rows newer than anything that later segments can contain.
             frontier = segments[0].last + 1 if segments else 0
-            before = self._look_up(before, frontier, limit + 1 - len(found), found)
-            if len(found) > limit:
-                return self._page(found[:limit], found[limit - 1].seq)
+            before = self._look_up(before, frontier, limit + 1 - len(page_rows), page_rows)
+            if len(page_rows) > limit:
+                return self._page(page_rows[:limit], page_rows[limit - 1].seq)
             if not segments and not self._proposed:
-                return self._page(found, None)
+                return self._page(page_rows, None)
             if time.monotonic() >= self._end and before < began:
-                return self._page(found, before)
+                return self._page(page_rows, before)
 
     def _segments(self, before: int) -> list[_Segment]:
-        return [_Segment._make(row) for row in self._ask(_SEGMENTS, before=before)]
+        return [_Segment._make(row) for row in self._query(_SEGMENTS, before=before)]
 
-    def _page(self, found: list[Row[Any]], before: int | None) -> ArtifactPage:
-        return ArtifactPage([rows.artifact(row) for row in found], before, tuple(self._damaged))
+    def _page(self, page_rows: list[Row[Any]], before: int | None) -> ArtifactPage:
+        return ArtifactPage([rows.artifact(row) for row in page_rows], before, tuple(self._damaged))
 
     def _propose(self, segment: _Segment, before: int) -> None:
-        wanted = sorted({locate(key, segment.bits) for keys in self._terms for key in keys})
-        parts: dict[int, bytes] = dict(self._ask(_PARTS, id=segment.id, parts=wanted))
-        if len(parts) != len(wanted):
+        part_numbers = sorted({locate(key, segment.bits) for keys in self._terms for key in keys})
+        parts: dict[int, bytes] = dict(self._query(_PARTS, id=segment.id, parts=part_numbers))
+        if len(parts) != len(part_numbers):
             raise _Merged
         try:
-            places = matches(self._terms, segment.bits, parts)
-            if not len(places):
+            positions = matches(self._terms, segment.bits, parts)
+            if not len(positions):
                 return
-            listed = self._ask(_LISTED, id=segment.id)
-            if not listed:
+            list_rows = self._query(_LISTED, id=segment.id)
+            if not list_rows:
                 raise _Merged
-            seqs, prints = documents_of(listed[0][0])
+            seqs, prints = documents_of(list_rows[0][0])
         except CoatcheckError as error:
             if error.code is not Code.INTEGRITY:
                 raise
             self._damaged.append(segment.id)
             return
-        for seq, mark in zip(seqs[places].tolist(), prints[places].tolist(), strict=True):
+        for seq, mark in zip(seqs[positions].tolist(), prints[positions].tolist(), strict=True):
             if seq < before:
                 self._proposed.setdefault(seq, set()).add(mark)
 
-    def _look_up(self, before: int, frontier: int, most: int, found: list[Row[Any]]) -> int:
+    def _look_up(self, before: int, frontier: int, most: int, page_rows: list[Row[Any]]) -> int:
         """Looks up proposed rows, newest first, until `most` are found; returns before which row to continue."""
         size = max(_LEAST_LOOK, most)
         ready = sorted((seq for seq in self._proposed if seq >= frontier), reverse=True)
         while ready and most > 0:
             some, ready = ready[:size], ready[size:]
-            kept = [row for row in self._rows(some) if self._is_true(row)]
-            found += kept
-            most -= len(kept)
+            matching_rows = [row for row in self._rows(some) if self._is_true(row)]
+            page_rows += matching_rows
+            most -= len(matching_rows)
             for seq in some:
                 del self._proposed[seq]
             before, size = some[-1], min(2 * size, _MOST_LOOK)
@@ -171,5 +171,5 @@ class _Look:
         mark = print_of(row.number, row.created_at, row.labels, row.declared_at, row.extractor)
         return mark in self._proposed[row.seq]
 
-    def _ask(self, question: Prepared, **values: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - parameters
+    def _query(self, question: Prepared, **values: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - parameters
         return question.rows(self._conn, {"namespace": self._namespace, **values})

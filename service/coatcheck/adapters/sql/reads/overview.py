@@ -57,17 +57,17 @@ _EXPIRING = (
 
 def hours(conn: Connection, namespace: str, since: datetime) -> list[ActivityHour]:
     """Returns the hours of a namespace since a moment."""
-    found = conn.execute(_HOURS, {"namespace": namespace, "since": since}).all()
-    return [ActivityHour(row.hour, UsageDelta(**{name: getattr(row, name) for name in SUMS})) for row in found]
+    hour_rows = conn.execute(_HOURS, {"namespace": namespace, "since": since}).all()
+    return [ActivityHour(row.hour, UsageDelta(**{name: getattr(row, name) for name in SUMS})) for row in hour_rows]
 
 
 def recent_sessions(conn: Connection, namespace: str, *, limit: int) -> list[SessionSummary]:
     """Returns the sessions that were written to last."""
-    found = conn.execute(_SESSIONS, {"namespace": namespace, "limit": limit}).all()
-    return [SessionSummary(row[0], account_of(row[1:])) for row in found]
+    session_rows = conn.execute(_SESSIONS, {"namespace": namespace, "limit": limit}).all()
+    return [SessionSummary(row[0], account_of(row[1:])) for row in session_rows]
 
 
 def next_expiring(conn: Connection, namespace: str, now: datetime, *, limit: int) -> list[Artifact]:
     """Returns what expires next."""
-    found = conn.execute(_EXPIRING, {"namespace": namespace, "now": now, "limit": limit}).all()
-    return [rows.artifact(row) for row in found]
+    artifact_rows = conn.execute(_EXPIRING, {"namespace": namespace, "now": now, "limit": limit}).all()
+    return [rows.artifact(row) for row in artifact_rows]

@@ -56,19 +56,19 @@ _VIEWS: Final[Any] = (
 )
 
 
-def removed_artifact(conn: Connection, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
+def find_removal(conn: Connection, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
     """Returns the last removal of an artifact that can be undone."""
     row = conn.execute(_OF_NUMBER, {"namespace": namespace, "number": number, "since": since}).first()
-    return None if row is None else _removed(conn, row)
+    return None if row is None else _removal_of_row(conn, row)
 
 
-def removed_by_run(conn: Connection, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
+def list_removals(conn: Connection, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
     """Returns what a run has removed and can be undone, after a row."""
-    found = conn.execute(_OF_RUN, {"run": run_id, "since": since, "after": after, "limit": limit}).all()
-    return [_removed(conn, row) for row in found]
+    removed_rows = conn.execute(_OF_RUN, {"run": run_id, "since": since, "after": after, "limit": limit}).all()
+    return [_removal_of_row(conn, row) for row in removed_rows]
 
 
-def _removed(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN401 - a row of _REMOVED
+def _removal_of_row(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN401 - a row of _REMOVED
     seq, removed_at, reason, run_id, blob_namespace = row[rows.WIDTH :]
     namespace, number = row[0], row[1]
     artifact: Artifact | None = None
@@ -89,7 +89,7 @@ def _removed(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN401 - a
 
 
 def _views(conn: Connection, seq: int, namespace: str) -> tuple[RemovedView, ...]:
-    found: list[RemovedView] = []
+    removed_views: list[RemovedView] = []
     for row in cast("list[Any]", conn.execute(_VIEWS, {"row": seq}).all()):
         name, extractor, partial, measure, sections, blob_seq, owner, *columns = row
         measured = msgspec.json.decode(measure, type=ViewMeasure)
@@ -103,5 +103,5 @@ def _views(conn: Connection, seq: int, namespace: str) -> tuple[RemovedView, ...
             sections=unpack_sections(sections),
             measure=measured,
         )
-        found.append(RemovedView(view, blob))
-    return tuple(found)
+        removed_views.append(RemovedView(view, blob))
+    return tuple(removed_views)

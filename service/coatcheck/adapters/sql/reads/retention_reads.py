@@ -149,11 +149,11 @@ def sample(conn: Connection, namespace: str, number: int) -> Sample | None:
 
 def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetime | None:
     """Returns when the first artifact of a namespace that has expired by `moment` did."""
-    found: datetime | None = conn.execute(_FIRST_EXPIRED, {"namespace": namespace, "moment": moment}).scalar()
-    return found
+    expires_at: datetime | None = conn.execute(_FIRST_EXPIRED, {"namespace": namespace, "moment": moment}).scalar()
+    return expires_at
 
 
-def held_back(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
+def count_held(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
     """Returns how many a job would remove if they were not held."""
     if conn.execute(_ANY_HOLD).first() is None:
         return 0
@@ -221,7 +221,7 @@ _LEFT = {
 }
 
 
-def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
+def find_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
     """Returns the plan of this digest, while it can be applied."""
     row = conn.execute(_PLAN, {"digest": bytes.fromhex(digest), "now": now}).first()
     if row is None:
@@ -235,10 +235,10 @@ def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
 
 def part_left(conn: Connection, plan_id: str, part: int, now: datetime) -> LiveTotals:
     """Returns totals of the artifacts in one part of a plan that still meet the criteria."""
-    found = part_values(conn, plan_id, part, now)
-    if found is None:
+    members = part_values(conn, plan_id, part, now)
+    if members is None:
         return LiveTotals()
-    criteria, values = found
+    criteria, values = members
     count, size = conn.execute(_LEFT[criteria.job], values).one()
     return LiveTotals(count, int(size))
 

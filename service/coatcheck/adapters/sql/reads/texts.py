@@ -70,7 +70,7 @@ _WHOLE = (
     .where(text_segments.c.namespace == _NAMESPACE, text_segments.c.id == bindparam("id"))
     .order_by(text_parts.c.part)
 )
-_LISTED = select(text_segments.c.listed).where(
+_LISTED_WORDS = select(text_segments.c.listed).where(
     text_segments.c.namespace == _NAMESPACE,
     text_segments.c.first_seq <= bindparam("last"),
     text_segments.c.last_seq >= bindparam("first"),
@@ -89,34 +89,34 @@ _WAITING = select(unindexed.c.artifact_seq).where(
 
 def waiting(conn: Connection, namespace: str, limit: int, *, after: int = 0) -> list[Unindexed]:
     """Returns the oldest in the queue, after a row, with what is needed to read them."""
-    found = _UNINDEXED.rows(conn, {"namespace": namespace, "after": after, "most": limit})
-    return [_unindexed(row) for row in found]
+    unindexed_rows = _UNINDEXED.rows(conn, {"namespace": namespace, "after": after, "most": limit})
+    return [_unindexed_of_row(row) for row in unindexed_rows]
 
 
-def _unindexed(row: tuple[Any, ...]) -> Unindexed:
+def _unindexed_of_row(row: tuple[Any, ...]) -> Unindexed:
     seq, *state = row[:_STORED]
     if state[0] is None:
         return Unindexed(seq, None, None)
-    kept = None if row[_VIEW] is None else rows.found_view(row[_VIEW:-1], row[-1])
-    return Unindexed(seq, print_of(*state), FoundArtifact(rows.artifact(row[_STORED:]), row[_VIEW - 1], kept))
+    found_view = None if row[_VIEW] is None else rows.view_of_row(row[_VIEW:-1], row[-1])
+    return Unindexed(seq, print_of(*state), FoundArtifact(rows.artifact(row[_STORED:]), row[_VIEW - 1], found_view))
 
 
 def newest_waiting(conn: Connection, namespace: str) -> int | None:
     """Returns the newest row in the queue."""
-    found: int | None = conn.execute(_NEWEST, {"namespace": namespace}).scalar()
-    return found
+    seq: int | None = conn.execute(_NEWEST, {"namespace": namespace}).scalar()
+    return seq
 
 
 def next_unindexed(conn: Connection, after: str) -> str | None:
     """Returns the next namespace with a queue."""
-    found: str | None = conn.execute(_NEXT_UNINDEXED, {"after": after}).scalar()
-    return found
+    namespace: str | None = conn.execute(_NEXT_UNINDEXED, {"after": after}).scalar()
+    return namespace
 
 
 def next_namespace(conn: Connection, after: str) -> str | None:
     """Returns the next namespace that has artifacts."""
-    found: str | None = conn.execute(_NEXT_NAMESPACE, {"after": after}).scalar()
-    return found
+    namespace: str | None = conn.execute(_NEXT_NAMESPACE, {"after": after}).scalar()
+    return namespace
 
 
 def sizes(conn: Connection, namespace: str) -> list[SegmentSize]:
@@ -132,43 +132,43 @@ def next_segment(conn: Connection, after: int) -> tuple[str, SegmentSize] | None
 
 def whole(conn: Connection, namespace: str, ids: list[int]) -> list[PackedSegment] | None:
     """Returns segments with all their parts; None if one does not exist."""
-    found: list[PackedSegment] = []
+    segments: list[PackedSegment] = []
     for each in ids:
         parts = conn.execute(_WHOLE, {"namespace": namespace, "id": each}).all()
         if not parts:
             return None
         head = parts[0]
-        found.append(
+        segments.append(
             PackedSegment(
                 bits=head.bits,
                 first=head.first_seq,
                 last=head.last_seq,
                 documents=head.documents,
                 postings=head.postings,
-                listed=head.listed,
+                packed_documents=head.listed,
                 parts=tuple(part.stored for part in parts),
             )
         )
-    return found
+    return segments
 
 
 def fingerprints(conn: Connection, namespace: str, rows: list[int]) -> dict[int, int]:
     """Returns the present fingerprints of the artifacts in these rows."""
-    found: dict[int, int] = {}
+    prints: dict[int, int] = {}
     for start in range(0, len(rows), _STRETCH):
-        wanted = {"namespace": namespace, "seqs": rows[start : start + _STRETCH]}
-        found.update((row[0], print_of(*row[1:])) for row in STATES.rows(conn, wanted))
-    return found
+        parameters = {"namespace": namespace, "seqs": rows[start : start + _STRETCH]}
+        prints.update((row[0], print_of(*row[1:])) for row in STATES.rows(conn, parameters))
+    return prints
 
 
-def unlisted(conn: Connection, namespace: str, after: int) -> tuple[list[int], int | None]:
+def find_unlisted(conn: Connection, namespace: str, after: int) -> tuple[list[int], int | None]:
     """Returns rows of the next stretch that are neither indexed as they are nor queued, and the stretch's last row."""
     there = {row[0]: print_of(*row[1:]) for row in conn.execute(_ROWS, {"namespace": namespace, "after": after})}
     if not there:
         return [], None
     first, last = min(there), max(there)
-    for (listed,) in conn.execute(_LISTED, {"namespace": namespace, "first": first, "last": last}).all():
-        seqs, prints = documents_of(listed)
+    for (document_list,) in conn.execute(_LISTED_WORDS, {"namespace": namespace, "first": first, "last": last}).all():
+        seqs, prints = documents_of(document_list)
         mine = np.flatnonzero((seqs >= first) & (seqs <= last))
         for seq, mark in zip(seqs[mine].tolist(), prints[mine].tolist(), strict=True):
             if there.get(seq) == mark:

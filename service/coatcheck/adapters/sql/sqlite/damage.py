@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.faults import fault_of
 from coatcheck.adapters.sql.schema import REVISION
 from coatcheck.adapters.sql.tables import metadata
 from coatcheck.core.errors import CoatcheckError, Code
@@ -55,9 +55,9 @@ class CatalogDamage:
         """Returns the error for a call that the damage prevents. Callers go on as while storage is away."""
         return CoatcheckError(Code.STORAGE_UNAVAILABLE, self.detail or "")
 
-    def shown_by(self, error: Exception) -> bool:
+    def detect_damage(self, error: Exception) -> bool:
         """Returns whether the failure of a statement shows damage, and notes it."""
-        fault = known_fault(error)
+        fault = fault_of(error)
         if fault is not None and fault.code is Code.INTEGRITY:
             self.note(str(getattr(getattr(error, "orig", error), "sqlite_errorname", "")))
         elif isinstance(getattr(error, "orig", error), sqlite3.OperationalError) and "no such table" in str(error):
@@ -67,10 +67,10 @@ class CatalogDamage:
         return True
 
     def explain(self, error: Exception) -> CoatcheckError | None:
-        """Returns the caller's error for a failed statement, as `known_fault`; notes damage that it shows."""
-        if self.shown_by(error) or (self.error is not None and not isinstance(error, CoatcheckError)):
+        """Returns the caller's error for a failed statement, as `fault_of`; notes damage that it shows."""
+        if self.detect_damage(error) or (self.error is not None and not isinstance(error, CoatcheckError)):
             return self.refusal()  # in a damaged database, whatever else fails comes of that
-        return known_fault(error)
+        return fault_of(error)
 
 
 def look_for_damage(path: Path, damage: CatalogDamage, *, used: bool) -> None:
@@ -118,7 +118,7 @@ def _check(path: Path, damage: CatalogDamage, used: bool) -> None:
             raw.set_progress_handler(lambda: time.monotonic() > until, 10_000)
             answer = str(raw.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
-        if not damage.shown_by(error):
+        if not damage.detect_damage(error):
             log.info("the catalogue's database was not checked to its end: %s", error)
         return
     if answer != "ok":

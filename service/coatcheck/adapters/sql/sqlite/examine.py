@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 
 from coatcheck.adapters.sql import contradictions
 from coatcheck.adapters.sql.engine import looking_engine, sqlite_url, writing_engine
-from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.faults import fault_of
 from coatcheck.adapters.sql.sqlite.damage import missing_table
-from coatcheck.adapters.sql.sqlite.snapshot import explained
+from coatcheck.adapters.sql.sqlite.snapshot import explain_database_errors
 from coatcheck.adapters.sql.tables import artifacts, inline_bytes, surveys, views
 from coatcheck.core.errors import Code
 from coatcheck.core.findings import EngineReport, Finding
@@ -45,10 +45,10 @@ class SqliteExamination:
         return await asyncio.to_thread(self._examine, deep, repair)
 
     def _examine(self, deep: bool, repair: datetime | None) -> EngineReport:
-        with explained():
+        with explain_database_errors():
             findings = self._look(deep)
             if repair is not None and not any(f.what == "database" for f in findings):
-                findings = self._repaired(findings, repair)
+                findings = self._repair(findings, repair)
         return EngineReport(findings=tuple(findings), notes=_notes(sqlite3.sqlite_version_info))
 
     def _look(self, deep: bool) -> list[Finding]:
@@ -58,21 +58,21 @@ class SqliteExamination:
                 # In a damaged file, every other result is a guess.
                 return _lack(conn) or _damage(conn, deep) or _contradictions(conn)
         except Exception as error:
-            fault = known_fault(error)
+            fault = fault_of(error)
             if fault is None or fault.code is not Code.INTEGRITY:
                 raise
             return [_database(f"SQLite cannot read it. {fault.detail}")]
         finally:
             engine.dispose()
 
-    def _repaired(self, findings: list[Finding], now: datetime) -> list[Finding]:
+    def _repair(self, findings: list[Finding], now: datetime) -> list[Finding]:
         engine = writing_engine(sqlite_url(self._path))
         try:
             with engine.connect() as conn, conn.begin():
                 contradictions.repair(conn, now)
         finally:
             engine.dispose()
-        return contradictions.repaired(findings)
+        return contradictions.mark_repaired(findings)
 
 
 def _lack(conn: Connection) -> list[Finding]:
@@ -87,18 +87,18 @@ def _damage(conn: Connection, deep: bool) -> list[Finding]:
 
 
 def _contradictions(conn: Connection) -> list[Finding]:
-    found = contradictions.contradictions(conn)
+    findings = contradictions.contradictions(conn)
     broken: dict[str, int] = {}
     for row in conn.exec_driver_sql("PRAGMA foreign_key_check"):
         table = str(row[0])
         if table not in {inline_bytes.name, surveys.name, views.name}:  # reported above
             broken[table] = broken.get(table, 0) + 1
-    found += [
+    findings += [
         Finding("dangling", "", "", f"{count:,} rows of the table {table} point at rows that are not there.")
         for table, count in broken.items()
         if table != artifacts.name  # reported above, one by one
     ]
-    return found
+    return findings
 
 
 def _database(detail: str) -> Finding:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from coatcheck.adapters.sql.faults import closed, known_fault
+from coatcheck.adapters.sql.faults import closed_error, fault_of
 from coatcheck.adapters.sql.sqlite.damage import CatalogDamage
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class ReaderPool:
 
         `damage` is that of a catalogue that is served, and learns what reads meet.
         """
-        self._fault_of = known_fault if damage is None else damage.explain
+        self._fault_of = fault_of if damage is None else damage.explain
         self._engine = engine
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="coatcheck-reader")
         self._mine = threading.local()
@@ -35,7 +35,7 @@ class ReaderPool:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, call)
         except RuntimeError as error:
             if "shutdown" in str(error):
-                raise closed() from error
+                raise closed_error() from error
             raise
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sqlalchemy import bindparam, func, select
 
 from coatcheck.adapters.sql.engine import looking_engine, sqlite_url, writing_engine
-from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.faults import fault_of
 from coatcheck.adapters.sql.schema import revision_of
 from coatcheck.adapters.sql.tables import artifacts, blobs, uploads
 from coatcheck.core.errors import CoatcheckError, Code
@@ -64,7 +64,7 @@ class Snapshot:
 
     def __enter__(self) -> Self:
         """Takes the snapshot."""
-        with explained():
+        with explain_database_errors():
             self._conn = self._engine.connect()
             try:
                 self._conn.exec_driver_sql("BEGIN")
@@ -85,14 +85,14 @@ class Snapshot:
 
     def counts(self) -> SnapshotCounts:
         """Returns how much it holds."""
-        with explained():
+        with explain_database_errors():
             return SnapshotCounts(*(self._conn.execute(q).scalar_one() for q in (_ARTIFACTS, _BLOBS, _UPLOADS)))
 
     def file_blobs(self) -> Iterator[FileBlob]:
         """Yields every live blob that is a file."""
         after = 0
         while True:
-            with explained():
+            with explain_database_errors():
                 page = self._conn.execute(_LIVE_FILES, {"after": after}).all()
             for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
                 yield FileBlob(name, size, condemned)
@@ -105,7 +105,7 @@ class Snapshot:
         It is not synced. SQLite's online backup restarts whenever the source has changed between two steps; under this
         open transaction it has not.
         """
-        with explained():
+        with explain_database_errors():
             source = cast("sqlite3.Connection", self._conn.connection.driver_connection)
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target:
                 target.execute("PRAGMA journal_mode=OFF")  # if interrupted, the copy is discarded anyway
@@ -125,7 +125,7 @@ def live_file_blobs(path: Path) -> Iterator[FileBlob]:
     """Yields the live blobs in files, page by page and not of one moment: for a first, long pass."""
     engine = looking_engine(path)
     try:
-        with explained(), engine.connect() as conn:
+        with explain_database_errors(), engine.connect() as conn:
             after = 0
             while page := conn.execute(_LIVE_FILES, {"after": after}).all():
                 for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
@@ -142,7 +142,7 @@ def writers_waiting(path: Path) -> Generator[None]:
     """
     engine = writing_engine(sqlite_url(path), checkpoints=False)
     try:
-        with explained(), engine.connect() as conn:
+        with explain_database_errors(), engine.connect() as conn:
             transaction = conn.begin()
             try:
                 yield
@@ -153,14 +153,14 @@ def writers_waiting(path: Path) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def explained() -> Generator[None]:
+def explain_database_errors() -> Generator[None]:
     """Turns a database error into a CoatcheckError with a sentence."""
     try:
         yield
     except (CoatcheckError, OSError):
         raise
     except Exception as error:
-        fault = known_fault(error)
+        fault = fault_of(error)
         if fault is None:
             raise
         raise fault from error

@@ -17,7 +17,7 @@ from coatcheck.adapters.sql.change_group import CommitWatch
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.datadir import DirectoryLock, make_private, refuse_network_file_system
 from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite_url, writing_engine
-from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.faults import fault_of
 from coatcheck.adapters.sql.sqlite.damage import CatalogDamage
 from coatcheck.adapters.sql.sqlite.readers import ReaderPool
 from coatcheck.adapters.sql.sqlite.writer import GroupWriter
@@ -80,7 +80,7 @@ class SqliteCatalog(SqlCatalog):
             writer = GroupWriter(writing_engine(sqlite_url(path), alone=alone), number, reserve, damage)
         except Exception as error:
             lock.release()
-            fault = known_fault(error)
+            fault = fault_of(error)
             if fault is None:
                 raise
             raise fault from error

@@ -30,7 +30,7 @@ from coatcheck.adapters.sql.change_group import (
 )
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.engine import BUSY_MS
-from coatcheck.adapters.sql.faults import closed
+from coatcheck.adapters.sql.faults import closed_error
 from coatcheck.adapters.sql.sqlite.damage import CatalogDamage
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.change import CatalogChange
@@ -97,7 +97,7 @@ class GroupWriter:
         waiter: asyncio.Future[object] = loop.create_future()
         with self._gate:
             if self._closed:
-                raise closed()
+                raise closed_error()
             if self._gathering and self._gathering[0].loop is not loop:
                 self._hand_over()
             self._gathering.append(_Job(change, loop, waiter, time.monotonic()))
@@ -225,7 +225,7 @@ class GroupWriter:
     def _transaction(self, group: list[_Job]) -> list[object]:
         try:
             conn = self._connection()
-            written = _written(conn)
+            write_count = _count_changes(conn)
             with conn.begin():
                 answers = carry_out(conn, [job.change for job in group], _anywhere, self._number)
         except Exception as error:
@@ -235,7 +235,7 @@ class GroupWriter:
                 # After a disk failure, the connection's own state cannot be trusted.
                 self._disconnect()
             raise
-        if _written(conn) != written:  # a commit of nothing proves nothing about the disk
+        if _count_changes(conn) != write_count:  # a commit of nothing proves nothing about the disk
             self.fault = None
         return answers
 
@@ -262,7 +262,7 @@ def _is_full(group: list[_Job]) -> bool:
     return len(group) >= MOST_CHANGES or sum([job.change.weight for job in group]) >= MOST_BYTES
 
 
-def _written(conn: Connection) -> int:
+def _count_changes(conn: Connection) -> int:
     """Returns how many rows the connection has changed so far."""
     return cast("sqlite3.Connection", conn.connection.driver_connection).total_changes
 

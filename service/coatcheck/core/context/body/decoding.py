@@ -42,17 +42,17 @@ def decode(data: bytes | memoryview | Raw, leaf: Leaf = msgspec.json.decode) -> 
         UnicodeDecodeError: it is not UTF-8.
         RecursionError: it is nested too deeply.
     """
-    return _decoded(memoryview(_WHOLE.decode(data)), leaf, _DEPTH)
+    return _decode_view(memoryview(_WHOLE.decode(data)), leaf, _DEPTH)
 
 
-def _decoded(view: memoryview, leaf: Leaf, depth: int) -> Value:
+def _decode_view(view: memoryview, leaf: Leaf, depth: int) -> Value:
     if len(view) < LEAST or depth == 0 or view[0] not in {_QUOTE, _BRACKET, _BRACE} or _is_plain(view):
         return leaf(view)
     if view[0] == _QUOTE:
-        return text_of(_unescaped(view[1:-1]))
+        return text_of(_unescape(view[1:-1]))
     if view[0] == _BRACE:
-        return {key: _decoded(memoryview(raw), leaf, depth - 1) for key, raw in _OBJECT.decode(view).items()}
-    return [_decoded(memoryview(raw), leaf, depth - 1) for raw in _ARRAY.decode(view)]
+        return {key: _decode_view(memoryview(raw), leaf, depth - 1) for key, raw in _OBJECT.decode(view).items()}
+    return [_decode_view(memoryview(raw), leaf, depth - 1) for raw in _ARRAY.decode(view)]
 
 
 def _is_plain(view: memoryview) -> bool:
@@ -64,7 +64,7 @@ def _is_plain(view: memoryview) -> bool:
     return True
 
 
-def _unescaped(text: memoryview) -> bytes:
+def _unescape(text: memoryview) -> bytes:
     """What stands between the quotes of a JSON string, as UTF-8."""
     pieces: list[bytes] = []
     start = 0
@@ -72,8 +72,8 @@ def _unescaped(text: memoryview) -> bytes:
         end = _boundary(text, start, min(start + _PIECE, len(text)))
         piece = bytes(text[start:end])
         if b"\\" in piece:
-            written: str = msgspec.json.decode(b'"' + piece + b'"')
-            piece = written.encode()
+            chunk: str = msgspec.json.decode(b'"' + piece + b'"')
+            piece = chunk.encode()
         pieces.append(piece)
         start = end
     return b"".join(pieces)

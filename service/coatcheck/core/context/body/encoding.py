@@ -38,17 +38,17 @@ COMPACT: Final = JsonForm(",", ":")
 CANONICAL: Final = JsonForm(",", ":", sort=True)
 
 
-def dumped(value: Value, form: JsonForm = SPACED) -> Text:
+def dump_value(value: Value, form: JsonForm = SPACED) -> Text:
     """Returns a value as JSON."""
     try:
         return small(form.dumps(value))
     except TypeError:
-        return text_of(_joined(pieces(value, form)))
+        return text_of(_join_parts(pieces(value, form)))
 
 
-def serialised(value: Value) -> Text:
+def serialise_canonical(value: Value) -> Text:
     """Returns a value as the JSON that ingest stores: no spaces, sorted keys, so that clients' habits do not matter."""
-    return dumped(value, CANONICAL)
+    return dump_value(value, CANONICAL)
 
 
 def pieces(value: Value, form: JsonForm = SPACED) -> Iterator[bytes]:
@@ -95,10 +95,10 @@ def as_raw(value: object) -> Raw:
     """A long text for msgspec's encoder, as its hook for what it does not know."""
     if not isinstance(value, LongText):
         raise NotImplementedError(type(value).__name__)
-    return Raw(_joined(pieces(value)))
+    return Raw(_join_parts(pieces(value)))
 
 
-def _joined(parts: Iterable[bytes]) -> bytes:
+def _join_parts(parts: Iterable[bytes]) -> bytes:
     """Returns the parts as one: a buffer that grows, where `join` would hold all parts beside it."""
     whole = BytesIO()
     for part in parts:

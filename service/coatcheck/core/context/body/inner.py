@@ -13,7 +13,7 @@ import msgspec
 from coatcheck.core.context.body import splice
 from coatcheck.core.context.body.decoding import decode
 from coatcheck.core.context.body.encoding import JsonForm, pieces, plain
-from coatcheck.core.context.body.pointer import Pointer, edited
+from coatcheck.core.context.body.pointer import Pointer, apply_edits
 from coatcheck.core.context.body.shape import Value
 from coatcheck.core.text.long_text import LEAST, LongText, Text, is_ascii, text_of
 
@@ -21,7 +21,7 @@ MAX_DEPTH = 64
 """Maximum depth that is read; arguments of tools are flat."""
 
 
-def parsed(text: Text) -> Value:
+def parse_document(text: Text) -> Value:
     """Returns the document in a string; None if there is none, or it is nested too deeply."""
     try:
         if isinstance(text, LongText) or (len(text) >= LEAST and "\\u" in text):
@@ -32,14 +32,14 @@ def parsed(text: Text) -> Value:
         return None
 
 
-def spliced(text: Text, edits: Mapping[Pointer, Value]) -> Text:
+def splice_inner(text: Text, edits: Mapping[Pointer, Value]) -> Text:
     """Returns the document with other values at these places."""
     form = JsonForm(ascii=is_ascii(text))
-    written = {pointer: msgspec.Raw(b"".join(pieces(new, form))) for pointer, new in edits.items()}
+    raw_edits = {pointer: msgspec.Raw(b"".join(pieces(new, form))) for pointer, new in edits.items()}
     try:
-        new = splice.spliced(_bytes(text), written)
+        new = splice.splice_body(_bytes(text), raw_edits)
     except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair, which Python accepts
-        return _rewritten(str(text), edited(plain(parsed(text)), edits))
+        return _rewritten(str(text), apply_edits(plain(parse_document(text)), edits))
     return new.decode() if isinstance(text, str) else text_of(new)
 
 
@@ -53,9 +53,9 @@ def _loads(raw: memoryview) -> Value:
 
 def _rewritten(text: str, document: Value) -> str:
     separators = (", ", ": ") if '": ' in text else (",", ":")
-    written = json.dumps(document, ensure_ascii=text.isascii(), separators=separators)
+    json_text = json.dumps(document, ensure_ascii=text.isascii(), separators=separators)
     try:
-        _ = written.encode()
+        _ = json_text.encode()
     except UnicodeEncodeError:
         return json.dumps(document, separators=separators)
-    return written
+    return json_text

@@ -18,15 +18,15 @@ from coatcheck.core.text.long_text import Text
 T = TypeVar("T")
 
 
-def added(held: Sequence[T], one: T) -> Sequence[T]:
+def add_item(items: Sequence[T], one: T) -> Sequence[T]:
     """Returns what an item or output holds, with one more.
 
     Most hold one of a sort or none, and a history has thousands: empty lists would take more than what they say.
     """
-    if isinstance(held, list):
-        held.append(one)
-        return held
-    return [*held, one] if held else (one,)
+    if isinstance(items, list):
+        items.append(one)
+        return items
+    return [*items, one] if items else (one,)
 
 
 class Format(StrEnum):
@@ -142,7 +142,7 @@ class Item(Struct, kw_only=True, gc=False):
     """Whether a user speaks in it, not only tools."""
     pinned: bool = False
     """Whether it is never left out: instructions, compaction items, references to data of the server."""
-    said: Sequence[Piece] = ()
+    pieces: Sequence[Piece] = ()
     data: Sequence[Value] = ()
     media: Sequence[Media] = ()
     calls: Sequence[HistoryCall] = ()
@@ -152,7 +152,7 @@ class Item(Struct, kw_only=True, gc=False):
     @property
     def texts(self) -> list[Text]:
         """Returns what is said in it, without places."""
-        return [piece.text for piece in self.said]
+        return [piece.text for piece in self.pieces]
 
 
 class HistoryIndex(Struct, kw_only=True):
@@ -175,12 +175,14 @@ class HistoryIndex(Struct, kw_only=True):
 
     def tool_names(self) -> set[str]:
         """Returns the names of the tools that the body declares."""
-        return {name for tool in self.declared() if isinstance(name := tool.get("name"), str)}
+        return {name for tool in self.unwrap_declarations() if isinstance(name := tool.get("name"), str)}
 
-    def declared(self) -> list[Object]:
+    def unwrap_declarations(self) -> list[Object]:
         """Returns the declarations themselves, without each format's wrapper."""
-        found: list[Object] = []
+        declarations: list[Object] = []
         for tool in map(as_object, self.tools):
             many = as_list(tool.get("functionDeclarations", tool.get("function_declarations")))
-            found += [as_object(one) for one in many] or [as_object(tool.get("function", tool.get("toolSpec"))) or tool]
-        return found
+            declarations += [as_object(one) for one in many] or [
+                as_object(tool.get("function", tool.get("toolSpec"))) or tool
+            ]
+        return declarations

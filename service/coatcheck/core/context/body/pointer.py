@@ -1,7 +1,7 @@
 """Places in a JSON body, and changes of values there without copying the rest.
 
-A pointer is a tuple of keys and indices; `render` writes it as RFC 6901. `edited` copies each container on the way to
-an edit once, and shares everything else with the given body, which it never changes.
+A pointer is a tuple of keys and indices; `render` writes it as RFC 6901. `apply_edits` copies each container on the
+way to an edit once, and shares everything else with the given body, which it never changes.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def get(body: Value, pointer: Pointer, default: Value = None) -> Value:
     return value
 
 
-def edited(body: Value, edits: Mapping[Pointer, Value]) -> Value:
+def apply_edits(body: Value, edits: Mapping[Pointer, Value]) -> Value:
     """Returns the body with other values at these pointers; what no edit reaches is the same object as before.
 
     Every pointer must name an existing value, and none may lead through another.

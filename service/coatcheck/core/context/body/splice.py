@@ -37,15 +37,15 @@ class Splice(Struct, frozen=True):
     """Elements to leave out of the array at a pointer; `note` replaces the first of them."""
 
     at: Pointer
-    gone: tuple[int, ...]
+    removed_elements: tuple[int, ...]
     """Their numbers, in order; at least one."""
     note: Value
 
 
-def spliced(
+def splice_body(
     data: bytes,
     edits: Mapping[Pointer, Value],
-    cut: Splice | None = None,
+    splice: Splice | None = None,
     *,
     inside: str | None = None,
     decodable: bytes | None = None,
@@ -57,7 +57,7 @@ def spliced(
     Args:
         data: the body, or an object that contains it.
         edits: what to set.
-        cut: what to leave out.
+        splice: what to leave out.
         inside: the body's key in that object; None: `data` is the body.
         decodable: the bytes as they were decoded, if some had to be changed for that; of the same length, and with
             every value at the same place.
@@ -65,16 +65,16 @@ def spliced(
     root = _Node()
     for pointer, new in edits.items():
         root.at(pointer).new = msgspec.json.encode(new, enc_hook=as_raw)
-    if cut is not None:
-        root.at(cut.at).cut = cut
+    if splice is not None:
+        root.at(splice.at).cut = splice
     shape = data if decodable is None else decodable
     span = (_after(_BLANK, shape, 0), len(shape.rstrip()))
     if inside is not None:
         span = dict(_members(shape, span))[inside]
-    elif not edits and cut is None:
+    elif not edits and splice is None:
         return data
     changes: list[tuple[Span, bytes]] = []
-    if edits or cut is not None:
+    if edits or splice is not None:
         _change(shape, span, root, changes)
     view = memoryview(data)
     at, end = span if inside is not None else (0, len(data))
@@ -115,8 +115,10 @@ def _change(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, byte
 
 
 def _change_elements(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, bytes]]) -> None:
-    note, gone = (b"", ()) if node.cut is None else (msgspec.json.encode(node.cut.note), node.cut.gone)
-    left_out, first = set(gone), gone[0] if gone else -1
+    note, removed_elements = (
+        (b"", ()) if node.cut is None else (msgspec.json.encode(node.cut.note), node.cut.removed_elements)
+    )
+    left_out, first = set(removed_elements), removed_elements[0] if removed_elements else -1
     before = span[0]
     for number, (start, end) in enumerate(_elements(data, span)):
         if number == first:
@@ -140,14 +142,14 @@ def _elements(data: bytes, span: Span) -> Iterator[Span]:
 def _members(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
     """Yields the keys of the object at `span`, and where their values are."""
     view = memoryview(data)
-    known = _OBJECT.decode(view[span[0] : span[1]])
+    members = _OBJECT.decode(view[span[0] : span[1]])
     at = _after(_BLANK, data, span[0] + 1)
     while data[at] == _QUOTE:
         end = _after(_STRING, data, at)
         key: str = msgspec.json.decode(view[at:end])
         at = _after(_BETWEEN, data, end)
         # If a key is there twice, only the last value is known; one that begins like it may be longer.
-        value = memoryview(known[key])
+        value = memoryview(members[key])
         end = at + len(value)
         if view[at:end] != value or data[end] not in _BEHIND:
             end = _end(data, at)
@@ -172,7 +174,7 @@ def _end(data: bytes, at: int) -> int:
 
 def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
     """Returns where a pattern that matches at `at` ends."""
-    found = pattern.match(data, at)
-    if found is None:
+    match = pattern.match(data, at)
+    if match is None:
         raise ValueError(f"no JSON at byte {at}")
-    return found.end()
+    return match.end()

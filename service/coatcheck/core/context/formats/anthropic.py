@@ -6,11 +6,11 @@ text can ever be replaced, never ciphertext.
 
 from typing import Final
 
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, added
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, add_item
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_object, as_text, kind_of
-from coatcheck.core.context.formats.content import is_untyped, parts, read_output, read_reasoning, read_said
-from coatcheck.core.context.formats.items import indexed, item_of, keys_of, show, site_of, tell_prompt
+from coatcheck.core.context.formats.content import is_untyped, parts, read_content_part, read_output, read_reasoning
+from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, show, site_of, tell_prompt
 from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
@@ -22,7 +22,7 @@ _FOREIGN: Final = frozenset({"type", "tool_calls", "tool_call_id", "function_cal
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """Returns the index of a body with its messages at `list_at`."""
-    return indexed(Format.ANTHROPIC, body, list_at, _item, as_object(body).get("system"))
+    return index_messages(Format.ANTHROPIC, body, list_at, _item, as_object(body).get("system"))
 
 
 def _item(at: Pointer, message: Object) -> Item:
@@ -41,16 +41,16 @@ def read_block(item: Item, at: Pointer, part: Value) -> None:
     block = as_object(part)
     kind = kind_of(block) or ""
     if kind in _CALLS:
-        item.calls = added(item.calls, _call(at, block, kind))
+        item.calls = add_item(item.calls, _call(at, block, kind))
     elif kind in _THINKING:
-        item.opaque = added(item.opaque, read_reasoning(at, block, "thinking"))
+        item.opaque = add_item(item.opaque, read_reasoning(at, block, "thinking"))
     elif kind == "compaction":
-        item.opaque = added(item.opaque, Opaque(at, "compaction", text=as_text(block.get("content")) or ""))
+        item.opaque = add_item(item.opaque, Opaque(at, "compaction", text=as_text(block.get("content")) or ""))
         item.pinned = True
     elif kind.endswith("tool_result"):
-        item.outputs = added(item.outputs, _output(at, block, kind))
+        item.outputs = add_item(item.outputs, _output(at, block, kind))
     else:
-        read_said(item, at, part)
+        read_content_part(item, at, part)
 
 
 def _call(at: Pointer, block: Object, kind: str) -> HistoryCall:
@@ -83,5 +83,5 @@ def _output(at: Pointer, block: Object, kind: str) -> Output:
         place = (*at, "content", "content", "source", "data")
         show(output, place, source["data"])
     else:
-        output.data = added(output.data, content)
+        output.data = add_item(output.data, content)
     return output

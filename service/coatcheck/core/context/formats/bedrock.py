@@ -14,12 +14,12 @@ from coatcheck.core.context.body.model import (
     Opaque,
     Output,
     Role,
-    added,
+    add_item,
 )
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import read_values
-from coatcheck.core.context.formats.items import indexed, item_of, keys_of, say, show, site_of, tell_prompt
+from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, say, show, site_of, tell_prompt
 from coatcheck.core.text.long_text import Text, is_text
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
@@ -31,7 +31,7 @@ _OWN: Final = frozenset(
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """Returns the index of a body with its messages at `list_at`."""
-    index = indexed(Format.BEDROCK, body, list_at, _item, as_object(body).get("system"))
+    index = index_messages(Format.BEDROCK, body, list_at, _item, as_object(body).get("system"))
     index.tools = as_list(as_object(as_object(body).get("toolConfig")).get("tools"))
     return index
 
@@ -58,22 +58,22 @@ def _block(item: Item, at: Pointer, block: Object) -> None:
         call_id, at = as_text(call.get("toolUseId")), (*at, "toolUse")
         sites = site_of((*at, "input"), call.get("input"), "json")
         name = as_text(call.get("name"))
-        item.calls = added(
+        item.calls = add_item(
             item.calls, HistoryCall(at=at, keys=keys_of(call_id), call_id=call_id, name=name, sites=sites)
         )
     elif result:
-        item.outputs = added(item.outputs, _output((*at, "toolResult"), result))
+        item.outputs = add_item(item.outputs, _output((*at, "toolResult"), result))
     elif reasoning:
         text = as_object(reasoning.get("reasoningText")).get("text")
         blob = len(as_text(reasoning.get("redactedContent")) or "")
-        item.opaque = added(item.opaque, Opaque(at, "reasoning", text if is_text(text) else "", blob))
+        item.opaque = add_item(item.opaque, Opaque(at, "reasoning", text if is_text(text) else "", blob))
     elif texts := _texts(at, block):
         for place, text in texts:
             say(item, place, text, cited=len(place) > len(at) + 1)  # citations point into documents and searches
     elif (media := _media(at, block)) is not None:
-        item.media = added(item.media, media)
+        item.media = add_item(item.media, media)
     elif "cachePoint" not in block:
-        item.data = added(item.data, block)
+        item.data = add_item(item.data, block)
 
 
 def _output(at: Pointer, result: Object) -> Output:
@@ -89,9 +89,9 @@ def _output(at: Pointer, result: Object) -> Output:
             read_values(output, (*place, "json"), as_object(block["json"]))
             output.whole = (*place, "json") if len(blocks) == 1 else None
         elif (media := _media(place, block)) is not None:
-            output.media = added(output.media, media)
+            output.media = add_item(output.media, media)
         else:
-            output.data = added(output.data, block)
+            output.data = add_item(output.data, block)
     return output
 
 

@@ -7,8 +7,8 @@ not decoded, only its size is determined.
 from collections.abc import Iterator
 from typing import Final
 
-from coatcheck.core.context.body.encoding import serialised
-from coatcheck.core.context.body.model import Item, Media, Opaque, Output, added
+from coatcheck.core.context.body.encoding import serialise_canonical
+from coatcheck.core.context.body.model import Item, Media, Opaque, Output, add_item
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.formats.items import keys_of, say, show
@@ -43,13 +43,13 @@ def read_output(output: Output, at: Pointer, content: Value, text_type: str | No
     """Adds a tool's content to an output; an object, or a list of values that are not parts, is one text."""
     values = as_list(content)
     if isinstance(content, dict) or (values and not any(map(_is_part, values))):
-        show(output, at, serialised(content), structured=True)
+        show(output, at, serialise_canonical(content), structured=True)
         return
     for place, part in parts(at, content):
         if is_text(part):
             show(output, place, part)
         elif not _read_part(output, place, as_object(part), text_type):
-            output.data = added(output.data, part)
+            output.data = add_item(output.data, part)
 
 
 def read_values(output: Output, at: Pointer, response: Object) -> None:
@@ -58,7 +58,7 @@ def read_values(output: Output, at: Pointer, response: Object) -> None:
         if is_text(value):
             show(output, (*at, key), value)
         elif isinstance(value, dict | list):
-            show(output, (*at, key), serialised(value), structured=True)
+            show(output, (*at, key), serialise_canonical(value), structured=True)
 
 
 def _is_part(value: Value) -> bool:
@@ -74,7 +74,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
         return True
     if kind == "search_result":
         _read_texts(output, (*at, "content"), part.get("content"))
-        output.data = added(output.data, {key: value for key, value in part.items() if key in {"source", "title"}})
+        output.data = add_item(output.data, {key: value for key, value in part.items() if key in {"source", "title"}})
         return True
     source, resource = as_object(part.get("source")), as_object(part.get("resource"))
     if kind == "resource" and is_text(resource.get("text")):
@@ -86,10 +86,10 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
     if kind == "document" and source.get("type") == "content":
         _read_texts(output, (*at, "source", "content"), source.get("content"))
         return True
-    found = media(at, part, text_type)
-    if found is not None:
-        output.media = added(output.media, found)
-    return found is not None
+    media_part = media(at, part, text_type)
+    if media_part is not None:
+        output.media = add_item(output.media, media_part)
+    return media_part is not None
 
 
 def _read_texts(output: Output, at: Pointer, content: Value) -> None:
@@ -101,7 +101,7 @@ def _read_texts(output: Output, at: Pointer, content: Value) -> None:
         elif is_text(block.get("text")) and block.get("type") == "text":
             show(output, (*place, "text"), block["text"])
         else:
-            output.data = added(output.data, part)
+            output.data = add_item(output.data, part)
 
 
 def is_foreign(content: Value) -> bool:
@@ -118,12 +118,12 @@ def is_untyped(content: Value) -> bool:
 def read_message(item: Item, at: Pointer, content: Value) -> None:
     """Adds what somebody said to an item."""
     if isinstance(content, dict):
-        item.data = added(item.data, as_object(content))
+        item.data = add_item(item.data, as_object(content))
     for place, part in parts(at, content):
-        read_said(item, place, part)
+        read_content_part(item, place, part)
 
 
-def read_said(item: Item, at: Pointer, part: Value) -> None:
+def read_content_part(item: Item, at: Pointer, part: Value) -> None:
     """Adds one part of what somebody said to an item."""
     if is_text(part):
         say(item, at, part)
@@ -133,10 +133,10 @@ def read_said(item: Item, at: Pointer, part: Value) -> None:
     if is_text(text) and (kind is None or kind in TEXTS):
         cited = bool(block.get("annotations") or block.get("citations"))
         say(item, (*at, "text"), text, cited=cited)
-    elif (found := media(at, block, None)) is not None:
-        item.media = added(item.media, found)
+    elif (media_part := media(at, block, None)) is not None:
+        item.media = add_item(item.media, media_part)
     else:
-        item.data = added(item.data, part)
+        item.data = add_item(item.data, part)
 
 
 def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
@@ -147,11 +147,11 @@ def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
     is_embedded = as_text(as_object(part.get("resource")).get("blob")) is not None
     if kind not in MEDIA and not inline and not linked and not is_embedded:
         return None
-    held, mime = _held(part, inline)
-    return Media(at=at, part=part, type=mime or str(kind or "file"), size=held, text_type=text_type)
+    size, mime = _measure_inline(part, inline)
+    return Media(at=at, part=part, type=mime or str(kind or "file"), size=size, text_type=text_type)
 
 
-def _held(part: Object, inline: Object) -> tuple[int, str | None]:
+def _measure_inline(part: Object, inline: Object) -> tuple[int, str | None]:
     """Returns the number of bytes in a part itself, and their declared type."""
     source = as_object(part.get("source"))
     audio = as_object(part.get("input_audio"))
@@ -171,9 +171,9 @@ def _held(part: Object, inline: Object) -> tuple[int, str | None]:
 
 def read_reasoning(at: Pointer, block: Object, kind: str) -> Opaque:
     """Returns any provider's reasoning: its text is counted, of its ciphertext only the length."""
-    given = [block.get(key) for key in ("thinking", "reasoning", "text")]
+    texts = [block.get(key) for key in ("thinking", "reasoning", "text")]
     for key in ("summary", "content"):
-        given += [as_object(one).get("text") for one in as_list(block.get(key))]
-    words: list[Text] = [text for text in given if is_text(text) and text]
+        texts += [as_object(one).get("text") for one in as_list(block.get(key))]
+    words: list[Text] = [text for text in texts if is_text(text) and text]
     blob = sum(len(text) for key in ("encrypted_content", "data") if (text := as_text(block.get(key))))
     return Opaque(at=at, kind=kind, text=words[0] if len(words) == 1 else "\n".join(map(str, words)), blob=blob)

@@ -7,11 +7,11 @@ card}` (`{"error": card}` if it failed).
 
 from typing import Final
 
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, added
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, add_item
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
-from coatcheck.core.context.formats.content import media, read_said, read_values
-from coatcheck.core.context.formats.items import indexed, item_of, site_of, tell_prompt
+from coatcheck.core.context.formats.content import media, read_content_part, read_values
+from coatcheck.core.context.formats.items import index_messages, item_of, site_of, tell_prompt
 
 _ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL, "tool": Role.TOOL}
 
@@ -20,11 +20,11 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """Returns the index of a body with its contents at `list_at`."""
     around = as_object(body)
     around = {**as_object(around.get("config")), **around}
-    found = indexed(
+    history = index_messages(
         Format.GEMINI, body, list_at, _item, around.get("systemInstruction", around.get("system_instruction"))
     )
-    found.tools = as_list(around.get("tools"))
-    return found
+    history.tools = as_list(around.get("tools"))
+    return history
 
 
 def is_message(content: Object) -> bool:
@@ -34,8 +34,8 @@ def is_message(content: Object) -> bool:
 
 
 def _item(at: Pointer, content: Object) -> Item:
-    named = content.get("role")
-    role = _ROLES.get(named, Role.OTHER) if isinstance(named, str) else Role.USER
+    role_name = content.get("role")
+    role = _ROLES.get(role_name, Role.OTHER) if isinstance(role_name, str) else Role.USER
     role = role if is_message(content) else Role.OTHER
     item = item_of(at, role)
     for number, part in enumerate(as_list(content.get("parts"))):
@@ -48,20 +48,20 @@ def _item(at: Pointer, content: Object) -> Item:
 def _part(item: Item, at: Pointer, part: Object) -> None:
     for key in ("thoughtSignature", "thought_signature"):
         if part.get(key):
-            item.opaque = added(item.opaque, Opaque((*at, key), "signature"))
+            item.opaque = add_item(item.opaque, Opaque((*at, key), "signature"))
     for key in ("functionCall", "function_call"):
         if isinstance(part.get(key), dict):
-            item.calls = added(item.calls, _call((*at, key), as_object(part[key])))
+            item.calls = add_item(item.calls, _call((*at, key), as_object(part[key])))
             return
     for key in ("functionResponse", "function_response"):
         if isinstance(part.get(key), dict):
-            item.outputs = added(item.outputs, _output((*at, key), as_object(part[key])))
+            item.outputs = add_item(item.outputs, _output((*at, key), as_object(part[key])))
             return
     if "toolCall" in part or "tool_call" in part or "toolResponse" in part or "tool_response" in part:
-        item.opaque = added(item.opaque, Opaque(at, "reasoning"))
-        item.data = added(item.data, part)
+        item.opaque = add_item(item.opaque, Opaque(at, "reasoning"))
+        item.data = add_item(item.data, part)
         return
-    read_said(item, at, {key: value for key, value in part.items() if "ignature" not in key})
+    read_content_part(item, at, {key: value for key, value in part.items() if "ignature" not in key})
 
 
 def _call(at: Pointer, call: Object) -> HistoryCall:
@@ -77,20 +77,20 @@ def _call(at: Pointer, call: Object) -> HistoryCall:
 
 def _output(at: Pointer, response: Object) -> Output:
     call_id, name = as_text(response.get("id")), as_text(response.get("name"))
-    said = as_object(response.get("response"))
+    result = as_object(response.get("response"))
     output = Output(
         at=at,
         keys=(call_id, f"#{name} without an ID") if call_id else (f"#{name}",),
         call_id=call_id,
         name=name,
-        failed="error" in said,
+        failed="error" in result,
         whole=(*at, "response"),
     )
-    read_values(output, (*at, "response"), said)
+    read_values(output, (*at, "response"), result)
     for number, part in enumerate(as_list(response.get("parts"))):
-        found = media((*at, "parts", number), as_object(part), None)
-        if found is None:
-            output.data = added(output.data, part)
+        media_part = media((*at, "parts", number), as_object(part), None)
+        if media_part is None:
+            output.data = add_item(output.data, part)
         else:
-            output.media = added(output.media, found)
+            output.media = add_item(output.media, media_part)
     return output

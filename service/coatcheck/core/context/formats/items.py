@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 
-from coatcheck.core.context.body.model import Format, HistoryIndex, Item, Output, Piece, Role, Site, added
+from coatcheck.core.context.body.model import Format, HistoryIndex, Item, Output, Piece, Role, Site, add_item
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.text.long_text import Text, is_text
 
 
-def indexed(
-    format_: Format, body: Value, list_at: Pointer, read: Callable[[Pointer, Object], Item], system: Value = None
+def index_messages(
+    format_: Format, body: Value, list_at: Pointer, read_item: Callable[[Pointer, Object], Item], system: Value = None
 ) -> HistoryIndex:
-    """Returns the index of a body with its messages at `list_at`; `read` makes an item of each."""
+    """Returns the index of a body with its messages at `list_at`; `read_item` makes an item of each."""
     messages = enumerate(as_list(get(body, list_at)))
     return HistoryIndex(
         format=format_,
         list_at=list_at,
-        items=[read((*list_at, number), as_object(message)) for number, message in messages],
+        items=[read_item((*list_at, number), as_object(message)) for number, message in messages],
         system=[system] if system else [],
         tools=as_list(as_object(body).get("tools")),
     )
@@ -29,12 +29,12 @@ def item_of(at: Pointer, role: Role) -> Item:
 
 def say(item: Item, at: Pointer, text: Text, *, cited: bool = False) -> None:
     """Adds a text that somebody said to an item."""
-    item.said = added(item.said, Piece(at=at, text=text, cited=cited))
+    item.pieces = add_item(item.pieces, Piece(at=at, text=text, cited=cited))
 
 
 def show(output: Output, at: Pointer, text: Text, *, structured: bool = False) -> None:
     """Adds a text to an output."""
-    output.pieces = added(output.pieces, Piece(at=at, text=text, structured=structured))
+    output.pieces = add_item(output.pieces, Piece(at=at, text=text, structured=structured))
 
 
 def keys_of(*values: Value) -> tuple[str, ...]:
@@ -54,6 +54,6 @@ def site_of(at: Pointer, value: Value, form: str) -> list[Site]:
 
 def tell_prompt(item: Item) -> None:
     """Records whether a user speaks in a user's message, or only tools do."""
-    item.prompt = bool(item.said or item.media or item.data) or not item.outputs
+    item.prompt = bool(item.pieces or item.media or item.data) or not item.outputs
     if not item.prompt:
         item.role = Role.TOOL

@@ -8,12 +8,12 @@ Integrations differ in which copy reaches the provider, so every copy of a call 
 
 from typing import Final
 
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role, added
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role, add_item
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.formats import anthropic
-from coatcheck.core.context.formats.content import parts, read_message, read_reasoning, read_said, tool_message
-from coatcheck.core.context.formats.items import indexed, item_of, keys_of, site_of
+from coatcheck.core.context.formats.content import parts, read_content_part, read_message, read_reasoning, tool_message
+from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, site_of
 
 _KINDS: Final = {
     "human": Role.USER,
@@ -38,7 +38,7 @@ _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "s
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """Returns the index of a body with its messages at `list_at`."""
-    return indexed(Format.LANGCHAIN, body, list_at, _item)
+    return index_messages(Format.LANGCHAIN, body, list_at, _item)
 
 
 def is_message(raw: Value) -> bool:
@@ -67,7 +67,9 @@ def _item(at: Pointer, raw: Object) -> Item:
     item, at = item_of(at, role if kind else Role.OTHER), (*at, *inner)
     if role is Role.TOOL:
         legacy = None if as_text(message.get("tool_call_id")) else f"#function:{as_text(message.get('name'))}"
-        item.outputs = added(item.outputs, tool_message(at, message, legacy, failed=message.get("status") == "error"))
+        item.outputs = add_item(
+            item.outputs, tool_message(at, message, legacy, failed=message.get("status") == "error")
+        )
     elif role is Role.ASSISTANT:
         _assistant(item, at, message)
     else:
@@ -97,13 +99,13 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
 def _block(item: Item, at: Pointer, part: Value, block: Object) -> None:
     kind = kind_of(block) or ""
     if kind == "reasoning":
-        item.opaque = added(item.opaque, read_reasoning(at, block, "reasoning"))
+        item.opaque = add_item(item.opaque, read_reasoning(at, block, "reasoning"))
     elif kind in _ANTHROPIC or kind.endswith("tool_result"):
         anthropic.read_block(item, at, part)
     elif kind in {"server_tool_call", "server_tool_result", "non_standard"}:
-        item.data = added(item.data, part)
+        item.data = add_item(item.data, part)
     else:
-        read_said(item, at, part)
+        read_content_part(item, at, part)
 
 
 class _Copies:
@@ -136,20 +138,20 @@ class _Copies:
     def search(self, at: Pointer, value: Value, depth: int = _NESTED) -> None:
         """Adds further copies of the calls, wherever a provider's package keeps them."""
         call_id, name = _identity(as_object(value))
-        known = [one for one in self.calls if (one.call_id == call_id if call_id is not None else one.name == name)]
-        if known and (call_id or name):
-            self._sites(known[-1], at, as_object(value))
+        matches = [one for one in self.calls if (one.call_id == call_id if call_id is not None else one.name == name)]
+        if matches and (call_id or name):
+            self._sites(matches[-1], at, as_object(value))
         items: list[tuple[str | int, Value]] = [*as_object(value).items(), *enumerate(as_list(value))]
         for step, one in items if depth else ():
             self.search((*at, step), one, depth - 1)
 
     def _sites(self, call: HistoryCall, at: Pointer, raw: Object) -> None:
-        taken = {site.at for site in call.sites}
+        pointers = {site.at for site in call.sites}
         custom = kind_of(raw) == "custom_tool_call" or "custom" in raw
         for field in _FIELDS:
             steps = tuple(field.split("."))
             sites = site_of((*at, *steps), get(raw, steps), "text" if custom else "json")
-            call.sites += [site for site in sites if site.at not in taken]
+            call.sites += [site for site in sites if site.at not in pointers]
 
 
 def _identity(raw: Object) -> tuple[str | None, str | None]:

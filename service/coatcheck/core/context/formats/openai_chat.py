@@ -6,11 +6,11 @@ messages, names, and fields of servers' own are accepted too.
 
 from typing import Final
 
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Role, added
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Role, add_item
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import is_foreign, read_message, tool_message
-from coatcheck.core.context.formats.items import indexed, item_of, keys_of, say, site_of
+from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, say, site_of
 from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {
@@ -29,10 +29,10 @@ _SPOKEN: Final = frozenset({"tool_calls", "function_call", "refusal", "audio", *
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """Returns the index of a body with its messages at `list_at`."""
-    found = indexed(Format.OPENAI_CHAT, body, list_at, _item)
+    history = index_messages(Format.OPENAI_CHAT, body, list_at, _item)
     functions = as_list(as_object(body).get("functions"))
-    found.tools = [*found.tools, *functions] if functions else found.tools
-    return found
+    history.tools = [*history.tools, *functions] if functions else history.tools
+    return history
 
 
 def _item(at: Pointer, message: Object) -> Item:
@@ -43,7 +43,7 @@ def _item(at: Pointer, message: Object) -> Item:
     item = item_of(at, role)
     if role is Role.TOOL:
         legacy = f"#function:{as_text(message.get('name'))}" if message.get("role") == "function" else None
-        item.outputs = added(item.outputs, tool_message(at, message, legacy))
+        item.outputs = add_item(item.outputs, tool_message(at, message, legacy))
         return item
     read_message(item, (*at, "content"), message.get("content"))
     if role is Role.ASSISTANT:
@@ -58,14 +58,14 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
     for key in _REASONING:
         if message.get(key):
             text = message[key] if is_text(message[key]) else ""
-            item.opaque = added(item.opaque, Opaque((*at, key), "reasoning", text=text))
+            item.opaque = add_item(item.opaque, Opaque((*at, key), "reasoning", text=text))
     for number, call in enumerate(as_list(message.get("tool_calls"))):
-        item.calls = added(item.calls, _call((*at, "tool_calls", number), as_object(call)))
+        item.calls = add_item(item.calls, _call((*at, "tool_calls", number), as_object(call)))
     legacy = as_object(message.get("function_call"))
     if legacy:
         name = as_text(legacy.get("name"))
         sites = site_of((*at, "function_call", "arguments"), legacy.get("arguments"), "json")
-        item.calls = added(
+        item.calls = add_item(
             item.calls, HistoryCall(at=(*at, "function_call"), keys=(f"#function:{name}",), name=name, sites=sites)
         )
 

@@ -6,8 +6,8 @@ their output themselves. Items of unknown types that are named like calls or out
 
 from typing import Final
 
-from coatcheck.core.context.body.inner import parsed
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role, added
+from coatcheck.core.context.body.inner import parse_document
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role, add_item
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.formats.content import is_foreign, read_message, read_output, read_reasoning
@@ -52,25 +52,27 @@ _KEPT_BY_SERVER: Final = (
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """Returns the index of a body with its input at `list_at`: text, or a list of items."""
-    around, given = as_object(body), get(body, list_at)
+    around, messages = as_object(body), get(body, list_at)
     tools, instructions = as_list(around.get("tools")), around.get("instructions")
-    found = HistoryIndex(
+    history = HistoryIndex(
         format=Format.OPENAI_RESPONSES, list_at=None, tools=tools, system=[instructions] if instructions else []
     )
-    kept = [key for key in ("previous_response_id", "conversation") if around.get(key)]
-    if is_text(given):
-        found.items.append(
-            Item(at=list_at, role=Role.USER, prompt=True, pinned=True, said=[Piece(at=list_at, text=given)])
+    server_keys = [key for key in ("previous_response_id", "conversation") if around.get(key)]
+    if is_text(messages):
+        history.items.append(
+            Item(at=list_at, role=Role.USER, prompt=True, pinned=True, pieces=[Piece(at=list_at, text=messages)])
         )
-    if isinstance(given, list):
-        found.list_at = list_at
-        for number, item in enumerate(as_list(given)):
-            found.items.append(_item((*list_at, number), as_object(item)))
-        kept += ["item_reference"] * any(as_object(item).get("type") == "item_reference" for item in as_list(given))
-    if kept:
-        found.continues = True
-        found.notes.append(_KEPT_BY_SERVER.format(", ".join(kept)))
-    return found
+    if isinstance(messages, list):
+        history.list_at = list_at
+        for number, item in enumerate(as_list(messages)):
+            history.items.append(_item((*list_at, number), as_object(item)))
+        server_keys += ["item_reference"] * any(
+            as_object(item).get("type") == "item_reference" for item in as_list(messages)
+        )
+    if server_keys:
+        history.continues = True
+        history.notes.append(_KEPT_BY_SERVER.format(", ".join(server_keys)))
+    return history
 
 
 def _item(at: Pointer, raw: Object) -> Item:
@@ -92,10 +94,10 @@ def _tool(at: Pointer, raw: Object, kind: str | None) -> Item | None:
     if kind is None:
         return None
     if kind in _HOSTED:
-        return _hosted(at, raw, kind)
+        return _read_hosted(at, raw, kind)
     if kind.endswith("_output") or kind == "mcp_approval_response":
         return _result(at, raw, kind)
-    return _made(at, raw, kind) if kind in _CALLS or kind == "program" or kind.endswith("_call") else None
+    return _read_call(at, raw, kind) if kind in _CALLS or kind == "program" or kind.endswith("_call") else None
 
 
 def _message(at: Pointer, raw: Object) -> Item:
@@ -106,7 +108,7 @@ def _message(at: Pointer, raw: Object) -> Item:
     return item
 
 
-def _made(at: Pointer, raw: Object, kind: str) -> Item:
+def _read_call(at: Pointer, raw: Object, kind: str) -> Item:
     field, form = _CALLS.get(kind, ("", "text"))
     name = as_text(raw.get("name")) or kind.removesuffix("_call")
     call = HistoryCall(
@@ -118,7 +120,7 @@ def _made(at: Pointer, raw: Object, kind: str) -> Item:
     )
     item = Item(at=at, role=Role.ASSISTANT, model=True, calls=[call])
     if not call.sites:
-        item.data = added(item.data, raw)
+        item.data = add_item(item.data, raw)
     return item
 
 
@@ -131,14 +133,14 @@ def _result(at: Pointer, raw: Object, kind: str) -> Item:
         name=as_text(raw.get("name")),
     )
     if kind in _NOT_TEXT:
-        output.data = added(output.data, raw)
+        output.data = add_item(output.data, raw)
     elif kind == "shell_call_output":
         _streams(output, (*at, "output"), raw.get("output"))
     else:
         content = raw.get("output")
-        inner = as_object(parsed(content)) if kind == "local_shell_call_output" and is_text(content) else {}
+        inner = as_object(parse_document(content)) if kind == "local_shell_call_output" and is_text(content) else {}
         if is_text(inner.get("output")):
-            output.pieces = added(output.pieces, Piece(at=(*at, "output"), inside=("output",), text=inner["output"]))
+            output.pieces = add_item(output.pieces, Piece(at=(*at, "output"), inside=("output",), text=inner["output"]))
         else:
             read_output(output, (*at, "output"), content, "input_text")
     return Item(at=at, role=Role.TOOL, outputs=[output])
@@ -147,13 +149,13 @@ def _result(at: Pointer, raw: Object, kind: str) -> Item:
 def _streams(output: Output, at: Pointer, content: Value) -> None:
     """Adds what the commands of a shell call printed."""
     for number, one in enumerate(as_list(content)):
-        said = as_object(one)
+        block = as_object(one)
         for key in ("stdout", "stderr"):
-            if is_text(said.get(key)):
-                show(output, (*at, number, key), said[key])
+            if is_text(block.get(key)):
+                show(output, (*at, number, key), block[key])
 
 
-def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
+def _read_hosted(at: Pointer, raw: Object, kind: str) -> Item:
     """Returns a tool that the provider ran: call and output in one item."""
     keys = keys_of(raw.get("call_id"), raw.get("id"))
     name = as_text(raw.get("name")) or kind.removesuffix("_call")
@@ -175,5 +177,5 @@ def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
             if is_text(text):
                 show(output, (*at, list_, number, key), text)
     if not call.sites and not output.pieces and kind != "image_generation_call":
-        output.data = added(output.data, raw)
+        output.data = add_item(output.data, raw)
     return Item(at=at, role=Role.ASSISTANT, model=True, calls=[call], outputs=[output])

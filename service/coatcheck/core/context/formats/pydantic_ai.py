@@ -6,7 +6,7 @@ stay, because a card would break their type.
 
 from typing import Final
 
-from coatcheck.core.context.body.encoding import serialised
+from coatcheck.core.context.body.encoding import serialise_canonical
 from coatcheck.core.context.body.model import (
     Format,
     HistoryCall,
@@ -16,12 +16,12 @@ from coatcheck.core.context.body.model import (
     Opaque,
     Output,
     Role,
-    added,
+    add_item,
 )
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import parts
-from coatcheck.core.context.formats.items import indexed, item_of, keys_of, say, show, site_of
+from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, say, show, site_of
 from coatcheck.core.text.long_text import is_text
 
 _CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
@@ -39,7 +39,7 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """Returns the index of a body with its messages at `list_at`."""
     messages = [as_object(one) for one in as_list(get(body, list_at))]
     instructions = [one["instructions"] for one in messages if one.get("kind") == "request" and one.get("instructions")]
-    return indexed(Format.PYDANTIC_AI, body, list_at, _item, (*instructions, None)[-2:][0])
+    return index_messages(Format.PYDANTIC_AI, body, list_at, _item, (*instructions, None)[-2:][0])
 
 
 def is_message(message: Object) -> bool:
@@ -73,37 +73,37 @@ def _part(item: Item, at: Pointer, part: Object, kind: str) -> None:
         args = part.get("args")
         sites = [] if part.get("tool_kind") else site_of((*at, "args"), args, "json")
         if args and not sites:
-            item.data = added(item.data, args)
+            item.data = add_item(item.data, args)
         call = HistoryCall(at=at, keys=keys_of(call_id), call_id=call_id, name=name, sites=sites)
         call.server = kind == "builtin-tool-call"
-        item.calls = added(item.calls, call)
+        item.calls = add_item(item.calls, call)
     elif kind in _OUTPUTS or (kind == "retry-prompt" and part.get("tool_name")):
-        item.outputs = added(item.outputs, _output(at, part, content))
+        item.outputs = add_item(item.outputs, _output(at, part, content))
     elif kind in ("thinking", "compaction"):
         kind = "reasoning" if part.get("provider_name") != "anthropic" or not part.get("signature") else kind
-        item.opaque = added(item.opaque, Opaque(at, kind, content if is_text(content) else ""))
+        item.opaque = add_item(item.opaque, Opaque(at, kind, content if is_text(content) else ""))
     elif kind in ("file", "speech"):
         key = "content" if kind == "file" else "audio"
-        item.media = added(item.media, _media((*at, key), as_object(part.get(key))))
+        item.media = add_item(item.media, _media((*at, key), as_object(part.get(key))))
         if is_text(part.get("transcript")):
             say(item, (*at, "transcript"), part["transcript"])
     else:
         if not is_text(content) and not isinstance(content, list):
-            item.data = added(item.data, part)
+            item.data = add_item(item.data, part)
         for place, value in parts((*at, "content"), content):
-            _said(item, place, value, cited=bool(part.get("citations")))
+            _read_content_part(item, place, value, cited=bool(part.get("citations")))
 
 
-def _said(item: Item, at: Pointer, value: Value, *, cited: bool) -> None:
+def _read_content_part(item: Item, at: Pointer, value: Value, *, cited: bool) -> None:
     block = as_object(value)
     if is_text(value):
         say(item, at, value, cited=cited)
     elif block.get("kind") == "text-content" and is_text(block.get("content")):
         say(item, (*at, "content"), block["content"])
     elif block.get("kind") in _FILES:
-        item.media = added(item.media, _media(at, block))
+        item.media = add_item(item.media, _media(at, block))
     elif block.get("kind") != "cache-point":
-        item.data = added(item.data, value)
+        item.data = add_item(item.data, value)
 
 
 def _output(at: Pointer, part: Object, content: Value) -> Output:
@@ -113,7 +113,7 @@ def _output(at: Pointer, part: Object, content: Value) -> Output:
     output.server = part.get("part_kind") == "builtin-tool-return"
     at = (*at, "content")
     if part.get("tool_kind") or part.get("part_kind") == "retry-prompt":
-        output.data = added(output.data, content)
+        output.data = add_item(output.data, content)
     elif is_text(content):
         show(output, at, content)
     elif any(as_object(value).get("kind") in _FILES for value in as_list(content) or [content]):
@@ -121,11 +121,11 @@ def _output(at: Pointer, part: Object, content: Value) -> Output:
             if is_text(value):
                 show(output, place, value)
             elif as_object(value).get("kind") in _FILES:
-                output.media = added(output.media, _media(place, as_object(value)))
+                output.media = add_item(output.media, _media(place, as_object(value)))
             else:
-                show(output, place, serialised(value), structured=True)
+                show(output, place, serialise_canonical(value), structured=True)
     elif content is not None:
-        show(output, at, serialised(content), structured=True)
+        show(output, at, serialise_canonical(content), structured=True)
     return output
 
 

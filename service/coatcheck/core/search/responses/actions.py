@@ -6,7 +6,7 @@ short line for each, in the words that hosts show.
 
 from typing import Final
 
-from coatcheck.core.search.responses.values import found, record_of, text_at, text_of
+from coatcheck.core.search.responses.values import find_values, record_of, text_at, text_of
 from coatcheck.core.search.shorten import ADDRESS, QUERY, short
 
 _CALLS: Final = ("output[type=web_search_call]", "[type=web_search_call]")
@@ -19,13 +19,13 @@ def actions_of(value: object) -> tuple[str, ...]:
     """Returns the actions in order, without duplicates; none if the response names none."""
     record = record_of(value)
     alone = record is not None and text_of(record.get("type")) == "web_search_call"
-    calls = [value] if alone else [call for path in _CALLS for call in found(value, path)]
-    lines = (_line(action) for call in calls for action in found(call, "action"))
+    calls = [value] if alone else [call for path in _CALLS for call in find_values(value, path)]
+    lines = (_line(action) for call in calls for action in find_values(call, "action"))
     return tuple(dict.fromkeys(line for line in lines if line))[:_MOST]
 
 
 def _line(action: object) -> str:
-    queries = tuple(text for each in found(action, "queries[]") if (text := text_of(each)))
+    queries = tuple(text for each in find_values(action, "queries[]") if (text := text_of(each)))
     url, pattern, query = (text_at(action, name) for name in ("url", "pattern", "query"))
     if not (url or query or queries):
         return ""
@@ -42,5 +42,5 @@ def action_line(
     searches = [each for each in dict.fromkeys((query or "", *queries)) if each.strip()]
     if not searches:
         return "searched the web"
-    shown = ", ".join(f"'{short(each, QUERY)}'" for each in searches[:_SHOWN])
-    return f"searched {shown}{f' and {len(searches) - _SHOWN} more' if len(searches) > _SHOWN else ''}"
+    quoted_searches = ", ".join(f"'{short(each, QUERY)}'" for each in searches[:_SHOWN])
+    return f"searched {quoted_searches}{f' and {len(searches) - _SHOWN} more' if len(searches) > _SHOWN else ''}"

@@ -64,7 +64,7 @@ def iso(text: str) -> str | None:
             day = _day(match["year"], int(month) if month.isdigit() else _MONTHS.get(month.lower(), 0), match["day"])
             return day and day + _time(match)
     match = _SLASHED.fullmatch(text)
-    return None if match is None else _slashed(*match.groups())
+    return None if match is None else _parse_slashed_date(*match.groups())
 
 
 def iso_of_number(number: float) -> str | None:
@@ -76,7 +76,7 @@ def iso_of_number(number: float) -> str | None:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _slashed(first: str, sign: str, second: str, year: str) -> str | None:
+def _parse_slashed_date(first: str, sign: str, second: str, year: str) -> str | None:
     """Returns a date if one of two numbers cannot be a month, both are equal, or dots show that the day comes first."""
     one, two = int(first), int(second)
     if sign == "." or one > _MONTHS_OF_YEAR or one == two:

@@ -16,7 +16,7 @@ _ATTRIBUTE: Final = re.compile(r"([\w:-]{1,40})\s*=\s*(?:\"([^\"<>]*)\"|'([^'<>]
 _CHILD: Final = re.compile(r"<([a-zA-Z][\w:-]{0,40})(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _CDATA: Final = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 _WRAPPERS: Final = frozenset({"metadata", "meta", "documents", "results"})
-_NAMES: Final = {
+_ELEMENT_NAMES: Final = {
     "documentcontent": "content",
     "document_content": "content",
     "pubdate": "published_date",
@@ -71,7 +71,7 @@ def _read(inner: str, record: dict[str, object]) -> None:
         if name.lower() in _WRAPPERS:
             _read(inner[match.end() : end], record)
         else:
-            record.setdefault(_NAMES.get(name.lower(), name.lower()), _text(inner[match.end() : end]))
+            record.setdefault(_ELEMENT_NAMES.get(name.lower(), name.lower()), _text(inner[match.end() : end]))
         at = end + len(name) + 3
         children += 1
     rest.append(inner[at:])

@@ -10,7 +10,16 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from coatcheck.core.search.responses.values import Record, folded, is_plain, items_of, key, opened, record_of, text_of
+from coatcheck.core.search.responses.values import (
+    Record,
+    decode_document,
+    fold_names,
+    is_plain,
+    items_of,
+    key,
+    record_of,
+    text_of,
+)
 
 _MOST: Final = 4
 _CHARS: Final = 300
@@ -52,7 +61,7 @@ _FAILED_TEXT: Final = re.compile(
 )
 
 
-def found_nothing(text: str) -> bool:
+def reports_no_results(text: str) -> bool:
     """Returns whether a short text says that a search found nothing."""
     return len(text) <= _SHORT_TEXT and _NOTHING.search(text) is not None
 
@@ -60,7 +69,7 @@ def found_nothing(text: str) -> bool:
 def text_failure(text: str) -> str | None:
     """Returns a short text that begins like a failure, on one line; None for any other."""
     flat = " ".join(text.split())
-    if not flat or len(flat) > _SHORT_TEXT or found_nothing(flat):
+    if not flat or len(flat) > _SHORT_TEXT or reports_no_results(flat):
         return None
     return flat[:_CHARS] if _FAILED_TEXT.match(flat) else None
 
@@ -80,13 +89,13 @@ def reasons_of(value: object, *, alone: bool, skipped: frozenset[str] = frozense
     """
     out: dict[str, None] = {}
     queue: deque[tuple[object, int]] = deque([(value, 0)])
-    looked = 0
-    while queue and looked < _NODES and len(out) < _MOST:
+    node_count = 0
+    while queue and node_count < _NODES and len(out) < _MOST:
         each, depth = queue.popleft()
-        looked += 1
+        node_count += 1
         items, record = items_of(each), record_of(each)
         if record is not None:
-            record = folded(record)
+            record = fold_names(record)
             out.update(dict.fromkeys(_of_record(record, alone=alone and depth == 0)))
         members = items if items is not None else [] if record is None else _others(record, skipped)
         if depth < _DEPTH:
@@ -106,9 +115,9 @@ def _others(record: Record, skipped: frozenset[str]) -> list[object]:
 
 
 def _of_record(record: Record, *, alone: bool) -> Iterator[str]:
-    named = [text for name in record if name in _ERRORS and (text := _reason(record[name]))]
-    yield from named
-    if not named and ((alone and not _is_fine(record)) or _has_sign(record)):
+    reasons = [text for name in record if name in _ERRORS and (text := _reason(record[name]))]
+    yield from reasons
+    if not reasons and ((alone and not _is_fine(record)) or _has_sign(record)):
         text = next((text for name in _PLAIN_MESSAGES if name in record and (text := _reason(record[name]))), "")
         code = next((code for name in ("errorcode", *_CODES) if (code := text_of(record.get(name)))), "")
         if text or _has_sign(record):
@@ -117,12 +126,12 @@ def _of_record(record: Record, *, alone: bool) -> Iterator[str]:
 
 def _reason(value: object) -> str:
     """Returns the most telling text of an error: its own, or that of its message, or of its first item."""
-    inner = opened(value)
+    inner = decode_document(value)
     items, record = items_of(inner), record_of(inner)
     if items is not None:
         return next((text for item in items if (text := _reason(item))), "")
     if record is not None:
-        members = folded(record)
+        members = fold_names(record)
         return next((text for name in _MESSAGES if name in members and (text := _reason(members[name]))), "")
     if isinstance(inner, (bool, int, float)):
         return str(inner) if not isinstance(inner, bool) and inner >= 100 else ""  # noqa: PLR2004 - a status

@@ -12,7 +12,7 @@ from msgspec import Struct
 from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.responses.providers import COMMON
 from coatcheck.core.search.responses.reading import read_result
-from coatcheck.core.search.responses.values import is_plain, items_of, key, opened, record_of
+from coatcheck.core.search.responses.values import decode_document, is_plain, items_of, key, record_of
 
 _NODES: Final = 10_000
 """Values that are visited, and items that are judged."""
@@ -50,14 +50,14 @@ def result_lists(value: object) -> list[ResultList]:
 
     Bare addresses count only where nothing else does.
     """
-    rated: list[tuple[int, int, ResultList]] = []
+    rated_lists: list[tuple[int, int, ResultList]] = []
     alone: ResultList | None = None
     queue: deque[tuple[str, object, int]] = deque([("", value, 0)])
-    looked = judged = 0
-    while queue and looked < _NODES:
+    node_count = judged = 0
+    while queue and node_count < _NODES:
         path, each, depth = queue.popleft()
-        looked += 1
-        inner = opened(each)
+        node_count += 1
+        inner = decode_document(each)
         items = items_of(inner)
         if items is None:
             record = record_of(inner)
@@ -65,26 +65,26 @@ def result_lists(value: object) -> list[ResultList]:
                 continue
             if alone is None and _is_page(record):
                 alone = ResultList(path, [record], _ADDRESS)
-            named = [(name, member) for name, member in record.items() if key(name) not in _NO_RESULTS]
-            members = [(f"{path}.{name}" if path else name, member) for name, member in named]
-            items = _keyed(record)
+            member_pairs = [(name, member) for name, member in record.items() if key(name) not in _NO_RESULTS]
+            members = [(f"{path}.{name}" if path else name, member) for name, member in member_pairs]
+            items = _read_keyed_items(record)
         else:
             members = [(f"{path}[]", item) for item in items]
         rating, good = _good(items) if judged < _NODES else (0, 0)
         judged += min(len(items), _JUDGED)
         if good:
-            rated.append((rating, good, ResultList(path, items, rating)))
+            rated_lists.append((rating, good, ResultList(path, items, rating)))
         if depth < _DEPTH:
             queue.extend((name, member, depth + 1) for name, member in members if not is_plain(member))
-    if not rated:
+    if not rated_lists:
         return [alone] if alone is not None else []
-    best = max(rated, key=lambda each: each[:2])[2]
-    chosen = [best]
-    for _, _, other in rated:
-        apart = not any(_within(other.path, each.path) or _within(each.path, other.path) for each in chosen)
+    best = max(rated_lists, key=lambda each: each[:2])[2]
+    distinct_lists = [best]
+    for _, _, other in rated_lists:
+        apart = not any(_within(other.path, each.path) or _within(each.path, other.path) for each in distinct_lists)
         if apart and other.rating >= _TEXT:
-            chosen.append(other)
-    return chosen
+            distinct_lists.append(other)
+    return distinct_lists
 
 
 def _within(path: str, other: str) -> bool:
@@ -124,7 +124,7 @@ def _rating(result: SearchResult, item: object) -> int:
     return _BARE if record is None or result.url in record.values() else 0
 
 
-def _keyed(record: dict[str, object]) -> list[object]:
+def _read_keyed_items(record: dict[str, object]) -> list[object]:
     """Returns the members of an object whose names are addresses, as items with those addresses."""
     out: list[object] = []
     for name, member in record.items():

@@ -82,8 +82,8 @@ _DECODER: Final = json.JSONDecoder()
 def read_listing(text: str) -> SearchResponse:
     """Returns the results in a text; none if it is not a list of results."""
     text = _LEAD_IN.sub("", text[: MAX_TEXT * 4].replace("\r\n", "\n").replace("\r", "\n"), count=1)
-    for read in (_xml, _inside, _literals, _inline, _labelled, _linked, _numbered, _blocks):
-        before, results = read(text)
+    for reader in (_xml, _inside, _literals, _inline, _read_labelled, _read_linked, _read_numbered, _blocks):
+        before, results = reader(text)
         if results:
             return SearchResponse(
                 query=" ".join(query.group(1).split()) if (query := _QUERY.search(text[:2_000])) else None,
@@ -176,7 +176,7 @@ def _address(line: str) -> str | None:
     return text if is_url(text) else None
 
 
-def _labelled(text: str) -> Read:
+def _read_labelled(text: str) -> Read:
     """Reads blocks with a line `URL: …` each; a block begins at the title above it, or else at the URL."""
     lines = text.split("\n", _LINES)[:_LINES]
     every = ((number, url) for number, line in enumerate(lines) if (url := _address(line)))
@@ -267,7 +267,7 @@ def _cut(lines: list[str], entries: list[_Entry]) -> Read:
     return "\n".join(lines[: entries[0].begin]), results
 
 
-def _linked(text: str) -> Read:
+def _read_linked(text: str) -> Read:
     """Reads lines that begin with a Markdown link; what follows a link, up to the next, is its text."""
     lines = text.split("\n", _LINES)[:_LINES]
     every = ((number, m) for number, line in enumerate(lines) if "](" in line and (m := _LINKED.fullmatch(line)))
@@ -280,7 +280,7 @@ def _linked(text: str) -> Read:
     return _cut(lines, [_Entry(number, number + 1, match[2], match[1], match[3]) for number, match in links])
 
 
-def _numbered(text: str) -> Read:
+def _read_numbered(text: str) -> Read:
     """Reads titles, numbered or bold or after a blank line, each above a bare URL."""
     lines = text.split("\n", _LINES)[:_LINES]
     entries: list[_Entry] = []
@@ -291,8 +291,8 @@ def _numbered(text: str) -> Read:
         title = _NUMBERED.fullmatch(lines[number - 1])
         plain = number == 1 or not lines[number - 2].strip() or _RULE.fullmatch(lines[number - 2])
         if len(entries) <= MAX_RESULTS and (title is not None or plain or _bold(lines[number - 1])):
-            named = title.group(3) if title else lines[number - 1]
-            entries.append(_Entry(number - 1, number + 1, match.group(1), named))
+            title_text = title.group(3) if title else lines[number - 1]
+            entries.append(_Entry(number - 1, number + 1, match.group(1), title_text))
     return _cut(lines, entries) if entries else (text, [])
 
 
@@ -303,8 +303,8 @@ def _blocks(text: str) -> Read:
     results: list[SearchResult] = []
     for start, end in zip(starts[:MAX_RESULTS], [*starts[1:], len(lines)], strict=False):
         block = [_ITEM.sub("", lines[start], count=1), *lines[start + 1 : end]]
-        found = ((number, match) for number, line in enumerate(block) if (match := _ENDS.fullmatch(line.strip())))
-        number, match = next(found, (0, None))
+        matches = ((number, match) for number, line in enumerate(block) if (match := _ENDS.fullmatch(line.strip())))
+        number, match = next(matches, (0, None))
         if match is not None:
             title = match[1].rstrip(" \t([<|-–—:") if number == 0 and match[1].strip() else block[0]
             rest = [*([match[1]] if number else []), *block[1:number], *block[number + 1 :]]

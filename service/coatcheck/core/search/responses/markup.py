@@ -63,10 +63,10 @@ def format_of(text: str) -> Format:
         return "html"
     tags = len(_TAGS.findall(head)) if "<" in head else 0
     lines = f"\n{head}"
-    marks = sum(lines.count(mark) for mark in _MARKS)
-    if tags and tags >= marks:
+    marker_count = sum(lines.count(mark) for mark in _MARKS)
+    if tags and tags >= marker_count:
         return "html"
-    return "markdown" if marks else "plain"
+    return "markdown" if marker_count else "plain"
 
 
 def inline(text: str) -> str:
@@ -90,16 +90,22 @@ def excerpt_text(text: str) -> str:
     """Returns a snippet as its readers see it."""
     if _PAGE.match(text):
         return html_text(text)
-    written, plain = format_of(text), inline(text)
-    return _tidy(plain) if written == "html" else markdown_text(plain) if written == "markdown" else plain.strip()
+    text_format, plain = format_of(text), inline(text)
+    return (
+        _normalize_blanks(plain)
+        if text_format == "html"
+        else markdown_text(plain)
+        if text_format == "markdown"
+        else plain.strip()
+    )
 
 
-def readable(text: str, written: Format) -> str:
+def readable(text: str, text_format: Format) -> str:
     """Returns a text as its readers see it; each line is a paragraph, an item, a row or a heading."""
-    if written == "html":
+    if text_format == "html":
         return html_text(text)
     text = _without_tags(text.replace("\r\n", "\n").replace("\r", "\n"))
-    return markdown_text(text) if written == "markdown" else text.strip()
+    return markdown_text(text) if text_format == "markdown" else text.strip()
 
 
 def _without_tags(text: str) -> str:
@@ -134,12 +140,12 @@ def html_text(text: str) -> str:
     preformatted = False
     for chunk in _to_read(text):
         preformatted = _add_chunk(pieces, chunk, preformatted=preformatted)
-    return _tidy(html.unescape("".join(pieces)))
+    return _normalize_blanks(html.unescape("".join(pieces)))
 
 
 def _to_read(text: str) -> Iterator[str]:
     """Yields the text between comments, menus and elements without readable text."""
-    at = kept = 0
+    at = text_start = 0
     unclosed: set[str] = set()
     while (match := _SKIPPED.search(text, at)) is not None:
         at = match.end()
@@ -150,12 +156,12 @@ def _to_read(text: str) -> Iterator[str]:
         elif name in _CLOSINGS:
             closing = _CLOSINGS[name].search(text, at)
             end = closing.end() if closing else len(text)
-        elif name in unclosed or (end := _closed(text, name, at)) < 0:
+        elif name in unclosed or (end := _find_menu_end(text, name, at)) < 0:
             unclosed.add(name)
             continue
-        yield text[kept : match.start()]
-        at = kept = end
-    yield text[kept:]
+        yield text[text_start : match.start()]
+        at = text_start = end
+    yield text[text_start:]
 
 
 def _add_chunk(pieces: list[str], chunk: str, *, preformatted: bool) -> bool:
@@ -165,15 +171,15 @@ def _add_chunk(pieces: list[str], chunk: str, *, preformatted: bool) -> bool:
     """
     split = _TAG.split(chunk)
     tags = cast("list[str | None]", split[1::2])
-    known = {tag: (tag or "").lower() for tag in set(tags)}
-    if not preformatted and "pre" not in known.values():
+    tag_names = {tag: (tag or "").lower() for tag in set(tags)}
+    if not preformatted and "pre" not in tag_names.values():
         split[0::2] = [text.replace("\n", " ") for text in split[0::2]] if "\n" in chunk else split[0::2]
     else:
         for number, tag in enumerate((None, *tags)):
-            name = known.get(tag, "")
+            name = tag_names.get(tag, "")
             preformatted = not name.startswith("/") if name.lstrip("/") == "pre" else preformatted
             split[2 * number] = split[2 * number] if preformatted else split[2 * number].replace("\n", " ")
-    stands = {tag: _LAYOUT.get(name, "") for tag, name in known.items()}
+    stands = {tag: _LAYOUT.get(name, "") for tag, name in tag_names.items()}
     split[1::2] = [stands[tag] for tag in tags]
     pieces += split
     return preformatted
@@ -191,7 +197,7 @@ _LAYOUT: Final[dict[str, str]] = {
 """What replaces a tag that opens, and one that closes; nothing for all others."""
 
 
-def _closed(text: str, name: str, at: int) -> int:
+def _find_menu_end(text: str, name: str, at: int) -> int:
     """Returns where a menu ends, counting nested ones; -1 if it does not."""
     depth = 1
     for match in _EITHERS[name].finditer(text, at, min(len(text), at + _REACH)):
@@ -201,7 +207,7 @@ def _closed(text: str, name: str, at: int) -> int:
     return -1
 
 
-def _tidy(text: str) -> str:
+def _normalize_blanks(text: str) -> str:
     """Returns a text with blanks folded and stripped, without empty items, cells or gaps."""
     if text.isascii():
         lines = [" ".join(line.split()) for line in text.split("\n")]

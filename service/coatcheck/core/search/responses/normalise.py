@@ -19,11 +19,11 @@ from coatcheck.core.search.model import (
     SearchResponse,
     SearchResult,
 )
-from coatcheck.core.search.responses.failures import found_nothing, has_list, is_silence, reasons_of, text_failure
+from coatcheck.core.search.responses.failures import has_list, is_silence, reasons_of, reports_no_results, text_failure
 from coatcheck.core.search.responses.generic_results import result_lists
 from coatcheck.core.search.responses.listing import read_listing
 from coatcheck.core.search.responses.markup import excerpt_text, format_of, one_line, page_title, readable
-from coatcheck.core.search.responses.provider_extras import finished
+from coatcheck.core.search.responses.provider_extras import complete_response
 from coatcheck.core.search.responses.providers import (
     ANSWER_TEXTS,
     ANSWER_TITLES,
@@ -39,20 +39,20 @@ from coatcheck.core.search.responses.providers import (
 from coatcheck.core.search.responses.reading import read_result
 from coatcheck.core.search.responses.values import (
     Record,
-    folded,
-    found,
+    decode_document,
+    find_values,
+    fold_names,
     head,
     holds,
     is_empty,
     is_url,
     items_of,
     key,
-    opened,
     record_of,
     text_at,
     text_of,
 )
-from coatcheck.core.search.responses.wrappers import is_error_result, unwrapped
+from coatcheck.core.search.responses.wrappers import is_error_result, unwrap_response
 from coatcheck.core.structure.json_values import read_json
 
 _WARNED: Final = 300
@@ -75,8 +75,8 @@ def normalise(body: object) -> SearchResponse:
     """
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
-    value, broken = _decoded(body) if isinstance(body, str) else (body, False)
-    inner = unwrapped(value)
+    value, broken = _decode_body(body) if isinstance(body, str) else (body, False)
+    inner = unwrap_response(value)
     response = _read(inner)
     if is_error_result(value) and not (response.results or response.failed):
         text = inner if isinstance(inner, str) else _dump(inner)
@@ -89,14 +89,14 @@ def normalise(body: object) -> SearchResponse:
     return response
 
 
-def _decoded(text: str) -> tuple[object, bool]:
+def _decode_body(text: str) -> tuple[object, bool]:
     """Returns the JSON in a text, as far as it goes, and whether it is cut off; or the text."""
     if text.lstrip("\ufeff \t\r\n")[:1] not in {"{", "[", '"'}:
         return text, False
     data = text.encode("utf-8", "replace")
     reading = read_json(data, whole=True)
     if reading is None:
-        return opened(text), False
+        return decode_document(text), False
     if not is_empty(reading.value):
         return reading.value, not reading.complete and reading.lines < 2  # noqa: PLR2004 - a document a line is whole
     return (reading.value, False) if reading.complete else (text, False)
@@ -106,16 +106,19 @@ def _read(value: object) -> SearchResponse:
     if isinstance(value, str):
         return _read_text(value)
     record = record_of(value)
-    names = frozenset({""} if record is None else folded(record))
-    shape = next((shape for shape in SHAPES if any(_has(value, mark, names) for mark in shape.marks)), UNNAMED)
+    names = frozenset({""} if record is None else fold_names(record))
+    shape = next((shape for shape in SHAPES if any(_has(value, mark, names) for mark in shape.conditions)), UNNAMED)
     paths = [path.rpartition(":") for path in shape.lists.split()]
-    lists = [(named, plain, [i for each in found(value, plain) for i in _listed(each)]) for named, _, plain in paths]
-    results, left = _all_results([(named, items) for named, _, items in lists], shape)
+    lists = [
+        (list_name, plain, [i for each in find_values(value, plain) for i in _list_items(each)])
+        for list_name, _, plain in paths
+    ]
+    results, dropped_count = _all_results([(name, items) for name, _, items in lists], shape)
     heads = {_head(plain) for _, plain, _ in lists}
     if not results and not shape.note:
         apart = {_head(path) for path in shape.answers if shape.answers is not ANSWERS}
         by_rule = [each for each in result_lists(value) if _head(each.path) not in apart]
-        results, left = _all_results([("", each.items) for each in by_rule], shape)
+        results, dropped_count = _all_results([("", each.items) for each in by_rule], shape)
         heads = {_head(each.path) for each in by_rule} if results else heads
     pictures = _pictures(value)
     if not results:
@@ -127,26 +130,26 @@ def _read(value: object) -> SearchResponse:
         answers=answers,
         results=tuple(results),
         pictures=tuple(pictures),
-        warnings=_warnings(value, left, len(results), shape.note),
+        warnings=_warnings(value, dropped_count, len(results), shape.note),
         unknown=_unknown(value, shape, heads),
     )
-    return _judged(finished(response, value), value, shape, heads)
+    return _judge_response(complete_response(response, value), value, shape, heads)
 
 
-def _judged(response: SearchResponse, value: object, shape: Shape, heads: set[str]) -> SearchResponse:
+def _judge_response(response: SearchResponse, value: object, shape: Shape, heads: set[str]) -> SearchResponse:
     """Returns the response with what failed, and with what is left to read of it where nothing was understood."""
     has_any = bool(response.results or response.answers or response.actions or shape.note)
     record = record_of(value)
     alone = not has_any and record is not None and not has_list(record)
     reasons = reasons_of(value, alone=alone, skipped=frozenset(heads) if response.results else frozenset())
-    empty = [each for each in reasons if found_nothing(each)]
+    empty = [each for each in reasons if reports_no_results(each)]
     failures = tuple(each for each in reasons if each not in empty)
     failed = bool(failures) and not (response.results or response.answers) and not all(map(is_silence, failures))
-    told = [f"The provider says: {each}" for each in (empty if failed else reasons) if not is_silence(each)]
-    told += [f"{each}." for each in failures if is_silence(each) and not failed]
-    warnings = tuple(dict.fromkeys((*told, *response.warnings)))[:_MOST_WARNINGS]
+    messages = [f"The provider says: {each}" for each in (empty if failed else reasons) if not is_silence(each)]
+    messages += [f"{each}." for each in failures if is_silence(each) and not failed]
+    warnings = tuple(dict.fromkeys((*messages, *response.warnings)))[:_MOST_WARNINGS]
     response = replace(response, failures=failures, failed=failed, warnings=warnings)
-    if has_any or failed or empty or not _is_readable(value, {key(name) for name in shape.known.split()}):
+    if has_any or failed or empty or not _is_readable(value, {key(name) for name in shape.ignored_members.split()}):
         return response
     return replace(response, unread=_dump(value))
 
@@ -159,7 +162,7 @@ def _read_text(text: str) -> SearchResponse:
     plain = f"{title}\n\n{readable_text}".strip() if (title := page_title(text)) not in readable_text else readable_text
     if plain.lower() in _NULLS:
         return replace(response, unknown=())
-    if found_nothing(plain):
+    if reports_no_results(plain):
         return replace(response, warnings=(f"The response says: {' '.join(plain.split())[:_WARNED]}",), unknown=())
     failure = text_failure(plain)
     if failure is not None:
@@ -177,7 +180,7 @@ def _head(path: str) -> str:
     return key(path.split(".", 1)[0].split("[", 1)[0])
 
 
-def _listed(value: object) -> list[object]:
+def _list_items(value: object) -> list[object]:
     """Returns the items of a list; anything else is one item, unless it is empty."""
     items = items_of(value)
     return items if items is not None else [] if is_empty(value) else [value]
@@ -186,34 +189,34 @@ def _listed(value: object) -> list[object]:
 def _all_results(lists: list[tuple[str, list[object]]], shape: Shape) -> tuple[list[SearchResult], int]:
     """Returns the results of several lists as one ranking, and how many items were none."""
     results: list[SearchResult] = []
-    left = 0
-    for named, items in lists:
-        taken, missed = _results(items, shape.fields, len(results), named)
-        results += taken
-        left += missed
-    return _distinct(results) if shape.distinct else results, left
+    dropped_count = 0
+    for list_name, items in lists:
+        new_results, missed = _results(items, shape.fields, len(results), list_name)
+        results += new_results
+        dropped_count += missed
+    return _distinct(results) if shape.distinct else results, dropped_count
 
 
 def _pictures(value: object) -> list[SearchResult]:
     """Returns the pictures that a response lists beside its results."""
-    items = [item for path in _PICTURES for each in found(value, path) for item in _listed(each)]
-    read = (read_result(item, COMMON, rank, "images") for rank, item in enumerate(items[:_MOST_PICTURES], 1))
-    pictures = (each for each in read if each is not None and each.url)
+    items = [item for path in _PICTURES for each in find_values(value, path) for item in _list_items(each)]
+    candidates = (read_result(item, COMMON, rank, "images") for rank, item in enumerate(items[:_MOST_PICTURES], 1))
+    pictures = (each for each in candidates if each is not None and each.url)
     return [replace(each, rank=rank, title=each.title or each.snippet) for rank, each in enumerate(pictures, 1)]
 
 
-def _is_readable(value: object, known: set[str], depth: int = 8) -> bool:
+def _is_readable(value: object, ignored_names: set[str], depth: int = 8) -> bool:
     """Returns whether a value has anything but empty members and those that say nothing about results."""
-    inner = opened(value)
+    inner = decode_document(value)
     items, record = items_of(inner), record_of(inner)
     if depth == 0:
         return not is_empty(inner)
     if items is not None:
-        return any(_is_readable(item, known, depth - 1) for item in items)
+        return any(_is_readable(item, ignored_names, depth - 1) for item in items)
     if record is not None:
         members = ((key(name), member) for name, member in record.items())
         return any(
-            name not in known and name not in HARMLESS and _is_readable(member, known, depth - 1)
+            name not in ignored_names and name not in HARMLESS and _is_readable(member, ignored_names, depth - 1)
             for name, member in members
         )
     return bool(inner.strip()) if isinstance(inner, str) else not is_empty(inner)
@@ -223,20 +226,20 @@ def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ": "))[:MAX_UNREAD]
 
 
-def _results(items: list[object], fields: Fields, before: int, listed: str) -> tuple[list[SearchResult], int]:
+def _results(items: list[object], fields: Fields, before: int, list_name: str) -> tuple[list[SearchResult], int]:
     """Returns results for items, ranked after those before, and how many items were none."""
     out: list[SearchResult] = []
-    left = 0
+    dropped_count = 0
     for item in items:
         if before + len(out) == MAX_RESULTS:
-            left += 1
+            dropped_count += 1
             continue
-        result = read_result(item, fields, before + len(out) + 1, listed)
+        result = read_result(item, fields, before + len(out) + 1, list_name)
         if result is not None:
             out.append(result)
         elif not _holds_others(item):
-            left += 1
-    return out, left
+            dropped_count += 1
+    return out, dropped_count
 
 
 def _holds_others(item: object) -> bool:
@@ -246,12 +249,12 @@ def _holds_others(item: object) -> bool:
 
 
 def _distinct(results: list[SearchResult]) -> list[SearchResult]:
-    seen: dict[str, SearchResult] = {}
+    results_by_name: dict[str, SearchResult] = {}
     for result in results:
         name = result.url or f"{result.title}\n{result.content}"
-        if name not in seen or (not seen[name].title and result.title):
-            seen[name] = result
-    return [replace(result, rank=rank) for rank, result in enumerate(seen.values(), 1)]
+        if name not in results_by_name or (not results_by_name[name].title and result.title):
+            results_by_name[name] = result
+    return [replace(result, rank=rank) for rank, result in enumerate(results_by_name.values(), 1)]
 
 
 def _query(value: object, paths: list[str]) -> str | None:
@@ -261,7 +264,7 @@ def _query(value: object, paths: list[str]) -> str | None:
 def _answers(value: object, kinds: dict[str, AnswerKind]) -> list[ProviderAnswer]:
     out: list[ProviderAnswer] = []
     for path, kind in kinds.items():
-        for item in (item for each in found(value, path) for item in _listed(each)):
+        for item in (item for each in find_values(value, path) for item in _list_items(each)):
             answer = _answer(item, kind)
             if answer is not None and answer not in out:
                 out.append(answer)
@@ -280,7 +283,7 @@ def _answer(item: object, kind: AnswerKind) -> ProviderAnswer | None:
 
 
 def _first(record: Record, names: tuple[str, ...], *, url: bool = False) -> str:
-    texts = (_lines_of(each) for name in names for each in found(record, name))
+    texts = (_lines_of(each) for name in names for each in find_values(record, name))
     return next((text for text in texts if text and (is_url(text) or not url)), "")
 
 
@@ -291,38 +294,43 @@ def _lines_of(value: object) -> str:
 
 def _facts(record: Record) -> str:
     """Returns a knowledge panel's attributes, one per line."""
-    attributes = next((each for each in found(record, "attributes")), None)
+    attributes = next((each for each in find_values(record, "attributes")), None)
     pairs = record_of(attributes)
     if pairs is not None:
-        named = [(name, text_of(value)) for name, value in pairs.items()]
+        attribute_pairs = [(name, text_of(value)) for name, value in pairs.items()]
     else:
         rows = [record_of(item) or {} for item in items_of(attributes) or ()]
-        named = [(text_of(row.get("label")), text_of(row.get("value"))) for row in rows]
-    return "\n".join(f"{name}: {text}" for name, text in named[:_MOST_FACTS] if name and text)
+        attribute_pairs = [(text_of(row.get("label")), text_of(row.get("value"))) for row in rows]
+    return "\n".join(f"{name}: {text}" for name, text in attribute_pairs[:_MOST_FACTS] if name and text)
 
 
-def _warnings(value: object, left: int, taken: int, note: str) -> tuple[str, ...]:
+def _warnings(value: object, dropped_count: int, result_count: int, note: str) -> tuple[str, ...]:
     out = [note] if note else []
-    said = (" ".join(text_of(each).split()) for path in ("warning", "warnings[]") for each in found(value, path))
-    out += [f"The provider says: {text[:_WARNED]}" for text in said if text]
-    if taken == MAX_RESULTS and left:
-        out.append(f"There are {left} more results than the {MAX_RESULTS} that are read.")
-    elif left:
-        out.append(f"{left} of {left + taken} items have no URL and no title with a text, and were left out.")
+    messages = (
+        " ".join(text_of(each).split()) for path in ("warning", "warnings[]") for each in find_values(value, path)
+    )
+    out += [f"The provider says: {text[:_WARNED]}" for text in messages if text]
+    if result_count == MAX_RESULTS and dropped_count:
+        out.append(f"There are {dropped_count} more results than the {MAX_RESULTS} that are read.")
+    elif dropped_count:
+        out.append(
+            f"{dropped_count} of {dropped_count + result_count} items have no URL and no title with a text, and "
+            f"were left out."
+        )
     return tuple(dict.fromkeys(out))
 
 
 def _unknown(value: object, shape: Shape, heads: set[str]) -> tuple[str, ...]:
     own = {_head(path) for path in (*shape.answers, *shape.query.split())}
-    return _members(value, heads | own | {key(name) for name in shape.known.split()})
+    return _members(value, heads | own | {key(name) for name in shape.ignored_members.split()})
 
 
-def _members(value: object, known: set[str]) -> tuple[str, ...]:
+def _members(value: object, ignored_names: set[str]) -> tuple[str, ...]:
     """Returns the names of members that are not empty and not known, to a limited depth."""
     record = record_of(value) or {}
     names = (
         name[:MAX_LINE]
         for name, member in record.items()
-        if key(name) not in known and key(name) not in HARMLESS and not is_empty(member)
+        if key(name) not in ignored_names and key(name) not in HARMLESS and not is_empty(member)
     )
     return tuple(islice(names, _MOST_UNKNOWN))

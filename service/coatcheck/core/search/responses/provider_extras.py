@@ -7,18 +7,18 @@ from msgspec.structs import replace
 from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.responses.actions import actions_of
 from coatcheck.core.search.responses.dates import iso
-from coatcheck.core.search.responses.values import Record, found, items_of, record_of, text_at, text_of
+from coatcheck.core.search.responses.values import Record, find_values, items_of, record_of, text_at, text_of
 
 
-def finished(response: SearchResponse, value: object) -> SearchResponse:
+def complete_response(response: SearchResponse, value: object) -> SearchResponse:
     """Returns the response including what is elsewhere in it."""
     if response.provider == "brave-llm-context":
-        sources = next((record for each in found(value, "sources") if (record := record_of(each))), None) or {}
+        sources = next((record for each in find_values(value, "sources") if (record := record_of(each))), None) or {}
         return replace(response, results=tuple(_with_age(result, sources) for result in response.results))
     if response.provider == "openai":
         return replace(response, actions=actions_of(value))
     if response.provider == "gemini":
-        return _supported(response, value)
+        return _with_supports(response, value)
     return _with_abstract(response, value) if response.provider == "duckduckgo" else response
 
 
@@ -36,17 +36,17 @@ def _with_age(result: SearchResult, sources: Record) -> SearchResult:
 _SUPPORTS: Final = ("candidates[].groundingMetadata.groundingSupports[]", "groundingMetadata.groundingSupports[]")
 
 
-def _supported(response: SearchResponse, value: object) -> SearchResponse:
+def _with_supports(response: SearchResponse, value: object) -> SearchResponse:
     """Returns results with the text that Gemini's answer took from them, its only one.
 
     A score is that of the best support.
     """
     texts: dict[int, list[str]] = {}
     scores: dict[int, float] = {}
-    for support in (each for path in (*_SUPPORTS, "groundingSupports[]") for each in found(value, path)):
+    for support in (each for path in (*_SUPPORTS, "groundingSupports[]") for each in find_values(value, path)):
         segment = text_at(support, "segment.text")
-        numbers = found(support, "groundingChunkIndices[]")
-        confidence = found(support, "confidenceScores[]")
+        numbers = find_values(support, "groundingChunkIndices[]")
+        confidence = find_values(support, "confidenceScores[]")
         for place, number in enumerate(numbers):
             if not isinstance(number, int) or isinstance(number, bool):
                 continue

@@ -71,7 +71,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     """One format of one provider's response."""
 
     provider: str
-    marks: tuple[str, ...]
+    conditions: tuple[str, ...]
     """Any of these must hold: conditions separated by blanks, all of which hold. A condition is a path, or
     `path==text`."""
     lists: str = ""
@@ -84,13 +84,13 @@ class Shape(Struct, frozen=True, kw_only=True):
     """The provider's own answers, by path. Objects there have a title, a text and a URL."""
     distinct: bool = False
     """Whether the list names a source once per citation."""
-    known: str = ""
+    ignored_members: str = ""
     """Members of the response with nothing to read."""
     note: str = ""
     """A warning that always applies."""
 
 
-UNNAMED: Final = Shape(provider=UNKNOWN, marks=(), query="query q search_query queries[]")
+UNNAMED: Final = Shape(provider=UNKNOWN, conditions=(), query="query q search_query queries[]")
 """For responses of no provider that is known."""
 
 _GOOGLE_KNOWN: Final = (
@@ -100,7 +100,7 @@ _GOOGLE_KNOWN: Final = (
 SHAPES: Final = (
     Shape(
         provider="serpapi",
-        marks=("organic_results", "search_metadata search_parameters"),
+        conditions=("organic_results", "search_metadata search_parameters"),
         lists="organic_results news:news_results top_stories:top_stories",
         query="search_parameters.q search_information.query_displayed",
         answers={
@@ -109,66 +109,66 @@ SHAPES: Final = (
             "knowledge_graph": "knowledge",
             "related_questions[]": "question",
         },
-        known=_GOOGLE_KNOWN,
+        ignored_members=_GOOGLE_KNOWN,
     ),
     Shape(
         provider="serper",
-        marks=("organic", "searchParameters"),
+        conditions=("organic", "searchParameters"),
         lists="organic news:news top_stories:topStories videos:videos",
         query="searchParameters.q",
         answers={"answerBox": "answer", "knowledgeGraph": "knowledge", "peopleAlsoAsk[]": "question"},
-        known=_GOOGLE_KNOWN,
+        ignored_members=_GOOGLE_KNOWN,
     ),
     Shape(
         provider="brave-llm-context",
-        marks=("grounding.generic",),
+        conditions=("grounding.generic",),
         lists="grounding.generic poi:grounding.poi map:grounding.map",
-        known="sources",
+        ignored_members="sources",
     ),
     Shape(
         provider="brave",
-        marks=("web.results", "query.original", "type==news results"),
+        conditions=("web.results", "query.original", "type==news results"),
         lists="web.results news:news.results discussions:discussions.results videos:videos.results results",
         query="query.original",
         answers={"infobox.results[]": "knowledge", "faq.results[]": "question"},
-        known="type mixed summarizer locations",
+        ignored_members="type mixed summarizer locations",
     ),
     Shape(
         provider="you",
-        marks=("results.web", "results.news", "hits[].snippets"),
+        conditions=("results.web", "results.news", "hits[].snippets"),
         lists="results.web news:results.news hits",
-        known="metadata latency",
+        ignored_members="metadata latency",
     ),
     Shape(
         provider="firecrawl",
-        marks=("data.web", "data.news success", "success data[].url", "success data[].metadata", "data.markdown"),
+        conditions=("data.web", "data.news success", "success data[].url", "success data[].metadata", "data.markdown"),
         lists="data.web news:data.news data",
-        known="success status completed total creditsused expiresat next id scrapeid",
+        ignored_members="success status completed total creditsused expiresat next id scrapeid",
     ),
     Shape(
         provider="bocha",
-        marks=("data.webPages.value",),
+        conditions=("data.webPages.value",),
         fields=replace(COMMON, snippet=("snippet", "description"), content=("summary", "content", "text")),
         query="data.queryContext.originalQuery",
-        known="code logid msg",
+        ignored_members="code logid msg",
     ),
     Shape(
         provider="bing",
-        marks=("webPages.value", "_type==SearchResponse", "_type==News value"),
+        conditions=("webPages.value", "_type==SearchResponse", "_type==News value"),
         lists="webPages.value news:news.value news:value videos:videos.value",
         query="queryContext.originalQuery",
         answers={"entities.value[]": "knowledge", "computation": "answer"},
-        known="type rankingresponse relatedsearches readlink totalestimatedmatches sort",
+        ignored_members="type rankingresponse relatedsearches readlink totalestimatedmatches sort",
     ),
     Shape(
         provider="google-cse",
-        marks=("kind==customsearch#search", "items[].displayLink"),
+        conditions=("kind==customsearch#search", "items[].displayLink"),
         query="queries.request[].searchTerms",
-        known="kind url queries context searchinformation spelling",
+        ignored_members="kind url queries context searchinformation spelling",
     ),
     Shape(
         provider="dataforseo",
-        marks=("tasks[].result",),
+        conditions=("tasks[].result",),
         lists="tasks[].result[].items[type=organic] news:tasks[].result[].items[type=news_search]",
         query="tasks[].result[].keyword tasks[].data.keyword",
         answers={
@@ -178,49 +178,55 @@ SHAPES: Final = (
             "tasks[].result[].items[type=knowledge_graph]": "knowledge",
             "tasks[].result[].items[type=people_also_ask].items[]": "question",
         },
-        known="version statuscode statusmessage time cost taskscount taskserror",
+        ignored_members="version statuscode statusmessage time cost taskscount taskserror",
     ),
     Shape(
         provider="jina",
-        marks=("code status data[].url", "code status data.url"),
-        known="code status meta",
+        conditions=("code status data[].url", "code status data.url"),
+        ignored_members="code status meta",
     ),
     Shape(
         provider="duckduckgo",
-        marks=("RelatedTopics", "AbstractURL"),
+        conditions=("RelatedTopics", "AbstractURL"),
         lists="Results RelatedTopics RelatedTopics[].Topics",
         fields=replace(COMMON, title=("text",), snippet=("text",), content=()),
         query="",
         answers={"Answer": "answer", "Definition": "answer"},
-        known="heading abstract abstracttext abstracturl abstractsource entity type image meta infobox redirect "
+        ignored_members="heading abstract abstracttext abstracturl abstractsource entity type image meta infobox "
+        "redirect "
         "answertype definitionsource definitionurl imagewidth imageheight imageislogo",
     ),
     Shape(
         provider="gemini",
-        marks=("candidates[].groundingMetadata", "groundingMetadata.groundingChunks", "groundingChunks[].web"),
+        conditions=("candidates[].groundingMetadata", "groundingMetadata.groundingChunks", "groundingChunks[].web"),
         lists="candidates[].groundingMetadata.groundingChunks groundingMetadata.groundingChunks groundingChunks",
         query="candidates[].groundingMetadata.webSearchQueries[] groundingMetadata.webSearchQueries[] "
         "webSearchQueries[]",
-        known="usagemetadata modelversion responseid createtime searchentrypoint groundingsupports websearchqueries "
+        ignored_members="usagemetadata modelversion responseid createtime searchentrypoint groundingsupports "
+        "websearchqueries "
         "prompt_feedback promptfeedback",
     ),
     Shape(
         provider="anthropic",
-        marks=("content[].type==web_search_tool_result", "type==web_search_tool_result", "[].type==web_search_result"),
+        conditions=(
+            "content[].type==web_search_tool_result",
+            "type==web_search_tool_result",
+            "[].type==web_search_result",
+        ),
         lists="content[type=web_search_tool_result].content content[type=web_search_result] .",
         fields=replace(COMMON, content=()),
         query="content[type=server_tool_use].input.query",
-        known="type id role model tooluseid stopreason stopsequence usage caller",
+        ignored_members="type id role model tooluseid stopreason stopsequence usage caller",
     ),
     Shape(
         provider="anthropic",
-        marks=("[].type==search_result", "content[].type==search_result", "type==search_result"),
+        conditions=("[].type==search_result", "content[].type==search_result", "type==search_result"),
         lists="content[type=search_result] .",
-        known="type tooluseid iserror cachecontrol source title citations",
+        ignored_members="type tooluseid iserror cachecontrol source title citations",
     ),
     Shape(
         provider="openai",
-        marks=(
+        conditions=(
             *("output[].type==web_search_call", "type==web_search_call", "[].type==web_search_call"),
             *("output[].type==file_search_call", "output[].content[].annotations[].type==url_citation"),
         ),
@@ -228,80 +234,82 @@ SHAPES: Final = (
         "cited:action.sources cited:[].action.sources cited:citations",
         query="output[].action.query action.query [].action.query",
         distinct=True,
-        known="id object createdat model status type usage tools toolchoice error incompletedetails instructions text "
+        ignored_members="id object createdat model status type usage tools toolchoice error incompletedetails "
+        "instructions text "
         "paralleltoolcalls temperature topp reasoning previousresponseid maxoutputtokens truncation metadata user "
         "store",
     ),
     Shape(
         provider="openai",
-        marks=("choices[].message.annotations[].url_citation",),
+        conditions=("choices[].message.annotations[].url_citation",),
         lists="choices[].message.annotations",
         query="",
         distinct=True,
-        known="id object created model usage systemfingerprint servicetier",
+        ignored_members="id object created model usage systemfingerprint servicetier",
     ),
     Shape(
         provider="openai-file-search",
-        marks=("type==file_search_call", "results[].file_id"),
+        conditions=("type==file_search_call", "results[].file_id"),
         query="queries[]",
-        known="type id status",
+        ignored_members="type id status",
     ),
     Shape(
         provider="kimi",
-        marks=(
+        conditions=(
             "search_result.search_id",
             "messages[].tool_calls[].function.name==$web_search",
             "tool_calls[].function.name==$web_search",
         ),
         query="",
-        known="searchresult usage tools messages model role content toolcalls reasoningcontent",
+        ignored_members="searchresult usage tools messages model role content toolcalls reasoningcontent",
         note="Kimi's $web_search keeps its results on the provider's side: there is nothing to read, and its arguments "
         "must be sent back unchanged.",
     ),
     Shape(
         provider="claude-code",
-        marks=("results[].tool_use_id", "durationSeconds results"),
+        conditions=("results[].tool_use_id", "durationSeconds results"),
         lists="results[].content results",
         answers={"results[]": "commentary"},
-        known="durationseconds searchcount",
+        ignored_members="durationseconds searchcount",
     ),
     Shape(
         provider="litellm",
-        marks=("object==search results",),
-        known="object",
+        conditions=("object==search results",),
+        ignored_members="object",
     ),
     Shape(
         provider="parallel",
-        marks=("results[].excerpts", "search_id results"),
-        known="searchid usage sessionid",
+        conditions=("results[].excerpts", "search_id results"),
+        ignored_members="searchid usage sessionid",
     ),
     Shape(
         provider="searxng",
-        marks=("results unresponsive_engines", "results[].engines", "results infoboxes"),
+        conditions=("results unresponsive_engines", "results[].engines", "results infoboxes"),
         fields=replace(_SHORT, site=()),
         answers={"answers[]": "answer", "infoboxes[]": "knowledge"},
-        known="numberofresults suggestions corrections unresponsiveengines",
+        ignored_members="numberofresults suggestions corrections unresponsiveengines",
     ),
     Shape(
         provider="exa",
-        marks=(
+        conditions=(
             *("resolvedSearchType", "costDollars", "results[].highlights", "results[].publishedDate results[].id"),
             "citations[].publishedDate",
         ),
         fields=replace(COMMON, snippet=("summary", "snippet"), content=("text", "content")),
         answers={"answer": "answer", "output.content": "answer"},
-        known="requestid resolvedsearchtype searchtype searchtime autopromptstring autodate costdollars context output "
+        ignored_members="requestid resolvedsearchtype searchtype searchtime autopromptstring autodate costdollars "
+        "context output "
         "effectivefilters",
     ),
     Shape(
         provider="perplexity",
-        marks=("results[].last_updated", "search_results[].url", "results server_time"),
+        conditions=("results[].last_updated", "search_results[].url", "results server_time"),
         query="",
-        known="id servertime model created usage object citations images",
+        ignored_members="id servertime model created usage object citations images",
     ),
     Shape(
         provider="tavily",
-        marks=(
+        conditions=(
             *(
                 "results response_time",
                 "results follow_up_questions",
@@ -311,15 +319,15 @@ SHAPES: Final = (
             "results[].content results[].score results[].title",
         ),
         fields=_SHORT,
-        known="responsetime requestid followupquestions usage autoparameters baseurl failedresults",
+        ignored_members="responsetime requestid followupquestions usage autoparameters baseurl failedresults",
     ),
     Shape(
         provider="linkup",
-        marks=("results[].name results[].content", "answer sources[].name"),
+        conditions=("results[].name results[].content", "answer sources[].name"),
     ),
     Shape(
         provider="ddgs",
-        marks=("[].href [].body", "[].body [].url"),
+        conditions=("[].href [].body", "[].body [].url"),
         query="",
     ),
 )

@@ -13,7 +13,16 @@ from coatcheck.core.search.model import MAX_LINE, SearchResult
 from coatcheck.core.search.responses.dates import iso, iso_of_number
 from coatcheck.core.search.responses.markup import format_of, one_line
 from coatcheck.core.search.responses.providers import Fields
-from coatcheck.core.search.responses.values import Record, folded, found, is_url, items_of, record_of, text_of, texts_of
+from coatcheck.core.search.responses.values import (
+    Record,
+    find_values,
+    fold_names,
+    is_url,
+    items_of,
+    record_of,
+    text_of,
+    texts_of,
+)
 from coatcheck_client.contract.canonical import MAX_URL, canonical
 
 _MAYBE: Final = frozenset({"source", "id", "metadata.source"})
@@ -40,22 +49,22 @@ _LEAST_WORDS: Final = 3
 """Blanks in a text that no name identifies; fewer are a label."""
 
 
-def read_result(item: object, fields: Fields, rank: int, listed: str) -> SearchResult | None:
+def read_result(item: object, fields: Fields, rank: int, list_name: str) -> SearchResult | None:
     """Returns the result in an item; None for one without a URL and without a title and text."""
     if isinstance(item, str) and is_url(item.strip()):
-        return SearchResult(rank=rank, url=item.strip(), canonical_url=canonical(item), listed=listed)
+        return SearchResult(rank=rank, url=item.strip(), canonical_url=canonical(item), list_name=list_name)
     members = record_of(item)
     if members is None:
         return None
     record = _levels(members)
     url = _url(record, fields) or _other_url(record)
-    title = one_line(_text(record, fields.title) or _named(record, _TITLES))[:MAX_LINE]
+    title = one_line(_text(record, fields.title) or _find_named_text(record, _TITLES))[:MAX_LINE]
     snippet = _text(record, fields.snippet)
     content = _long(record, fields.content, snippet)
     more = _excerpts(record, fields.more, (snippet, content))
     content = "" if content == title else content
     if url and not (snippet or content or more):
-        snippet = _named(record, _TEXTS) or _other_text(record, title)
+        snippet = _find_named_text(record, _TEXTS) or _other_text(record, title)
     if url is None and not (title and (snippet or content or more)):
         return None
     date, when = _date(record, fields)
@@ -75,7 +84,7 @@ def read_result(item: object, fields: Fields, rank: int, listed: str) -> SearchR
         language=_name(record, fields.language),
         author=_name(record, fields.author),
         picture=_picture(record, url),
-        listed=listed,
+        list_name=list_name,
     )
 
 
@@ -84,12 +93,12 @@ Levels = tuple[Record, Record]
 
 
 def _levels(members: Record) -> Levels:
-    own = folded(members)
+    own = fold_names(members)
     inner: Record = {}
     level = [own]
     for _ in range(_DEEPEST):
         values = (value for each in level for name, value in each.items() if name not in _ASIDE)
-        level = [folded(record) for value in values if not isinstance(value, str) and (record := record_of(value))]
+        level = [fold_names(record) for value in values if not isinstance(value, str) and (record := record_of(value))]
         for name, value in islice((pair for each in level for pair in each.items()), _MOST_MEMBERS):
             inner.setdefault(name, value)
     return own, inner
@@ -101,7 +110,7 @@ def _values(levels: Levels, names: tuple[str, ...]) -> Iterator[tuple[str, objec
     for name in names:
         if "." in name:
             if name.partition(".")[0].partition("[")[0] in own:
-                yield from ((name, value) for value in found(own, name))
+                yield from ((name, value) for value in find_values(own, name))
         elif name in own:
             yield name, own[name]
     yield from ((name, inner[name]) for name in names if name in inner)
@@ -136,18 +145,18 @@ def _other_url(record: Levels) -> str | None:
     )
 
 
-def _named(record: Levels, ends: tuple[str, ...]) -> str:
+def _find_named_text(record: Levels, ends: tuple[str, ...]) -> str:
     """Returns the first text under a name with one of these ends, also the text of an object or list there."""
     for level in record:
         for name, value in level.items():
             if name.endswith(ends) and not name.startswith("encrypted") and not name.endswith(_OTHER_NAMES):
-                text = text_of(value) if isinstance(value, str) else next(iter(_told(value)), "")
+                text = text_of(value) if isinstance(value, str) else next(iter(_texts_in(value)), "")
                 if text and not is_url(text) and not text.isdigit():
                     return text
     return ""
 
 
-def _told(value: object) -> list[str]:
+def _texts_in(value: object) -> list[str]:
     """Returns the texts of a list, or of an object with a text."""
     return texts_of(value if items_of(value) is not None else [value])
 
@@ -192,7 +201,7 @@ def _excerpts(record: Levels, names: tuple[str, ...], others: tuple[str, ...]) -
 
 def _date(record: Levels, fields: Fields) -> tuple[str | None, str | None]:
     """Returns the most informative date as given, and as ISO if it is unambiguous, which is preferred."""
-    given: str | None = None
+    first_date: str | None = None
     for _, value in _values(record, fields.date):
         items = items_of(value)
         each = value if items is None else next(iter(items), None)
@@ -204,8 +213,8 @@ def _date(record: Levels, fields: Fields) -> tuple[str | None, str | None]:
         text = " ".join(text_of(each).split())[:_SHOWN_DATE]
         if text and (when := iso(text)) is not None:
             return text, when
-        given = given or text or None
-    return given, None
+        first_date = first_date or text or None
+    return first_date, None
 
 
 def _number(record: Levels, names: tuple[str, ...]) -> float | None:

@@ -44,7 +44,7 @@ _known_key: Final = remember("names", 2_048, 290)(_key)
 """`_key`, cached: the same names occur in every result."""
 
 
-def folded(record: Record) -> Record:
+def fold_names(record: Record) -> Record:
     """Returns a record under compared names; of two that coincide, the first counts."""
     out: Record = {}
     for name, value in record.items():
@@ -52,7 +52,7 @@ def folded(record: Record) -> Record:
     return out
 
 
-def opened(value: object, depth: int = 2) -> object:
+def decode_document(value: object, depth: int = 2) -> object:
     """Returns a value, or the document in a string."""
     if not isinstance(value, str) or depth == 0 or len(value) > _FALSE_START:
         return value
@@ -60,39 +60,41 @@ def opened(value: object, depth: int = 2) -> object:
     if text[:1] + text[-1:] not in {"{}", "[]", '""'} or len(text) < 2:  # noqa: PLR2004 - brackets
         return value
     try:
-        return opened(msgspec.json.decode(text), depth - 1)
+        return decode_document(msgspec.json.decode(text), depth - 1)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return value
 
 
 def record_of(value: object) -> Record | None:
     """Returns a value as an object with string names, if it is one."""
-    inner = opened(value)
+    inner = decode_document(value)
     return cast("Record", inner) if isinstance(inner, dict) else None
 
 
 def items_of(value: object) -> list[object] | None:
     """Returns a value as a list, if it is one, as far as it is read."""
-    inner = opened(value)
+    inner = decode_document(value)
     return cast("list[object]", inner)[:_LISTED] if isinstance(inner, list) else None
 
 
-def found(value: object, path: str) -> list[object]:
+def find_values(value: object, path: str) -> list[object]:
     """Returns everything that a path leads to, in order. The empty path leads to the value itself."""
     here = [value]
-    for name, goes_in, member, wanted in _steps(path):
+    for name, goes_in, member, expected in _steps(path):
         here = [child for each in here for child in _child(each, name)]
         if goes_in:
             here = [item for each in here for item in items_of(each) or ()]
         if member:
-            here = [item for item in here if text_of(_first(record_of(item), member)) == wanted]
+            here = [item for item in here if text_of(_first(record_of(item), member)) == expected]
     return here
 
 
 @remember("names", 1_024, 700)
 def _steps(path: str) -> tuple[tuple[str, bool, str, str], ...]:
     steps = [match.groups() for match in _STEP.finditer(path) if match.group()]
-    return tuple((key(name), bool(inside), key(member or ""), wanted or "") for name, inside, member, wanted in steps)
+    return tuple(
+        (key(name), bool(inside), key(member or ""), expected or "") for name, inside, member, expected in steps
+    )
 
 
 def _child(value: object, name: str) -> Iterable[object]:
@@ -118,19 +120,19 @@ def _first(record: Record | None, name: str, missing: object = None) -> object:
         return missing
     if name in record:
         return record[name]
-    return next((value for known, value in islice(record.items(), _NAMES) if key(known) == name), missing)
+    return next((value for member_name, value in islice(record.items(), _NAMES) if key(member_name) == name), missing)
 
 
 def text_at(value: object, *paths: str) -> str:
     """Returns the first text that one of the paths leads to, the paths in order; empty where none does."""
-    return next((text for path in paths for each in found(value, path) if (text := text_of(each))), "")
+    return next((text for path in paths for each in find_values(value, path) if (text := text_of(each))), "")
 
 
 def holds(value: object, condition: str) -> bool:
     """Returns whether a path leads anywhere, or, for `path==text`, to that text."""
-    path, equals, wanted = condition.partition("==")
-    there = found(value, path)
-    return any(text_of(each) == wanted for each in there) if equals else bool(there)
+    path, equals, expected = condition.partition("==")
+    there = find_values(value, path)
+    return any(text_of(each) == expected for each in there) if equals else bool(there)
 
 
 def text_of(value: object) -> str:

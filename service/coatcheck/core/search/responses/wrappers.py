@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.core.search.responses.generic_results import best_list
-from coatcheck.core.search.responses.values import Record, items_of, opened, record_of, text_of
+from coatcheck.core.search.responses.values import Record, decode_document, items_of, record_of, text_of
 
 _DEEPEST: Final = 5
 _TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
@@ -12,19 +12,19 @@ _BESIDE: Final = frozenset({*_INNER, "content", "isError", "is_error", "_meta", 
 _RESULT_TYPES: Final = frozenset({"tool_result", "mcp_tool_result", "tool", "function_call_output", "function_result"})
 
 
-def unwrapped(value: object, depth: int = _DEEPEST) -> object:
+def unwrap_response(value: object, depth: int = _DEEPEST) -> object:
     """Returns the response inside: JSON, or a text."""
-    value = opened(value)
+    value = decode_document(value)
     if depth == 0:
         return value
-    parts = _joined(value)
+    parts = _join_texts(value)
     if parts is not None:
-        return unwrapped(parts, depth - 1)
+        return unwrap_response(parts, depth - 1)
     record = record_of(value)
     if record is None:
         return value
     inner = _inside(record)
-    return value if inner is None else unwrapped(inner, depth - 1)
+    return value if inner is None else unwrap_response(inner, depth - 1)
 
 
 def is_error_result(value: object, depth: int = _DEEPEST) -> bool:
@@ -53,10 +53,10 @@ def _inside(record: Record) -> object:
     if text_of(record.get("type")) in _RESULT_TYPES or record.get("role") == "tool":
         return record.get("output", contents)
     alone = not record.keys() - _BESIDE
-    return contents if alone and (isinstance(contents, str) or _joined(contents) is not None) else None
+    return contents if alone and (isinstance(contents, str) or _join_texts(contents) is not None) else None
 
 
-def _joined(value: object) -> object:
+def _join_texts(value: object) -> object:
     """Returns text parts as one text; if each of several is a document of its own, the list of those."""
     items = items_of(value)
     if not items:

@@ -22,18 +22,18 @@ def belongs(job: Job) -> list[ColumnElement[bool]]:
 
     Holds are separate.
     """
-    found: list[ColumnElement[bool]] = [artifacts.c.created_at <= _MOMENT]
+    conditions: list[ColumnElement[bool]] = [artifacts.c.created_at <= _MOMENT]
     if job in LIVE_ONLY:
-        found.append(is_live())
+        conditions.append(is_live())
     if job is Job.EXPIRE:
-        found.append(artifacts.c.expires_at <= by_now(_MOMENT))
+        conditions.append(artifacts.c.expires_at <= by_now(_MOMENT))
     elif job is Job.SESSION:
-        found.append(artifacts.c.session == bindparam("session", type_=Text()))
+        conditions.append(artifacts.c.session == bindparam("session", type_=Text()))
     elif job is Job.LOST:
-        found.append(_is_lost())
+        conditions.append(_is_lost())
     elif job is Job.EVICT:
-        found += [artifacts.c.pinned.is_(False), _is_old()]
-    return found
+        conditions += [artifacts.c.pinned.is_(False), _is_old()]
+    return conditions
 
 
 def _is_lost() -> ColumnElement[bool]:

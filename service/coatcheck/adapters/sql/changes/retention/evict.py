@@ -22,7 +22,7 @@ from coatcheck.adapters.sql.changes.tombstone import (
     tombstone,
 )
 from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
-from coatcheck.adapters.sql.changes.usage import seen
+from coatcheck.adapters.sql.changes.usage import read_usage
 from coatcheck.adapters.sql.dialect import among
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, blobs, usage, views
@@ -124,31 +124,31 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
     if conn.dialect.name != "sqlite":
         # Of two replicas, the second checks after the first has made room, and finds it.
         conn.execute(_ONE_AT_A_TIME, {"namespace": change.namespace})
-    there = seen(conn, change.namespace)
+    there = read_usage(conn, change.namespace)
     full = QuotaExceeded(usage=there, room=change.room, bytes=change.bytes, artifacts=change.artifacts)
     if full.hopeless:
         return EvictionResult(0, enough=False)
-    chosen: list[_Candidate] = []
+    victims: list[_Candidate] = []
     freed = _Freed()
     enough = not (full.over_bytes or full.over_artifacts)
     for candidate in _candidates(conn, change, freed):
         if enough:
             break
-        chosen.append(candidate)
+        victims.append(candidate)
         freed.add(candidate)
-        enough = freed.bytes >= full.over_bytes and len(chosen) >= full.over_artifacts
-    if not enough or not chosen:
+        enough = freed.bytes >= full.over_bytes and len(victims) >= full.over_artifacts
+    if not enough or not victims:
         return EvictionResult(0, enough)
-    now_going = chosen[: change.limit]
-    gone = _remove_those(conn, change, [candidate.seq for candidate in now_going])
-    return EvictionResult(gone, len(now_going) == len(chosen))
+    now_going = victims[: change.limit]
+    removed_count = _remove_those(conn, change, [candidate.seq for candidate in now_going])
+    return EvictionResult(removed_count, len(now_going) == len(victims))
 
 
 def _remove_those(conn: Connection, change: EvictArtifacts, seqs: list[int]) -> int:
-    found = read_rows(conn, _TAKE, {"seqs": seqs, "now": change.now})
-    if len(found) != len(seqs):
+    artifact_rows = read_rows(conn, _TAKE, {"seqs": seqs, "now": change.now})
+    if len(artifact_rows) != len(seqs):
         raise TransactionConflict  # one was pinned, or removed, since it was chosen
-    return _remove_all(conn, found, "evicted", change)
+    return _remove_all(conn, artifact_rows, "evicted", change)
 
 
 def _remove_all(
@@ -184,11 +184,11 @@ def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
     at = {"namespace": change.namespace, "now": change.now}
     if conn.execute(_MARKED, at).scalar() is None:
         return 0
-    found = read_rows(conn, _ALL, at | {"limit": change.limit})
-    if len(found) < change.limit:
+    artifact_rows = read_rows(conn, _ALL, at | {"limit": change.limit})
+    if len(artifact_rows) < change.limit:
         session_usage.drop_all(conn, change.namespace)
         activity.drop_all(conn, change.namespace)
         events.drop_all(conn, change.namespace)
     else:
         session_usage.drop_some(conn, change.namespace, change.limit)
-    return _remove_all(conn, found, "namespace_deleted", change)
+    return _remove_all(conn, artifact_rows, "namespace_deleted", change)

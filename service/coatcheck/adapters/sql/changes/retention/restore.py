@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import audit, usage
-from coatcheck.adapters.sql.changes.dedupe import NewBytes, bury_ours, settle, take_intent
+from coatcheck.adapters.sql.changes.dedupe import NewBytes, add_dead_blob, resolve_blob, take_intent
 from coatcheck.adapters.sql.changes.removal_records import COPIED, OF_VIEW
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.tables import (
@@ -60,32 +60,32 @@ _DONE = delete(removed).where(removed.c.seq == bindparam("row"))
 def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | UploadFenced | None:
     """Carries out RestoreArtifact."""
     copies = _copies(change)
-    taken = [take_intent(conn, ours) for ours in copies]  # all of them, even after one that is gone
-    if not all(taken):
+    intents = [take_intent(conn, ours) for ours in copies]  # all of them, even after one that is gone
+    if not all(intents):
         return UploadFenced()
     here = {"space": change.namespace, "at": change.number}
-    found = conn.execute(_REMOVED, here | {"row": change.seq, "since": change.since}).mappings().first()
+    removed_row = conn.execute(_REMOVED, here | {"row": change.seq, "since": change.since}).mappings().first()
     there = conn.execute(_THERE, here).first()
-    if found is None or there is not None:
+    if removed_row is None or there is not None:
         for ours in copies:
-            bury_ours(conn, ours)
+            add_dead_blob(conn, ours)
         return None if there is None else IngestResult(rows.artifact(there), created=False, blob_used=False)
-    settled = {ours.blob.id: settle(conn, ours) for ours in copies}
+    references = {ours.blob.id: resolve_blob(conn, ours) for ours in copies}
     for ours in copies:
-        if not settled[ours.blob.id].used:
-            bury_ours(conn, ours)
-    values = {name: found[name] for name in COPIED} | _life(change, found)
-    values["blob_seq"] = settled[change.blob.id].seq
+        if not references[ours.blob.id].used:
+            add_dead_blob(conn, ours)
+    values = {name: removed_row[name] for name in COPIED} | _life(change, removed_row)
+    values["blob_seq"] = references[change.blob.id].seq
     seq: int = conn.execute(_ADD, values).scalar_one()
     usage.count(conn, change.namespace, artifacts=1)
-    _bring_views(conn, change, seq, {blob_id: each.seq for blob_id, each in settled.items()})
+    _bring_views(conn, change, seq, {blob_id: each.seq for blob_id, each in references.items()})
     conn.execute(_BRING_SURVEY, {"seq": seq, "row": change.seq})
     conn.execute(_UNBURY, here)
     conn.execute(_DONE, {"row": change.seq})
     wait_for_index(conn, change.namespace, [seq])
     artifact = rows.artifact(conn.execute(_THERE, here).one())
-    _tell(conn, change, artifact, found["run_id"])
-    return IngestResult(artifact, created=True, blob_used=settled[change.blob.id].used)
+    _tell(conn, change, artifact, removed_row["run_id"])
+    return IngestResult(artifact, created=True, blob_used=references[change.blob.id].used)
 
 
 def _copies(change: RestoreArtifact) -> list[NewBytes]:
@@ -93,13 +93,13 @@ def _copies(change: RestoreArtifact) -> list[NewBytes]:
     return [NewBytes(change.namespace, blob, inline, change.now) for blob, inline in mine if blob is not None]
 
 
-def _life(change: RestoreArtifact, found: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of `removed`
+def _life(change: RestoreArtifact, removed_row: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of `removed`
     """Returns its new expiry: the former one, unless a TTL was given."""
     if change.ttl is None:
         return {}
-    created_at: datetime = found["created_at"]
+    created_at: datetime = removed_row["created_at"]
     ttl = math.ceil((change.now - created_at).total_seconds()) + change.ttl
-    idle_ttl, pinned = found["idle_ttl"], found["pinned"]
+    idle_ttl, pinned = removed_row["idle_ttl"], removed_row["pinned"]
     return {
         "ttl": ttl,
         "read_at": change.now,
@@ -107,13 +107,13 @@ def _life(change: RestoreArtifact, found: Any) -> dict[str, Any]:  # noqa: ANN40
     }
 
 
-def _bring_views(conn: Connection, change: RestoreArtifact, seq: int, places: dict[str, int]) -> None:
+def _bring_views(conn: Connection, change: RestoreArtifact, seq: int, blob_seqs: dict[str, int]) -> None:
     copied = {view.name: view for view in change.views}
     for row in conn.execute(_VIEWS, {"row": change.seq}).mappings().all():
         copy = copied.get(row["name"])
         if copy is None:
             continue  # its bytes could not be copied; the view is made again when requested
-        blob_seq = None if copy.blob is None else places[copy.blob.id]
+        blob_seq = None if copy.blob is None else blob_seqs[copy.blob.id]
         conn.execute(insert(views), {name: row[name] for name in OF_VIEW} | {"artifact_seq": seq, "blob_seq": blob_seq})
 
 

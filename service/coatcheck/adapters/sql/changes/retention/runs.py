@@ -26,7 +26,7 @@ from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
 from coatcheck.core.retention.audit import AuditLine, By, Detail
 from coatcheck.core.retention.jobs import REMOVING, Job
-from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, scheduled_round
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, make_scheduled_round
 from coatcheck.ports.maintenance import ExpireArtifacts
 from coatcheck.ports.retention_changes import (
     BatchResult,
@@ -71,9 +71,9 @@ def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
     run = change.run
     # Of two concurrent calls, the second waits here and then sees the first one's run.
     conn.execute(select(plans.c.id).where(plans.c.id == change.plan_id).with_for_update()).all()
-    found = conn.execute(_OF_PLAN, {"plan": change.plan_id}).first()
-    if found is not None:
-        return run_rows.run_of(found)
+    row = conn.execute(_OF_PLAN, {"plan": change.plan_id}).first()
+    if row is not None:
+        return run_rows.run_of(row)
     values = {
         "plan_id": change.plan_id,
         "parts": conn.execute(_PARTS, {"plan": change.plan_id}).scalar_one(),
@@ -88,59 +88,59 @@ def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
 
 def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
     """Carries out ClaimRun."""
-    found = conn.execute(_LEFT, {"now": change.now}).first()
-    if found is None:
+    row = conn.execute(_LEFT, {"now": change.now}).first()
+    if row is None:
         return None
-    run = run_rows.run_of(found)
+    run = run_rows.run_of(row)
     conn.execute(update(runs).where(runs.c.id == run.id), {"worker": change.worker, "lease_until": change.lease_until})
     return run
 
 
 def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
     """Carries out RemoveBatch."""
-    found = conn.execute(_LOCK, {"run": change.run_id}).first()
-    if found is None:
+    row = conn.execute(_LOCK, {"run": change.run_id}).first()
+    if row is None:
         return None
-    run = run_rows.run_of(found)
-    members = part_values(conn, found.plan_id, found.next_part, change.now)
+    run = run_rows.run_of(row)
+    members = part_values(conn, row.plan_id, row.next_part, change.now)
     if members is None:
         return BatchResult(run, more=False)
     criteria, values = members
-    gone = read_rows(conn, _MEMBERS[criteria.job], values)
+    artifact_rows = read_rows(conn, _MEMBERS[criteria.job], values)
     reason = _REASONS[Job(run.job)]
     by = By(run.actor, run.key_id, run.id)
-    tombstone(conn, gone, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
-    done = _counts(gone, change.now)
+    tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
+    counts = _counts(artifact_rows, change.now)
     moved = msgspec.structs.replace(
         run,
-        artifacts=run.artifacts + done["artifacts"],
-        bytes=run.bytes + done["bytes"],
+        artifacts=run.artifacts + counts["artifacts"],
+        bytes=run.bytes + counts["bytes"],
         oldest_overdue_seconds=max(
-            run.oldest_overdue_seconds, done["oldest_overdue_seconds"] if reason == "expired" else 0.0
+            run.oldest_overdue_seconds, counts["oldest_overdue_seconds"] if reason == "expired" else 0.0
         ),
         updated_at=change.now,
     )
-    place = {"next_part": found.next_part + 1, "worker": change.worker, "lease_until": change.lease_until}
+    place = {"next_part": row.next_part + 1, "worker": change.worker, "lease_until": change.lease_until}
     conn.execute(update(runs).where(runs.c.id == run.id), run_rows.values_of(moved) | place)
-    return BatchResult(moved, more=found.next_part + 1 < found.parts)
+    return BatchResult(moved, more=row.next_part + 1 < row.parts)
 
 
-def _counts(gone: list[ArtifactRow], now: datetime) -> dict[str, Any]:
+def _counts(artifact_rows: list[ArtifactRow], now: datetime) -> dict[str, Any]:
     """Returns a run's counts after removing these artifacts."""
-    late = [(now - each.expires_at).total_seconds() for each in gone if each.expires_at is not None]
+    late = [(now - each.expires_at).total_seconds() for each in artifact_rows if each.expires_at is not None]
     return {
-        "artifacts": len(gone),
-        "bytes": sum(each.size for each in gone),
+        "artifacts": len(artifact_rows),
+        "bytes": sum(each.size for each in artifact_rows),
         "oldest_overdue_seconds": max(late, default=0.0),
     }
 
 
 def apply_end(conn: Connection, change: EndRun) -> None:
     """Carries out EndRun."""
-    found = conn.execute(_LOCK, {"run": change.run_id}).first()
-    if found is None:
+    row = conn.execute(_LOCK, {"run": change.run_id}).first()
+    if row is None:
         return
-    run = run_rows.run_of(found)
+    run = run_rows.run_of(row)
     ended = msgspec.structs.replace(
         run,
         outcome=change.outcome,
@@ -204,11 +204,11 @@ def _add_round(conn: Connection, run: RetentionRun) -> None:
 
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
     """Removes what has expired, and adds it to its run in the same transaction."""
-    gone = tombstone_expired(conn, change)
-    if gone and change.by.run_id is not None:
-        run = scheduled_round("expire", change.now, **_counts(gone, change.now))
+    artifact_rows = tombstone_expired(conn, change)
+    if artifact_rows and change.by.run_id is not None:
+        run = make_scheduled_round("expire", change.now, **_counts(artifact_rows, change.now))
         _add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
-    return len(gone)
+    return len(artifact_rows)
 
 
 _JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
@@ -235,8 +235,8 @@ def apply_set_job(conn: Connection, change: SetJob) -> JobState:
 def apply_mark_job(conn: Connection, change: MarkJob) -> None:
     """Carries out MarkJob."""
     _state(conn, change.name)
-    marked = {"last_at": change.now, "last_outcome": change.outcome, "last_detail": change.detail}
-    conn.execute(update(jobs).where(jobs.c.name == change.name), marked)
+    values = {"last_at": change.now, "last_outcome": change.outcome, "last_detail": change.detail}
+    conn.execute(update(jobs).where(jobs.c.name == change.name), values)
 
 
 def _state(conn: Connection, name: str) -> JobState:
