@@ -18,7 +18,7 @@ from coatcheck.core.artifact import SAMPLE_BYTES, DeclaredMetadata, Measure, Pay
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
-from coatcheck.core.survey.survey import Survey, Surveyor
+from coatcheck.core.survey import Survey, Surveyor
 from coatcheck.core.tokens import Tokenizer
 
 SIZES = {"16 KB": 16_000, "1 MB": 1_000_000, "100 MB": 100_000_000}

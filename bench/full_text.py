@@ -13,15 +13,15 @@ from pathlib import Path
 from bench.throughput import text
 from bench.wire import Timings
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
-from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
+from coatcheck.adapters.system import SystemClock
 from coatcheck.core.artifact import Caller
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
-from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.payloads.browse import Browse
 from contract.sample_changes import Everything, store
 

@@ -26,10 +26,9 @@ from typing import Any, NamedTuple
 import uvicorn
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
-from coatcheck.adapters.clock import SystemClock
-from coatcheck.api.content.representation import payload
-from coatcheck.api.content.response import request_fields, respond
-from coatcheck.api.content.send import send_response
+from coatcheck.adapters.system import SystemClock
+from coatcheck.api.content import send_response
+from coatcheck.api.http.representation import payload, request_fields, respond
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.ports.catalog import FoundArtifact

@@ -19,7 +19,7 @@ import asyncpg
 import uvicorn
 from litestar import Litestar, Request, post
 
-from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import zstd
 
 Row = tuple[bytes, int, bytes]
 Insert = Callable[[Row], Awaitable[None]]

@@ -20,18 +20,17 @@ from msgspec.structs import replace
 
 from bench import expiry
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
-from coatcheck.adapters.clock import SystemClock, steady_seconds
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
+from coatcheck.adapters.system import SystemClock, steady_seconds
 from coatcheck.core.artifact import Caller
-from coatcheck.core.encoding.blob_ids import new_blob_id
-from coatcheck.core.retention.jobs import WHOLE_STORE, Job
-from coatcheck.core.retention.runs import Outcome
+from coatcheck.core.encoding.frames import new_blob_id
+from coatcheck.core.retention.jobs import WHOLE_STORE, Job, Outcome
 from coatcheck.jobs.schedule import rounds
-from coatcheck.ports.clock import Clock
-from coatcheck.storing.reads import ReadLog
+from coatcheck.ports.telemetry import Clock
+from coatcheck.storing.ledger import ReadLog
 from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance

@@ -4,7 +4,7 @@
     python maintenance/update_api_reference.py swagger-ui-dist-5.35.0.tgz
 
 The archive is unpacked; nothing in it is run. The two files that browsers need are written compressed, the licences of
-what they contain beside them, and their pin in `api/reference/assets.py`. Look at the licence of the release, and at
+what they contain beside them, and their pin in `api/reference/routes.py`. Look at the licence of the release, and at
 NOTICE, before committing.
 """
 
@@ -20,7 +20,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 TARGET: Final = ROOT / "service/coatcheck/api/reference/assets"
-PIN: Final = ROOT / "service/coatcheck/api/reference/assets.py"
+PIN: Final = ROOT / "service/coatcheck/api/reference/routes.py"
 LICENCES: Final = "swagger-ui-bundle.js.LICENSE.txt"
 FILES: Final = ("swagger-ui-bundle.js", "swagger-ui.css")
 

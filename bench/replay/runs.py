@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from coatcheck.core.context.body.shape import as_list, as_object
+from coatcheck.core.context.body.encoding import as_list, as_object
 
 Json = Any
 Message = dict[str, Any]

@@ -25,7 +25,7 @@ from bench.replay.rivals import CLEARED, KEEP, MASKED_BUT
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.context import CountCache, Counter
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.prices import cache_price
+from coatcheck.core.context.window import cache_price
 from support.service import serving
 
 Body = dict[str, Any]

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+from coatcheck.adapters.sql.dialect import RowNumber, UtcDateTime
 
 revision = "0002"
 down_revision = "0001"

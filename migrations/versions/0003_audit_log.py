@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from coatcheck.adapters.sql.types import RowNumber, UtcDateTime, microseconds
+from coatcheck.adapters.sql.dialect import RowNumber, UtcDateTime, microseconds
 
 revision = "0003"
 down_revision = "0002"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.adapters.sql.dialect import UtcDateTime
 
 revision = "0004"
 down_revision = "0003"

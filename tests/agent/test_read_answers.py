@@ -6,7 +6,7 @@ import pytest
 
 from agent import needle_payloads
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.reads.read_answer import is_read_answer
+from coatcheck.core.read_answer import is_read_answer
 from support.service import Service
 
 COUNT = load_tokenizer().count

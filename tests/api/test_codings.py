@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.api.http.codings import STEP, Decoder, gzip_decoder, zstd_decoder
-from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
 WINDOW = 8 * 1024 * 1024

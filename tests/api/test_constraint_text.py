@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
-from coatcheck.api.artifacts.wire import ListQuery
-from coatcheck.api.http.constraint_text import constraint_text
+from coatcheck.api.artifacts import ListQuery
 from coatcheck.api.http.json_body import decode
-from coatcheck.api.http.query import from_pairs
+from coatcheck.api.http.problems import constraint_text
+from coatcheck.api.http.request_parts import from_pairs
 from coatcheck.api.ingest.wire import StoreBody
-from coatcheck.api.reading.wire import JsonQuery, OutlineQuery, ReadQuery, SearchQuery
-from coatcheck.api.tools.routes import ToolsQuery
+from coatcheck.api.reading import JsonQuery, OutlineQuery, ReadQuery, SearchQuery
+from coatcheck.api.tools import ToolsQuery
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.api.http.digests import Digests, parse_digests
+from coatcheck.api.http.codings import Digests, parse_digests
 from coatcheck.core.errors import CoatcheckError, Code
 
 

@@ -10,7 +10,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from coatcheck.api.http.error_table import TABLE
-from coatcheck.api.http.problem_page import errors_page
+from coatcheck.api.http.problems import errors_page
 from coatcheck.api.openapi import openapi_document
 from coatcheck.api.routes import ROUTES
 from coatcheck.core.errors import Code

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import zstd
 from support.faces import FaceHarness
 
 TEXT = "alpha beta gamma\n" * 4

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.api.context.wire import CompactBody
+from coatcheck.api.context import CompactBody
 from coatcheck.api.http.json_body import decode
 from coatcheck.api.ingest.wire import BatchBody, StoreBody
-from coatcheck.api.search.wire import SearchResultsBody, VerifyBody
+from coatcheck.api.web_search import SearchResultsBody, VerifyBody
 from coatcheck.core.errors import CoatcheckError, Code
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from coatcheck.api.reference.assets import NAMES, OPTIONS, SHA256, VERSION, plain
+from coatcheck.api.reference.routes import NAMES, OPTIONS, SHA256, VERSION, plain
 from support.service import Service, serving
 
 ROOT = Path(__file__).parents[2]

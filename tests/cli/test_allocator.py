@@ -14,7 +14,7 @@ on_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only th
 def test_freed_blocks_beside_some_that_stay_go_back() -> None:
     script = textwrap.dedent("""
         import psutil
-        from coatcheck.cli.serving.allocator import return_freed_memory
+        from coatcheck.cli.serving.process import return_freed_memory
         assert return_freed_memory()  # without it none of the four blocks goes back
         size, process = 20 * 1024 * 1024, psutil.Process()
         first = b"x" * size
@@ -34,7 +34,7 @@ def test_what_one_thread_has_freed_another_uses() -> None:
     script = textwrap.dedent("""
         import concurrent.futures, threading
         import psutil
-        from coatcheck.cli.serving.allocator import return_freed_memory
+        from coatcheck.cli.serving.process import return_freed_memory
         assert return_freed_memory()  # without it the threads together take about ten times as much as one
         size, process = 100_000, psutil.Process()
         started = threading.Barrier(8)
@@ -59,7 +59,7 @@ def test_what_is_free_between_blocks_that_stay_goes_back() -> None:
     script = textwrap.dedent("""
         import asyncio
         import psutil
-        from coatcheck.cli.serving.allocator import return_freed_memory, returning_free_pages
+        from coatcheck.cli.serving.process import return_freed_memory, returning_free_pages
         assert return_freed_memory()
         size, process = 20_000, psutil.Process()
 

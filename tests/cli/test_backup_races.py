@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from coatcheck.adapters.backup.disk import Disk
 from coatcheck.adapters.backup.make import StagedBackup, backup_to
+from coatcheck.adapters.backup.manifest import Disk
 from coatcheck.adapters.backup.restore import restore_backup
 from coatcheck.core import ids
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import ArtifactFilter
-from coatcheck.ports.uploads import BeginUpload
 from coatcheck.upkeep.maintenance import MaintenanceRound
 from support.clock import INSTANT, START
 from support.harness import CALLER, GRACE, LEASE, Harness, harness_in

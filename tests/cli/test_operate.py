@@ -16,7 +16,7 @@ import pytest
 
 from cli.terminal import call, run
 from coatcheck import __version__
-from coatcheck.adapters.clock import SystemClock
+from coatcheck.adapters.system import SystemClock
 from coatcheck.settings import Settings
 from support.samples import noise
 from support.service import Service, serving, start

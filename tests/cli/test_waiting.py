@@ -16,7 +16,7 @@ from support.service import serving
 
 WORK = """
 import time
-from coatcheck.cli.waiting import waiting
+from coatcheck.cli.command_setup import waiting
 with waiting("Working", quiet=0.1, tick=0.1):
     time.sleep(1)
 """

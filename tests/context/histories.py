@@ -25,8 +25,7 @@ from coatcheck.core.context import (
     index_of,
     plan,
 )
-from coatcheck.core.context.body.encoding import MessageLines, plain
-from coatcheck.core.context.body.shape import as_list, as_object
+from coatcheck.core.context.body.encoding import MessageLines, as_list, as_object, plain
 
 Body = Any
 

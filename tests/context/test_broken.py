@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context.body.model import Format
-from coatcheck.core.context.body.pointer import get, render
+from coatcheck.core.context.body.splice import get, render
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.pairs import pair
+from coatcheck.core.context.timeline import pair
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.repair import describe_faults, find_faults, mend
 from coatcheck.core.repair.mend import MISSING

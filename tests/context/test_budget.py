@@ -18,7 +18,7 @@ from coatcheck.core.context.notice import (
     read,
     render_notice,
 )
-from coatcheck.core.context.pairs import pair
+from coatcheck.core.context.timeline import pair
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import (
     FORMATS,

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, plan
-from coatcheck.core.context.body.encoding import plain
-from coatcheck.core.context.body.pointer import get
-from coatcheck.core.context.body.shape import as_list
+from coatcheck.core.context.body.encoding import as_list, plain
+from coatcheck.core.context.body.splice import get
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.signs import is_ours
 from context.histories import (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, index_of
-from coatcheck.core.context.body.pointer import get, render
-from coatcheck.core.context.body.shape import as_object
+from coatcheck.core.context.body.encoding import as_object
+from coatcheck.core.context.body.splice import get, render
 from coatcheck.core.context.signs import is_ours, marker_in
 from context.histories import FORMATS, Call, Step, Turn, chat, compact, conversation, counter, dumped
 from context.test_sdk_types import CHECKS

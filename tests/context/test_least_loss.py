@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPlan, CompactionPolicy, Counter, PlanContext, index_of, plan
-from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.plan import payload_of
 from coatcheck.core.context.replace import TrueLengths, with_same
 from coatcheck.core.context.replaceable import PlannedPayload, Replacement, ReplacementCandidate
+from coatcheck.core.context.timeline import pair
 from context.histories import FORMATS, apply, compact, counter, stored
 from context.test_properties import KNOWN, SIZES, rich
 

@@ -8,9 +8,17 @@ import msgspec
 import pytest
 
 from coatcheck.core.context import CompactionPolicy
-from coatcheck.core.context.body.decoding import decode
-from coatcheck.core.context.body.encoding import CANONICAL, COMPACT, SPACED, JsonForm, MessageLines, dump_value, plain
-from coatcheck.core.context.body.inner import parse_document, splice_inner
+from coatcheck.core.context.body.encoding import (
+    CANONICAL,
+    COMPACT,
+    SPACED,
+    JsonForm,
+    MessageLines,
+    decode,
+    dump_value,
+    plain,
+)
+from coatcheck.core.context.body.splice import parse_document, splice_inner
 from coatcheck.core.text.long_text import LongText, head_of, strings, text_of
 from context.histories import FORMATS, compact, conversation
 

@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.context import CompactionPolicy, Counter, MeasureRequest, ModelWindow, input_tokens, measure
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.text.short_number import short_number
+from coatcheck.core.text.count import short_number
 from context.histories import Bytes, Call, Step, Turn, chat, compact, counter, messages
 
 LONG = "word " * 4_000  # 5,000 tokens of four bytes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, Format, MeasureRequest, ModelWindow, measure, plan
-from coatcheck.core.context.body.shape import as_list, as_object
+from coatcheck.core.context.body.encoding import as_list, as_object
 from coatcheck.core.errors import CoatcheckError
 from context.histories import FORMATS, compact, conversation, counter, differences
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, index_of
-from coatcheck.core.context.body.pointer import apply_edits
+from coatcheck.core.context.body.splice import apply_edits
 from coatcheck.core.context.notice import carrier_of, notice_tokens
-from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.signs import marker
+from coatcheck.core.context.timeline import pair
 from context.histories import FORMATS, LISTS, Call, Step, Turn, artifact_id, chat, compact, counter, dumped
 from context.test_sdk_types import CHECKS
 from support.service import Service, serving

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coatcheck.core.card.recognition import is_card
+from coatcheck.core.card.compose import is_card
 from context.histories import FORMATS, LISTS, Call, Step, Turn, conversation, differences, moments
 from context.test_sdk_types import CHECKS
 from support.service import Service, serving

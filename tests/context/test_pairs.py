@@ -8,7 +8,7 @@ import pytest
 from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.notice import Omitted, OmittedArtifact, merge_notices
-from coatcheck.core.context.pairs import pair
+from coatcheck.core.context.timeline import pair
 from context.histories import FORMATS, LISTS, Call, Step, Turn, compact
 
 LONG = "".join(f"line {n} of what a tool said\n" for n in range(100))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, KnownArtifacts, PlanContext, SearchText, index_of, plan
-from coatcheck.core.context.body.pointer import get
+from coatcheck.core.context.body.splice import get
 from coatcheck.core.context.notice import notice_in
-from coatcheck.core.context.pairs import pair
+from coatcheck.core.context.timeline import pair
 from context.histories import (
     FORMATS,
     LISTS,

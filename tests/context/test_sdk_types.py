@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from coatcheck.core.context import CompactionPolicy
-from coatcheck.core.context.body.shape import as_object
+from coatcheck.core.context.body.encoding import as_object
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import FORMATS, LISTS, compact, conversation, counter

@@ -5,8 +5,8 @@ from msgspec import structs
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import MAX_BUDGET, cut
+from coatcheck.core.card.compose import is_card
 from coatcheck.core.card.model import CardInput
-from coatcheck.core.card.recognition import is_card
 from coatcheck.core.context.signs import (
     is_marker,
     is_ours,

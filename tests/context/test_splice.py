@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import Splice, splice_body
-from coatcheck.core.context.body.pointer import Pointer, apply_edits
+from coatcheck.core.context.body.splice import Pointer, apply_edits
 
 Json = Any
 KEYS = ("a", "b", 'q"', "back\\slash", "é", "日本", "", "messages")

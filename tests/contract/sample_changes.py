@@ -18,17 +18,15 @@ from coatcheck.core.artifact import (
     ReceiptRecord,
     Tokens,
 )
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.views.view import TEXT, Section, View, ViewMeasure
 from coatcheck.ports.artifacts import IdempotencyKey, NewView, StoreArtifact
-from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.catalog import Catalog, Overview
 from coatcheck.ports.decisions import Decisions
-from coatcheck.ports.keys import Keys
+from coatcheck.ports.keys import Keys, SessionAccounts
 from coatcheck.ports.maintenance import Upkeep
-from coatcheck.ports.overview import Overview
 from coatcheck.ports.retention import Retention
-from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.ports.telemetry import Accounts
 from coatcheck.ports.text_index import TextIndex
 from support.clock import START

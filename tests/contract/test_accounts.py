@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.keys import KeyInfo
-from coatcheck.core.retention.holds import Hold
+from coatcheck.core.retention.audit import Hold
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult
 from coatcheck.ports.decisions import PlaceHold
 from coatcheck.ports.keys import MakeKey

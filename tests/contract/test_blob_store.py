@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import BlobStore
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, DeclaredMetadata, Gone, Kind, PageFetch, Placement
-from coatcheck.core.policies.expiry import expiry
+from coatcheck.core.policies.policy import expiry
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
@@ -20,9 +20,9 @@ from coatcheck.ports.artifacts import (
     Touch,
     UploadFenced,
 )
+from coatcheck.ports.blobs import AbandonUpload, BeginUpload, RenewUpload
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, MarkBlobCorrupt
-from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload
 from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store
 
 HOUR = timedelta(hours=1)

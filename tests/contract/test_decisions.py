@@ -11,7 +11,7 @@ from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import Policy, PolicyScope, Rules
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits, Usage
-from coatcheck.core.retention.holds import Hold, HoldConflict
+from coatcheck.core.retention.audit import Hold, HoldConflict
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
@@ -22,10 +22,10 @@ from coatcheck.ports.artifacts import (
     Touch,
     UploadFenced,
 )
+from coatcheck.ports.blobs import AbandonUpload, BeginUpload, ReserveMore
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold, SetPolicy
 from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult, ExpireArtifacts, ReapUploads
-from coatcheck.ports.uploads import AbandonUpload, BeginUpload, ReserveMore
 from contract.sample_changes import START, Everything, number_of, store, view
 
 LIFE = timedelta(days=30)
@@ -365,7 +365,7 @@ async def test_an_upload_without_room_keeps_its_intent_and_can_commit_when_there
     assert await catalog.commit(begin) is None
     assert isinstance(await catalog.commit(change), QuotaExceeded)
     assert isinstance(await catalog.commit(replace(change, room=None)), IngestResult)
-    assert isinstance(await catalog.commit(replace(change, said=DeclaredMetadata(tool_call_id="n"))), UploadFenced)
+    assert isinstance(await catalog.commit(replace(change, declared=DeclaredMetadata(tool_call_id="n"))), UploadFenced)
     full = await catalog.commit(replace(begin, blob_id="b2", reserve=99, room=QuotaLimits(max_bytes=50)))
     assert isinstance(full, QuotaExceeded)
     assert (await used(catalog))[2] == 0

@@ -32,7 +32,7 @@ async def test_the_last_declaration_counts_as_a_whole(catalog: Everything) -> No
     first = (await stored(catalog, store(said=FIRST, ttl=600, survey=b"first"))).artifact
     said = DeclaredMetadata(tool_call_id="c", session="s", kind=Kind.LOG, command="make", labels=("b",))
     answer = await stored(catalog, store(said=said, now=LATER, ttl=9, survey=b"second"))
-    now = replace(first, said=replace(said, labels=("a",)), facts=DetectedMetadata(kind=Kind.LOG))
+    now = replace(first, declared=replace(said, labels=("a",)), facts=DetectedMetadata(kind=Kind.LOG))
     assert answer == IngestResult(now, created=False, blob_used=False, redeclared=True)
     assert await found(catalog, store(said=FIRST)) == FoundArtifact(now, survey=b"second")
 

@@ -7,8 +7,8 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.event import Event, first_number
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, IngestResult
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace
+from coatcheck.ports.keys import AddSessionUsage
 from coatcheck.ports.maintenance import PurgeRecords
-from coatcheck.ports.session_accounts import AddSessionUsage
 from contract.sample_changes import DAY, START, Everything, store
 
 SECOND = timedelta(seconds=1)

@@ -8,7 +8,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata, ReceiptRecord
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, StoreArtifact
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.retention_changes import RestoreArtifact
+from coatcheck.ports.retention import RestoreArtifact
 from contract.sample_changes import DAY, START, Everything, blob_of, number_of, store
 
 INLINE = ReceiptRecord(engine=3, sha256=b"a" * 32, tokens=7)

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.session_usage import GAUGES, SessionUsage, UsageDelta
+from coatcheck.core.event import GAUGES, SessionUsage, UsageDelta
 from coatcheck.ports.artifacts import DeleteSession
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace
+from coatcheck.ports.keys import AddSessionUsage
 from coatcheck.ports.maintenance import PurgeRecords
-from coatcheck.ports.session_accounts import AddSessionUsage
 from contract.sample_changes import DAY, START, Everything, store
 
 SECOND = timedelta(seconds=1)

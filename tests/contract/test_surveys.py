@@ -7,7 +7,7 @@ import pytest
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, StoreArtifact
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.retention_changes import RestoreArtifact
+from coatcheck.ports.retention import RestoreArtifact
 from contract.sample_changes import DAY, START, Everything, blob_of, number_of, store
 
 LARGE = bytes(range(256)) * 1024

@@ -3,10 +3,10 @@ from datetime import datetime, timedelta
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, IngestResult, StoreArtifact, UploadFenced
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
-from coatcheck.ports.uploads import BeginUpload
-from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.upkeep.store_binding import SealKey
 from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store
 
 SECOND = timedelta(seconds=1)

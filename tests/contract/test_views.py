@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Blob, Charset, DeclaredMetadata, Kind, PayloadForm, Placement
-from coatcheck.core.reads.view_inputs import view_inputs
+from coatcheck.core.read_answer import view_inputs
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
@@ -17,9 +17,9 @@ from coatcheck.ports.artifacts import (
     StoreView,
     UploadFenced,
 )
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, ForgetBlobs, MarkBlobCorrupt, ReapUploads
-from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store, view
 
 HOUR = timedelta(hours=1)

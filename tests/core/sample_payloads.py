@@ -14,7 +14,7 @@ from coatcheck.core.artifact import SAMPLE_BYTES, DeclaredMetadata, Measure, Pay
 from coatcheck.core.card import Card, cut
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.kinds import recognise
-from coatcheck.core.survey.survey import Survey, Surveyor
+from coatcheck.core.survey import Survey, Surveyor
 from coatcheck.core.text.count import TokenMeter
 
 ARTIFACT: Final = "art_830561827364510297"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.text.around import count_around
+from coatcheck.core.text.excerpt import count_around
 from coatcheck.core.views.window import LineIndex, Position
 from core.sample_payloads import HOSTILE, ORDINARY
 

@@ -16,7 +16,7 @@ from coatcheck.core.card.text import TEXT_BYTES
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.text.terminal import visible
+from coatcheck.core.text.visible_text import visible
 from coatcheck.core.views.window import Extent
 from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import (

@@ -16,7 +16,7 @@ from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.card import Card, cut
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.kinds import recognise
-from coatcheck.core.text.terminal import visible
+from coatcheck.core.text.visible_text import visible
 from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import ARTIFACT, TOKENIZER, measure_of, sample_of
 

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
-from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.outliers import outlying_lines
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
-from coatcheck.core.survey.survey import Region
+from coatcheck.core.choose.worth import licence_lines
+from coatcheck.core.survey import Region
 from coatcheck.core.text.lexicon import level_of
-from coatcheck.core.text.terminal import visible
+from coatcheck.core.text.visible_text import visible
 from core.sample_payloads import TOKENIZER, card_of
 from core.test_card_promises import payload
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from coatcheck.core.key_session import SESSION_SECONDS, KeySession, form_token, open_session, seal_session
+from coatcheck.core.keys import SESSION_SECONDS, KeySession, form_token, open_session, seal_session
 
 SECRET = bytes(range(32))
 OTHER = bytes(32)

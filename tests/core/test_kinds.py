@@ -7,7 +7,7 @@ import pytest
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Marker
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media import identify
-from coatcheck.core.structure.json_values import read_json
+from coatcheck.core.structure import read_json
 from core.sample_payloads import HOSTILE, ORDINARY, PAGE, sample_of
 
 EVERYTHING = {**ORDINARY, **HOSTILE}

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from coatcheck.core.text.plain_lines import find_parts, find_written_position, plain_lines
+from coatcheck.core.text.visible_text import find_parts, find_written_position, plain_lines
 
 
 @pytest.mark.parametrize(

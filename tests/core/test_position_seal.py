@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.core.views.position_seal import MOST, seal, unseal
+from coatcheck.core.views.cursor import MOST, seal, unseal
 
 KEY = b"a key"
 

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken_ext import openai_public
 
-from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.adapters.vocabularies import VOCABULARIES, ranks_of
+from coatcheck.adapters.tokenizer import VOCABULARIES, load_tokenizer, ranks_of
 from core.sample_payloads import HOSTILE, ORDINARY
 
 NAMES = ("o200k_base", "cl100k_base")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.core.encoding.compression import zstd
-from coatcheck.core.encoding.frames import FRAME_BYTES, FrameIndex
+from coatcheck.core.encoding.frames import FRAME_BYTES, FrameIndex, zstd
 from coatcheck.core.encoding.seekable import FrameEncoder, decode_frames
 from coatcheck.core.errors import CoatcheckError, Code
 

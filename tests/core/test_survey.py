@@ -11,9 +11,9 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.records.lines import LineFieldCounter, facts_of_lines, line_facts
-from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
+from coatcheck.core.survey import Survey, Surveyor, pack_survey, unpack_survey
 from coatcheck.core.text.lexicon import BENIGN, FLAG_BITS, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
-from coatcheck.core.text.terminal import visible
+from coatcheck.core.text.visible_text import visible
 from core.sample_payloads import card_of
 
 LINE = "2026-11-{:02d} 10:{:02d}:07,{:03d} INFO  worker-{:d} processed request id={:09d} in {:d} ms\n"

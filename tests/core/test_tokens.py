@@ -13,8 +13,7 @@ from coatcheck.adapters.tokenizer import OnDemandTokenizer, load_tokenizer
 from coatcheck.core.artifact import Tokens
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.count import EXACT_BYTES, Checkpoint, TokenIndexer, TokenMeter, count_exact, count_pieces
-from coatcheck.core.text.cuts import last_safe
-from coatcheck.core.text.excerpt import fit_text, head, tail
+from coatcheck.core.text.excerpt import fit_text, head, last_safe, tail
 from core.sample_payloads import HOSTILE, ORDINARY, TOKENIZER, log
 
 EVERYTHING = {**ORDINARY, **HOSTILE}

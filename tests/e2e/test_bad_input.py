@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import zstd
 from support.combos import EMBEDDED, POSTGRES, Combo
 from support.service import COMMAND, Service, checked, serving, start
 

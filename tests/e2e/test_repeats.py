@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.card.recognition import is_card
+from coatcheck.core.card.compose import is_card
 from support.combos import Combo
 from support.service import Service, serving
 

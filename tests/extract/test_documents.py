@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.core.extract import extract_text
-from coatcheck.core.extract.json_text import extract_json
-from coatcheck.core.extract.parts_text import extract_parts, may_be_parts
-from coatcheck.core.extract.results_text import extract_results
-from coatcheck.core.extract.sections import SectionStart, sections
+from coatcheck.core.extract.blocks import SectionStart, sections
+from coatcheck.core.extract.texts import extract_json, extract_parts, extract_results, may_be_parts
 from coatcheck.core.views import parts
 from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section, TextForm
 from extract.sample_pages import FORMS, check_sections, cut

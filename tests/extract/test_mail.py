@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from coatcheck.adapters.extract.documents import extract_document
-from coatcheck.adapters.extract.process import Worker
 from coatcheck.adapters.extract.wire import ExtractJob, check
+from coatcheck.adapters.extract.workers import Worker
 from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media import identify_written

@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.extract import extract_text
-from coatcheck.core.outline.notebook import of_notebook
+from coatcheck.core.outline.json_shape import of_notebook
 from core.sample_payloads import card_of
 from extract.office_files import markdown, written
 from extract.sample_pages import check_sections

@@ -10,8 +10,8 @@ from difflib import SequenceMatcher
 import pytest
 
 from coatcheck.adapters.extract.documents import extract_document
-from coatcheck.adapters.extract.process import Worker
 from coatcheck.adapters.extract.wire import ExtractJob, check
+from coatcheck.adapters.extract.workers import Worker
 from coatcheck.core.views.view import ExtractedText
 from extract.office_files import (
     markdown,

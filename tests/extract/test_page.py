@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from coatcheck.core.extract import extract_text
+from coatcheck.core.extract.boilerplate import pieces, without_opaque
 from coatcheck.core.extract.page import AROUND, NO_TEXT, extract_page
-from coatcheck.core.extract.tags import pieces, without_opaque
 from coatcheck.core.views.view import LINKS, ExtractedText
 from extract.sample_pages import PROSE, article, article_of, check_sections, cut, page
 

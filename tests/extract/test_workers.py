@@ -11,9 +11,8 @@ from concurrent.futures import wait
 import pytest
 
 from coatcheck.adapters.extract.extractor import TextExtractor
-from coatcheck.adapters.extract.process import Worker, WorkerLost
 from coatcheck.adapters.extract.wire import ExtractJob, check
-from coatcheck.adapters.extract.workers import Busy, Workers
+from coatcheck.adapters.extract.workers import Busy, Worker, WorkerLost, Workers
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text, strip_markup
@@ -128,7 +127,7 @@ def test_closing_ends_every_worker_even_one_at_work(workers: Workers) -> None:
 
 PARENT = """
 import sys
-from coatcheck.adapters.extract.process import Worker
+from coatcheck.adapters.extract.workers import Worker
 worker = Worker.start(1 << 30)
 print(worker.pid, flush=True)
 sys.stdin.read()

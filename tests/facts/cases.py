@@ -10,7 +10,7 @@ from coatcheck.core.card.model import CardInput
 from coatcheck.core.extract import extract_text
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.reads.view_inputs import view_inputs
+from coatcheck.core.read_answer import view_inputs
 from coatcheck.core.views.view import ExtractedText, ViewMeasure
 from core.sample_payloads import ARTIFACT, TOKENIZER, measure_of, sample_of, survey_of
 

@@ -18,8 +18,8 @@ from coatcheck.core.card import Card, cut
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
-from coatcheck.core.survey.survey import pack_survey
-from coatcheck.core.text.terminal import visible
+from coatcheck.core.survey import pack_survey
+from coatcheck.core.text.visible_text import visible
 from core.sample_payloads import ARTIFACT, TOKENIZER, card_of, sample_of
 from facts.cases import Case, shown
 from facts.made_output import FORGED

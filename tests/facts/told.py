@@ -12,7 +12,7 @@ import jsonpath_rfc9535
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.text.lexicon import shapes_of
-from coatcheck.core.text.terminal import visible
+from coatcheck.core.text.visible_text import visible
 from coatcheck.core.views.view import outer_asides
 from coatcheck_client.contract.inert import inert, one_line
 from core.sample_payloads import TOKENIZER

@@ -33,16 +33,16 @@ from sqlalchemy import bindparam, select, update
 
 from coatcheck.adapters.blobs import files
 from coatcheck.adapters.blobs.filesystem import FileSystem
-from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql import engine, rows
-from coatcheck.adapters.sql.change_handlers import HANDLERS
+from coatcheck.adapters.sql.change_group import HANDLERS
 from coatcheck.adapters.sql.changes import batch_store, dedupe, store, tombstone
+from coatcheck.adapters.sql.dialect import RowNumber
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import blobs
-from coatcheck.adapters.sql.types import RowNumber
+from coatcheck.adapters.system import SystemClock
 from coatcheck.core.encoding import seekable
-from coatcheck.core.encoding.compression import zstd
-from coatcheck.ports.uploads import RenewUpload
+from coatcheck.core.encoding.frames import zstd
+from coatcheck.ports.blobs import RenewUpload
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.upload_session import UploadSession
 from faults.injected_faults_scale import SCALE, named

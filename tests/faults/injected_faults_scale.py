@@ -18,11 +18,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, text
 
-from coatcheck.adapters.blobs.s3_writer import S3Writer
-from coatcheck.adapters.clock import SystemClock
+from coatcheck.adapters.blobs.s3 import S3Writer
 from coatcheck.adapters.sql import postgres_connection
 from coatcheck.adapters.sql.changes import tombstone
-from coatcheck.adapters.sql.postgres_clock import DatabaseClock
+from coatcheck.adapters.sql.postgres_pool import DatabaseClock
+from coatcheck.adapters.system import SystemClock
 from coatcheck.bootstrap import foundation
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.storing.fallback_buffer import FallbackBuffer

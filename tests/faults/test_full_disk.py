@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.adapters.disk_reserve import NAME, DiskReserve
+from coatcheck.adapters.system import NAME, DiskReserve
 from support.service import Service
 from support.small_disk import SmallDisk, small_disk
 from support.used_servers import used

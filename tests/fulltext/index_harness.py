@@ -11,7 +11,7 @@ from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, PatchArtifac
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
-from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.payloads.browse import Browse, Listing
 from contract.sample_changes import DAY, Everything, number_of, store
 from support.clock import HandClock

@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.core.findings import Finding
 from coatcheck.ports.text_index import DropSegment, MergeSegments
-from coatcheck.upkeep.check_text_index import check_text_index
+from coatcheck.upkeep.index import check_text_index
 from fulltext.index_harness import IndexHarness, call, called
 
 

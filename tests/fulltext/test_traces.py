@@ -8,7 +8,7 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.ports.maintenance import ForgetBlobs
-from coatcheck.ports.retention_changes import ForgetRemoved
+from coatcheck.ports.retention import ForgetRemoved
 from contract.sample_changes import DAY
 from fulltext.index_harness import IndexHarness
 

@@ -8,7 +8,7 @@ import pytest
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact
-from coatcheck.ports.uploads import BeginUpload
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
 from coatcheck.usecases.payloads.browse import Browse

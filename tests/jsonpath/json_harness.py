@@ -7,14 +7,11 @@ from typing import Any
 import msgspec
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.jsonpath.collect import collect
-from coatcheck.core.jsonpath.effort import Effort
-from coatcheck.core.jsonpath.evaluate import evaluate
-from coatcheck.core.jsonpath.hits import Resume, ValuePage
-from coatcheck.core.jsonpath.location import normalize_path, steps
-from coatcheck.core.jsonpath.page import PageRequest
+from coatcheck.core.jsonpath.children import collect
+from coatcheck.core.jsonpath.filters import evaluate
+from coatcheck.core.jsonpath.page import PageRequest, Resume, ValuePage
 from coatcheck.core.jsonpath.parse import parse_path
-from coatcheck.core.jsonpath.query import plan_of
+from coatcheck.core.jsonpath.query import Effort, normalize_path, plan_of, steps
 from coatcheck.core.jsonpath.walk import over
 from coatcheck.usecases.reading.read_json import JsonAnswer, ReadJson
 from reading.reading_harness import ReadingHarness, ReadingStore

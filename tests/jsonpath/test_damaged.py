@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.hits import ValuePage
+from coatcheck.core.jsonpath.page import ValuePage
 from coatcheck.usecases.reading.read_json import JsonAnswer
 from jsonpath.json_harness import JsonHarness, body, dumps, page_of, shown
 

@@ -8,10 +8,9 @@ import jsonpath_rfc9535
 import pytest
 
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import mend_document, span_of
-from coatcheck.core.jsonpath.hits import Resume, ValuePage
-from coatcheck.core.jsonpath.location import normalize_path
-from coatcheck.core.jsonpath.structure import StructureReader
+from coatcheck.core.jsonpath.page import Resume, ValuePage
+from coatcheck.core.jsonpath.query import normalize_path
+from coatcheck.core.jsonpath.structure import StructureReader, mend_document, span_of
 from coatcheck.core.jsonpath.walk import WalkSource
 from jsonpath.json_harness import dumps, page_of, plainly
 

@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.decode import MEMORY_LIMIT
+from coatcheck.core.jsonpath.structure import MEMORY_LIMIT
 from jsonpath.json_harness import JsonHarness, body, dumps, shown
 from support.harness import CALLER
 

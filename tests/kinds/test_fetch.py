@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata, PageFetch, PayloadSample
 from coatcheck.core.kinds import recognise
-from coatcheck.core.page_fetch import is_redirected
+from coatcheck.core.metadata_bounds import is_redirected
 
 TEXT = "# Growing leeks\n\n" + "\n\n".join(f"Bed {n} has sand and loam, in which leeks grow." for n in range(40))
 ASKED = "https://example.org/leeks"

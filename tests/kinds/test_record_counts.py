@@ -12,7 +12,7 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.kinds import recognise
 from coatcheck.core.records.statistics import examine
 from coatcheck.core.records.stream import JsonRecords
-from coatcheck.core.survey.survey import Surveyor
+from coatcheck.core.survey import Surveyor
 from core.sample_payloads import sample_of, survey_of
 
 RULES = [f"E{number:03d}" for number in range(40) for _ in range(1 + 400 // (number + 1))]

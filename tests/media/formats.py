@@ -12,7 +12,7 @@ import zlib
 from contextlib import closing
 from typing import Final
 
-from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import zstd
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.adapters.extract.archives import MEMBER_BYTES, SHOWN_BYTES
 from coatcheck.adapters.extract.documents import extract_document
-from coatcheck.adapters.extract.members import MEMBER_BYTES, SHOWN_BYTES
-from coatcheck.core.encoding.compression import zstd
-from coatcheck.core.extract.sections import one_line
+from coatcheck.core.encoding.frames import zstd
+from coatcheck.core.extract.blocks import one_line
 from coatcheck.core.views.view import MAX_SECTIONS
 from media.formats import FILES, png, sqlite, tarred, zipped
 from media.views import bodies, listing, summary, text_of, view_of

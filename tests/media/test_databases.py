@@ -12,7 +12,7 @@ import pytest
 
 from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.adapters.extract.wire import check
-from coatcheck.core.extract.sections import one_line
+from coatcheck.core.extract.blocks import one_line
 from coatcheck.core.views.view import MAX_SECTIONS
 from facts.cases import Case, shown
 from media.formats import sqlite

@@ -13,7 +13,7 @@ from pypdf import PdfWriter
 
 from coatcheck.adapters.extract.documents import extract_document, is_extractable
 from coatcheck.adapters.extract.extractor import TextExtractor
-from coatcheck.adapters.extract.sheets import survey_sheets
+from coatcheck.adapters.extract.office import survey_sheets
 from coatcheck.adapters.extract.wire import check
 from coatcheck.core.artifact import Kind, Tokens
 from coatcheck.core.views.view import MISSING, ExtractedText, View, ViewMeasure

@@ -3,10 +3,10 @@
 import pytest
 
 from coatcheck.adapters.extract.documents import extract_document
-from coatcheck.adapters.extract.view_writer import TEXT_BYTES
+from coatcheck.adapters.extract.wire import TEXT_BYTES
 from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
 from coatcheck.core.kinds import recognise
-from coatcheck.core.media.formats import read_encoding
+from coatcheck.core.media.headers import read_encoding
 
 BODY = "<doc>" + "<p>Гавань на реке</p>" * 40 + "</doc>"
 

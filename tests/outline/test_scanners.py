@@ -5,10 +5,10 @@ import random
 import pytest
 
 from coatcheck.core.outline.diff import Diff
+from coatcheck.core.outline.landmarks import Symbols
 from coatcheck.core.outline.languages import PATTERNS, language_of
+from coatcheck.core.outline.line_scanner import Phases, times
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineScanner
-from coatcheck.core.outline.output import Phases, times
-from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
 from coatcheck.core.views.window import Position
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from coatcheck.core.outline.section_names import match_titles, without_arguments
 from coatcheck.core.outline.summary import summary
-from coatcheck.core.outline.titles import match_titles, without_arguments
 from outline.test_landmarks import found
 
 LONG = "aLongParameter: SomeType, another_of_them: SomeOtherType"

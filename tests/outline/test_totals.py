@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.core.outline.totals import totals_of
-from coatcheck.core.survey.survey import survey_of
+from coatcheck.core.outline.summary import totals_of
+from coatcheck.core.survey import survey_of
 from facts.made_git import Repository, large_diff
 
 

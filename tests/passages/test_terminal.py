@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from coatcheck.core.text.terminal import blank_hidden, hidden_ranges
+from coatcheck.core.text.visible_text import blank_hidden, hidden_ranges
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.ports.artifacts import FoundView, IngestResult, StoreArtifact
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.uploads import BeginUpload
 from coatcheck.reading.view import OpenView
 from coatcheck.storing.content import Content, OpenContent
 from coatcheck.storing.keep_text import KeepText
 from coatcheck.usecases.reading.find_passages import FindPassages, PassagesAnswer
+from coatcheck.usecases.reading.grep import PatternSearchRequest, Search, SearchAnswer
 from coatcheck.usecases.reading.read import Read, ReadAnswer, ReadRequest
-from coatcheck.usecases.reading.search import PatternSearchRequest, Search, SearchAnswer
 from support.clock import HandClock
 from support.faulty_catalog import FaultyCatalog
 from support.harness import CALLER, LEASE, Harness

@@ -2,8 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.views.clip import ClipBudget, clip
-from coatcheck.core.views.token_clip import clip_tokens
+from coatcheck.core.views.clip import ClipBudget, clip, clip_tokens
 from coatcheck.core.views.window import decode, separates
 
 pieces = st.lists(

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from coatcheck.api.content.dispositions import content_disposition, file_name
-from coatcheck.api.content.representation import payload
-from coatcheck.api.content.response import ContentResponse, boundary_of, request_fields, respond
-from coatcheck.api.content.send import send_response
+from coatcheck.api.content import send_response
+from coatcheck.api.http.representation import (
+    ContentResponse,
+    boundary_of,
+    content_disposition,
+    file_name,
+    payload,
+    request_fields,
+    respond,
+)
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.views.ranges import HttpByteRange
+from coatcheck.core.views.window import HttpByteRange
 from coatcheck.ports.catalog import FoundArtifact
 from reading.reading_harness import CREATED, ReadingHarness
 

@@ -2,8 +2,7 @@ import random
 
 import pytest
 
-from coatcheck.core.grep.matcher import LineHit, PatternScan, ScanPosition
-from coatcheck.core.grep.patterns import WORST_SECONDS, Pattern, compile_pattern
+from coatcheck.core.grep.matcher import WORST_SECONDS, LineHit, Pattern, PatternScan, ScanPosition, compile_pattern
 
 R = random.Random(77)
 

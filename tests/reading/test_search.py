@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep.matcher import STRETCH
-from coatcheck.usecases.reading.search import SearchAnswer
+from coatcheck.usecases.reading.grep import SearchAnswer
 from reading.reading_harness import ReadingHarness, ReadingStore
 
 R = random.Random(7)

@@ -11,14 +11,13 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.kinds import recognise
+from coatcheck.core.records.counts import documents_in, records_in
+from coatcheck.core.records.describe import tell
 from coatcheck.core.records.objects import lists_in
 from coatcheck.core.records.statistics import examine
 from coatcheck.core.records.stream import read_records
-from coatcheck.core.records.tell import tell
-from coatcheck.core.records.texts import documents_in, records_in
-from coatcheck.core.records.xml import read_xml
-from coatcheck.core.records.yaml import read_yaml
-from coatcheck.core.survey.survey import Surveyor
+from coatcheck.core.records.yaml import read_xml, read_yaml
+from coatcheck.core.survey import Surveyor
 from core.sample_payloads import sample_of, survey_of
 from facts.found_records import JsonLists, xml_lists, yaml_lists
 from facts.says_records import RecordsOracle

@@ -7,12 +7,12 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.kinds import recognise
+from coatcheck.core.records.counts import records_in
+from coatcheck.core.records.describe import tell
 from coatcheck.core.records.lines import facts_of_pairs, facts_of_words
 from coatcheck.core.records.objects import lists_in
 from coatcheck.core.records.stream import RecordStream
 from coatcheck.core.records.tables import read_columns
-from coatcheck.core.records.tell import tell
-from coatcheck.core.records.texts import records_in
 from core.sample_payloads import sample_of
 
 _BLOCK = 1 << 18

@@ -31,8 +31,8 @@ from coatcheck.settings import load
 from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.tools.calls import Call
 from coatcheck.tools.dispatcher import ToolDispatcher
+from coatcheck.usecases.reading.grep import PatternSearchRequest
 from coatcheck.usecases.reading.read import ReadRequest
-from coatcheck.usecases.reading.search import PatternSearchRequest
 from coatcheck.usecases.web_search.budget_search import SearchResultsRequest as ResultsAsk
 from coatcheck.usecases.web_search.verify_citations import Quotation
 from redact import documents, planted_secrets

@@ -16,8 +16,8 @@ from coatcheck.core.extract import extract_text
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.settings import load
 from coatcheck.storing.ingest_request import IngestRequest
+from coatcheck.usecases.reading.grep import PatternSearchRequest
 from coatcheck.usecases.reading.read import ReadRequest
-from coatcheck.usecases.reading.search import PatternSearchRequest
 from extract.office_files import open_text, slides, word, written
 from media.formats import pdf, workbook
 from redact.hidden_secrets import SECRETS, Secret

@@ -19,16 +19,15 @@ from coatcheck.bootstrap.service import open_service
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.mask import UNIT, Mask, RedactingStream
 from coatcheck.core.redact.normal_form import normal_forms
-from coatcheck.core.redact.redacting_stream import UNIT, RedactingStream
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.settings import load
 from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.tools.calls import Call
 from coatcheck.tools.dispatcher import ToolDispatcher
+from coatcheck.usecases.reading.grep import PatternSearchRequest
 from coatcheck.usecases.reading.read import ReadRequest
-from coatcheck.usecases.reading.search import PatternSearchRequest
 from redact.hidden_secrets import SECRETS, WAYS, Hidden, Secret
 from support.service import serving
 

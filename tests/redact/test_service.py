@@ -19,8 +19,8 @@ from coatcheck.settings import load
 from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.tools.calls import Call
 from coatcheck.tools.dispatcher import ToolDispatcher
+from coatcheck.usecases.reading.grep import PatternSearchRequest
 from coatcheck.usecases.reading.read import ReadRequest
-from coatcheck.usecases.reading.search import PatternSearchRequest
 from redact import flood
 from support.service import serving
 
@@ -159,7 +159,7 @@ async def test_refuse_stores_nothing_and_names_the_place(
             await running.services.ingest(CALLER, _once(body.encode()), lambda: IngestRequest(declared=said))
         assert (refused.value.code, refused.value.extra) == (Code.SECRET_REFUSED, expected)
         assert (await running.services.browse(CALLER, ArtifactFilter(), None, 10)).items == []
-        assert (await running.services.ingest(CALLER, _once(b"plain"), IngestRequest)).is_stored
+        assert (await running.services.ingest(CALLER, _once(b"plain"), IngestRequest)).stored
 
 
 async def test_nothing_of_a_secret_comes_out_of_a_few_documents_of_every_kind() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.redacting_stream import UNIT, RedactingStream
+from coatcheck.core.redact.mask import UNIT, Mask, RedactingStream
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
 

@@ -13,9 +13,8 @@ from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.retention.audit import AuditLine, By
-from coatcheck.core.retention.jobs import WHOLE_STORE, Job
+from coatcheck.core.retention.jobs import WHOLE_STORE, Job, Outcome, RetentionRun
 from coatcheck.core.retention.plan import RetentionPlan
-from coatcheck.core.retention.runs import Outcome, RetentionRun
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance
@@ -78,7 +77,7 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
         offer = {name: said.pop(name) for name in ("ttl", "idle_ttl", "pinned") if name in said}
         settings = {"inline_bytes": 4 * 1024}
         receipt = await self.put(payload, settings=settings, caller=Caller(namespace=namespace), said=said, **offer)
-        assert receipt.is_stored
+        assert receipt.stored
         return ids.parse(receipt.id)
 
     async def plan(self, job: Job, **scope: Any) -> RetentionPlan:  # noqa: ANN401 - of a Scope

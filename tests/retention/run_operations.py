@@ -16,8 +16,8 @@ from coatcheck.core.retention.audit import By, unpack_numbers
 from coatcheck.core.retention.jobs import Job, JobScope
 from coatcheck.core.retention.plan import RetentionPlan
 from coatcheck.ports.artifacts import IngestResult
-from coatcheck.ports.retention_changes import ForgetRemoved, RestoreArtifact, RestoredView
-from coatcheck.ports.uploads import BeginUpload
+from coatcheck.ports.blobs import BeginUpload
+from coatcheck.ports.retention import ForgetRemoved, RestoreArtifact, RestoredView
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 from coatcheck.usecases.retention.run_retention import RunRetention
 from contract.sample_changes import fresh_blob_id

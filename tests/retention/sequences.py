@@ -37,7 +37,7 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, holds, usage, views
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits, Usage
-from coatcheck.core.retention.holds import Hold, HoldConflict
+from coatcheck.core.retention.audit import Hold, HoldConflict
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
@@ -47,10 +47,10 @@ from coatcheck.ports.artifacts import (
     StoreView,
     Touch,
 )
+from coatcheck.ports.blobs import AbandonUpload, BeginUpload, ReserveMore
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold
 from coatcheck.ports.maintenance import EvictArtifacts, ExpireArtifacts, ForgetBlobs, MarkBlobCorrupt, ReapUploads
-from coatcheck.ports.uploads import AbandonUpload, BeginUpload, ReserveMore
 from contract.sample_changes import START, Everything, fresh_blob_id, number_of, store, view
 from retention import run_operations
 from support.postgres_shared import databases

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from coatcheck.adapters.sql.changes import audit as writing
+from coatcheck.adapters.sql.changes import audit
 from coatcheck.adapters.sql.engine import sqlite_url, writing_engine
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.tables import audit_log
@@ -108,11 +108,11 @@ def test_what_is_taken_back_was_never_written(tmp_path: Path) -> None:
     migrate(sqlite_url(path))
     engine = writing_engine(sqlite_url(path))
     with engine.connect() as conn:
-        writing.begin(conn)
-        writing.append(conn, _line(1))
-        writing.begin(conn)  # the transaction was taken back, and the next one begins
+        audit.begin(conn)
+        audit.append(conn, _line(1))
+        audit.begin(conn)  # the transaction was taken back, and the next one begins
         with conn.begin():
-            writing.append(conn, _line(2, numbers=(ids.check_digits(7),)))
-            writing.flush(conn, lambda _conn, _namespace: None)
+            audit.append(conn, _line(2, numbers=(ids.check_digits(7),)))
+            audit.flush(conn, lambda _conn, _namespace: None)
         assert [row.actor for row in conn.execute(audit_log.select())] == ["a2"]
     engine.dispose()

@@ -12,8 +12,8 @@ from coatcheck.core.retention.audit import By
 from coatcheck.core.retention.jobs import WHOLE_STORE, Job
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.storing.evict import Evict
+from coatcheck.storing.ledger import NoteReads
 from coatcheck.storing.policies import Policies
-from coatcheck.storing.reads import NoteReads
 from coatcheck.upkeep.clock_jumps import MAX_DRIFT, ClockJumpGuard
 from coatcheck.upkeep.job_schedule import DELETIONS, JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound

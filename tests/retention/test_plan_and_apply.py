@@ -9,14 +9,13 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention.holds import Hold
-from coatcheck.core.retention.jobs import WHOLE_STORE, Job
+from coatcheck.core.retention.audit import Hold
+from coatcheck.core.retention.jobs import WHOLE_STORE, Job, Outcome, RetentionRun, begin_run
 from coatcheck.core.retention.plan import Group
-from coatcheck.core.retention.runs import Outcome, RetentionRun, begin_run
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
-from coatcheck.ports.retention_changes import BeginRun, KeptPlan
+from coatcheck.ports.retention import BeginRun, KeptPlan
 from contract.sample_changes import number_of, store
 from retention.retention_harness import ALICE, EVERYONES, RetentionHarness
 from support.harness import GRACE

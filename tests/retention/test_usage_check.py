@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite.examine import SqliteExamination
+from coatcheck.adapters.sql.sqlite.damage import SqliteExamination
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core.findings import HARMLESS, Finding
 from contract.sample_changes import store

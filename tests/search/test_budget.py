@@ -10,7 +10,7 @@ import pytest
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search import Budgeted, Limits, ResponseLayout, anthropic_result, budget_search, summarise, verify
-from coatcheck.core.search.limits import shares
+from coatcheck.core.search.model import shares
 from coatcheck_client.contract.inert import MARK, one_line
 from search.responses import ID, TOKENIZER, VOCABULARY, generated, laid_out, sentences, tavily
 

@@ -3,7 +3,7 @@
 import pytest
 
 from coatcheck.core.search import canonical
-from coatcheck.core.search.responses.dates import iso, iso_of_number
+from coatcheck.core.search.responses.values import iso, iso_of_number
 
 SAME = {
     "https://example.org/a/b": [

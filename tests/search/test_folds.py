@@ -5,8 +5,7 @@ import random
 import pytest
 
 from coatcheck.core.search import EarlierSource, Fold, budget_search, fingerprint
-from coatcheck.core.search.fold import unfold
-from coatcheck.core.search.similarity import SAME, same, similarity
+from coatcheck.core.search.fold import SAME, same, similarity, unfold
 from search.responses import ID, TOKENIZER, laid_out, sentences, tavily
 
 RNG = random.Random(11)

@@ -7,7 +7,7 @@ import pytest
 from coatcheck.core.search.boilerplate import ResultText, find_boilerplate
 from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.responses.markup import format_of, html_text, markdown_text
-from coatcheck.core.search.texts import result_text
+from coatcheck.core.search.view import result_text
 from search.responses import laid_out
 
 PROSE = " ".join(

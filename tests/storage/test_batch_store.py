@@ -33,8 +33,8 @@ from coatcheck.adapters.sql.tables import (
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreAnswer, StoreArtifact
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.maintenance import ExpireArtifacts, MarkBlobCorrupt
-from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, Everything, store, view
 from support.postgres_shared import databases
 

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.filesystem import FileEntry, FileSystem
-from coatcheck.core.encoding.blob_ids import is_blob_id, new_blob_id
+from coatcheck.core.encoding.frames import is_blob_id, new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 
 T = TypeVar("T")

@@ -37,9 +37,9 @@ from coatcheck.ports.artifacts import (
     Touch,
     UploadFenced,
 )
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.maintenance import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads
-from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import START, Everything, store, view
 from support.postgres_shared import databases
 
@@ -187,7 +187,7 @@ class Model:
         said = replace(change.declared, labels=before.declared.labels)
         if said == before.declared:
             return False
-        row.artifact = replace(before, said=said, facts=change.facts)
+        row.artifact = replace(before, declared=said, facts=change.facts)
         row.survey = change.survey
         if change.facts.kind is not before.facts.kind:
             old = Row(before, row.identity, row.read_at, row.view)
@@ -392,7 +392,7 @@ class CatalogMachine(RuleBasedStateMachine):
             was_pinned = expected.pinned
             expected = replace(
                 expected,
-                said=expected.declared if labels is UNSET else replace(expected.declared, labels=labels),
+                declared=expected.declared if labels is UNSET else replace(expected.declared, labels=labels),
                 ttl=expected.ttl if ttl is UNSET else ttl,
                 idle_ttl=expected.idle_ttl if idle_ttl is UNSET else idle_ttl,
                 pinned=was_pinned if pinned is UNSET else pinned,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from coatcheck import ports
-from coatcheck.adapters.sql.change_handlers import HANDLERS
-from coatcheck.ports.change import ArtifactChange, CatalogChange, NamespaceChange
+from coatcheck.adapters.sql.change_group import HANDLERS
+from coatcheck.ports.decisions import ArtifactChange, CatalogChange, NamespaceChange
 
 
 def kinds(of: type[CatalogChange[Any]]) -> Iterator[type[CatalogChange[Any]]]:

@@ -11,7 +11,7 @@ import pytest
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.s3 import S3BlobStore
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from support.s3 import shared_s3
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

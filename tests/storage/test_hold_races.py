@@ -12,7 +12,7 @@ from coatcheck.adapters.sql.changes.usage import find_drifts
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
-from coatcheck.core.retention.holds import Hold, HoldConflict
+from coatcheck.core.retention.audit import Hold, HoldConflict
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, IngestResult
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from coatcheck.adapters.clock import steady_seconds
 from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.system import steady_seconds
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.retention import Retention
 from coatcheck.upkeep.clock_jumps import MAX_DRIFT, ClockJumpGuard

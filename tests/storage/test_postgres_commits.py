@@ -15,8 +15,8 @@ from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, IngestResult, PatchArtifact, StoreArtifact
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
-from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, number_of, store
 from support.namespace_call import run_in
 from support.postgres import connect

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event, text
 
+from coatcheck.adapters.sql.dialect import mask_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
-from coatcheck.adapters.sql.postgres_url import mask_url
 from coatcheck.adapters.sql.reads import listing
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code

@@ -8,8 +8,7 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_examine import PostgresExamination
+from coatcheck.adapters.sql.postgres import PostgresCatalog, PostgresExamination
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
@@ -133,7 +132,7 @@ async def test_who_comes_late_never_revives_what_another_replica_stores_and_dele
         said = DeclaredMetadata(tool_call_id=f"turn {turn}")
         change = store(b"same", said=said)
         task = asyncio.create_task(
-            writes_late(replace(late, said=said, identity=change.identity), done), name="writes late"
+            writes_late(replace(late, declared=said, identity=change.identity), done), name="writes late"
         )
         await replicas[1].commit(change)
         await replicas[1].commit(replace(DELETE, number=number_of(change)))

@@ -16,9 +16,9 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, IngestResult, PatchArtifact, StoreArtifact, Touch
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.maintenance import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
-from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, fresh_blob_id, number_of, store
 from support.postgres import connect
 

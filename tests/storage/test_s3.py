@@ -10,7 +10,7 @@ import pytest
 from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.blobs.s3_bucket import Patience
 from coatcheck.adapters.blobs.s3_location import NamespaceAndId, S3Location, encode_namespace, parse_s3_url
-from coatcheck.core.encoding.blob_ids import blob_day, new_blob_id
+from coatcheck.core.encoding.frames import blob_day, new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from support.http_proxy import HttpProxy
 from support.s3 import S3Server, running_s3

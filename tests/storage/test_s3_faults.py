@@ -15,7 +15,7 @@ from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.blobs.s3_bucket import Patience
 from coatcheck.adapters.blobs.s3_location import parse_s3_url
 from coatcheck.core.artifact import Blob
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.storing.content import OpenContent

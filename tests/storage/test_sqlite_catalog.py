@@ -15,8 +15,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, event
 
-from coatcheck.adapters.sql.datadir import file_system_of, refuse_network_file_system
-from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.engine import file_system_of, refuse_network_file_system, sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core import ids

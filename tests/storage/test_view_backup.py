@@ -14,8 +14,8 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.ports.artifacts import NewView, StoredView, StoreView
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, number_of, store, view
 
 

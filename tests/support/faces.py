@@ -14,7 +14,7 @@ from typing_extensions import override
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.api.http.rates import Allowances
 from coatcheck.api.services import Services
-from coatcheck.bootstrap.contexts import contexts
+from coatcheck.bootstrap.service import contexts
 from coatcheck.ports.catalog import Catalog
 from coatcheck.reading.sources import Sources
 from coatcheck.reading.view import OpenView
@@ -24,17 +24,17 @@ from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.keep_text import KeepText
 from coatcheck.storing.policies import Policies
+from coatcheck.tools.calls import ListArtifacts
 from coatcheck.tools.dispatcher import ToolDispatcher
-from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.ingest import Ingest
 from coatcheck.usecases.reading.find_passages import FindPassages
+from coatcheck.usecases.reading.grep import Search
 from coatcheck.usecases.reading.outline import Outline
 from coatcheck.usecases.reading.read import Read
 from coatcheck.usecases.reading.read_json import ReadJson
-from coatcheck.usecases.reading.search import Search
 from coatcheck.usecases.retention.administer_holds import Holds
 from coatcheck.usecases.retention.administer_retention import AdministerRetention
 from coatcheck.usecases.retention.plan_retention import PlanRetention
@@ -42,8 +42,7 @@ from coatcheck.usecases.retention.run_retention import RunRetention
 from coatcheck.usecases.retention.undo_removal import UndoRemoval
 from coatcheck.usecases.tenants.administer_keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.tenants.authenticate import Authenticate
-from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace
-from coatcheck.usecases.tenants.show_usage import ShowUsage
+from coatcheck.usecases.tenants.show_usage import EmptyNamespace, ShowUsage
 from coatcheck.usecases.web_search.budget_search import SearchResults, SearchResultsDeps
 from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 from support.clock import HandClock

@@ -8,9 +8,9 @@ from typing_extensions import override
 
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention.holds import Hold
+from coatcheck.core.retention.audit import Hold
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
-from coatcheck.ports.change import CatalogChange
+from coatcheck.ports.decisions import CatalogChange
 
 
 class FaultyCatalog(SqliteCatalog):

@@ -22,21 +22,20 @@ from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, DeclaredMetadata
-from coatcheck.core.encoding.blob_ids import new_blob_id
-from coatcheck.ports.blobs import BlobStore
+from coatcheck.core.encoding.frames import new_blob_id
+from coatcheck.ports.blobs import AbandonUpload, BlobStore
 from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.uploads import AbandonUpload
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
-from coatcheck.storing.reads import ReadLog
+from coatcheck.storing.ledger import ReadLog
 from coatcheck.upkeep.maintenance import Maintenance
-from coatcheck.upkeep.seal_key import SealKey
-from coatcheck.usecases.operations.check_readiness import CheckReadiness, StoreCheck
+from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.operations.flush_fallback import FlushFallback
+from coatcheck.usecases.operations.show_overview import CheckReadiness, StoreCheck
 from coatcheck.usecases.operations.verify_store import VerifyStore
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck.usecases.payloads.describe import Describe

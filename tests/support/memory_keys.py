@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
-from coatcheck.ports.change import CatalogChange
+from coatcheck.ports.decisions import CatalogChange
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
 

@@ -7,9 +7,8 @@ import re
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.reads.read_answer import MAX_CHARS, is_read_answer
-from coatcheck.tools.answers import LEAST_TOKENS, MAX_TOKENS
-from coatcheck.tools.failures import INTERNAL
+from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
+from coatcheck.tools.answers import INTERNAL, LEAST_TOKENS, MAX_TOKENS
 from coatcheck_client.contract.inert import inert
 from media.formats import sqlite
 from support.faces import FaceHarness

@@ -13,10 +13,10 @@ import pytest
 from google.genai import types as gemini
 from pydantic import TypeAdapter
 
-from coatcheck.api.tools import routes as fields
+from coatcheck.api import tools
 from coatcheck.core.card.model import NextCall
 from coatcheck.tools.dispatcher import FORMS
-from coatcheck.usecases.reading.search import DEFAULT_LIMIT, MAX_LIMIT
+from coatcheck.usecases.reading.grep import DEFAULT_LIMIT, MAX_LIMIT
 from coatcheck_client.contract.declare import FORMATS, STRICT, Format, declarations, input_schema
 from coatcheck_client.contract.tools import DEFAULT_MATCHES, LIST, MAX_LINES, MAX_MATCHES, READ, TOOLS
 from tools.agent import TOKENIZER, Agent
@@ -176,5 +176,5 @@ async def test_a_format_that_there_is_not_is_refused(agent: Agent) -> None:
 
 
 def test_the_face_names_the_formats_that_there_are() -> None:
-    assert get_args(get_args(fields.ToolFormat)[0]) == FORMATS
-    assert get_args(get_args(fields.ResultFormat)[0]) == FORMS
+    assert get_args(get_args(tools.ToolFormat)[0]) == FORMATS
+    assert get_args(get_args(tools.ResultFormat)[0]) == FORMS

@@ -14,7 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
 from coatcheck.api.app import Face, create_app
-from coatcheck.core.reads.read_answer import is_read_answer
+from coatcheck.core.read_answer import is_read_answer
 from support.faces import FaceHarness
 from support.service import Service
 from tools.agent import LOG

@@ -12,7 +12,7 @@ import pytest
 from mcp.client.client import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from coatcheck.core.reads.read_answer import MAX_CHARS, is_read_answer
+from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
 from support.service import COMMAND, Service
 from tools.agent import LOG, TOKENIZER
 

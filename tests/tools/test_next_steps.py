@@ -6,10 +6,10 @@ import re
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.grep.patterns import compile_pattern
-from coatcheck.core.jsonpath.decode import too_large
-from coatcheck.core.reads.read_answer import is_read_answer
-from coatcheck.tools.failures import sentence
+from coatcheck.core.grep.matcher import compile_pattern
+from coatcheck.core.jsonpath.structure import too_large
+from coatcheck.core.read_answer import is_read_answer
+from coatcheck.tools.answers import sentence
 from support.faces import FaceHarness
 from tools.agent import LOG, Agent
 

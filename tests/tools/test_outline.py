@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from coatcheck.core.reads.read_answer import is_read_answer
+from coatcheck.core.read_answer import is_read_answer
 from tools.agent import Agent
 
 SOURCE = (

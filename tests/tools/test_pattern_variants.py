@@ -2,8 +2,8 @@
 
 import pytest
 
-from coatcheck.core.grep.patterns import compile_pattern
-from coatcheck.tools.pattern_variants import is_copied, or_plain, other_spellings, quote_text
+from coatcheck.core.grep.matcher import compile_pattern
+from coatcheck.tools.values import is_copied, or_plain, other_spellings, quote_text
 from tools.agent import Agent
 
 LOG = (

@@ -9,7 +9,7 @@ from coatcheck.api.http.body import Expansion, Wire
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.runtime.concurrency_limiter import STALL_SECONDS, ConcurrencyLimiter, stall_error
-from coatcheck.runtime.pool import ReadThreads, in_pool
+from coatcheck.runtime.work_placement import ReadThreads, in_pool
 
 
 class Holder:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from coatcheck.cli.serving.logs import JsonLines, TextLines, format_error
+from coatcheck.cli.serving.process import JsonLines, TextLines, format_error
 from coatcheck.core.errors import CoatcheckError, Code
 from support.service import Service, serving
 

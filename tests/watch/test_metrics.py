@@ -16,7 +16,7 @@ from coatcheck.adapters.metrics import Metrics, Standing, render_metrics
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.telemetry import Overdue
-from coatcheck.upkeep.backlog import PAUSE, Backlog, CountBacklog
+from coatcheck.upkeep.maintenance import PAUSE, Backlog, CountBacklog
 from support.service import Service, serving
 
 ROOT = Path(__file__).parents[2]
@@ -222,7 +222,7 @@ def test_a_server_counts_what_it_does(service: Service) -> None:
     assert grew("coatcheck_ingested_bytes_total", kind="log") == 2 * len(log)
     assert grew("coatcheck_cards_total") == 2
     assert grew("coatcheck_card_tokens_total", kind="log") == 2 * first["tokens"]
-    assert grew("coatcheck_carded_tokens_total", kind="log") > 20 * first["tokens"]
+    assert grew("coatcheck_replaced_tokens_total", kind="log") > 20 * first["tokens"]
     assert grew("coatcheck_http_requests_total", route="/v1/artifacts", method="POST", status="2xx") == 3
     assert grew("coatcheck_http_received_bytes_total") > 2 * len(log)
     for route in ("/read", "/content"):

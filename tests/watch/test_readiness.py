@@ -17,9 +17,9 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.health import CheckedStore, Health, HealthReason
+from coatcheck.ports.catalog import CheckedStore, Health, HealthReason
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
-from coatcheck.usecases.operations.check_readiness import CHECK_SECONDS, CheckReadiness, Readiness, StoreCheck
+from coatcheck.usecases.operations.show_overview import CHECK_SECONDS, CheckReadiness, Readiness, StoreCheck
 from support.combos import Combo
 from support.http_proxy import Answer, CutResponse, Decide, Fault, HttpProxy, LoseAnswer, SendBytes, Stall, every
 from support.postgres import Server, running_postgres

@@ -24,15 +24,8 @@ from prometheus_client.registry import Collector
 from coatcheck.core.artifact import ENGINE, Kind
 from coatcheck.core.caches import cache_sizes
 from coatcheck.core.errors import Code
-from coatcheck.ports.health import FAULTS
-from coatcheck.ports.telemetry import (
-    IngestOutcome,
-    Job,
-    JobResult,
-    RateLimit,
-    RemovedRows,
-    StoreName,
-)
+from coatcheck.ports.catalog import FAULTS
+from coatcheck.ports.telemetry import IngestOutcome, Job, JobResult, RateLimit, RemovedRows, StoreName
 
 disable_created_metrics()  # a second series beside each counter, with the time at which it was made
 
@@ -151,7 +144,7 @@ class Metrics:
             self._payload_tokens.labels(kind)
         self._cards = self._counter("cards", "Ingested payloads that were answered with a card.", kind=Kind)
         self._tokens_with_card = self._counter(
-            "carded_tokens", "Tokens of the payloads that were answered with a card.", kind=Kind
+            "replaced_tokens", "Tokens of the payloads that were answered with a card.", kind=Kind
         )
         self._shown = self._counter("card_tokens", "Tokens of the cards returned in place of payloads.", kind=Kind)
         self._faults = self._counter(

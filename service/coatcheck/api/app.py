@@ -18,29 +18,26 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.handlers import BaseRouteHandler
 from litestar.types import HTTPScope, Receive, Scope, Send
 
-from coatcheck.api.http.access import let_in
+from coatcheck.api.http.access import METRICS_PATH, admit, let_in, sane_request_id
 from coatcheck.api.http.body import content_length
-from coatcheck.api.http.exchange import LEFT, Exchange, ResponseSender, route_of, set_route, template_of
-from coatcheck.api.http.headers import field
-from coatcheck.api.http.limits import RequestLimits
-from coatcheck.api.http.memory_budget import MemoryBudget
-from coatcheck.api.http.origin_guard import METRICS_PATH, admit, sane_request_id
+from coatcheck.api.http.exchange import LEFT, Exchange, RequestLog, ResponseSender, route_of, set_route, template_of
+from coatcheck.api.http.limits import MemoryBudget, RequestLimits
 from coatcheck.api.http.problems import internal, render
 from coatcheck.api.http.rates import set_allowance
-from coatcheck.api.http.request_log import RequestLog
+from coatcheck.api.http.request_parts import field
 from coatcheck.api.openapi import openapi_document
 from coatcheck.api.page import is_page
 from coatcheck.api.route import Route
 from coatcheck.api.routes import ROUTES
 from coatcheck.api.services import RouteContext, Services
-from coatcheck.api.sessions.routes import SESSIONS, names_usage
-from coatcheck.api.tools.mcp import METHODS as MCP_METHODS
-from coatcheck.api.tools.mcp import PATH as MCP_PATH
-from coatcheck.api.tools.mcp import SCOPE as MCP_SCOPE
-from coatcheck.api.tools.mcp import Mount, json_rpc
+from coatcheck.api.sessions import SESSIONS, names_usage
+from coatcheck.api.tools import METHODS as MCP_METHODS
+from coatcheck.api.tools import PATH as MCP_PATH
+from coatcheck.api.tools import SCOPE as MCP_SCOPE
+from coatcheck.api.tools import Mount, json_rpc
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.runtime.randomness import RandomWords
+from coatcheck.runtime.work_placement import RandomWords
 
 if TYPE_CHECKING:
     from coatcheck.api.page.app import Page

@@ -3,30 +3,84 @@
 Names, IDs, labels and URLs may hold any text except control characters, which would be reflected into logs and
 terminals. Text that looks like a path (`../`) or runs right to left is ordinary data: nothing here becomes a path or a
 header. What only describes a payload is accepted in any form; `core/metadata_bounds.py` brings it within these bounds.
+
+Durations as callers write them: seconds, `30m`, `7d`, or `forever`. Fractions and signs are refused.
+
+Checks of names, IDs, labels and URLs: what decides something is refused if it is malformed.
 """
 
-from datetime import datetime
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from coatcheck.api.durations import MAX_SECONDS
 from coatcheck.core.artifact import COMMAND_CHARS, Kind
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
 from coatcheck.core.metadata_bounds import (
     LABEL_CHARS,
     MAX_LABELS,
+    MAX_STATUS,
     MEDIA_TYPE_CHARS,
+    MIN_STATUS,
     TITLE_CHARS,
     TOOL_NAME_CHARS,
     URL_CHARS,
+    adjust_metadata,
 )
-from coatcheck.core.page_fetch import MAX_STATUS, MIN_STATUS
 from coatcheck.core.policies.policy import MAX_VALUE
-from coatcheck.core.reads.read_bounds import MAX_TOKENS
-from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
+from coatcheck.core.read_answer import MAX_TOKENS
+from coatcheck.core.search.fold import DOMAIN_LENGTH, MOST_DOMAINS
+from coatcheck.storing.ingest_request import Notice
 from coatcheck.usecases.tenants.administer_keys import MAX_PAGE
-from coatcheck_client.contract.identifiers import CALL_ID_CHARS, SESSION_CHARS
+from coatcheck_client.contract.identifiers import CALL_ID_CHARS, CONTROL, SESSION_CHARS
+
+MAX_SECONDS = 10 * 365 * 86_400
+"""Ten years; anything longer must be written as `forever`."""
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SHAPE = re.compile(r"([0-9]{1,10})([smhdw]?)", re.ASCII)
+FOR_EVER = frozenset({"forever", "null"})
+
+
+def seconds(value: int | str | None, name: str) -> int | None:
+    """Returns a duration in seconds; None means forever.
+
+    Args:
+        value: whole seconds, or digits with a unit (`s`, `m`, `h`, `d`, `w`), or `forever`, or None.
+        name: the field, for the error.
+
+    Raises:
+        CoatcheckError: `invalid_request` if it is invalid, not positive, or longer than ten years.
+    """
+    if value is None or value in FOR_EVER:
+        return None
+    if isinstance(value, str):
+        shape = _SHAPE.fullmatch(value)
+        count = int(shape[1]) * _UNITS[shape[2]] if shape else 0
+    else:
+        count = value
+    if 1 <= count <= MAX_SECONDS:
+        return count
+    raise CoatcheckError(
+        Code.INVALID_REQUEST,
+        f'\'{name}\' must be 1 to {MAX_SECONDS} seconds, or text like "30m", "12h", "7d", or null (no end).',
+        field=name,
+    )
+
+
+def seconds_or_unset(value: int | str | None | UnsetType, name: str) -> int | None | UnsetType:
+    """Returns a duration in seconds; UNSET if it was left out."""
+    return UNSET if isinstance(value, UnsetType) else seconds(value, name)
+
+
+def life(value: int | str | None, name: str) -> timedelta | None:
+    """Returns how long something is valid; None: forever."""
+    count = seconds(value, name)
+    return None if count is None else timedelta(seconds=count)
+
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
 """For the OpenAPI document; `checks.plain` enforces it with a better message."""
@@ -226,3 +280,31 @@ AnyNamespace = Annotated[
 DomainNames = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=DOMAIN_LENGTH)], ...], Meta(max_length=MOST_DOMAINS)
 ]
+
+
+def plain(value: str | None, name: str) -> str | None:
+    """Returns a text unchanged if it has neither control characters nor line separators.
+
+    Raises:
+        CoatcheckError: `invalid_request`.
+    """
+    if value is not None and (match := CONTROL.search(value)):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"'{name}' contains a control character (U+{ord(match[0]):04X}) at position {match.start()}.",
+            field=name,
+        )
+    return value
+
+
+def check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns labels without duplicates, in the given order; refuses control characters."""
+    for label in labels:
+        plain(label, "labels")
+    return tuple(dict.fromkeys(labels))
+
+
+def describe(metadata: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+    """Returns metadata that only describes a payload, within its bounds, and a warning if any of it was changed."""
+    adjusted, changes = adjust_metadata(metadata)
+    return adjusted, (Notice("metadata_adjusted", f"{'; '.join(changes)}."),) if changes else ()

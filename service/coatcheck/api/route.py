@@ -20,10 +20,8 @@ from msgspec import Struct
 from coatcheck.api.http.access import ADMIN
 from coatcheck.api.http.body import body_too_large, content_length, open_body
 from coatcheck.api.http.json_body import decode
-from coatcheck.api.http.limits import KIB, RequestLimits
-from coatcheck.api.http.memory_budget import MemoryReservation
-from coatcheck.api.http.query import EmptyQuery, read_query
-from coatcheck.api.http.request_parts import caller, require_json
+from coatcheck.api.http.limits import KIB, MemoryReservation, RequestLimits
+from coatcheck.api.http.request_parts import EmptyQuery, caller, read_query, require_json
 from coatcheck.api.services import RouteContext, Services
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code

@@ -4,39 +4,33 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coatcheck.api.http.limits import RequestLimits
-from coatcheck.api.http.memory_budget import MemoryBudget
+from coatcheck.api.http.exchange import RequestLog
+from coatcheck.api.http.limits import MemoryBudget, RequestLimits
 from coatcheck.api.http.rates import Allowances
-from coatcheck.api.http.request_log import RequestLog
 from coatcheck.core.artifact import Caller
-from coatcheck.ports.clock import Clock, DeletionClock
-from coatcheck.ports.telemetry import Meter, Tracer
+from coatcheck.ports.telemetry import Clock, DeletionClock, Meter, Tracer
 from coatcheck.reading.view import OpenView
 from coatcheck.runtime.noop_telemetry import UNMETERED, UNTRACED
 from coatcheck.storing.policies import Policies
-from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.context.compact_context import Compact
-from coatcheck.usecases.context.measure_context import MeasureContext
-from coatcheck.usecases.context.show_session_usage import ShowSessionUsage
-from coatcheck.usecases.operations.check_readiness import CheckReadiness
-from coatcheck.usecases.operations.list_events import ListEvents
-from coatcheck.usecases.operations.show_overview import ShowOverview
+from coatcheck.usecases.context.measure_context import MeasureContext, ShowSessionUsage
+from coatcheck.usecases.operations.show_overview import CheckReadiness, ListEvents, ShowOverview
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck.usecases.payloads.describe import Describe
 from coatcheck.usecases.payloads.extend import Extend
 from coatcheck.usecases.payloads.forget import Forget, ForgetSession
 from coatcheck.usecases.payloads.ingest import Ingest
 from coatcheck.usecases.reading.find_passages import FindPassages
+from coatcheck.usecases.reading.grep import Search
 from coatcheck.usecases.reading.outline import Outline
 from coatcheck.usecases.reading.read import Read
 from coatcheck.usecases.reading.read_json import ReadJson
-from coatcheck.usecases.reading.search import Search
 from coatcheck.usecases.retention.administer_holds import Holds
 from coatcheck.usecases.retention.administer_retention import AdministerRetention
 from coatcheck.usecases.tenants.administer_keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.tenants.authenticate import Authenticate
-from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace
-from coatcheck.usecases.tenants.show_usage import ShowUsage
+from coatcheck.usecases.tenants.show_usage import EmptyNamespace, ShowUsage
 from coatcheck.usecases.web_search.budget_search import SearchResults
 from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 

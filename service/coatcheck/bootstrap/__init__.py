@@ -5,8 +5,7 @@ requests, from what `foundation` and `readers` create; `keys` and `upkeep` serve
 """
 
 from coatcheck.bootstrap.embedded import DATABASE
-from coatcheck.bootstrap.keys import open_keys
-from coatcheck.bootstrap.service import RunningService, open_service
+from coatcheck.bootstrap.service import RunningService, open_keys, open_service
 from coatcheck.bootstrap.stores import Store, migrate, open_store, place_of
 from coatcheck.bootstrap.upkeep import BackupResult, RestoreResult, backup, open_audit, restore
 

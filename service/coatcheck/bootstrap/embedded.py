@@ -1,29 +1,74 @@
-"""The embedded store: a SQLite catalogue and local files in one data directory, for one process."""
+"""The embedded store: a SQLite catalogue and local files in one data directory, for one process.
+
+The opened adapters of a store of either kind.
+
+Checks that bytes belong to a database, with unique names.
+"""
 
 import logging
-from collections.abc import AsyncGenerator, Generator
+import uuid
+from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from coatcheck.adapters.backup.restore import refuse_unfinished
-from coatcheck.adapters.blobs.exposure import ExposureExamination
-from coatcheck.adapters.blobs.faults import storage_error
 from coatcheck.adapters.blobs.files import MARK, FileBlobStore
-from coatcheck.adapters.clock import SystemClock
-from coatcheck.adapters.disk_reserve import DiskReserve
+from coatcheck.adapters.blobs.filesystem import storage_error
+from coatcheck.adapters.blobs.writer import ExposureExamination
 from coatcheck.adapters.sql import schema
-from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
-from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.engine import DirectoryLock, refuse_network_file_system, sqlite_url
 from coatcheck.adapters.sql.faults import fault_of
-from coatcheck.adapters.sql.sqlite.damage import CatalogDamage, look_for_damage
-from coatcheck.adapters.sql.sqlite.examine import SqliteExamination
+from coatcheck.adapters.sql.sqlite.damage import CatalogDamage, SqliteExamination, look_for_damage
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
-from coatcheck.bootstrap.engines import Engines
-from coatcheck.bootstrap.store_binding import belonging
+from coatcheck.adapters.system import DiskReserve, SystemClock
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.runtime.pool import in_pool
-from coatcheck.usecases.operations.verify_store import RepairCatalog
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import Catalog, Overview
+from coatcheck.ports.decisions import Decisions
+from coatcheck.ports.keys import Keys, SessionAccounts
+from coatcheck.ports.maintenance import Upkeep
+from coatcheck.ports.retention import Retention
+from coatcheck.ports.telemetry import Accounts, Clock
+from coatcheck.ports.text_index import TextIndex
+from coatcheck.runtime.work_placement import in_pool
+from coatcheck.upkeep.store_binding import StoreBinding
+from coatcheck.usecases.operations.verify_store import Examination, RepairCatalog
+
+
+class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Overview, Protocol):
+    """A catalogue with its upkeep, full-text index, keys and accounts: one database."""
+
+    def gather_commits(self, approaching: Callable[[], int]) -> None:
+        """Sets what returns how many changes are on their way, for which a group may wait briefly."""
+        ...
+
+    def watch_commits(self, watch: Callable[[int, float, float], None]) -> None:
+        """Registers a callback for every group of changes: their number, how long the first waited, the duration."""
+        ...
+
+
+@dataclass(frozen=True)
+class Engines:
+    """The parts of a store."""
+
+    catalog: Rows
+    blobs: BlobStore
+    clock: Clock
+    examinations: tuple[Examination, ...] = ()
+    """Examinations of the engines' own health, for checks."""
+    warnings: list[str] = field(default_factory=list[str])
+    """Sentences for whoever starts the service: not faults, but worth knowing."""
+    damage: Callable[[], str | None] = lambda: None
+    """Returns what is known of damage that leaves the catalogue readable at best; None while nothing is."""
+
+
+def belonging(rows: Rows, clock: Clock, *, looking: bool) -> StoreBinding:
+    """Returns the check that a catalogue and its blobs belong together; with `looking`, it writes nothing."""
+    return StoreBinding(rows, clock, lambda: str(uuid.uuid4()), looking=looking)
+
 
 log = logging.getLogger(__name__)
 

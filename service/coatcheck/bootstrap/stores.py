@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.sql.postgres_url import mask_url
+from coatcheck.adapters.sql.dialect import mask_url
 from coatcheck.bootstrap import embedded
-from coatcheck.bootstrap.embedded import open_embedded
-from coatcheck.bootstrap.engines import Rows
+from coatcheck.bootstrap.embedded import Rows, open_embedded
 from coatcheck.ports.blobs import BlobStore
-from coatcheck.ports.clock import Clock
-from coatcheck.runtime.pool import ReadThreads
+from coatcheck.ports.telemetry import Clock
+from coatcheck.runtime.work_placement import ReadThreads
 from coatcheck.settings import Settings
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent

@@ -18,6 +18,7 @@ import click
 import httpx
 import msgspec
 
+from coatcheck.cli.command_setup import PIPE, PipeCommand, in_options, is_terminal, open_input, sendable, unreadable
 from coatcheck.cli.exits import Exit, Failure, echo, fail
 from coatcheck.cli.http_client import (
     artifact_path,
@@ -28,8 +29,6 @@ from coatcheck.cli.http_client import (
     service_options,
     timeout_option,
 )
-from coatcheck.cli.option_names import in_options
-from coatcheck.cli.pipes import PIPE, PipeCommand, is_terminal, open_input, sendable, unreadable
 from coatcheck_client import fallback
 from coatcheck_client.errors import UNEXPECTED, UNREACHABLE, WRONG, ServiceError
 from coatcheck_client.requests import DeclaredFields

@@ -1,11 +1,33 @@
-"""What every command of an administrator needs: its settings, and how an error ends it."""
+"""What every command of an administrator needs: its settings, and how an error ends it.
 
+Options that take a size as people write it: `1048576`, `64mib`, `10gib`.
+
+Adapts the service's sentences for a terminal: the request fields that they name are options here.
+
+What the commands at the end of a pipe share. If anything fails, such a command prints what it was given.
+
+What came through a pipe exists nowhere else, and a model, or another program, waits for it.
+
+Shows on a terminal that a command is still working, for how long, and how far it is. Prints nothing elsewhere.
+"""
+
+import contextlib
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from io import BufferedReader
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Final, NoReturn, TextIO, cast
 
-from coatcheck.cli.exits import Exit, fail
+import click
+from typing_extensions import override
+
+from coatcheck.cli.exits import Exit, Failure, fail, standard_input
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.text.plural import plural
+from coatcheck.core.policies.policy import size_of
+from coatcheck.core.text.count import plural
 from coatcheck.settings import Settings, load
 
 _EXITS = {Code.INVALID_REQUEST: Exit.WRONG, Code.INTEGRITY: Exit.NOTHING}
@@ -53,3 +75,168 @@ def render_size(count: float) -> str:
             return plural(int(count), "byte") if unit == "bytes" else f"{count:,.1f} {unit}"
         count /= 1024
     return f"{count:,.1f} TiB"
+
+
+def byte_size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """Callback of an option that takes a size: its bytes, None without a value; else it ends the command."""
+    if value is None:
+        return None
+    try:
+        return size_of(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is not a number of bytes; kib, mib, gib or tib may follow the number."
+        ) from None
+
+
+_FIELD: Final = re.compile(
+    r"""
+      '(?P<must>[a-z_]+)'(?=\ must\b)                              # 'card_tokens' must be a whole number
+    | \b(?P<flag>[a-z_]+)=true\b(?!\ \(on\ the\ command\ line)     # use literal=true
+    | (?:(?<=\bneeds\ its\ )|(?<=\bwith\ ))(?P<needed>[a-z]+)\b(?!=)    # needs its namespace; with ttl
+    | \b(?P<plain>[a-z]+(?:_[a-z]+)+)\b                            # try ignore_case
+    """,
+    re.VERBOSE,
+)
+_CALLED: Final = {"url": "source", "labels": "label"}
+"""Fields whose option has another name."""
+
+
+def in_options(sentence: str) -> str:
+    """Returns a sentence with the running command's options in place of fields; quotations stay as they are."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return sentence
+    options = {each.name: each.opts[0] for each in context.command.params if isinstance(each, click.Option)}
+
+    def option(match: re.Match[str]) -> str:
+        name = next(each for each in match.groups() if each)
+        return options.get(name) or options.get(_CALLED.get(name, "")) or match[0]
+
+    # What is in quotation marks is somebody's pattern, or an example.
+    parts = re.split(r'(".*")', sentence)
+    return "".join(part if at % 2 else _FIELD.sub(option, part) for at, part in enumerate(parts))
+
+
+PIPE: Final = "-"
+"""The name of standard input as a file."""
+
+Rescue = Callable[[str, BufferedReader, Failure, bool], None]
+"""Prints what came through a pipe: its name, the pipe, why the command fails, and whether as JSON."""
+
+
+class PipeCommand(click.Command):
+    """A command that prints what came through its pipe even if its options are wrong, so that it never begins."""
+
+    def __init__(self, *args: Any, rescue: Rescue, **attributes: Any) -> None:  # noqa: ANN401 - as those of click
+        super().__init__(*args, **attributes)
+        self._rescue = rescue
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        arguments = list(args)  # click empties the list
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if (pipe := next(filter(_is_pipe, arguments), None)) is not None:
+                failure = Failure(Exit.WRONG, error.format_message())
+                with contextlib.suppress(Failure), open_input(pipe) as stream:
+                    self._rescue(pipe, stream, failure, "--json" in arguments)
+            raise
+
+
+def _is_pipe(argument: str) -> bool:
+    """Returns whether an argument names a pipe; a terminal is none, since nobody has typed anything yet."""
+    if argument == PIPE:
+        return not is_terminal(standard_input())
+    try:
+        return Path(argument).is_fifo()
+    except OSError:  # an option's value may be too long for a name
+        return False
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Returns whether a standard stream is a terminal; None is one that was closed before the start."""
+    return stream is not None and stream.isatty()
+
+
+def open_input(file: str) -> BufferedReader:
+    """Opens a file, or standard input; ends the command if it cannot be read."""
+    try:
+        if file != PIPE:
+            return Path(file).open("rb")
+    except OSError as error:
+        unreadable(file, error)
+    stdin = standard_input()
+    if stdin is None:
+        fail(Exit.WRONG, "standard input is closed, so there is nothing to read.")
+    return cast("BufferedReader", stdin.buffer)
+
+
+def unreadable(file: str, error: OSError) -> NoReturn:
+    """Ends the command because its input cannot be read."""
+    name = "standard input" if file == PIPE else sendable(file)
+    fail(Exit.WRONG, f"{name} cannot be read: {error.strerror}.")
+
+
+def sendable(text: str) -> str:
+    """Returns a name or a title that can be sent: bytes in it that are not text become U+FFFD, as in a file's name."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+QUIET_SECONDS: Final = 2.0
+"""Seconds before anything is shown."""
+_TICK: Final = 1.0
+
+
+class Waiting:
+    """The progress of a command. Threads may add to it."""
+
+    def __init__(self, what: str, items: str) -> None:
+        self._what = what
+        self._items = items
+        self._count = 0
+        self._size = 0
+        self._began = time.monotonic()
+
+    def add(self, items: int, size: int) -> None:
+        """Adds further items and their bytes."""
+        self._count += items
+        self._size += size
+
+    @property
+    def line(self) -> str:
+        """Returns what is done, for how long, and how much of it."""
+        amount = f", {plural(self._count, self._items)}, {render_size(self._size)}" if self._count else ""
+        return f"{self._what}: {time.monotonic() - self._began:,.0f} s{amount}"
+
+
+@contextlib.contextmanager
+def waiting(what: str, items: str = "blob", *, quiet: float = QUIET_SECONDS, tick: float = _TICK) -> Generator[Waiting]:
+    """Shows on one line of standard error what is done, for how long, and the reported progress, until it is done."""
+    work = Waiting(what, items)
+    stream: TextIO | None = sys.stderr
+    if stream is None or not stream.isatty():
+        yield work
+        return
+    stop = threading.Event()
+    teller = threading.Thread(target=_tell, args=(stream, work, stop, quiet, tick), daemon=True)
+    teller.start()
+    try:
+        yield work
+    finally:
+        stop.set()
+        teller.join()
+
+
+def _tell(stream: TextIO, work: Waiting, stop: threading.Event, quiet: float, tick: float) -> None:
+    if stop.wait(quiet):
+        return
+    with contextlib.suppress(OSError):  # a terminal that has gone does not end the work
+        while True:
+            stream.write(f"\r\x1b[K{work.line} ")
+            stream.flush()
+            if stop.wait(tick):
+                break
+        stream.write("\r\x1b[K")
+        stream.flush()

@@ -7,8 +7,8 @@ from typing import Any, Final, NoReturn, cast
 import click
 import httpx
 
+from coatcheck.cli.command_setup import in_options
 from coatcheck.cli.exits import Exit, fail
-from coatcheck.cli.option_names import in_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.ids import parse
 from coatcheck.settings import Settings, load

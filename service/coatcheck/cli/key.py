@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from coatcheck.adapters.clock import SystemClock
-from coatcheck.cli.byte_size import byte_size
-from coatcheck.cli.command_setup import end, require_store, settings_for
+from coatcheck.adapters.system import SystemClock
+from coatcheck.cli.command_setup import byte_size, end, require_store, settings_for
 from coatcheck.cli.exits import Exit, echo, echo_items, fail
 from coatcheck.cli.http_client import all_items, ask, connect
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
@@ -162,7 +161,7 @@ async def _create(
     ttl: str | None,
     rates: Rates,
 ) -> dict[str, Any]:
-    from coatcheck.api.durations import seconds  # noqa: PLC0415 - the client commands must start quickly
+    from coatcheck.api.parameters import seconds  # noqa: PLC0415 - the client commands must start quickly
 
     life = None if ttl is None else seconds(ttl, "ttl")
     info, secret = await keys.create(

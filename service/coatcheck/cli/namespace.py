@@ -1,15 +1,28 @@
-"""`coatcheck namespace`: create, list, disable, enable and empty namespaces. Uses a running service."""
+"""`coatcheck namespace`: create, list, disable, enable and empty namespaces. Uses a running service.
+
+`coatcheck usage` and `coatcheck status`: what namespaces hold, a session's tokens, how full its context is.
+
+They use a running service.
+
+`coatcheck hold`: protect an artifact, a session or a namespace from deletion; list, release.
+
+Uses a running service.
+"""
 
 import json
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 import click
+import httpx
 
+from coatcheck.cli.command_setup import render_size
 from coatcheck.cli.exits import Exit, echo, echo_items, fail
-from coatcheck.cli.http_client import all_items, ask, connect, service_options
+from coatcheck.cli.http_client import PAGE, all_items, ask, connect, service_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import check_namespace
-from coatcheck.core.text.plural import plural
+from coatcheck.core.retention.audit import check_hold_id
+from coatcheck.core.text.count import plural
 
 _NAMESPACES = "/v1/admin/namespaces"
 
@@ -94,3 +107,169 @@ def _path(name: str) -> str:
 def _render_namespace(row: dict[str, Any]) -> str:
     state = "enabled" if row["disabled_at"] is None else f"disabled since {row['disabled_at']}"
     return f"{row['name']}: {state}, created {row['created_at']}"
+
+
+_NAMED: Final = 8
+"""Sessions that are named for a choice, those with the latest activity."""
+
+
+@click.command()
+@click.option("--namespace", help="Only this namespace.")
+@click.option("--session", help="Show this session's tokens instead.")
+@service_options
+def usage(namespace: str | None, session: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+    """Show how much each namespace holds: artifacts, stored bytes, and its limits.
+
+    With --session, show one session's tokens: what was taken in, given out, read back and saved, and its context as it
+    was measured last. The session is one of the key's own namespace.
+    """
+    if session is not None and namespace is not None:
+        fail(Exit.WRONG, "--session is one of the key's own namespace: leave out --namespace.")
+    with connect(service, key) as client:
+        if session is not None:
+            account = _usage_of(client, session)
+            echo(json.dumps(account, indent=2) if as_json else _session(account))
+            return
+        usages = all_items(client, "/v1/admin/usage", namespace)
+    echo_items(usages, _render_usage, "Nothing has been stored yet.", as_json=as_json)
+
+
+def _count(artifacts: int, most: int | None) -> str:
+    return plural(artifacts, "artifact") if most is None else f"{artifacts:,} of {plural(most, 'artifact')}"
+
+
+def _render_usage(usage: dict[str, Any]) -> str:
+    most, count = usage["max_bytes"], usage["max_artifacts"]
+    parts = [
+        _count(usage["artifacts"], count),
+        render_size(usage["bytes"]) + ("" if most is None else f" of {render_size(most)}"),
+    ]
+    if usage["reserved"]:
+        parts.append(f"{render_size(usage['reserved'])} reserved by uploads")
+    if most is not None or count is not None:
+        parts.append("evicts what was read longest ago" if usage["evict"] != "off" else "refuses when full")
+    if usage["deleting_at"] is not None:
+        parts.append(f"being deleted since {usage['deleting_at']}")
+    return f"{usage['namespace']}: {', '.join(parts)}"
+
+
+def _session(usage: dict[str, Any]) -> str:
+    """Returns a session's account in up to two lines, and the three lines of its context if it was measured."""
+    if usage["since"] is None:
+        return f"{usage['session']}: nothing has been counted yet."
+    artifacts = f"{plural(usage['artifacts'], 'artifact')} of {usage['raw_tokens']:,} tokens"
+    reads = f"{usage['read_tokens']:,} read back in {plural(usage['reads'], 'read')}"
+    sums = f"{artifacts}, {usage['given_tokens']:,} given, {reads}; {usage['saved_tokens']:,} saved"
+    lines = [f"{usage['session']}: {sums}"]
+    if usage["compactions"]:
+        lines.append(f"{plural(usage['compactions'], 'compaction')} left {usage['unsent_tokens']:,} tokens unsent")
+    return "\n".join([*lines, *usage["lines"]])
+
+
+@click.command()
+@click.option("--session", help="The session (default: the one that was measured, if there is only one).")
+@service_options
+def status(session: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+    """Show how full a session's context was when it was measured or compacted last.
+
+    Three lines: what is left in the next turn, what is left in this turn, and the payload of this turn's web searches.
+    """
+    with connect(service, key) as client:
+        usage = _usage_of(client, session) if session is not None else _only_measured(client)
+    if not usage["lines"]:
+        fail(Exit.NOTHING, f"{usage['session']}: its context has not been measured yet. {_MEASURE}")
+    echo(json.dumps(usage, indent=2) if as_json else "\n".join(usage["lines"]))
+
+
+_MEASURE: Final = "POST /v1/context/measure and POST /v1/context/compact measure it, if they name the session."
+
+
+def _usage_of(client: httpx.Client, session: str) -> dict[str, Any]:
+    path = f"/v1/sessions/{quote(session, safe='')}/usage"
+    return ask(lambda: client.get(path), client, session=str, raw_tokens=int, lines=list)
+
+
+def _only_measured(client: httpx.Client) -> dict[str, Any]:
+    """Returns the only session whose context was measured; ends the command if there is none or a choice."""
+    sessions = ask(lambda: client.get("/v1/sessions", params={"limit": PAGE}), client, items=list)["items"]
+    measured: list[dict[str, Any]] = [each for each in sessions if each["lines"]]
+    if not measured:
+        fail(Exit.NOTHING, f"no session's context has been measured yet. {_MEASURE}")
+    if len(measured) > 1:
+        names = ", ".join(each["session"] for each in measured[:_NAMED])
+        more = f" and {len(measured) - _NAMED} more" if len(measured) > _NAMED else ""
+        fail(Exit.WRONG, f"several sessions were measured: {names}{more}. Name one with --session.")
+    return measured[0]
+
+
+_HOLDS = "/v1/admin/holds"
+_HOLD: dict[str, type] = {"id": str, "artifact": object, "session": object, "until": object, "reason": str}
+
+
+@click.group()
+def hold() -> None:
+    """Protect artifacts from deletion, by anybody and by any route."""
+
+
+@hold.command()
+@click.argument("artifact_id", required=False)
+@click.option("--reason", required=True, help="Reason; shown to whoever may read what is held.")
+@click.option("--artifact", help="Hold this artifact; the same as ARTIFACT_ID.")
+@click.option("--session", help="Hold this session, including payloads that are added later.")
+@click.option("--namespace", help="Namespace to hold in (default: the key's own).")
+@click.option("--all", "everything", is_flag=True, help="Hold the whole namespace.")
+@click.option("--until", help="When the hold ends: 2027-01-31T00:00:00Z.")
+@click.option("--ttl", help="When the hold ends, counted from now: 90d.")
+@service_options
+def add(
+    artifact_id: str | None,
+    everything: bool,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+    **options: str | None,
+) -> None:
+    """Place a hold on the artifact ARTIFACT_ID, on a session or, with --all, on a namespace."""
+    targets = [each for each in (artifact_id, options["artifact"], options["session"]) if each is not None]
+    if len(targets) + everything != 1:
+        fail(Exit.WRONG, "name what to hold: one of an artifact's ID, --session and --all.")
+    options["artifact"] = artifact_id or options["artifact"]
+    body = {name: value for name, value in options.items() if value is not None}
+    with connect(service, key) as client:
+        answer = ask(lambda: client.post(_HOLDS, json=body), client, **_HOLD)
+    echo(json.dumps(answer, indent=2) if as_json else _render_hold(answer))
+
+
+@hold.command("list")
+@click.option("--namespace", help="Only holds in this namespace.")
+@service_options
+def list_holds(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+    """List the holds, including those that have ended."""
+    with connect(service, key) as client:
+        holds = all_items(client, _HOLDS, namespace)
+    echo_items(holds, _render_hold, "There are no holds.", as_json=as_json)
+
+
+@hold.command()
+@click.argument("hold_id")
+@service_options
+def release(hold_id: str, service: str | None, key: str | None, as_json: bool) -> None:
+    """Release the hold with the ID HOLD_ID."""
+    try:
+        check_hold_id(hold_id)
+    except CoatcheckError as error:
+        fail(Exit.WRONG, error.detail)
+    with connect(service, key) as client:
+        answer = ask(lambda: client.delete(f"{_HOLDS}/{hold_id}"), client, **_HOLD)
+    echo(json.dumps(answer, indent=2) if as_json else f"Released: {_render_hold(answer)}")
+
+
+def _render_hold(hold: dict[str, Any]) -> str:
+    if hold["artifact"] is not None:
+        what = hold["artifact"]
+    elif hold["session"] is not None:
+        what = f"session {hold['session']!r}"
+    else:
+        what = "everything"
+    until = "" if hold["until"] is None else f", until {hold['until']}"
+    return f"{hold['id']}  {what} in {hold['namespace']}{until}: {hold['reason']} (by {hold['by']}, {hold['at']})"

@@ -1,16 +1,20 @@
-"""`coatcheck policy`: decisions for all payloads: list, show, set, remove, explain. Uses a running service."""
+"""`coatcheck policy`: decisions for all payloads: list, show, set, remove, explain. Uses a running service.
+
+`coatcheck redaction`: the rules that find secrets, and those that are not used, with the reasons.
+"""
 
 import json
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import click
 import httpx
 
+from coatcheck.cli.command_setup import settings_for
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.http_client import ask, connect, service_options
-from coatcheck.core.policies.policy import FIELDS, PARTS
-from coatcheck.core.policies.words import NO_LIMIT, SIZES, size_of
+from coatcheck.core.policies.policy import FIELDS, NO_LIMIT, PARTS, SIZES, size_of
 
 _POLICIES = "/v1/admin/policies"
 _COUNTS = tuple(name for name in FIELDS if name == "inline_tokens" or name.startswith("search_"))
@@ -174,3 +178,39 @@ def _terms(policy: dict[str, Any]) -> str:
 
 def _value(value: object) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def redaction(as_json: bool) -> None:
+    """List the redaction rules that are on, and those that are off and why. Policies decide if redaction happens."""
+    from coatcheck.adapters.redaction_rules import RELEASED, VERSION, Masks  # noqa: PLC0415
+    from coatcheck.adapters.system import SystemClock  # noqa: PLC0415 - client commands start quickly
+
+    current = settings_for(None)
+    try:
+        rules = Masks(current.redaction_rules).rules()
+    except ValueError as error:
+        fail(Exit.WRONG, str(error))
+    left_out = [{"rule": each.rule, "why": each.why} for each in rules.left_out]
+    age = (SystemClock().now().date() - date.fromisoformat(RELEASED)).days
+    if as_json:
+        report = {
+            "gitleaks": VERSION,
+            "released": RELEASED,
+            "days_old": age,
+            "default": current.redaction,
+            "rules": list(rules.names),
+            "left_out": left_out,
+        }
+        echo(json.dumps(report, indent=2))
+        return
+    echo(
+        f"{len(rules.names)} rules: gitleaks' of {RELEASED} ({VERSION}), {age} days old, and Coatcheck's own. "
+        f"Without a policy: {current.redaction}."
+    )
+    for name in rules.names:
+        echo(f"  {name}")
+    echo("Left out:")
+    for each in left_out:
+        echo(f"  {each['rule']}: {each['why']}")

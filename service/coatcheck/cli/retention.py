@@ -1,6 +1,8 @@
 """`coatcheck retention`: plan, apply, review runs and the schedule, undo. Uses a running service.
 
 Prints what a tired reader needs: what will be removed and why, how much, what to type next.
+
+`coatcheck audit`: list what was done.
 """
 
 import json
@@ -9,10 +11,10 @@ from typing import Any, Final
 
 import click
 
-from coatcheck.cli.byte_size import byte_size
-from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.http_client import ask, connect, service_options
-from coatcheck.cli.retention_text import plan_text, run_line, run_text, status_text, undone_text
+from coatcheck.cli.command_setup import byte_size
+from coatcheck.cli.exits import Exit, echo, echo_items, fail
+from coatcheck.cli.http_client import PAGE, ask, connect, service_options
+from coatcheck.cli.retention_text import line_text, plan_text, run_line, run_text, status_text, undone_text
 
 _BASE: Final = "/v1/admin/retention"
 _WAIT: Final = 20
@@ -164,3 +166,34 @@ def undo(
     echo(json.dumps(total, indent=2) if as_json else undone_text(total))
     if total["failed"] or not (total["restored"] or total["there"]):
         raise SystemExit(Exit.NOTHING)
+
+
+_AUDIT: Final = "/v1/admin/audit"
+
+
+@click.group()
+def audit() -> None:
+    """Show who removed or changed what, when and why."""
+
+
+@audit.command("list")
+@click.option("--namespace", help="Only lines about this namespace.")
+@click.option("--run", help="Only lines of this run.")
+@click.option("--action", help="Only this action, such as artifact.removed; artifact selects all that begin with it.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of lines, newest first."
+)
+@service_options
+def list_(limit: int, service: str | None, key: str | None, as_json: bool, **where: str | None) -> None:
+    """List the audit log, newest first."""
+    params: dict[str, Any] = {name: value for name, value in where.items() if value}
+    lines: list[dict[str, Any]] = []
+    with connect(service, key) as client:
+        while len(lines) < limit:
+            page_params = params | {"limit": min(PAGE, limit - len(lines))}
+            page = ask(lambda: client.get(_AUDIT, params=page_params), client, items=list, next=object)  # noqa: B023 - asked at once
+            lines += page["items"]
+            if page["next"] is None:
+                break
+            params["before"] = page["next"]
+    echo_items(lines, line_text, "No matching audit lines.", as_json=as_json)

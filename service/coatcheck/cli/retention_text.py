@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from coatcheck.cli.option_names import in_options
-from coatcheck.core.text.plural import plural
+from coatcheck.cli.command_setup import in_options
+from coatcheck.core.text.count import plural
 
 Node = dict[str, Any]
 _KIB: Final = 1024

@@ -19,8 +19,8 @@ from msgspec import structs
 
 from coatcheck.cli.command_setup import holds_store
 from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.serving.logs import set_up as set_up_logs
-from coatcheck.cli.serving.notify import notify
+from coatcheck.cli.serving.process import notify, return_freed_memory, returning_free_pages
+from coatcheck.cli.serving.process import set_up as set_up_logs
 from coatcheck.cli.serving.workers import ServingWorkers, WorkerPost
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, is_loopback, load
@@ -189,11 +189,6 @@ def _follow_starter(post: WorkerPost, stopping: _Stopping) -> None:
 
 
 async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerPost | None) -> None:
-    from coatcheck.cli.serving.allocator import (  # noqa: PLC0415 - clients' commands start quickly
-        return_freed_memory,
-        returning_free_pages,
-    )
-
     return_freed_memory()  # before the first thread has a heap of its own
     import uvicorn  # noqa: PLC0415
 

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from coatcheck.core.artifact import PageFetch
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.command import command_of
 from coatcheck.core.context.signs import is_ours, is_own_tool, search_text
-from coatcheck.core.kinds.fetch import fetch_of_members
+from coatcheck.core.kinds.page import fetch_of_members
 from coatcheck_client.contract.searches import search_fields
 
 EVENT: Final = "PostToolUse"

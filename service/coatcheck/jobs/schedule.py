@@ -3,6 +3,13 @@
 Neither waits for the other. A round that fails is logged in full, and the next one starts as usual. A round in progress
 when the service stops is finished first, so a stop waits at most for one batch of each. Reads are written once more at
 the end.
+
+Applies decisions in the background: loads policies, compares clocks, empties namespaces, evicts when limits drop.
+
+None of it is urgent for a single process: others do the same, and every step is harmless if two do it. A round that
+fails is logged, and the next one starts as usual; a round in progress when the service stops is finished first.
+
+Measures event-loop lag, which delays every request, whatever its cause.
 """
 
 import asyncio
@@ -10,16 +17,21 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import get_args
+from typing import Final, get_args
 
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.ports.decisions import Decisions
 from coatcheck.ports.telemetry import Job, Meter, RemovedRows
 from coatcheck.runtime.noop_telemetry import UNMETERED
-from coatcheck.storing.reads import NoteReads
+from coatcheck.storing.evict import Evict
+from coatcheck.storing.ledger import NoteReads
+from coatcheck.storing.policies import REFRESH_SECONDS, Policies
+from coatcheck.upkeep.clock_jumps import CHECK_SECONDS, ClockJumpGuard
 from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
-from coatcheck.upkeep.note_accounts import NoteAccounts
+from coatcheck.upkeep.store_binding import NoteAccounts
 from coatcheck.usecases.operations.flush_fallback import FlushFallback
+from coatcheck.usecases.tenants.show_usage import EmptyNamespace, EmptyRound
 
 log = logging.getLogger(__name__)
 
@@ -128,3 +140,71 @@ async def _round(what: Job, work: Callable[[], Awaitable[object]], meter: Meter)
     except Exception:
         log.exception("%s failed, will try again", what)
     meter.ran(what, result, time.monotonic() - began)
+
+
+@asynccontextmanager
+async def deciding(
+    policies: Policies,
+    empty: EmptyNamespace,
+    make_room: Evict,
+    deletions: ClockJumpGuard,
+    decisions: Decisions,
+    pause: float,
+    meter: Meter,
+) -> AsyncGenerator[None]:
+    """Carries out what policies and deletions of namespaces require every `pause` seconds.
+
+    Loads new policies every two seconds, and every second learns whether anything may be deleted by time.
+    """
+    stop = asyncio.Event()
+
+    async def carry_out_decisions() -> None:
+        empty_round = await empty()
+        if empty_round != EmptyRound():
+            log.info("namespaces: %s", empty_round)
+        await make_room.relieve_all(decisions)
+
+    workers = [
+        asyncio.create_task(
+            rounds("learning policies", policies.refresh, REFRESH_SECONDS, stop, meter=meter), name="policies"
+        ),
+        asyncio.create_task(
+            rounds("comparing clocks", deletions.check, CHECK_SECONDS, stop, meter=meter), name="clocks"
+        ),
+        asyncio.create_task(
+            rounds("carrying out decisions", carry_out_decisions, pause, stop, meter=meter), name="decisions"
+        ),
+    ]
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait(workers)
+
+
+PAUSE: Final = 0.25
+"""Seconds between two measurements: short enough to catch every delay that a caller would notice, at negligible
+cost."""
+
+
+@asynccontextmanager
+async def lagging(meter: Meter) -> AsyncGenerator[None]:
+    """Measures until exit."""
+    loop = asyncio.get_running_loop()
+    ended = False
+    handle: asyncio.TimerHandle | None = None
+
+    def look(due: float) -> None:
+        nonlocal handle
+        now = loop.time()
+        meter.record_lag(now - due)
+        if not ended:
+            handle = loop.call_at(now + PAUSE, look, now + PAUSE)
+
+    look(loop.time())
+    try:
+        yield
+    finally:
+        ended = True
+        if handle is not None:
+            handle.cancel()

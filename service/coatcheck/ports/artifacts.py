@@ -8,11 +8,10 @@ from typing_extensions import override
 
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure, ReceiptRecord
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
-from coatcheck.core.reads.view_inputs import ViewInputs
-from coatcheck.core.retention.audit import By
-from coatcheck.core.retention.holds import HoldConflict
+from coatcheck.core.read_answer import ViewInputs
+from coatcheck.core.retention.audit import By, HoldConflict
 from coatcheck.core.views.view import View
-from coatcheck.ports.change import ROW_BYTES, ArtifactChange, CatalogChange, NamespaceChange
+from coatcheck.ports.decisions import ROW_BYTES, ArtifactChange, CatalogChange, NamespaceChange
 
 _SECTION_BYTES = 100
 

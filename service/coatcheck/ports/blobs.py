@@ -1,13 +1,20 @@
-"""Stored bytes, and where they are."""
+"""Stored bytes, and where they are.
 
-from collections.abc import AsyncIterator
+Uploads in progress: their reservations and fences.
+
+Files beside the data in which payloads wait for storage while no process runs.
+"""
+
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
 from coatcheck.core.artifact import Placement
-from coatcheck.ports.health import CheckedStore
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
+from coatcheck.ports.catalog import CheckedStore
+from coatcheck.ports.decisions import NamespaceChange
 
 
 class StoredName(Struct, frozen=True):
@@ -104,4 +111,79 @@ class BlobLocation(Protocol):
 
     def names(self) -> AsyncIterator[StoredName]:
         """Yields the names of all blobs, as BlobStore does."""
+        ...
+
+
+class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=True):
+    """Records the intent to write a blob, before its first byte is written.
+
+    Returns `QuotaExceeded` if its reservation does not fit into `room`; then nothing is recorded.
+    """
+
+    takes_room: ClassVar[bool] = True
+
+    blob_id: str
+    placement: Placement
+    lease_until: datetime
+    reserve: int = 0
+    """Stored bytes to reserve. They are released with the intent, however it ends."""
+    room: QuotaLimits | None = None
+
+
+class ReserveMore(NamespaceChange[bool | QuotaExceeded], frozen=True, kw_only=True):
+    """Raises the reservation of an open upload to `reserve` bytes. Returns like RenewUpload, or `QuotaExceeded`."""
+
+    takes_room: ClassVar[bool] = True
+
+    blob_id: str
+    reserve: int
+    room: QuotaLimits | None
+
+
+class RenewUpload(NamespaceChange[bool], frozen=True, kw_only=True):
+    """Extends the lease of an open upload. Returns whether it was still ours (false: reaped, stop writing)."""
+
+    blob_id: str
+    lease_until: datetime
+
+
+class AbandonUpload(NamespaceChange[None], frozen=True, kw_only=True):
+    """Deletes an intent whose file its writer has already removed. A missing one is no error."""
+
+    blob_id: str
+
+
+class WaitingFiles(Protocol):
+    """Files of records, each written whole at the end of a process and read by the next one. All methods block."""
+
+    def save(self, records: Sequence[bytes], limit: int) -> int:
+        """Makes records durable in a new file, the last ones if not all have room; returns how many.
+
+        Args:
+            records: oldest first.
+            limit: bytes that all files together may take.
+        """
+        ...
+
+    def open_next(self) -> list[int]:
+        """Opens a file that no process has open; returns the positions of its records that are not settled.
+
+        Empty: there is none. What cannot be read is reported, and its file set aside when the rest is settled.
+        """
+        ...
+
+    def read(self, position: int) -> bytes:
+        """Returns a record of the open file."""
+        ...
+
+    def finish(self, position: int, *, durably: bool) -> None:
+        """Marks a record: no process will read it again. `durably`: not even after a power loss."""
+        ...
+
+    def set_aside(self) -> None:
+        """Keeps the open file, under another name, when it is closed: a record makes no sense."""
+        ...
+
+    def close(self, *, is_complete: bool) -> None:
+        """Closes the open file and, if all of it is `is_complete`, removes it."""
         ...

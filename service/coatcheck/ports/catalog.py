@@ -1,20 +1,67 @@
-"""The catalogue: which artifacts exist, and their metadata."""
+"""The catalogue: which artifacts exist, and their metadata.
+
+What a store can be asked about its health, and what a component reports that keeps the service from being ready.
+
+Queries for an administrator's overview. Each examines a bounded number of rows.
+"""
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
 from coatcheck.core.artifact import Artifact, Blob, Gone, Kind, ReceiptRecord
+from coatcheck.core.errors import Code
+from coatcheck.core.event import SessionUsage, UsageDelta
 from coatcheck.core.policies.quota import Usage
-from coatcheck.core.retention.holds import HoldConflict
+from coatcheck.core.retention.audit import HoldConflict
 from coatcheck.ports.artifacts import (
     FoundView,
     KeyRecord,
 )
-from coatcheck.ports.change import Commits
-from coatcheck.ports.health import CheckedStore
+from coatcheck.ports.decisions import Commits
+
+Health = Literal["ready", "degraded", "away"]
+"""`degraded`: it does part of its work, for example reads but no writes; `away`: it does none of it."""
+
+
+FAULTS: Final = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED, Code.INTEGRITY})
+"""Codes of a store that fails to serve a call."""
+
+
+class HealthReason(Struct, frozen=True, kw_only=True):
+    """Why the service is not ready: which component, and what is wrong with it."""
+
+    component: str
+    """Such as `catalogue` or `blob store`."""
+    health: Health
+    code: Code
+    detail: str
+    """A sentence or two that a stranger may read."""
+
+
+class CheckedStore(Protocol):
+    """A store whose health can be checked. Each check is a cheap real call that needs what serving needs."""
+
+    async def check_reads(self) -> None:
+        """Returns if the store can be read.
+
+        Raises:
+            CoatcheckError: why it cannot be, in a sentence for an operator.
+        """
+        ...
+
+    async def check_writes(self, *, room: bool = False) -> None:
+        """Returns if the store accepts a small write, which changes nothing.
+
+        Args:
+            room: whether there must be room for as much as a small payload takes, because storage was full before.
+
+        Raises:
+            CoatcheckError: why it does not, in a sentence for an operator.
+        """
+        ...
 
 
 class FoundArtifact(Struct, frozen=True):
@@ -160,4 +207,38 @@ class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
         self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
     ) -> ArtifactPage:
         """Returns live artifacts, newest first. `limit` is 1 to 200."""
+        ...
+
+
+class ActivityHour(Struct, frozen=True):
+    """The activity in one hour. Its gauges are not kept."""
+
+    hour: datetime
+    """When the hour began."""
+    spent: UsageDelta
+
+
+class SessionSummary(Struct, frozen=True):
+    """A session and its account."""
+
+    session: str
+    usage: SessionUsage
+
+
+class Overview(Protocol):
+    """The catalogue for the administrator's page."""
+
+    async def activity(self, namespace: str, /, since: datetime) -> list[ActivityHour]:
+        """Returns the hours with any activity in a namespace since a moment, in order; `*` means all namespaces.
+
+        Hours are kept for 90 days.
+        """
+        ...
+
+    async def recent_sessions(self, namespace: str, *, limit: int) -> list[SessionSummary]:
+        """Returns sessions of a namespace, latest activity first; of the latest 5,000 of all namespaces."""
+        ...
+
+    async def next_expiring(self, namespace: str, now: datetime, *, limit: int) -> list[Artifact]:
+        """Returns live artifacts of a namespace, earliest expiry first; of the next 5,000 of all namespaces."""
         ...

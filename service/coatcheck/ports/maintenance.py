@@ -10,7 +10,7 @@ from typing_extensions import override
 from coatcheck.core.artifact import Blob, Placement
 from coatcheck.core.policies.quota import QuotaLimits
 from coatcheck.core.retention.audit import SCHEDULE, By
-from coatcheck.ports.change import ROW_BYTES, CatalogChange, Commits, NamespaceChange
+from coatcheck.ports.decisions import ROW_BYTES, CatalogChange, Commits, NamespaceChange
 
 
 class EvictArtifacts(NamespaceChange["EvictionResult"], frozen=True, kw_only=True):

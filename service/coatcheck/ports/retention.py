@@ -1,14 +1,218 @@
-"""Plans, runs and the audit log."""
+"""Plans, runs and the audit log.
 
+Changes of plans, runs, jobs and removed artifacts, and their answers.
+"""
+
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from coatcheck.core.retention.audit import AuditLine
-from coatcheck.core.retention.jobs import Criteria, Job
-from coatcheck.core.retention.plan import RetentionCandidate, Sample
-from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
-from coatcheck.ports.change import Commits
-from coatcheck.ports.retention_changes import KeptPlan, LiveTotals, RemovedArtifact
+from msgspec import Struct
+from typing_extensions import override
+
+from coatcheck.core.artifact import Artifact, Blob
+from coatcheck.core.retention.audit import AuditLine, By
+from coatcheck.core.retention.jobs import Criteria, Job, JobScope, JobState, Outcome, RetentionRun
+from coatcheck.core.retention.plan import PART, PlanPart, RetentionCandidate, RetentionPlan, Sample
+from coatcheck.core.views.view import View
+from coatcheck.ports.artifacts import IngestResult, UploadFenced
+from coatcheck.ports.decisions import ROW_BYTES, CatalogChange, Commits, NamespaceChange
+
+
+class KeepPlan(CatalogChange[None], frozen=True, kw_only=True):
+    """Keeps a plan, part by part. It can be found once the last change, which has its totals, is committed."""
+
+    plan_id: str
+    scope: JobScope
+    criteria: Criteria
+    parts: tuple[PlanPart, ...] = ()
+    plan: RetentionPlan | None = None
+
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + 4 * len(self.parts)) * ROW_BYTES
+
+
+class KeptPlan(Struct, frozen=True, kw_only=True):
+    """A stored plan."""
+
+    id: str
+    plan: RetentionPlan
+    criteria: Criteria
+    parts: int
+
+
+class BeginRun(CatalogChange[RetentionRun], frozen=True, kw_only=True):
+    """Begins a run, or returns the one that already applies this plan."""
+
+    run: RetentionRun
+    plan_id: str
+    worker: str
+    lease_until: datetime
+
+
+class ClaimRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
+    """Takes over the run whose lease ended longest ago. Returns it, or None if there is none."""
+
+    worker: str
+    now: datetime
+    lease_until: datetime
+
+
+class RemoveBatch(CatalogChange["BatchResult | None"], frozen=True, kw_only=True):
+    """Carries out a run's next part: removes those of its artifacts that meet the plan's criteria now and are not held.
+
+    The run's counts and position move in the same transaction, so each part is carried out once, whoever tries. Returns
+    None if there is no such run, or it has ended.
+    """
+
+    deletes: ClassVar[bool] = True
+
+    run_id: str
+    worker: str
+    now: datetime
+    lease_until: datetime
+    tombstone_until: datetime
+    tombstone_lives: Mapping[str, timedelta] = {}
+
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + PART) * ROW_BYTES
+
+
+class BatchResult(Struct, frozen=True):
+    """A run after one of its parts."""
+
+    run: RetentionRun
+    more: bool
+    """Whether parts are left."""
+
+
+class EndRun(CatalogChange[None], frozen=True, kw_only=True):
+    """Records how a run ended. A run that has ended is not changed."""
+
+    run_id: str
+    now: datetime
+    outcome: Outcome
+    detail: str = ""
+    bytes: int = 0
+    items: int = 0
+    busy_seconds: float = 0.0
+
+
+class NoteRound(CatalogChange[None], frozen=True, kw_only=True):
+    """Adds the result of a scheduled round, see `make_scheduled_round`, to the run of its job and hour."""
+
+    run: RetentionRun
+
+
+class SetJob(CatalogChange[JobState], frozen=True, kw_only=True):
+    """Pauses or resumes a job of the schedule, or changes its interval; with a line in the audit log."""
+
+    name: str
+    now: datetime
+    by: By
+    paused: bool | None = None
+    """None: unchanged."""
+    interval: int | None = None
+    """Seconds; None: unchanged, 0: as in the settings."""
+
+
+class MarkJob(CatalogChange[None], frozen=True, kw_only=True):
+    """Records when a job of the schedule ran last, and how it went."""
+
+    name: str
+    now: datetime
+    outcome: str
+    detail: str = ""
+
+
+class RemovedArtifact(Struct, frozen=True, kw_only=True):
+    """An artifact that was removed, and can be restored while its bytes exist."""
+
+    seq: int
+    removed_at: datetime
+    reason: str
+    run_id: str | None
+    artifact: Artifact | None
+    """The artifact with its former blob; None if that no longer exists."""
+    number: int
+    namespace: str
+    views: tuple["RemovedView", ...] = ()
+
+
+class RemovedView(Struct, frozen=True):
+    """A view of a removed artifact; a blob of None means that the view is the payload itself."""
+
+    view: View
+    blob: Blob | None
+
+
+class RestoredView(Struct, frozen=True):
+    """A view to restore, with a copy of its bytes."""
+
+    name: str
+    blob: Blob | None
+    inline: bytes | None
+
+
+class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], frozen=True, kw_only=True):
+    """Restores an artifact that was removed: its row, its views, its place in the index; the tombstone is deleted.
+
+    The copies' upload intents are deleted first, or `UploadFenced` is returned. If live bytes with the same content
+    exist, they are used. Returns the artifact; None if nothing can be restored any more. If the artifact is live, it is
+    returned with `created` false, and nothing is changed.
+    """
+
+    takes_room: ClassVar[bool] = True
+    alone: ClassVar[bool] = True
+
+    number: int
+    seq: int
+    now: datetime
+    ttl: int | None
+    """Seconds from now; None keeps its former expiry, which must be in the future."""
+    blob: Blob
+    inline: bytes | None
+    views: tuple[RestoredView, ...]
+    by: By
+    since: datetime
+    """Removals before this moment cannot be undone."""
+
+    @property
+    @override
+    def weight(self) -> int:
+        return ROW_BYTES + len(self.inline or b"")
+
+
+class ForgetRemoved(CatalogChange[int], frozen=True, kw_only=True):
+    """Gives up to `limit` artifacts removed up to a moment, and expired plans, out of reach of an undo.
+
+    Returns how many.
+    """
+
+    before: datetime
+    now: datetime
+    limit: int
+
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
+
+
+class LiveTotals(Struct, frozen=True):
+    """Totals of live artifacts."""
+
+    artifacts: int = 0
+    bytes: int = 0
+    """Bytes of content."""
+
+    def __add__(self, other: "LiveTotals") -> "LiveTotals":
+        """Returns the sum of both."""
+        return LiveTotals(self.artifacts + other.artifacts, self.bytes + other.bytes)
 
 
 class Retention(Commits, Protocol):

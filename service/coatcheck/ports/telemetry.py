@@ -1,4 +1,9 @@
-"""What an operator sees: counts, and where time is spent."""
+"""What an operator sees: counts, and where time is spent.
+
+Time.
+
+Extraction of text views.
+"""
 
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -8,6 +13,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import Code
+from coatcheck.core.views.view import ExtractedText
 
 StoreName = Literal["catalogue", "blob store"]
 RateLimit = Literal["requests", "bytes"]
@@ -129,4 +135,47 @@ class Tracer(Protocol):
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:
         """Wraps a stage of it, in the same task or one that it started."""
+        ...
+
+
+class Clock(Protocol):
+    """The authoritative time."""
+
+    def now(self) -> datetime:
+        """Returns the time, aware, in UTC, to the microsecond."""
+        ...
+
+
+class DeletionClock(Clock, Protocol):
+    """The authoritative time, and whether it may be wrong: what is deleted by a wrong clock does not come back."""
+
+    @property
+    def pause_reason(self) -> str | None:
+        """Returns why nothing may be deleted by time now, and what to do, for administrators; None if it may be."""
+        ...
+
+    def deletion_time(self) -> datetime:
+        """Returns the time by which things may be deleted, which is `now`.
+
+        Raises:
+            CoatcheckError: `deletions_paused` while there is a `pause_reason`.
+        """
+        ...
+
+
+class Extractor(Protocol):
+    """Makes text views, outside this process and within limits of time and memory."""
+
+    async def extract(
+        self, kind: Kind, media_type: str | None, url: str | None, payload: bytes
+    ) -> ExtractedText | None:
+        """Returns the text view of a payload; None if its kind has only the raw one, or nothing could be extracted.
+
+        Returns within a few seconds whatever the payload: if the extractor fails, a simpler one is tried, and if that
+        fails too, there is no text view. Deterministic except for payloads near the limits.
+
+        Raises:
+            CoatcheckError: `overloaded` if it cannot be decided now whether there is a view; only for documents and for
+                payloads of more than 2 MiB.
+        """
         ...

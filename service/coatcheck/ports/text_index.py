@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from coatcheck.core.fulltext import PackedSegment, SegmentSize
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.change import ROW_BYTES, Commits, NamespaceChange
+from coatcheck.ports.decisions import ROW_BYTES, Commits, NamespaceChange
 
 
 class IndexDocuments(NamespaceChange[int], frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from coatcheck.core.jsonpath.descend import AT_HAND
 from coatcheck.core.jsonpath.walk import WINDOW, Walk, Want, over
-from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import in_pool
 
 T = TypeVar("T")
 

@@ -29,8 +29,8 @@ from coatcheck.core.search import (
 )
 from coatcheck.core.views.window import decode
 from coatcheck.ports.catalog import ArtifactFilter, Catalog, FoundArtifact
-from coatcheck.ports.clock import Clock
-from coatcheck.runtime.pool import in_pool
+from coatcheck.ports.telemetry import Clock
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import OpenContent
 
 MOST: Final = 50

@@ -2,9 +2,16 @@
 
 `raw` is the exact payload. `text` is the readable text: the payload itself if it is plain text, otherwise the kept
 view, or one that is made now and kept. The default is `raw`, or `text` if a section is requested.
+
+The base of every way of reading an artifact: opening a view, counting, worker threads, the time limit.
+
+Holds no state and reads nothing by itself.
 """
 
-from typing import Any, Final
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,15 +21,16 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import Action
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.outline.section_names import SectionPart, no_section, nth_section, part
-from coatcheck.core.reads.read_bounds import ViewName, is_binary
-from coatcheck.core.reads.view_inputs import is_plain
+from coatcheck.core.read_answer import MAX_ARGUMENT_CHARS, ViewName, is_binary, is_plain
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.masked_artifact import sections_of
+from coatcheck.core.redact.masked_artifact import reveal_answer, sections_of
+from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import OPENED, Section, ViewMeasure, outer_asides
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import Content, OpenContent
 from coatcheck.storing.find import Find
 from coatcheck.storing.keep_text import KeepText
@@ -303,3 +311,37 @@ def _narrow_view(reading: ViewReading, section: str | int | None) -> ViewReading
     if nth is None:
         raise no_section(reading.artifact.id, section, reading.sections)
     return replace(reading, nth=nth)
+
+
+A = TypeVar("A", bound=Struct)
+
+
+class Reader:
+    """What every way of reading shares: opening a view, hiding secrets, the deadline."""
+
+    PATIENCE_SECONDS: ClassVar[float] = 2.0
+    """Seconds that one call may work towards an answer before it stops where it is."""
+
+    def __init__(
+        self,
+        open_view: OpenView,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float | None = None,
+    ) -> None:
+        """`clock` is monotonic, in seconds; `patience` replaces PATIENCE_SECONDS."""
+        self._view = open_view
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._clock = clock
+        self._patience = self.PATIENCE_SECONDS if patience is None else patience
+
+    async def prepare_answer(self, reading: ViewReading, answer: A, tokens: int) -> A:
+        """Returns an answer ready to give, with markers in place of secrets that were hidden in what was read."""
+        if reading.mask is None or reading.binary:
+            return answer
+        return await in_pool(
+            self._pool, reveal_answer, answer, reading.mask, self._tokenizer, tokens, MAX_ARGUMENT_CHARS
+        )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.health import FAULTS
+from coatcheck.ports.catalog import FAULTS
 from coatcheck.ports.telemetry import Meter, StoreName
 from coatcheck.runtime.noop_telemetry import UNMETERED
 

@@ -2,21 +2,89 @@
 
 A thread about doubles the cost of short work: each call into C releases the interpreter lock and has to regain it. So
 small work stays on the loop, but only one piece of it runs in each turn, and other requests are served in between.
+
+Runs slow work in worker threads, off the event loop.
+
+There are two pools, one for ingest and one for reading, so that neither waits for the other.
+
+Delays background work while payloads are being ingested.
+
+Random bytes of the operating system, drawn in bulk: each draw lets another thread take the interpreter.
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Final, ParamSpec, TypeVar
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
+from typing import Final, ParamSpec, Protocol, TypeVar, final
 
-from coatcheck.runtime.pool import in_pool
+from typing_extensions import override
 
-SMALL: Final = 64 * 1024
-"""Size of a payload up to which its work runs on the loop: a few milliseconds at most."""
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.tokens import Tokenizer
+
+BRIEF: Final = 1_000
+"""Characters or bytes that can be processed on the event loop without delaying others."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Returns `work(*args, **kwargs)`, computed in a worker thread, and raises what it raises."""
+    return await asyncio.get_running_loop().run_in_executor(pool, partial(work, *args, **kwargs))
+
+
+async def aside(pool: Executor, size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Like `in_pool` for large inputs; small ones are processed at once, on the event loop.
+
+    Handing work to a thread and back takes as long as counting the tokens of a thousand characters.
+    """
+    return work(*args, **kwargs) if size <= BRIEF else await in_pool(pool, work, *args, **kwargs)
+
+
+async def count_aside(text: str, tokenizer: Tokenizer, pool: Executor) -> int:
+    """Returns the number of tokens of a text, counted wherever that is fastest."""
+    return await aside(pool, len(text), tokenizer.count, text)
+
+
+class ReadThreads(ThreadPoolExecutor):
+    """A thread pool for reads. If its queue is full, it refuses work at once: the answer would come too late."""
+
+    def __init__(self, threads: int, waiting: int) -> None:
+        """Threads start only when there is work.
+
+        Args:
+            threads: maximum number of threads.
+            waiting: maximum number of waiting tasks.
+        """
+        super().__init__(threads, thread_name_prefix="read")
+        self._waiting = waiting
+        self.refused = 0
+        """Number of tasks refused so far."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of waiting tasks."""
+        return self._work_queue.qsize()
+
+    @override
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
+        """Hands a task to a thread.
+
+        Raises:
+            CoatcheckError: `overloaded`.
+        """
+        if self._work_queue.qsize() >= self._waiting:
+            self.refused += 1
+            raise CoatcheckError(Code.OVERLOADED, "Too many reads are in progress. Retry the same call in a moment.")
+        return super().submit(fn, *args, **kwargs)
+
+
+SMALL: Final = 64 * 1024
+"""Size of a payload up to which its work runs on the loop: a few milliseconds at most."""
 
 
 class WorkPlacement:
@@ -58,3 +126,60 @@ class WorkPlacement:
                 asyncio.get_running_loop().call_soon(self._next_turn)
                 return
         self._busy = False
+
+
+PATIENCE: Final = 5.0
+"""Maximum seconds that the work waits, so that constant traffic cannot prevent it."""
+_LOOK: Final = 0.2
+"""Seconds without a payload that count as idle."""
+
+
+class Activity(Protocol):
+    """What tells whether work is under way: a limiter, or several together."""
+
+    @property
+    def running(self) -> int:
+        """Number of slots in use."""
+        ...
+
+    @property
+    def granted_count(self) -> int:
+        """Number of slots granted so far."""
+        ...
+
+
+class WaitUntilIdle:
+    """Waits until no payload is being ingested and none has arrived for 0.2 s, or PATIENCE is over."""
+
+    def __init__(self, ingests: Activity) -> None:
+        """`ingests` limits them."""
+        self._ingests = ingests
+
+    async def __call__(self) -> None:
+        """Returns when the service is idle, or after `PATIENCE` seconds."""
+        for _ in range(round(PATIENCE / _LOOK)):
+            idle, before = self._ingests.running == 0, self._ingests.granted_count
+            await asyncio.sleep(_LOOK)
+            if idle and self._ingests.running == 0 and self._ingests.granted_count == before:
+                return
+
+
+_AT_ONCE: Final = 256
+
+
+@final
+class RandomWords:
+    """Words of `size` random bytes, each returned only once. Thread-safe."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._words: deque[bytes] = deque()
+
+    def __call__(self) -> bytes:
+        """Returns the next word."""
+        while True:
+            try:
+                return self._words.popleft()
+            except IndexError:
+                random_bytes = os.urandom(self._size * _AT_ONCE)
+                self._words.extend(random_bytes[at : at + self._size] for at in range(0, len(random_bytes), self._size))

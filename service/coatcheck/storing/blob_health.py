@@ -11,8 +11,8 @@ from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.clock import Clock
 from coatcheck.ports.maintenance import MarkBlobCorrupt
+from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.blob_routing import store_of
 
 log = logging.getLogger(__name__)

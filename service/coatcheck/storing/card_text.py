@@ -22,7 +22,7 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import TEXT, ExtractedText, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.extractor import Extractor
+from coatcheck.ports.telemetry import Extractor
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.keep_text import KeepText, extract_view

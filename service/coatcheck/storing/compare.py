@@ -11,7 +11,7 @@ from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import FoundArtifact, RunKey
 from coatcheck.runtime.circuit_breaker import REFUSALS
-from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest

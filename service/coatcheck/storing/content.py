@@ -20,7 +20,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import FoundArtifact, InlineBytes
-from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.blob_routing import not_opened, store_of
 
 log = logging.getLogger(__name__)

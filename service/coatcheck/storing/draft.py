@@ -26,14 +26,13 @@ from coatcheck.core.artifact import (
     PayloadSample,
 )
 from coatcheck.core.card import Card, CardSource
-from coatcheck.core.card.compose import choose_budget
+from coatcheck.core.card.compose import SMALLEST, choose_budget, repeat
 from coatcheck.core.card.model import CardInput
-from coatcheck.core.card.repeat import SMALLEST, repeat
 from coatcheck.core.choose.novelty import compare_runs
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.description import PayloadProbe
-from coatcheck.core.kinds.fetch import find_fetch
+from coatcheck.core.kinds.page import find_fetch
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import find_form, open_payload
@@ -42,7 +41,7 @@ from coatcheck.core.policies.policy import value_or as decided
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import mask_artifact, note_masked
-from coatcheck.core.survey.survey import Survey
+from coatcheck.core.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import OPENED, ViewMeasure
 

@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact
-from coatcheck.core.policies.expiry import expiry
+from coatcheck.core.policies.policy import expiry
 from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact
+from coatcheck.ports.blobs import WaitingFiles
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.waiting_files import WaitingFiles
 
 log = logging.getLogger(__name__)
 

@@ -1,22 +1,25 @@
 """Finds a live artifact in the caller's namespace, or says exactly why there is none to read.
 
 Also records that it was read, so that idle expiry moves later, off the request path.
+
+Sessions by the names that lists show, in which secrets are masked: filters and links take either name.
 """
 
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Final
 
 import msgspec
 
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policies.expiry import expiry
-from coatcheck.ports.catalog import Catalog, FoundArtifact
-from coatcheck.ports.clock import Clock
+from coatcheck.core.policies.policy import expiry
+from coatcheck.ports.catalog import Catalog, FoundArtifact, Overview
+from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.reads import ReadLog
+from coatcheck.storing.ledger import ReadLog
 from coatcheck.storing.redaction import RedactionPolicy
 
 _LATELY_BYTES = 4 * 1024 * 1024
@@ -237,3 +240,34 @@ def gone_error(tombstone: Gone) -> CoatcheckError:
 
 def _plain(name: str | None) -> bool:
     return name is not None and len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum()  # noqa: PLR2004
+
+
+_MARKER: Final = "[redacted"
+_SEARCHED: Final = 5_000
+"""Sessions with the latest activity among which a shown name is looked for."""
+
+
+class SessionNames:
+    """Finds the session that a list shows by a masked name."""
+
+    def __init__(self, overview: Overview, redacting: RedactionPolicy) -> None:
+        self._overview = overview
+        self._redacting = redacting
+
+    async def real(self, caller: Caller, name: str) -> str:
+        """Returns the session's real name, if exactly one session of the caller's is shown by this name.
+
+        A session is found about a second after its first artifact. Any other name is returned as it is.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        if _MARKER not in name:
+            return name
+        recent = await self._overview.recent_sessions(caller.namespace, limit=_SEARCHED)
+        matching_sessions = [
+            each.session
+            for each in recent
+            if caller.sees(each.session) and self._redacting.session(caller.namespace, each.session) == name
+        ]
+        return matching_sessions[0] if len(matching_sessions) == 1 else name

@@ -11,8 +11,7 @@ from coatcheck.core.policies.policy import NO_RULES, Rules
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.clock import Clock
-from coatcheck.ports.telemetry import Meter, Tracer
+from coatcheck.ports.telemetry import Clock, Meter, Tracer
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.runtime.concurrency_limiter import PATIENCE, STALL_SECONDS, ConcurrencyLimiter
 from coatcheck.runtime.noop_telemetry import UNMETERED, UNTRACED

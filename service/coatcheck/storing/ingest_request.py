@@ -61,7 +61,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     """False: this artifact existed already."""
     replayed: bool = False
     """Whether this request had been answered before, according to its Idempotency-Key."""
-    is_stored: bool = True
+    stored: bool = True
     """False: storage refused the payload, as a warning says; the card represents it nevertheless."""
     expires_at: datetime | None
     """The moment from which it answers `gone`; None: kept forever, pinned, or not stored."""

@@ -21,12 +21,11 @@ from coatcheck.core.card import CardSource
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import own_key, require_session
-from coatcheck.core.policies.expiry import check_idle_ttl
-from coatcheck.core.policies.policy import Policy, resolve_terms
+from coatcheck.core.policies.policy import Policy, check_idle_ttl, resolve_terms
 from coatcheck.core.policies.policy import value_or as decided
-from coatcheck.core.reads.view_inputs import has_plain_view, is_plain, view_inputs
+from coatcheck.core.read_answer import has_plain_view, is_plain, view_inputs
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.survey.survey import pack_survey
+from coatcheck.core.survey import pack_survey
 from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, KeyConflict, StoreArtifact, UploadFenced
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import WorkPlacement
@@ -57,7 +56,7 @@ from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt, fingerprint
 from coatcheck.storing.oversize import OversizeGuard, too_large
 from coatcheck.storing.receipts import is_inline, not_stored, receipt_of, record_of
-from coatcheck.storing.redacted_ingest import RedactedIngest
+from coatcheck.storing.redaction import RedactedIngest
 from coatcheck.storing.stored_before import StoredBefore, key_reused
 from coatcheck.storing.upload_session import UploadSession, blocks, fenced_error
 
@@ -348,7 +347,7 @@ class Ingestion:
         self._request = structs.replace(self._request, notices=notices)
         artifact = IngestResult(make_artifact(draft.id, change), created=True, blob_used=False)
         receipt = await self._receipt(artifact, draft, rendered)
-        return structs.replace(receipt, is_stored=False, expires_at=None)
+        return structs.replace(receipt, stored=False, expires_at=None)
 
     async def _receipt(self, result: IngestResult, draft: Draft, rendered: RenderedCard | None = None) -> Receipt:
         """Returns the receipt, with the payload itself if it is small, and otherwise with its card."""

@@ -28,14 +28,14 @@ from coatcheck.core.encoding.payload_encoder import HELD_WHOLE, PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.form import FormDecoder, open_payload
-from coatcheck.core.reads.view_inputs import ViewInputs, is_plain, view_inputs
+from coatcheck.core.read_answer import ViewInputs, is_plain, view_inputs
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import OPENED, TEXT, ExtractedText, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView, StoredView, StoreView, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.extractor import Extractor
+from coatcheck.ports.telemetry import Extractor
 from coatcheck.runtime.circuit_breaker import REFUSALS
-from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing import upload_session
 from coatcheck.storing.content import Content, OpenContent
 from coatcheck.storing.draft import describe_form

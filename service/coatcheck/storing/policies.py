@@ -25,8 +25,8 @@ from coatcheck.core.policies.policy import (
 )
 from coatcheck.core.policies.quota import QuotaLimits, room_of
 from coatcheck.core.retention.audit import By
-from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions, PolicyVersion, SetPolicy
+from coatcheck.ports.telemetry import Clock
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from coatcheck.core.artifact import ENGINE, MAX_KEPT_TEXT, Artifact, ReceiptReco
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import Policy, RetentionTerms, Rules, resolve_terms
 from coatcheck.core.policies.policy import value_or as decided
-from coatcheck.core.reads.read_answer import is_read_answer
-from coatcheck.core.reads.read_bounds import MAX_TOKENS
+from coatcheck.core.read_answer import MAX_TOKENS, is_read_answer
 from coatcheck.core.redact.mask import Mask
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.storing.compare import PREVIOUS

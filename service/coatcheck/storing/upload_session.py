@@ -15,15 +15,13 @@ from typing import Protocol, Self, TypeVar
 from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.blobs import BlobStore, BlobWriter
+from coatcheck.ports.blobs import AbandonUpload, BlobStore, BlobWriter, RenewUpload
 from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.clock import Clock
-from coatcheck.ports.uploads import AbandonUpload, RenewUpload
+from coatcheck.ports.telemetry import Clock
 from coatcheck.runtime.circuit_breaker import REFUSALS, CircuitBreaker
-from coatcheck.runtime.pool import in_pool
-from coatcheck.storing.evict import QuotaEnforcer
+from coatcheck.runtime.work_placement import in_pool
+from coatcheck.storing.evict import QuotaEnforcer, Reservation
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.reservation import Reservation
 
 log = logging.getLogger(__name__)
 

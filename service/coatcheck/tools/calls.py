@@ -2,17 +2,32 @@
 
 Calls are recognised by shape. The form determines the form of the result; IDs are kept to be returned. Arguments that
 are JSON in a string, once or twice, wrapped in another object, or hardly JSON at all are unpacked as far as possible.
+
+Answers in each provider's form of a tool result.
+
+Text only: a second, structured copy would be paid for twice.
+
+Executes `list_artifacts`: a page of what is stored, one line each.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any, Final, Literal, cast
 
 import msgspec
 from msgspec import Struct
 
+from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.count import plural
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.tools import values
-from coatcheck_client.contract.tools import TOOLS
+from coatcheck.tools.answers import AnswerText, ToolAnswer, clip_notes, fit_answer, plain
+from coatcheck.tools.arguments import ListArguments
+from coatcheck.usecases.payloads.browse import Browse
+from coatcheck_client.contract.inert import one_line
+from coatcheck_client.contract.tools import DEFAULT_LISTED, MAX_LISTED, TOOLS
 
 Form = Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"]
 MAX_CALLS: Final = 32
@@ -241,3 +256,115 @@ def _no_call() -> CoatcheckError:
         Code.INVALID_REQUEST,
         "The body holds no tool call. Send {name, arguments}, a provider's call object, or a list of them.",
     )
+
+
+Node = dict[str, Any]
+
+
+def result(call: Call, got: ToolAnswer, form: Form) -> Node:
+    """Returns the result object, with the call's ID."""
+    match form:
+        case "openai-chat":
+            return {"role": "tool", "tool_call_id": call.id or "", "content": got.text}
+        case "openai-responses":
+            return {"type": "function_call_output", "call_id": call.id or "", "output": got.text}
+        case "anthropic":
+            return {
+                "type": "tool_result",
+                "tool_use_id": call.id or "",
+                "content": got.text,
+                "is_error": got.is_error,
+            }
+        case "gemini":
+            return _gemini_result(call, got)
+        case "mcp":
+            return _mcp(call, got)
+        case "text":
+            id_member: Node = {} if call.id is None else {"id": call.id}
+            return {**id_member, "text": got.text, "tokens": got.tokens, "is_error": got.is_error}
+
+
+def _gemini_result(call: Call, got: ToolAnswer) -> Node:
+    """Returns Gemini's form; `output` and `error` are the keys that the API itself knows."""
+    inner: Node = {} if call.id is None else {"id": call.id}
+    inner |= {"name": call.name, "response": {"error" if got.is_error else "output": got.text}}
+    return {"function_response" if call.snake else "functionResponse": inner}
+
+
+def _mcp(call: Call, got: ToolAnswer) -> Node:
+    plain: Node = {"content": [{"type": "text", "text": got.text}], "isError": got.is_error}
+    return {"jsonrpc": "2.0", "id": call.rpc_id, "result": plain} if call.rpc else plain
+
+
+_NAME = 80
+"""Maximum characters of a name from outside."""
+_LEAST = 1
+
+
+class ListArtifacts:
+    """The tool `list_artifacts`."""
+
+    def __init__(self, browse: Browse, tokenizer: Tokenizer, pool: Executor) -> None:
+        self._browse = browse
+        self._tokenizer = tokenizer
+        self._pool = pool
+
+    async def __call__(self, caller: Caller, arguments: ListArguments, tokens: int) -> ToolAnswer:
+        """Returns a page, newest first, in at most `tokens` tokens.
+
+        Raises:
+            CoatcheckError: whatever the list raises; `invalid_request` for an unknown kind.
+        """
+        where = ArtifactFilter(
+            session=arguments.session,
+            kind=_kind(arguments.kind),
+            tool_name=arguments.tool_name,
+            url=None,
+            label=arguments.label,
+        )
+        limit = max(1, min(DEFAULT_LISTED if arguments.limit is None else arguments.limit, MAX_LISTED))
+
+        async def attempt(budget: int) -> AnswerText:
+            size = max(1, min(limit, budget // 40))
+            page = await self._browse(caller, where, arguments.cursor, size, query=arguments.query)
+            lines = [_line(artifact) for artifact in page.items]
+            count = f"{plural(len(lines), 'artifact')}, newest first."
+            first = count if lines else _nothing(arguments, page.partial)
+            on = f' There are more: cursor="{page.next}".' if page.next else ""
+            last = f"({first}{on}{''.join(f' {note}' for note in clip_notes(arguments.notes))})"
+            return plain("\n".join([*lines, last]))
+
+        got = await fit_answer(attempt, tokens, self._tokenizer, self._pool, least=_LEAST)
+        if got is None:
+            raise CoatcheckError(Code.INVALID_REQUEST, "The list does not fit into an answer. Ask for fewer: limit=1.")
+        return ToolAnswer(text=got[0], tokens=got[1])
+
+
+def _nothing(arguments: ListArguments, partial: bool) -> str:
+    if partial:
+        return "Nothing found yet; the newest artifacts are being indexed: retry the same call."
+    if arguments.query is not None:
+        return "No matching artifact contains all words of the query; try fewer or other words."
+    return "No stored artifact matches."
+
+
+def _kind(word: str | None) -> Kind | None:
+    if word is None:
+        return None
+    try:
+        return Kind(word.strip().lower().replace(" ", "_").replace("-", "_"))
+    except ValueError:
+        kind_names = ", ".join(kind.value for kind in Kind)
+        raise CoatcheckError(Code.INVALID_REQUEST, f"There is no such kind. The kinds are {kind_names}.") from None
+
+
+def _line(artifact: Artifact) -> str:
+    declared, facts, measure = artifact.declared, artifact.facts, artifact.measure
+    fetch = facts.fetch_of(declared)
+    status = f"HTTP {fetch.status}" if fetch.has_failed else ""
+    name = one_line((declared.title or facts.title or declared.url or facts.url or declared.command or "")[: _NAME * 2])
+    name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+    lines = f"{plural(measure.lines, 'line')}, {plural(measure.size, 'byte')}"
+    tool = one_line((declared.tool_name or "")[:_NAME])
+    when = artifact.created_at.strftime("%Y-%m-%d %H:%M UTC")
+    return " · ".join(part for part in (artifact.id, facts.kind.value, status, name, lines, tool, when) if part)

@@ -10,13 +10,18 @@ from typing import Any, Final, TypeVar, get_args
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.tools.answers import DEFAULT_TOKENS, LEAST_TOKENS, MAX_TOKENS, ToolAnswer
+from coatcheck.tools.answers import (
+    DEFAULT_TOKENS,
+    INTERNAL,
+    LEAST_TOKENS,
+    MAX_TOKENS,
+    ToolAnswer,
+    sentence,
+    unknown_tool,
+)
 from coatcheck.tools.arguments import list_arguments, read_arguments
-from coatcheck.tools.calls import Call, Form, arguments_of, calls, tool_name
-from coatcheck.tools.failures import INTERNAL, sentence, unknown_tool
-from coatcheck.tools.listing import ListArtifacts
+from coatcheck.tools.calls import Call, Form, ListArtifacts, arguments_of, calls, result, tool_name
 from coatcheck.tools.read import ReadArtifact
-from coatcheck.tools.results import result
 from coatcheck_client.contract.declare import FORMATS, Format, declarations
 from coatcheck_client.contract.tools import LIST, READ, TOOLS
 

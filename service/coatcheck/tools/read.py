@@ -16,12 +16,12 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import Action
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import NEAR, time_range
-from coatcheck.core.text.plural import plural
+from coatcheck.core.text.count import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.cursor import Cursor
 from coatcheck.core.views.view import outer_asides
 from coatcheck.core.views.window import Extent, Span, separates
-from coatcheck.reading.byte_positions import place_of
+from coatcheck.reading.positions import place_of
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.tools.answers import (
     AnswerText,
@@ -30,19 +30,19 @@ from coatcheck.tools.answers import (
     clip_notes,
     fit_answer,
     lacks,
+    not_text,
     resolve_start,
     show,
     within,
 )
 from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
-from coatcheck.tools.failures import not_text
-from coatcheck.tools.search import PatternSearch
+from coatcheck.tools.grep import PatternSearch
 from coatcheck.tools.values import ReadStart
 from coatcheck.usecases.reading.find_passages import FindPassages
+from coatcheck.usecases.reading.grep import MIN_TOKENS, Search
 from coatcheck.usecases.reading.outline import Outline, OutlineAnswer, Ways
 from coatcheck.usecases.reading.read import Read, ReadAnswer, ReadRequest
 from coatcheck.usecases.reading.read_json import ReadJson
-from coatcheck.usecases.reading.search import MIN_TOKENS, Search
 from coatcheck_client.contract.inert import one_line
 from coatcheck_client.contract.tools import DEFAULT_LINES, MAX_VALUES
 

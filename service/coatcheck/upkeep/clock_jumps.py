@@ -19,7 +19,7 @@ from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import SCHEDULE
-from coatcheck.ports.clock import Clock
+from coatcheck.ports.telemetry import Clock
 from coatcheck.upkeep.job_schedule import DELETIONS, JobSchedule
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import SCHEDULE, By
-from coatcheck.core.retention.runs import JobState
-from coatcheck.ports.clock import Clock
-from coatcheck.ports.retention import Retention
-from coatcheck.ports.retention_changes import MarkJob, SetJob
+from coatcheck.core.retention.jobs import JobState
+from coatcheck.ports.retention import MarkJob, Retention, SetJob
+from coatcheck.ports.telemetry import Clock
 
 log = logging.getLogger(__name__)
 

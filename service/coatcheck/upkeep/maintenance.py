@@ -3,6 +3,11 @@
 Every step is a small transaction that is harmless to repeat, so any number of processes may run rounds at once, and a
 crash between two steps loses nothing. Bytes are removed before rows: a row without bytes is found and finished by the
 next round; the reverse order would leak.
+
+Counts the backlog of upkeep for metrics, at most once every few seconds, however often it is requested.
+
+A request returns the last count, and waits only briefly for a new one: a slow or silent catalogue must not block the
+metrics.
 """
 
 import asyncio
@@ -10,15 +15,15 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime, timedelta
+from typing import Final
 
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.retention.audit import SCHEDULE, By
-from coatcheck.core.retention.runs import hourly_run, make_scheduled_round
+from coatcheck.core.retention.jobs import hourly_run, make_scheduled_round
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.clock import DeletionClock
 from coatcheck.ports.maintenance import (
     MOST_EVENTS,
     DeadBlob,
@@ -29,10 +34,10 @@ from coatcheck.ports.maintenance import (
     TakeLease,
     Upkeep,
 )
-from coatcheck.ports.retention import Retention
-from coatcheck.ports.retention_changes import ForgetRemoved, NoteRound
+from coatcheck.ports.retention import ForgetRemoved, NoteRound, Retention
+from coatcheck.ports.telemetry import Accounts, Clock, DeletionClock, Overdue
 from coatcheck.storing.blob_routing import not_opened, store_of
-from coatcheck.storing.reads import NoteReads, ReadLog
+from coatcheck.storing.ledger import NoteReads, ReadLog
 from coatcheck.upkeep.job_schedule import JobSchedule
 
 log = logging.getLogger(__name__)
@@ -301,3 +306,69 @@ async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
         if count < BATCH:
             return MaintenanceJobResult(total)
         await asyncio.sleep(min(time.monotonic() - began, _LONGEST_REST))
+
+
+LIMIT: Final = 10_000
+"""Maximum rows counted of each sort; beyond that the number makes no difference."""
+PAUSE: Final = 5.0
+"""Seconds for which a count is reused."""
+_WAIT: Final = 1.0
+"""Seconds that a request waits for a new count."""
+
+
+class Backlog(Struct, frozen=True):
+    """The last count of the backlog, and when it was taken."""
+
+    overdue: Overdue
+    overdue_seconds: float
+    age: float
+    """Seconds since it was taken."""
+
+
+class CountBacklog:
+    """Counts what maintenance still has to do, at most once every few seconds."""
+
+    def __init__(self, accounts: Accounts, clock: Clock, ticks: Callable[[], float] = time.monotonic) -> None:
+        """`ticks` is monotonic, in seconds."""
+        self._accounts = accounts
+        self._clock = clock
+        self._ticks = ticks
+        self._last: Overdue | None = None
+        self._overdue = 0.0
+        self._began = float("-inf")
+        self._true_at = float("-inf")
+        self._counting: asyncio.Task[None] | None = None
+        self.failures = 0
+        """Counts that the catalogue refused."""
+
+    @property
+    def last_backlog(self) -> Backlog | None:
+        """Returns the last count; None before the first one."""
+        if self._last is None:
+            return None
+        return Backlog(self._last, self._overdue, self._ticks() - self._true_at)
+
+    async def __call__(self) -> None:
+        """Refreshes the count if it is old and the catalogue responds in time. Raises nothing."""
+        if self._counting is None and self._ticks() - self._began >= PAUSE:
+            self._began = self._ticks()
+            self._counting = asyncio.create_task(self._count(), name="backlog")
+        if self._counting is not None:
+            await asyncio.wait([self._counting], timeout=_WAIT)
+
+    async def stop(self) -> None:
+        """Cancels a count in progress."""
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.wait([self._counting])
+
+    async def _count(self) -> None:
+        try:
+            now = self._clock.now()
+            backlog = await self._accounts.overdue(now, LIMIT)
+            self._overdue = 0.0 if backlog.oldest is None else max(0.0, (now - backlog.oldest).total_seconds())
+            self._last, self._true_at = backlog, self._ticks()
+        except CoatcheckError:
+            self.failures += 1
+        finally:
+            self._counting = None

@@ -7,17 +7,40 @@ to take one keeps it.
 
 Crash story: the mark is set before the binding, and each step is conditional and harmless to repeat, so any number of
 replicas may start at once and any of them may die between two steps. No blob and no row of one is changed.
+
+Words that a catalogue keeps permanently, the same for all replicas: the first writer of a name decides.
+
+Each is a lease without an end. Crash story: taking it is one conditional statement, harmless to repeat.
+
+The key that seals positions before a caller sees them: one for all replicas, created when first needed.
+
+Writes sessions' token counts and events: all of the last second in one change.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import BlobLocation, StoredName
-from coatcheck.ports.clock import Clock
-from coatcheck.ports.maintenance import Upkeep
-from coatcheck.upkeep.write_once import write_once
+from coatcheck.ports.keys import AddSessionUsage, SessionAccounts
+from coatcheck.ports.maintenance import TakeLease, Upkeep
+from coatcheck.ports.telemetry import Clock
+from coatcheck.storing.ledger import Ledger
+
+_FOREVER: Final = 100 * 365 * 86400.0
+
+
+async def write_once(upkeep: Upkeep, clock: Clock, name: str, word: str) -> str:
+    """Returns the word that is kept under a name: `word`, unless another was kept before.
+
+    Raises:
+        CoatcheckError: `storage_unavailable`.
+    """
+    await upkeep.commit(TakeLease(name=name, holder=word, seconds=_FOREVER, now=clock.now()))
+    return await upkeep.lease_holder(name) or word
+
 
 BATCH = 500
 _DATABASE = "database"
@@ -152,3 +175,75 @@ def _another(place: BlobLocation, mark: _Mark) -> CoatcheckError:
         "directory. Name that one, or copy its contents here, including its mark. To continue here without those "
         f"bytes, which are then lost, write this line into the mark (see docs/how-to/storage.md): {mark}",
     )
+
+
+_NAME: Final = "cursors"
+_LONGEST: Final = 64
+"""Maximum bytes of a BLAKE2b key."""
+
+
+class SealKey:
+    """Provides the sealing key; reads it once and caches it."""
+
+    def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str]) -> None:
+        """`new_token` returns an unguessable token of at most 64 ASCII characters."""
+        self._upkeep = upkeep
+        self._clock = clock
+        self._new = new_token
+        self._key: bytes | None = None
+
+    async def __call__(self) -> bytes:
+        """Returns the sealing key.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        if self._key is None:
+            token = await self._upkeep.lease_holder(_NAME)
+            if token is None:
+                token = await write_once(self._upkeep, self._clock, _NAME, self._new())
+            self._key = token.encode()[:_LONGEST]
+        return self._key
+
+
+NOTE_BATCH: Final = 500
+"""Sessions per change."""
+
+
+class NoteAccounts:
+    """Writes the ledger. One at a time: a second caller waits until the first one's counts are written."""
+
+    def __init__(self, accounts: SessionAccounts, ledger: Ledger, clock: Clock, number: Callable[[], int]) -> None:
+        """`number` returns random numbers of 62 bits."""
+        self._accounts = accounts
+        self._ledger = ledger
+        self._clock = clock
+        self._number = number
+        self._one = asyncio.Lock()
+        self._changes: list[AddSessionUsage] = []
+        """Drained changes that may not be written yet; they are repeated unchanged, so nothing counts twice."""
+
+    async def __call__(self) -> None:
+        """Returns once everything that was counted before is durable.
+
+        Raises:
+            CoatcheckError: `storage_full`, `storage_unavailable`; the next call tries again.
+        """
+        async with self._one:
+            if len(self._changes) * NOTE_BATCH < Ledger.LIMIT:
+                self._drain()
+            while self._changes:
+                await self._accounts.commit(self._changes[0])
+                del self._changes[0]
+
+    def _drain(self) -> None:
+        spent, activity, events = self._ledger.drain(), self._ledger.drain_activity(), self._ledger.drain_events()
+        for start in range(0, max(len(spent), len(activity), len(events)), NOTE_BATCH):
+            change = AddSessionUsage(
+                batch=self._number(),
+                at=self._clock.now(),
+                sessions=tuple(spent[start : start + NOTE_BATCH]),
+                activity=tuple(activity[start : start + NOTE_BATCH]),
+                events=tuple(events[start : start + NOTE_BATCH]),
+            )
+            self._changes.append(change)

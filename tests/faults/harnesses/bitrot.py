@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coatcheck.core.encoding.compression import zstd
-from coatcheck.core.encoding.frames import FrameIndex
+from coatcheck.core.encoding.frames import FrameIndex, zstd
 from faults import combos
 from faults.caller import Answer, Broken, Caller
 from faults.fork_server import Nursery, nursery

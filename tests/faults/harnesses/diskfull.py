@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from coatcheck.usecases.operations.check_readiness import REUSE_SECONDS
+from coatcheck.usecases.operations.show_overview import REUSE_SECONDS
 from faults import combos
 from faults.caller import Answer, Caller
 from faults.fork_server import Nursery, Running, nursery

@@ -23,8 +23,8 @@ from coatcheck.adapters.sql.sqlite.store import SqliteCatalog  # noqa: E402
 from coatcheck.core import ids  # noqa: E402
 from coatcheck.core.artifact import DeclaredMetadata, Gone, Kind, ReceiptRecord  # noqa: E402
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact  # noqa: E402
+from coatcheck.ports.blobs import BeginUpload  # noqa: E402
 from coatcheck.ports.catalog import FoundArtifact  # noqa: E402
-from coatcheck.ports.uploads import BeginUpload  # noqa: E402
 from contract.sample_changes import DAY, START, Everything, store, view  # noqa: E402
 from support.postgres import BIN, Server, running_postgres  # noqa: E402
 

@@ -62,7 +62,7 @@ def codes(receipt: Receipt) -> list[str]:
 async def test_a_small_payload_is_answered_whole_and_not_stored(harness: Harness) -> None:
     busy = Busy(harness)
     receipt = await busy.put(SMALL)
-    assert (receipt.is_stored, receipt.inline, receipt.text, codes(receipt)) == (
+    assert (receipt.stored, receipt.inline, receipt.text, codes(receipt)) == (
         False,
         True,
         SMALL.decode(),
@@ -71,13 +71,13 @@ async def test_a_small_payload_is_answered_whole_and_not_stored(harness: Harness
     assert receipt.expires_at is None
     assert (harness.is_empty(), harness.fallback.count, busy.is_idle()) == (True, 0, True)
     again = await busy.put_now(SMALL)  # control: with a free slot it is stored, under the ID that the receipt names
-    assert (again.is_stored, again.created, again.id, codes(again)) == (True, True, receipt.id, [])
+    assert (again.stored, again.created, again.id, codes(again)) == (True, True, receipt.id, [])
 
 
 async def test_of_a_large_payload_the_card_has_both_ends_and_true_sizes(harness: Harness) -> None:
     busy = Busy(harness)
     receipt = await busy.put(LARGE)
-    assert (receipt.is_stored, receipt.inline, codes(receipt), receipt.card.next) == (False, False, OVERLOADED, None)
+    assert (receipt.stored, receipt.inline, codes(receipt), receipt.card.next) == (False, False, OVERLOADED, None)
     count = LARGE.count(b"\n")
     first = receipt.text.split("\n")[0]
     assert f"{count} lines" in first
@@ -93,7 +93,7 @@ async def test_of_a_large_payload_the_card_has_both_ends_and_true_sizes(harness:
     assert (harness.is_empty(), harness.fallback.count) == (True, 0)
     assert await code_of(harness.content(receipt.id)) is Code.ARTIFACT_NOT_FOUND
     again = await busy.put_now(LARGE)
-    assert (again.is_stored, again.id, "not looked at" in again.text) == (True, receipt.id, False)
+    assert (again.stored, again.id, "not looked at" in again.text) == (True, receipt.id, False)
 
 
 @pytest.mark.parametrize("budget", [64, 100, 300])
@@ -109,14 +109,14 @@ async def test_a_payload_that_is_stored_already_is_not_said_to_be_lost(harness: 
     for payload in (SMALL, LARGE):
         first = await busy.put_now(payload)
         receipt = await busy.put(payload, key="a key")
-        assert (receipt.is_stored, receipt.created, receipt.id, codes(receipt)) == (True, False, first.id, [])
+        assert (receipt.stored, receipt.created, receipt.id, codes(receipt)) == (True, False, first.id, [])
 
 
 async def test_an_idempotency_key_is_not_used_up_by_an_answer_that_stored_nothing(harness: Harness) -> None:
     busy = Busy(harness)
-    assert not (await busy.put(SMALL, key="a key")).is_stored
+    assert not (await busy.put(SMALL, key="a key")).stored
     stored = await busy.put_now(SMALL, key="a key")
-    assert (stored.is_stored, stored.created, stored.replayed) == (True, True, False)
+    assert (stored.stored, stored.created, stored.replayed) == (True, True, False)
     assert (await busy.put_now(SMALL, key="a key")).replayed  # control: now it is
     assert await code_of(busy.put_now(LARGE, key="a key")) is Code.IDEMPOTENCY_KEY_REUSED
 
@@ -126,7 +126,7 @@ async def test_limits_hold_as_ever(harness: Harness) -> None:
     assert await code_of(busy.put(LARGE)) is Code.PAYLOAD_TOO_LARGE
     assert await code_of(busy.put(SMALL, idle_ttl=1)) is Code.INVALID_REQUEST
     kept = await busy.put(LARGE, keep_ends=True)
-    assert (kept.is_stored, kept.card.size + kept.card.dropped, kept.card.size) == (False, len(LARGE), 1_000_000)
+    assert (kept.stored, kept.card.size + kept.card.dropped, kept.card.size) == (False, len(LARGE), 1_000_000)
     assert sorted(codes(kept)) == ["middle_dropped", "overloaded"]
     assert (harness.is_empty(), busy.is_idle()) == (True, True)
 
@@ -137,7 +137,7 @@ async def test_beyond_the_slots_for_cards_a_payload_is_refused(harness: Harness)
     async with holding(cards, slots=1):
         error = await refusal(busy.put(SMALL))
     assert (error.code, "cards are under way" in error.detail, cards.refused) == (Code.OVERLOADED, True, 1)
-    assert not (await busy.put(SMALL)).is_stored  # control
+    assert not (await busy.put(SMALL)).stored  # control
     assert (cards.granted_count, busy.is_idle()) == (2, True)
 
 
@@ -179,10 +179,10 @@ async def test_no_secret_is_shown_wherever_it_is(harness: Harness, mode: Redacti
     busy = Busy(harness, redacting=redacting(harness, mode))
     for place in PLACES.values():
         receipt = await busy.put(planted(place), card_tokens=8_000, query="token")
-        assert not receipt.is_stored
+        assert not receipt.stored
         assert not any(SECRET.decode()[at : at + 8] in receipt.text for at in range(4, len(SECRET) - 8))
     small = await busy.put(SMALL + b"token: " + SECRET)
-    assert (small.is_stored, SECRET.decode()[:12] in small.text, "a few lines" in small.text) == (False, False, True)
+    assert (small.stored, SECRET.decode()[:12] in small.text, "a few lines" in small.text) == (False, False, True)
     for place in (PLACES["in its beginning"], PLACES["in its end"]):
         plain = await Busy(harness, redacting=redacting(harness, "off")).put(
             planted(place), card_tokens=8_000, query="token"
@@ -201,7 +201,7 @@ async def test_a_policy_that_refuses_secrets_refuses_them_anywhere(harness: Harn
 
 async def test_a_page_is_recognised_as_ever(harness: Harness) -> None:
     receipt = await Busy(harness).put(PAGE)
-    assert (receipt.is_stored, receipt.card.kind, receipt.card.title) == (False, "web_page", "A page")
+    assert (receipt.stored, receipt.card.kind, receipt.card.title) == (False, "web_page", "A page")
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ async def test_uploads_of_one_key_or_address_leave_slots_to_others(
         return await ingest(caller, stream(LARGE), lambda: asked, sender=Sender())
 
     with await busy.limiters.uploads.acquire(holder):
-        assert not (await upload(same)).is_stored  # half of two slots is one
-        assert (await upload(other)).is_stored
+        assert not (await upload(same)).stored  # half of two slots is one
+        assert (await upload(other)).stored
 
 
 async def test_on_one_machine_uploads_of_one_session_leave_slots_to_others(harness: Harness) -> None:
@@ -235,5 +235,5 @@ async def test_on_one_machine_uploads_of_one_session_leave_slots_to_others(harne
             asked = IngestRequest(declared=DeclaredMetadata(session=session))
             ingest = harness.ingest(**busy.settings)
             receipt = await ingest(CALLER, stream(LARGE), lambda asked=asked: asked, sender=Sender())
-            stored.append(receipt.is_stored)
+            stored.append(receipt.stored)
     assert stored == [False, True, True]

@@ -8,7 +8,7 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter
-from coatcheck.ports.change import CatalogChange
+from coatcheck.ports.decisions import CatalogChange
 from support.clock import INSTANT
 from support.harness import CALLER, GRACE, LEASE, Harness
 from support.samples import lines, noise, stream

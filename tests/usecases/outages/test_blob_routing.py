@@ -6,8 +6,7 @@ from typing import cast
 import pytest
 from typing_extensions import override
 
-from coatcheck.adapters.blobs.memory import MemoryBlobStore
-from coatcheck.adapters.blobs.multi_store import SwitchedBlobStore
+from coatcheck.adapters.blobs.memory import MemoryBlobStore, SwitchedBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import Code

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from coatcheck.core import ids
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog, FoundArtifact
-from coatcheck.ports.change import CatalogChange
+from coatcheck.ports.decisions import CatalogChange
 from coatcheck.runtime.circuit_breaker import PATIENCE, CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
@@ -144,7 +144,7 @@ async def test_what_storage_refuses_is_readable_at_once_and_stored_later_under_t
 ) -> None:
     world = Degraded(harness, broken, Fault(code))
     receipt = await world.put(payload)
-    assert (receipt.is_stored, receipt.created, [w.code for w in receipt.warnings]) == (False, True, [str(code)])
+    assert (receipt.stored, receipt.created, [w.code for w in receipt.warnings]) == (False, True, [str(code)])
     assert await world.content(receipt.id) == payload
     assert harness.count("artifacts") == 0
     assert await world.stored_nothing()
@@ -155,7 +155,7 @@ async def test_what_storage_refuses_is_readable_at_once_and_stored_later_under_t
     assert await harness.content(receipt.id) == payload
     assert world.fallback.find(CALLER.namespace, ids.parse(receipt.id), harness.clock.now()) is None
     again = await world.put(payload)
-    assert (again.id, again.is_stored, again.created) == (receipt.id, True, False)
+    assert (again.id, again.stored, again.created) == (receipt.id, True, False)
     assert again.text != receipt.text or again.inline
 
 
@@ -168,7 +168,7 @@ async def test_what_storage_refuses_has_a_card_of_its_own_though_it_repeats_anot
     world = Degraded(harness, "catalog", Fault())
     world.fault.answers = answers
     receipt = await world.put(SMALL, said=said | {"tool_call_id": "call_2"})
-    assert (receipt.is_stored, receipt.same_as) == (False, None)
+    assert (receipt.stored, receipt.same_as) == (False, None)
     assert "NOT STORED" in receipt.text.splitlines()[0]
     assert receipt.text.count("\n") > 4
     world.fault.down = False
@@ -194,7 +194,7 @@ async def test_a_fault_at_any_call_of_an_upload_says_not_stored_and_leaves_nothi
         world = Degraded(harness, broken, Fault())
         world.fault.answers = k
         receipt = await world.put(noise(300_000, seed=100 + k))
-        if receipt.is_stored:  # only asking whether it was there already failed
+        if receipt.stored:  # only asking whether it was there already failed
             await harness.forget(CALLER, ids.parse(receipt.id))
         await world.settled()
         assert (k, harness.stored_files(), harness.count("uploads"), harness.count("artifacts")) == (k, [], 0, 0)
@@ -214,35 +214,35 @@ async def test_while_nobody_knows_a_read_is_not_answered_not_found(harness: Harn
 async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     for seed in range(5):
-        assert not (await world.put(lines(2_000, seed))).is_stored
+        assert not (await world.put(lines(2_000, seed))).stored
     assert world.fault.calls == 1
     world.fault.down = False
-    assert not (await world.put(lines(2_000, 6))).is_stored
+    assert not (await world.put(lines(2_000, 6))).stored
     assert await world.write_through() == 6
-    assert (await world.put(lines(2_000, 7))).is_stored
+    assert (await world.put(lines(2_000, 7))).stored
 
 
 async def test_what_is_ready_takes_the_next_payload(harness: Harness) -> None:
     place = Degraded(harness, "catalog", Fault())
     ready = readiness_of(harness.deps(**place.deps))
-    assert not (await place.put(SMALL)).is_stored
+    assert not (await place.put(SMALL)).stored
     (reason,) = (await ready()).reasons
     assert (reason.component, reason.health, reason.code) == ("catalogue", "away", Code.STORAGE_UNAVAILABLE)
-    assert not (await place.put(SMALL + b"1")).is_stored
+    assert not (await place.put(SMALL + b"1")).stored
     place.fault.down = False
-    assert not (await place.put(SMALL + b"2")).is_stored  # nobody has asked it since
+    assert not (await place.put(SMALL + b"2")).stored  # nobody has asked it since
     assert (await ready()).health == "ready"
-    assert (await place.put(SMALL + b"3")).is_stored
+    assert (await place.put(SMALL + b"3")).stored
 
 
 async def test_without_anybody_who_probes_one_caller_tries_again_after_a_while(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
-    assert not (await world.put(lines(2_000, 1))).is_stored
+    assert not (await world.put(lines(2_000, 1))).stored
     world.fault.down = False
     harness.clock.forward(PAUSE - INSTANT)
-    assert not (await world.put(lines(2_000, 2))).is_stored
+    assert not (await world.put(lines(2_000, 2))).stored
     harness.clock.forward(INSTANT)
-    assert (await world.put(lines(2_000, 3))).is_stored
+    assert (await world.put(lines(2_000, 3))).stored
 
 
 async def test_however_many_wait_a_silent_store_is_waited_for_once(harness: Harness) -> None:
@@ -409,7 +409,7 @@ async def test_a_key_means_nothing_before_storage_took_its_request(harness: Harn
     world.fault.down = False
     harness.clock.forward(PAUSE)
     second = await world.put(SMALL, key="k")
-    assert (first.is_stored, second.is_stored, second.created, second.id) == (False, True, True, first.id)
+    assert (first.stored, second.stored, second.created, second.id) == (False, True, True, first.id)
     assert (await world.write_through(), world.fallback.count, harness.count("artifacts")) == (0, 0, 1)
 
 

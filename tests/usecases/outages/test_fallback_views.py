@@ -5,7 +5,7 @@ from typing import Any, cast
 from coatcheck.core import ids
 from coatcheck.ports.artifacts import FoundView, StoreArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
-from coatcheck.ports.change import CatalogChange
+from coatcheck.ports.decisions import CatalogChange
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from contract.sample_changes import number_of, store, view
 from support.harness import CALLER, Harness, flushing

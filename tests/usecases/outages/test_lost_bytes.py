@@ -8,7 +8,7 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import StoreArtifact
-from coatcheck.ports.change import CatalogChange
+from coatcheck.ports.decisions import CatalogChange
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.fallback_buffer import FallbackBuffer
@@ -119,7 +119,7 @@ async def test_a_commit_without_an_answer_keeps_its_file_until_its_fate_is_known
     receipt = await harness.put(
         PAYLOAD, settings={"catalog": Unanswering(harness, commits=commits), "fallback": FallbackBuffer(0)}
     )
-    assert not receipt.is_stored
+    assert not receipt.stored
     assert len(harness.stored_files()) == 1
     assert harness.count("uploads") == (0 if commits else 1)
     harness.clock.forward(LEASE + INSTANT)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from coatcheck.adapters.blobs.faults import missing, too_short
 from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.adapters.blobs.filesystem import missing, too_short
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
 from coatcheck.storing.blob_health import BlobHealth

@@ -13,7 +13,7 @@ import pytest
 
 from coatcheck.adapters.waiting_files import NAME, WaitingFileFolder
 from coatcheck.core import ids
-from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import zstd
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from support.clock import INSTANT
 from support.combos import Combo

@@ -15,12 +15,12 @@ from coatcheck.ports.decisions import Decisions
 from coatcheck.storing.evict import Evict
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
+from coatcheck.storing.ledger import NoteReads
 from coatcheck.storing.policies import Policies
-from coatcheck.storing.reads import NoteReads
 from coatcheck.usecases.payloads.extend import Extend
 from coatcheck.usecases.payloads.forget import Forget, ForgetSession
 from coatcheck.usecases.retention.administer_holds import Holds
-from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace, EmptyRound
+from coatcheck.usecases.tenants.show_usage import EmptyNamespace, EmptyRound
 from support.clock import START
 from support.harness import CALLER, TOMBSTONE_LIFE, Harness
 from support.refusals import code_of, refusal
@@ -109,7 +109,7 @@ async def test_what_no_policy_would_take_is_refused_before_it_is_read_to_its_end
     assert await code_of(office.put(payload)) is Code.PAYLOAD_TOO_LARGE
     assert read == []
     assert await code_of(office.put(b"word " * 300)) is Code.PAYLOAD_TOO_LARGE
-    assert (await office.put(noise(50_000))).is_stored
+    assert (await office.put(noise(50_000))).stored
     assert office.harness.count("artifacts") == 1
     assert (await office.usage()).reserved == 0
 
@@ -125,7 +125,7 @@ async def test_both_ends_are_kept_of_what_is_over_the_limit_of_any_policy(office
     }[scope]
     payload = b"word " * 900
     kept = await office.put(payload, said=declared, keep_ends=True)
-    assert kept.is_stored
+    assert kept.stored
     assert kept.card.size <= 1_000
     assert kept.card.dropped == len(payload) - kept.card.size
     assert await code_of(office.put(payload, said=declared)) is Code.PAYLOAD_TOO_LARGE

@@ -9,12 +9,12 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policies.expiry import MIN_IDLE_TTL
+from coatcheck.core.policies.policy import MIN_IDLE_TTL
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.maintenance import ExpireArtifacts
 from coatcheck.storing.find import Find
-from coatcheck.storing.reads import NoteReads
+from coatcheck.storing.ledger import NoteReads
 from coatcheck.upkeep.maintenance import MaintenanceRound
 from support.clock import INSTANT, START
 from support.harness import CALLER, TOMBSTONE_LIFE, Harness

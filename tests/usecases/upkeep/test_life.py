@@ -10,11 +10,11 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import SAMPLE_BYTES, Caller
 from coatcheck.core.errors import Code
-from coatcheck.core.views.position_seal import unseal
+from coatcheck.core.views.cursor import unseal
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.find import STEP
-from coatcheck.storing.reads import ReadLog
-from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.storing.ledger import ReadLog
+from coatcheck.upkeep.store_binding import SealKey
 from support.clock import INSTANT, START
 from support.harness import CALLER, GRACE, TOMBSTONE_LIFE, Harness
 from support.refusals import code_of, refusal

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from coatcheck.core import ids
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.errors import Code
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import ArtifactFilter
-from coatcheck.ports.uploads import BeginUpload
 from coatcheck.storing.ingestion import KEY_LIFE
 from coatcheck.upkeep import maintenance
 from coatcheck.upkeep.maintenance import BATCH, MaintenanceRound

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.adapters.blobs.exposure import ExposureExamination
-from coatcheck.adapters.sql.sqlite.examine import SqliteExamination, can_corrupt
+from coatcheck.adapters.blobs.writer import ExposureExamination
+from coatcheck.adapters.sql.sqlite.damage import SqliteExamination, can_corrupt
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core import ids
 from coatcheck.core.artifact import Blob
-from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.findings import EngineReport, Finding
 from coatcheck.ports.artifacts import StoredView, StoreView
-from coatcheck.ports.uploads import BeginUpload
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.storing.content import OpenContent
 from coatcheck.usecases.operations.verify_store import ORPHAN_AGE, StoreVerification, VerifyStore
 from contract.sample_changes import view

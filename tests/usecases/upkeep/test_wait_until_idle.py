@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from coatcheck.runtime import wait_until_idle
+from coatcheck.runtime import work_placement
 from coatcheck.runtime.concurrency_limiter import ConcurrencyLimiter
-from coatcheck.runtime.wait_until_idle import WaitUntilIdle
+from coatcheck.runtime.work_placement import WaitUntilIdle
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_until_idle, "_LOOK", 0.02)
-    monkeypatch.setattr(wait_until_idle, "PATIENCE", 0.4)
+    monkeypatch.setattr(work_placement, "_LOOK", 0.02)
+    monkeypatch.setattr(work_placement, "PATIENCE", 0.4)
 
 
 async def test_it_waits_while_a_payload_is_on_its_way_and_for_a_moment_after() -> None:

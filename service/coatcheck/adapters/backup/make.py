@@ -22,8 +22,16 @@ from typing import Self
 
 from msgspec import Struct
 
-from coatcheck.adapters.backup.disk import Disk, explain_os_errors, file_sha256
-from coatcheck.adapters.backup.manifest import DATABASE, FORMAT, DatabaseFile, Manifest, write_manifest
+from coatcheck.adapters.backup.manifest import (
+    DATABASE,
+    FORMAT,
+    DatabaseFile,
+    Disk,
+    Manifest,
+    explain_os_errors,
+    file_sha256,
+    write_manifest,
+)
 from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot, live_file_blobs, writers_waiting
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.progress import Progress, untold

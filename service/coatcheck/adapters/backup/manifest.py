@@ -1,11 +1,23 @@
-"""A backup's manifest. It is written last: a directory without one is not a backup."""
+"""A backup's manifest. It is written last: a directory without one is not a backup.
 
+Copies files so that they survive a power loss, or links them if that is just as good.
+
+A blob's file is written once and never changed, so a hard link to it is a copy that costs nothing, though not a second
+copy on the disk. The database's file changes and is never linked.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+from collections.abc import Generator
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from coatcheck.adapters.blobs.filesystem import FileSystem
 from coatcheck.core.errors import CoatcheckError, Code
 
 MANIFEST = "manifest.json"
@@ -72,4 +84,83 @@ def read_manifest(folder: Path) -> Manifest:
     except msgspec.MsgspecError as error:
         raise CoatcheckError(
             Code.INTEGRITY, f"The {MANIFEST} of {folder} is damaged: {error}. Use another backup."
+        ) from error
+
+
+_NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_BLOCK = 1024 * 1024
+
+
+class Disk:
+    """Durable copying. Blocks; raises OSError."""
+
+    def __init__(self) -> None:
+        self._files = FileSystem()
+
+    def make_directory(self, path: Path) -> None:
+        """Creates a private directory; its parent must exist."""
+        path.mkdir(mode=0o700)
+
+    def sync(self, path: Path) -> None:
+        """Makes a file's bytes, or a directory's names, survive a power loss."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._files.sync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_tree(self, folder: Path) -> None:
+        """Syncs the names in a directory and in all directories below it."""
+        for below in folder.iterdir():
+            if below.is_dir() and not below.is_symlink():
+                self.sync_tree(below)
+        self.sync(folder)
+
+    def link(self, source: Path, target: Path) -> bool:
+        """Gives a file a second name. Returns False if the file system or its rules do not allow that."""
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                return False
+            raise
+        return True
+
+    def copy(self, source: Path, target: Path) -> str:
+        """Copies and syncs a file; returns the SHA-256 of what was written, in hexadecimal."""
+        h = hashlib.sha256()
+        with source.open("rb", buffering=0) as file:
+            fd = self._files.create(str(target))
+            try:
+                while block := file.read(_BLOCK):
+                    h.update(block)
+                    rest = memoryview(block)
+                    while rest:
+                        rest = rest[self._files.write(fd, rest) :]
+                self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+        return h.hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def explain_os_errors(where: Path) -> Generator[None]:
+    """Turns a system error into a CoatcheckError that names the location."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise CoatcheckError(
+                Code.STORAGE_FULL, f"The disk that holds {where} is full. Free space there, or choose another location."
+            ) from error
+        at = f" ({error.filename})" if error.filename is not None else ""
+        raise CoatcheckError(
+            Code.STORAGE_UNAVAILABLE, f"{where} cannot be used: {error.strerror or error}{at}."
         ) from error

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from coatcheck.adapters.backup.disk import Disk, explain_os_errors
-from coatcheck.adapters.backup.manifest import DATABASE, Manifest, read_manifest
-from coatcheck.adapters.disk_reserve import NAME as RESERVE
-from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
+from coatcheck.adapters.backup.manifest import DATABASE, Disk, Manifest, explain_os_errors, read_manifest
+from coatcheck.adapters.sql.engine import DirectoryLock, refuse_network_file_system
 from coatcheck.adapters.sql.schema import REVISION
 from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot
+from coatcheck.adapters.system import NAME as RESERVE
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.progress import Progress, untold
 

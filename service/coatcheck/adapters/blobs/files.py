@@ -13,11 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from coatcheck.adapters.blobs.faults import missing, storage_error, too_short
-from coatcheck.adapters.blobs.filesystem import FileEntry, FileSystem
+from coatcheck.adapters.blobs.filesystem import FileEntry, FileSystem, missing, storage_error, too_short
 from coatcheck.adapters.blobs.writer import FileWriter
 from coatcheck.core.artifact import Placement
-from coatcheck.core.encoding.blob_ids import is_blob_id
+from coatcheck.core.encoding.frames import is_blob_id
 from coatcheck.ports.blobs import BlobStore, StoredName
 
 T = TypeVar("T")

@@ -15,8 +15,7 @@ from msgspec import Struct
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from coatcheck.adapters.blobs.s3_faults import s3_error, says_absent, status_of, too_slow
-from coatcheck.adapters.blobs.s3_location import S3Location
+from coatcheck.adapters.blobs.s3_location import S3Location, s3_error, says_absent, status_of, too_slow
 from coatcheck.core.errors import CoatcheckError, Code
 
 if TYPE_CHECKING:

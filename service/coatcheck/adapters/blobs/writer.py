@@ -2,15 +2,20 @@
 
 No byte is reported as stored that a failed flush may have lost: the kernel reports a write-back error only once, and a
 later sync that succeeds proves nothing, so a single failure ends the writer.
+
+Checks whether other users of the machine can read a store's files. Group permissions are up to the administrator.
 """
 
 import asyncio
 import contextlib
+import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
 
-from coatcheck.adapters.blobs.faults import storage_error
-from coatcheck.adapters.blobs.filesystem import FileSystem
+from coatcheck.adapters.blobs.filesystem import FileSystem, storage_error
+from coatcheck.core.findings import EngineReport, Finding
 
 _HOP_BYTES = 256 * 1024
 """Bytes gathered before a thread writes them: handing them over costs as much as writing 100 KiB."""
@@ -116,3 +121,26 @@ class FileWriter:
             return
         except OSError as error:
             raise storage_error(error) from error
+
+
+class ExposureExamination:
+    """Examines a data directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:  # noqa: ARG002 - one look serves both
+        """Examines the directory; with `repair`, removes others' permissions."""
+        return await asyncio.to_thread(self._examine, repair is not None)
+
+    def _examine(self, repair: bool) -> EngineReport:
+        mode = stat.S_IMODE(self._root.stat().st_mode)
+        if not mode & stat.S_IRWXO:
+            return EngineReport()
+        detail = f"Everyone on this machine can enter {self._root} (mode {mode:o})."
+        if repair:
+            self._root.chmod(mode & ~stat.S_IRWXO)
+            detail += f" It is {mode & ~stat.S_IRWXO:o} now."
+        else:
+            detail += f" Close it with: chmod o= {self._root}"
+        return EngineReport(findings=(Finding("exposed", "", "", detail, repaired=repair),))

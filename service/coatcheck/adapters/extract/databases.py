@@ -14,9 +14,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.json import encode
 
-from coatcheck.adapters.extract.view_writer import ViewWriter, cell
-from coatcheck.core.extract.sections import one_line
-from coatcheck.core.text.plural import format_count
+from coatcheck.adapters.extract.wire import ViewWriter, cell
+from coatcheck.core.extract.blocks import one_line
+from coatcheck.core.text.count import format_count
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "sqlite 3"

@@ -16,12 +16,11 @@ from typing import Any, Final, cast
 from coatcheck.adapters.extract.archives import extract_stream, extract_zip
 from coatcheck.adapters.extract.databases import extract_database
 from coatcheck.adapters.extract.mail import extract_mail
-from coatcheck.adapters.extract.office import extract_office
+from coatcheck.adapters.extract.office import SheetFacts, extract_office, survey_sheets
 from coatcheck.adapters.extract.rich_text import extract_rich_text
-from coatcheck.adapters.extract.sheets import SheetFacts, survey_sheets
-from coatcheck.adapters.extract.view_writer import TEXT_BYTES, ViewWriter, cell
+from coatcheck.adapters.extract.wire import TEXT_BYTES, ViewWriter, cell
 from coatcheck.core.artifact import SAMPLE_BYTES, PayloadSample
-from coatcheck.core.extract.sections import one_line
+from coatcheck.core.extract.blocks import one_line
 from coatcheck.core.media import describe, identify, identify_written, read_encoding
 from coatcheck.core.media.documents import (
     MAIL,
@@ -36,8 +35,8 @@ from coatcheck.core.media.documents import (
     is_office,
 )
 from coatcheck.core.parts.charset import decode
-from coatcheck.core.text.cuts import align
-from coatcheck.core.text.plural import first_of, format_count
+from coatcheck.core.text.count import first_of, format_count
+from coatcheck.core.text.excerpt import align
 from coatcheck.core.views.view import MISSING, ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024

@@ -15,9 +15,8 @@ from typing import Final
 from msgspec import structs
 
 from coatcheck.adapters.extract.documents import is_extractable
-from coatcheck.adapters.extract.process import WorkerDied, WorkerLost
 from coatcheck.adapters.extract.wire import ExtractAnswer, ExtractJob, check
-from coatcheck.adapters.extract.workers import Busy, Workers
+from coatcheck.adapters.extract.workers import Busy, WorkerDied, WorkerLost, Workers
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import PAGE_BYTES, extract_text, reads_as_document, strip_markup

@@ -17,14 +17,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.adapters.extract.view_writer import ViewWriter
+from coatcheck.adapters.extract.wire import ViewWriter
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract import extract_text
-from coatcheck.core.extract.sections import one_line
+from coatcheck.core.extract.blocks import one_line
 from coatcheck.core.media import describe
 from coatcheck.core.media.archives import format_size
 from coatcheck.core.parts.charset import decode
-from coatcheck.core.text.plural import first_of, format_count
+from coatcheck.core.text.count import first_of, format_count
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "mail 1"

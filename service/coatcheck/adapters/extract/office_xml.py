@@ -13,8 +13,8 @@ from xml.parsers import expat
 
 from msgspec import Struct
 
-from coatcheck.adapters.extract.view_writer import ViewWriter
-from coatcheck.core.extract.tags import words
+from coatcheck.adapters.extract.wire import ViewWriter
+from coatcheck.core.extract.boilerplate import words
 
 Attributes = Mapping[str, str]
 _CHUNK: Final = 64 * 1024

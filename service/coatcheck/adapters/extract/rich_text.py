@@ -12,8 +12,8 @@ from typing import Final, final
 
 from msgspec import Struct, structs
 
-from coatcheck.adapters.extract.view_writer import ViewWriter
-from coatcheck.core.extract.tags import words
+from coatcheck.adapters.extract.wire import ViewWriter
+from coatcheck.core.extract.boilerplate import words
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "rtf 1"

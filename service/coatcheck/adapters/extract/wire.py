@@ -1,11 +1,17 @@
-"""Messages between the service and its workers: MessagePack over a pipe, each preceded by its length."""
+"""Messages between the service and its workers: MessagePack over a pipe, each preceded by its length.
+
+Writes a text view within limits of size, time and sections.
+"""
 
 import struct
-from typing import Final
+import time
+from typing import Final, final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from coatcheck.core.extract.blocks import SectionStart, one_line, sections
 from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText, Section, TextForm
 
 HEADER: Final = struct.Struct(">I")
@@ -82,3 +88,101 @@ def _is_at_lines(section: Section, view: bytes) -> bool:
     edges = (section.start, section.end)
     inside = 0 <= section.start <= section.end <= len(view)
     return inside and all(at in {0, len(view)} or view[at - 1 : at] == b"\n" for at in edges)
+
+
+TEXT_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of text that are taken from one document."""
+_CELL: Final = 2_000
+"""Characters of a cell."""
+_WRITING: Final = 0.3
+"""Share of the time that is kept for writing."""
+_DEEPEST: Final = 6
+"""The last level of a Markdown heading."""
+
+
+@final
+class ViewWriter:
+    """Gathers lines under titles. Sections are named `p1`, `p2`, … in the order of `begin`."""
+
+    def __init__(self, until: float) -> None:
+        """`until` is the CPU time of this process, in seconds, after which nothing more is accepted."""
+        self._until = until
+        self._read_until = until - _WRITING * (until - time.process_time())
+        self._parts: list[bytes] = []
+        self._starts: list[SectionStart] = []
+        self._size = 0
+        self._lines = 0
+        self.partial = False
+
+    @property
+    def late(self) -> bool:
+        """Whether time is up."""
+        return time.process_time() > self._until
+
+    @property
+    def must_write(self) -> bool:
+        """Whether what was read has to be written now, or there would be no time for that."""
+        return time.process_time() > self._read_until
+
+    @property
+    def room(self) -> int:
+        """Bytes of text that may still be written."""
+        return TEXT_BYTES - self._size
+
+    def begin(self, title: str, level: int = 1, *, aside: bool = False) -> None:
+        """Starts a section with this title; beyond MAX_SECTIONS, the text continues in the last one."""
+        if len(self._starts) < MAX_SECTIONS:
+            self._starts.append(SectionStart(one_line(title), level, self._size, self._lines + 1, aside=aside))
+        else:
+            self.partial = True
+
+    def heading(self, title: str, level: int = 1, *, aside: bool = False) -> bool:
+        """Starts a section with this title as its first line, after an empty one. Returns False as `put`."""
+        if self._size and not self.put(""):
+            return False
+        start_count = len(self._starts)
+        self.begin(title, level, aside=aside)
+        is_written = self.put(f"{'#' * min(level + 1, _DEEPEST)} {one_line(title)}")
+        if not is_written:
+            del self._starts[start_count:]
+        return is_written
+
+    def include(self, extracted: ExtractedText, level: int) -> None:
+        """Writes another view, whose sections become parts of the open section of this level."""
+        size, lines = self._size, self._lines
+        if self.put((extracted.text or b"").decode()):
+            for each in extracted.sections[: MAX_SECTIONS - len(self._starts)]:
+                at, line = size + each.start, lines + each.line
+                start = SectionStart(each.title, level + each.level, at, line, aside=each.aside)
+                if each.aside:
+                    start = replace(start, end=min(size + each.end, self._size), end_line=line + each.lines)
+                self._starts.append(start)
+        self.partial = self.partial or extracted.partial
+
+    def put(self, text: str) -> bool:
+        """Writes text and ends its line. Returns False, writing nothing, if there is no more room or time."""
+        data = f"{text.rstrip()}\n".encode("utf-8", "replace")
+        if self._size + len(data) > TEXT_BYTES or self.late:
+            self.partial = True
+            return False
+        self._parts.append(data)
+        self._size += len(data)
+        self._lines += data.count(b"\n")
+        return True
+
+    def finish(self, extractor: str) -> ExtractedText | None:
+        """Returns the view; None if nothing was written."""
+        if not self._parts:
+            return None
+        view_sections = sections(self._starts, prefix="p", size=self._size, lines=self._lines)
+        return ExtractedText(
+            text=b"".join(self._parts), sections=view_sections, extractor=extractor, partial=self.partial
+        )
+
+
+def cell(value: object, chars: int = _CELL) -> str:
+    """Returns a table's value on one line, in at most `chars` characters; whole numbers without a decimal point."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact so far
+        return str(int(value))
+    text = " ".join(str(value).split())
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"

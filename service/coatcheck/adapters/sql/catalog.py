@@ -2,39 +2,82 @@
 
 The ports document the queries. Changes are carried out by `change_handlers.py`; how they are committed and where
 queries run depends on the database: see `sqlite/store.py` and `postgres.py`.
+
+The catalogue's two ways to the database, and port methods made from functions that take a connection.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
-from typing import TypeVar
+from types import CoroutineType
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql import key_rows
+from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.change_group import FunctionChange
 from coatcheck.adapters.sql.changes import holds as hold_rows
-from coatcheck.adapters.sql.changes import leases, session_usage, usage
 from coatcheck.adapters.sql.changes import policies as policy_rows
-from coatcheck.adapters.sql.port_methods import SqlAccess, asks, asks_namespace
+from coatcheck.adapters.sql.changes import session_usage, uploads, usage
 from coatcheck.adapters.sql.reads import artifact_reads as reads
-from coatcheck.adapters.sql.reads import (
-    audit_reads,
-    backlog,
-    event_reads,
-    listing,
-    matching,
-    overview,
-    removed_reads,
-    retention_reads,
-    texts,
-)
+from coatcheck.adapters.sql.reads import listing, matching, overview, retention_reads
+from coatcheck.adapters.sql.reads import listing as removed_reads
+from coatcheck.adapters.sql.reads import matching as texts
+from coatcheck.adapters.sql.reads import overview as backlog
+from coatcheck.adapters.sql.reads import retention_reads as audit_reads
+from coatcheck.adapters.sql.reads import retention_reads as event_reads
 from coatcheck.adapters.sql.schema import check_revision, give_room, take_room, try_write
 from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, PayloadKey, RunKey
+from coatcheck.ports.decisions import Answer, CatalogChange
 
+N = TypeVar("N", bound=str | None)
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class SqlAccess(ABC):
+    """A way to commit changes and a way to run queries."""
+
+    @abstractmethod
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
+        """Returns the answer of a change, once it is durable."""
+
+    @abstractmethod
+    async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
+        """Returns the answer to a query about a namespace; None: about all of them."""
+
+    async def commit(self, change: CatalogChange[Answer], /) -> Answer:
+        """Carries out a change and returns its answer once it is durable."""
+        try:
+            return cast("Answer", await self.carry_out(change))
+        except usage.NamespaceClosing as error:
+            raise usage.closing(str(error)) from error
+
+
+def asks(
+    question: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate[SqlAccess, P], "CoroutineType[Any, Any, T]"]:
+    """Returns a method that runs a query on rows of any namespace."""
+
+    async def method(access: SqlAccess, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await access.ask(None, lambda conn: question(conn, *args, **kwargs))
+
+    return method
+
+
+def asks_namespace(
+    question: Callable[Concatenate[Connection, N, P], T],
+) -> Callable[Concatenate[SqlAccess, N, P], "CoroutineType[Any, Any, T]"]:
+    """Returns a method that runs a query on a namespace, its first argument."""
+
+    async def method(access: SqlAccess, namespace: N, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await access.ask(namespace, lambda conn: question(conn, namespace, *args, **kwargs))
+
+    return method
+
+
 _PAGE = 500
 
 
@@ -49,7 +92,7 @@ class SqlCatalog(SqlAccess):
     dead_blobs = asks(reads.dead_blobs)
     find_known_blobs = asks(reads.find_known_blobs)
     overdue = asks(backlog.overdue)
-    lease_holder = asks(leases.holder)
+    lease_holder = asks(uploads.holder)
 
     list_unindexed = asks_namespace(texts.waiting)
     newest_unindexed = asks_namespace(texts.newest_waiting)
@@ -78,10 +121,10 @@ class SqlCatalog(SqlAccess):
     policies = asks(policy_rows.current)
     policy_history = asks(policy_rows.history)
 
-    find_keys = asks(key_rows.find_keys)
-    any_key = asks(key_rows.any_key)
-    list_keys = asks(key_rows.list_keys)
-    list_namespaces = asks(key_rows.list_namespaces)
+    find_keys = asks(rows.find_keys)
+    any_key = asks(rows.any_key)
+    list_keys = asks(rows.list_keys)
+    list_namespaces = asks(rows.list_namespaces)
 
     candidates = asks_namespace(retention_reads.candidates)
     sample = asks_namespace(retention_reads.sample)

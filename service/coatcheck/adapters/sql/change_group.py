@@ -1,4 +1,7 @@
-"""Carries out a group of changes inside one transaction: by namespace, ingests together, the rest one by one."""
+"""Carries out a group of changes inside one transaction: by namespace, ingests together, the rest one by one.
+
+Maps each change to the function that carries it out. A change is documented at its type.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -6,16 +9,123 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql.change_handlers import HANDLERS
-from coatcheck.adapters.sql.changes import audit, holds, usage
-from coatcheck.adapters.sql.changes.artifact_slot import Numberer
+from coatcheck.adapters.sql.changes import (
+    administration,
+    alter,
+    audit,
+    evict,
+    forget,
+    holds,
+    policies,
+    restore,
+    runs,
+    session_usage,
+    store,
+    tombstone,
+    uploads,
+    usage,
+    views,
+)
+from coatcheck.adapters.sql.changes import runs as plans
+from coatcheck.adapters.sql.changes import uploads as leases
+from coatcheck.adapters.sql.changes import uploads as quota
+from coatcheck.adapters.sql.changes import views as texts
 from coatcheck.adapters.sql.changes.batch_store import apply_stores
+from coatcheck.adapters.sql.changes.dedupe import Numberer
 from coatcheck.adapters.sql.changes.store import apply_store
 from coatcheck.adapters.sql.changes.tombstone import lock_ahead
-from coatcheck.ports.artifacts import StoreArtifact
-from coatcheck.ports.change import ArtifactChange, CatalogChange
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, StoreView, Touch
+from coatcheck.ports.blobs import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
+from coatcheck.ports.decisions import (
+    ArtifactChange,
+    CatalogChange,
+    DeleteNamespace,
+    MarkNamespace,
+    PlaceHold,
+    ReleaseHold,
+    SetPolicy,
+)
+from coatcheck.ports.keys import AddSessionUsage, MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+from coatcheck.ports.maintenance import (
+    EvictArtifacts,
+    ExpireArtifacts,
+    ForgetBlobs,
+    MarkBlobCorrupt,
+    PurgeRecords,
+    ReapUploads,
+    TakeLease,
+)
+from coatcheck.ports.retention import (
+    BeginRun,
+    ClaimRun,
+    EndRun,
+    ForgetRemoved,
+    KeepPlan,
+    MarkJob,
+    NoteRound,
+    RemoveBatch,
+    RestoreArtifact,
+    SetJob,
+)
+from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex
 
 T = TypeVar("T")
+Handler: TypeAlias = Callable[[Connection, Any], Any]
+
+
+def _by(
+    kind: type[CatalogChange[T]], apply: Callable[[Connection, Any], T]
+) -> tuple[type[CatalogChange[Any]], Handler]:
+    """Returns an entry of the table; a type checker rejects a function that does not return the change's answer."""
+    return kind, apply
+
+
+HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
+    (
+        _by(BeginUpload, uploads.apply_begin),
+        _by(ReserveMore, quota.apply_reserve_more),
+        _by(RenewUpload, uploads.apply_renew),
+        _by(AbandonUpload, uploads.apply_abandon),
+        _by(ReapUploads, uploads.apply_reap),
+        _by(StoreArtifact, store.apply_store),
+        _by(StoreView, views.apply_store_view),
+        _by(PatchArtifact, alter.apply_patch),
+        _by(Touch, alter.apply_touch),
+        _by(DeleteArtifact, tombstone.apply_delete),
+        _by(DeleteSession, tombstone.apply_delete_session),
+        _by(DeleteNamespace, evict.apply_delete_namespace),
+        _by(EvictArtifacts, evict.apply_evict),
+        _by(ExpireArtifacts, runs.apply_expire),
+        _by(MarkBlobCorrupt, forget.apply_mark_corrupt),
+        _by(ForgetBlobs, forget.apply_forget),
+        _by(PurgeRecords, forget.apply_purge),
+        _by(IndexDocuments, texts.apply_index),
+        _by(MergeSegments, texts.apply_merge),
+        _by(DropSegment, texts.apply_drop),
+        _by(Reindex, texts.apply_reindex),
+        _by(KeepPlan, plans.apply_keep),
+        _by(ForgetRemoved, plans.apply_forget_removed),
+        _by(BeginRun, runs.apply_begin_run),
+        _by(ClaimRun, runs.apply_claim),
+        _by(RemoveBatch, runs.apply_batch),
+        _by(EndRun, runs.apply_end),
+        _by(NoteRound, runs.apply_note_round),
+        _by(SetJob, runs.apply_set_job),
+        _by(MarkJob, runs.apply_mark_job),
+        _by(RestoreArtifact, restore.apply_restore),
+        _by(TakeLease, leases.apply_take),
+        _by(SetPolicy, policies.apply_set),
+        _by(PlaceHold, holds.apply_place),
+        _by(ReleaseHold, holds.apply_release),
+        _by(MarkNamespace, administration.apply_mark),
+        _by(MakeKey, administration.apply_make_key),
+        _by(RevokeKey, administration.apply_revoke_key),
+        _by(MakeNamespace, administration.apply_make_namespace),
+        _by(SwitchNamespace, administration.apply_switch_namespace),
+        _by(AddSessionUsage, session_usage.apply_add),
+    )
+)
+
 
 CommitWatch: TypeAlias = Callable[[int, float, float], None]
 """Is called for a group after its commit, successful or not: number of changes, how long the first waited, duration."""

@@ -6,8 +6,8 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exist
 
 from coatcheck.adapters.sql.changes import usage
 from coatcheck.adapters.sql.changes.tombstone import is_unused
+from coatcheck.adapters.sql.dialect import UtcDateTime
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, surveys, views
-from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core import ids
 from coatcheck.core.findings import Finding
 

@@ -1,16 +1,91 @@
-"""What the databases spell differently: `insert_into`, `has_label`, `among`, `contains_text`, `by_now`."""
+"""What the databases spell differently: `insert_into`, `has_label`, `among`, `contains_text`, `by_now`.
 
+Column types that mean the same on every database.
+
+PostgreSQL URLs: recognised, converted for a driver, and shortened for messages.
+"""
+
+import json
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
-from sqlalchemy import Boolean, ColumnElement, Table
+from sqlalchemy import ARRAY, BigInteger, Boolean, ColumnElement, DateTime, Dialect, Integer, Table, Text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.sql.operators import OperatorType
+from sqlalchemy.types import TypeDecorator, TypeEngine
 from typing_extensions import override
 
-from coatcheck.adapters.sql.types import UtcDateTime
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(moment: datetime) -> int:
+    """Returns microseconds since 1970, exactly. Raises for a naive datetime."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC datetime to the microsecond: an integer on SQLite, timestamptz on PostgreSQL.
+
+    SQLite has no type for time, and its text form is naive and does not sort across formats.
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    @override
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(BigInteger())
+        return dialect.type_descriptor(DateTime(timezone=True))
+
+    @override
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None or dialect.name != "sqlite":
+            return value
+        return microseconds(value)
+
+    @override
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None or dialect.name != "sqlite":
+            return value
+        return _EPOCH + timedelta(microseconds=value)
+
+
+class Many(TypeDecorator[Collection[Any]]):
+    """Many values as one parameter, so that a statement's text does not depend on their number.
+
+    An array on PostgreSQL, a JSON array on SQLite. For numbers and text; see `among`.
+    """
+
+    impl = Text()
+    cache_ok = True
+
+    def __init__(self, item: TypeEngine[Any]) -> None:
+        """Creates a type for values of the type `item`."""
+        super().__init__()
+        self.item = item
+
+    @override
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(Text() if dialect.name == "sqlite" else ARRAY(self.item))
+
+    @override
+    def process_bind_param(self, value: Collection[Any] | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        return json.dumps(list(value)) if dialect.name == "sqlite" else list(value)
+
+
+RowNumber = BigInteger().with_variant(Integer, "sqlite")
+"""A row's number in arrival order. On SQLite, only INTEGER makes a primary key the row's own address."""
+
 
 DIALECTS: Final = ("sqlite", "postgresql")
 
@@ -118,3 +193,33 @@ def _sqlite_by_now(element: by_now, compiler: SQLCompiler, **options: Any) -> st
 def _postgresql_by_now(element: by_now, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
     # A subquery is evaluated once, so an index serves the comparison although the function is volatile.
     return f"(SELECT LEAST({_parts(element, compiler, options)[0]}, clock_timestamp()))"
+
+
+_HIDDEN: Final = "***"
+_SECRET: Final = re.compile("pass|key|secret|token|service")
+"""Matches names of secret options: `password`, `passfile`, `sslpassword`, `sslkey`, `servicefile` and the like."""
+
+
+def is_postgres(url: str) -> bool:
+    """Returns whether a URL names a PostgreSQL database."""
+    return url.partition(":")[0] in {"postgresql", "postgres", "postgresql+asyncpg"}
+
+
+def plain_url(url: str) -> str:
+    """Returns the URL for libpq and asyncpg: options such as `sslmode`, several hosts, a socket's folder as `host`."""
+    return f"postgresql:{url.partition(':')[2]}"
+
+
+def mask_url(url: str) -> str:
+    """Returns the URL for messages: without its password, and without values of options that may lead to a secret."""
+    head, mark, query = plain_url(url).partition("?")
+    scheme, _, rest = head.partition("//")
+    user, at, place = rest.rpartition("@")
+    if not at and "@" in query:
+        return f"{scheme}//{_HIDDEN}"  # it may be a password with an unescaped question mark
+    name, colon, _ = user.partition(":")
+    options = [
+        f"{key}={_HIDDEN}" if equals and _SECRET.search(unquote(key).lower()) else key + equals + value
+        for key, equals, value in (option.partition("=") for option in query.split("&"))
+    ]
+    return f"{scheme}//{name}{colon}{_HIDDEN if colon else ''}{at}{place}{mark}{'&'.join(options)}"

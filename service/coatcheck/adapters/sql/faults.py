@@ -1,4 +1,7 @@
-"""Translates a database's errors to those that callers see. Anything but a failure of storage is a bug."""
+"""Translates a database's errors to those that callers see. Anything but a failure of storage is a bug.
+
+The error of a transaction that another replica has interfered with: start again.
+"""
 
 import sqlite3
 
@@ -57,3 +60,13 @@ def closed_error() -> CoatcheckError:
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE, "The service is stopping and accepts no more calls. Retry the same call."
     )
+
+
+class TransactionConflict(Exception):  # noqa: N818 - not an error: whoever commits tries again
+    """What this transaction saw first is no longer true. Undo it and start again.
+
+    It cannot happen if only one process writes.
+    """
+
+    sqlstate = "40001"
+    """PostgreSQL's code for this (a serialization failure), so that it is retried as often as that."""

@@ -2,9 +2,14 @@
 
 Changes go to one writer that commits them in groups; queries go to a few connections. Every connection has entered one
 namespace, and row-level security shows it no other; upkeep sees all.
+
+Examines the health of a PostgreSQL catalogue. It changes nothing, as others may be serving it.
+
+Damage in the server's files is found by the server's own tools (`pg_amcheck`, data checksums).
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple, Self, TypeVar
 
 import asyncpg
@@ -16,15 +21,16 @@ from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
 from coatcheck.adapters.sql.change_group import CommitWatch
-from coatcheck.adapters.sql.changes.artifact_slot import Numberer
-from coatcheck.adapters.sql.postgres_clock import DatabaseClock
+from coatcheck.adapters.sql.changes.dedupe import Numberer
+from coatcheck.adapters.sql.contradictions import contradictions
+from coatcheck.adapters.sql.dialect import mask_url
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits, Session, open_engine
-from coatcheck.adapters.sql.postgres_pool import PostgresReadPool
-from coatcheck.adapters.sql.postgres_url import mask_url
+from coatcheck.adapters.sql.postgres_pool import DatabaseClock, PostgresReadPool
 from coatcheck.adapters.sql.postgres_writer import PostgresWriter
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.change import CatalogChange
+from coatcheck.core.findings import EngineReport
+from coatcheck.ports.decisions import CatalogChange
 
 T = TypeVar("T")
 _OLDEST = 130000
@@ -198,3 +204,20 @@ def _refuse_old(version: int) -> None:
 def _server(conn: Connection) -> tuple[int, bool, str, str]:
     version, exempt, fsync, encoding = conn.execute(_SERVER).one()
     return version, exempt, fsync, encoding
+
+
+class PostgresExamination:
+    """Examines one database."""
+
+    def __init__(self, catalog: PostgresCatalog) -> None:
+        self._catalog = catalog
+
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
+        """Examines it; `deep` and `repair` make no difference.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` if the database cannot be queried.
+        """
+        del deep, repair
+        findings = await self._catalog.ask(None, contradictions)
+        return EngineReport(findings=tuple(findings), notes=tuple(await self._catalog.warnings()))

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from coatcheck.adapters.sql.postgres_url import plain_url
+from coatcheck.adapters.sql.dialect import plain_url
 
 T = TypeVar("T")
 

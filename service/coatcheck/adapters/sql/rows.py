@@ -1,15 +1,27 @@
-"""Converts rows to values and values to rows. The only place that knows how a value is stored in a column."""
+"""Converts rows to values and values to rows. The only place that knows how a value is stored in a column.
 
-from collections.abc import Sequence
+Converts rows of runs and jobs to values and back.
+
+Rows of keys and namespaces, and queries on them.
+
+A query for a key has no namespace: its answer determines the namespace.
+"""
+
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
-from sqlalchemy import ColumnElement, FromClause
+from msgspec.structs import replace
+from sqlalchemy import ColumnElement, Connection, FromClause, Row, Text, bindparam, func, select, tuple_
 
-from coatcheck.adapters.sql.tables import artifacts, blobs, views
+from coatcheck.adapters.sql.dialect import Many, UtcDateTime, among
+from coatcheck.adapters.sql.prepared_statements import Prepared
+from coatcheck.adapters.sql.tables import artifacts, blobs, keys, namespaces, views
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure, ReceiptRecord
+from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
+from coatcheck.core.retention.jobs import WHOLE_STORE, JobState, Outcome, RetentionRun
 from coatcheck.core.views.view import View, ViewMeasure, unpack_sections
 from coatcheck.ports.artifacts import FoundView
 
@@ -172,3 +184,125 @@ def columns_of_metadata(declared: DeclaredMetadata, facts: DetectedMetadata) -> 
 def digest(sha256: bytes) -> int:
     """Returns the first eight bytes of a digest as a signed integer."""
     return int.from_bytes(sha256[:8], "big", signed=True)
+
+
+_CONVERTED: Final = {"scope", "plan", "outcome", "busy_seconds", "oldest_overdue_seconds"}
+_ALIKE: Final = [name for name in RetentionRun.__struct_fields__ if name not in _CONVERTED]
+
+
+def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
+    """Returns a run from its row."""
+    return RetentionRun(
+        **{name: getattr(row, name) for name in _ALIKE},
+        scope=replace(WHOLE_STORE, **msgspec.json.decode(row.scope)),
+        plan=None if row.plan_digest is None else row.plan_digest.hex(),
+        outcome=Outcome(row.outcome),
+        busy_seconds=row.busy_ms / 1000,
+        oldest_overdue_seconds=row.oldest_overdue / 1000,
+    )
+
+
+def values_of(run: RetentionRun) -> dict[str, Any]:
+    """Returns a run's row, without its worker and position."""
+    return {name: getattr(run, name) for name in _ALIKE} | {
+        "namespace": run.scope.namespace,
+        "scope": msgspec.json.encode(run.scope).decode(),
+        "plan_digest": None if run.plan is None else bytes.fromhex(run.plan),
+        "outcome": run.outcome.value,
+        "busy_ms": round(run.busy_seconds * 1000),
+        "oldest_overdue": round(run.oldest_overdue_seconds * 1000),
+    }
+
+
+def job_of(row: Any) -> JobState:  # noqa: ANN401 - a row of `jobs`
+    """Returns a job's state from its row."""
+    return JobState(**{name: getattr(row, name) for name in JobState.__struct_fields__})
+
+
+def larger(dialect: str, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Returns the larger of two values."""
+    return func.max(one, other) if dialect == "sqlite" else func.greatest(one, other)
+
+
+KEY_COLUMNS: list[ColumnElement[Any]] = [column for column in keys.c if column.name != "digest"]
+"""The columns that `info_of` reads."""
+_FIND = Prepared(
+    select(*KEY_COLUMNS, keys.c.digest, namespaces.c.disabled_at)
+    .join_from(keys, namespaces, namespaces.c.namespace == keys.c.namespace, isouter=True)
+    .where(among(keys.c.id, bindparam("ids", type_=Many(Text()))))
+)
+_ANY = Prepared(select(keys.c.id).limit(1))
+_PLACE = select(keys.c.created_at).where(keys.c.id == bindparam("before"))  # only within the listed namespace
+_NEWEST = select(*KEY_COLUMNS).order_by(keys.c.created_at.desc(), keys.c.id.desc()).limit(bindparam("most"))
+_BEHIND = tuple_(keys.c.created_at, keys.c.id) < tuple_(
+    bindparam("at", type_=UtcDateTime), bindparam("before", type_=Text())
+)
+_NAMESPACES = (
+    select(namespaces)
+    .where(namespaces.c.namespace > bindparam("after"))
+    .order_by(namespaces.c.namespace)
+    .limit(bindparam("most"))
+)
+
+
+def scopes_column(scopes: Collection[str]) -> str:
+    """Returns scopes as one text."""
+    return " ".join(sorted(scopes))
+
+
+def info_of(row: Row[Any]) -> KeyInfo:
+    """Returns a key from KEY_COLUMNS."""
+    return _info(tuple(row))
+
+
+def _info(columns: tuple[Any, ...]) -> KeyInfo:
+    key_id, namespace, name, scopes, session_prefix, created_at, expires_at, revoked_at, requests, size = columns
+    return KeyInfo(
+        id=key_id,
+        namespace=namespace,
+        name=name,
+        scopes=tuple(scopes.split()),
+        session_prefix=session_prefix,
+        created_at=created_at,
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+        requests_per_minute=requests,
+        bytes_per_minute=size,
+    )
+
+
+def namespace_of(row: Row[Any]) -> NamespaceInfo:
+    """Returns a namespace from its row."""
+    return NamespaceInfo(name=row.namespace, created_at=row.created_at, disabled_at=row.disabled_at)
+
+
+def find_keys(conn: Connection, ids: Collection[str]) -> dict[str, KeyRow]:
+    """Returns the keys of these IDs, and whether their namespaces are disabled."""
+    result_rows = _FIND.rows(conn, {"ids": sorted(ids)})
+    return {row[0]: KeyRow(_info(row[:-2]), row[-2], row[-1]) for row in result_rows}
+
+
+def any_key(conn: Connection) -> bool:
+    """Returns whether a key was ever created."""
+    return bool(_ANY.rows(conn, {}))
+
+
+def list_keys(conn: Connection, namespace: str | None, *, before: str | None, limit: int) -> list[KeyInfo]:
+    """Returns keys, newest first."""
+    statement, place = _NEWEST, _PLACE
+    if namespace is not None:
+        statement, place = (each.where(keys.c.namespace == namespace) for each in (statement, place))
+    values: dict[str, Any] = {"most": limit}
+    if before is not None:
+        at: datetime | None = conn.execute(place, {"before": before}).scalar_one_or_none()
+        if at is None:
+            return []
+        statement = statement.where(_BEHIND)
+        values |= {"at": at, "before": before}
+    return [info_of(row) for row in conn.execute(statement, values)]
+
+
+def list_namespaces(conn: Connection, *, after: str, limit: int, only: str | None = None) -> list[NamespaceInfo]:
+    """Returns namespaces after a name."""
+    statement = _NAMESPACES if only is None else _NAMESPACES.where(namespaces.c.namespace == only)
+    return [namespace_of(row) for row in conn.execute(statement, {"after": after, "most": limit})]

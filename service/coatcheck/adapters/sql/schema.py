@@ -15,9 +15,8 @@ from sqlalchemy import Connection, delete, insert, inspect, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 import coatcheck
-from coatcheck.adapters.sql.datadir import make_private
-from coatcheck.adapters.sql.engine import writing_engine
-from coatcheck.adapters.sql.postgres_url import is_postgres
+from coatcheck.adapters.sql.dialect import is_postgres
+from coatcheck.adapters.sql.engine import make_private, writing_engine
 from coatcheck.adapters.sql.tables import leases, metadata
 from coatcheck.core.errors import CoatcheckError, Code
 

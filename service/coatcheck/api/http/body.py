@@ -9,12 +9,10 @@ from typing import Protocol, Self
 
 from litestar.types import HTTPReceiveMessage, Receive, Scope, WebSocketReceiveMessage
 
-from coatcheck.api.http.codings import STEP, Decoder, gzip_decoder, zstd_decoder
-from coatcheck.api.http.digests import Digests, parse_digests
-from coatcheck.api.http.headers import field
-from coatcheck.api.http.limits import RequestLimits
-from coatcheck.api.http.memory_budget import MemoryReservation
+from coatcheck.api.http.codings import STEP, Decoder, Digests, gzip_decoder, parse_digests, zstd_decoder
+from coatcheck.api.http.limits import MemoryReservation, RequestLimits
 from coatcheck.api.http.rates import RateAllowance, allowance_of
+from coatcheck.api.http.request_parts import field
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.runtime.concurrency_limiter import Sender, stall_error
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from coatcheck.api.http.constraint_text import constraint_text
+from coatcheck.api.http.problems import constraint_text
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.storing.ingest_request import Notice
 

@@ -1,14 +1,102 @@
-"""What all routes read from a request: the caller, the idempotency key, the cited section, the media type."""
+"""What all routes read from a request: the caller, the idempotency key, the cited section, the media type.
+
+Header fields of an ASGI request, read straight from the scope.
+
+Field lines with the same name are joined by commas.
+
+Converts query strings to typed values.
+
+Unknown and repeated names are errors: a misspelt filter must not list everything.
+"""
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cache
+from typing import Final, TypeVar, cast, get_args, get_type_hints
+from urllib.parse import parse_qsl
 
+import msgspec
 from litestar.types import Scope
 
-from coatcheck.api.http.headers import field, media_type
+from coatcheck.api.http.json_body import refusal_of
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
+
+
+def field(scope: Scope, name: bytes) -> str | None:
+    """Returns a field's value, or None if it is absent; `name` is in lower case."""
+    field_value: str | None = None
+    for key, value in scope["headers"]:
+        if key == name:
+            text = value.decode("latin-1")
+            field_value = text if field_value is None else f"{field_value}, {text}"
+    return field_value
+
+
+def media_type(scope: Scope) -> str | None:
+    """Returns the media type of the request's content, in lower case and without parameters."""
+    value = field(scope, b"content-type")
+    return None if value is None else value.partition(";")[0].strip().lower()
+
+
+def raw_path(scope: Scope) -> bytes:
+    """Returns the path as it was sent, still percent-encoded; empty if the server does not provide it."""
+    asgi = cast("dict[str, object]", scope)
+    raw = asgi.get("raw_path")
+    return raw if isinstance(raw, bytes) else b""
+
+
+def prefers_text(accept: str | None) -> bool:
+    """Returns whether `text/plain` is preferred to `application/json` (RFC 9110 section 12.5.1)."""
+    return choose_media_type(accept, ("application/json", "text/plain")) == "text/plain"
+
+
+def choose_media_type(accept: str | None, offered: tuple[str, ...]) -> str:
+    """Returns the offered media type that the client prefers (RFC 9110 section 12.5.1).
+
+    On a tie, or without any, the first.
+    """
+    if accept is None:
+        return offered[0]
+    return max(offered, key=lambda name: _quality(accept, *name.split("/")))
+
+
+def takes_gzip(accept_encoding: str | None) -> bool:
+    """Returns whether an answer may be compressed with gzip (RFC 9110 section 12.5.3)."""
+    if accept_encoding is None:
+        return False
+    codings = {name: _weight(parameters) for name, parameters in _items(accept_encoding)}
+    return codings.get("gzip", codings.get("*", 0.0)) > 0
+
+
+def _items(value: str) -> list[tuple[str, list[str]]]:
+    """Returns the members of a list field in lower case, each with its parameters."""
+    items = [[part.strip().lower() for part in item.split(";")] for item in value.split(",")]
+    return [(name, parameters) for name, *parameters in items]
+
+
+def _quality(accept: str, main: str, sub: str) -> float:
+    """Returns the weight of a media type, from the most specific range that matches it."""
+    best, quality = -1, 0.0
+    for name, parameters in _items(accept):
+        rank = {f"{main}/{sub}": 2, f"{main}/*": 1, "*/*": 0}.get(name, -1)
+        if rank > best:
+            best, quality = rank, _weight(parameters)
+    return quality
+
+
+def _weight(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return min(1.0, max(0.0, float(value)))
+            except ValueError:
+                return 0.0
+    return 1.0
+
 
 KEY_LENGTH: Final = 200
 _KEY = re.compile(r"[\x20-\x7e]+", re.ASCII)
@@ -73,3 +161,74 @@ def require_json(scope: Scope, *others: str) -> None:
             f"Content-Type must be {accepted}. To post a payload unchanged, use /v1/artifacts/raw.",
             accepted=accepted,
         )
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+MAX_PAIRS = 100
+
+
+class EmptyQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A route without query parameters."""
+
+
+def read_query(scope: Scope, model: type[T]) -> T:
+    """Returns a request's query string as a `model`.
+
+    Raises:
+        CoatcheckError: `invalid_request`, naming the parameter.
+    """
+    raw: bytes = scope["query_string"]
+    if not raw:
+        return from_pairs((), model, where="the query string")
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PAIRS)
+    except UnicodeDecodeError as e:
+        raise CoatcheckError(Code.INVALID_REQUEST, "The query string is not percent-encoded UTF-8.") from e
+    except ValueError as e:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"At most {MAX_PAIRS} query parameters are accepted.") from e
+    return from_pairs(pairs, model, where="the query string")
+
+
+def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str = "the form") -> T:
+    """Returns names and texts as a `model`; only a name that stands for a list may repeat.
+
+    Raises:
+        CoatcheckError: `invalid_request`, naming the field.
+    """
+    values: dict[str, str] = {}
+    several: dict[str, list[str]] = {}
+    lists = _lists(model)
+    for name, value in pairs:
+        if name in lists:
+            several.setdefault(name, []).append(value)
+        elif name in values:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"'{name[:80]}' is given twice in {where}.", field=name[:80])
+        else:
+            values[name] = value
+    try:
+        converted = msgspec.convert({**values, **several}, model, strict=False)
+    except msgspec.ValidationError as e:
+        raise refusal_of(e, model, where=where) from e
+    for name, text in values.items():
+        if getattr(converted, name) is None:  # msgspec converts the word `null`, which would mean no filter at all
+            word = msgspec.ValidationError(f"Expected a value, got the word `null` - at `$.{name}`")
+            raise refusal_of(word, model, where=where)
+        if isinstance(getattr(converted, name), datetime) and ":" not in text:
+            word = msgspec.ValidationError(f"Expected a time as in RFC 3339, got a number - at `$.{name}`")
+            raise refusal_of(word, model, where=where)
+    return converted
+
+
+@cache
+def _lists(model: type[msgspec.Struct]) -> frozenset[str]:
+    """Returns the fields of a model that hold lists: tuples, and those of any type whose schema says so."""
+    hints = get_type_hints(model, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if _is_list(hint))
+
+
+def _is_list(hint: object) -> bool:
+    if isinstance(hint, msgspec.Meta):
+        return (hint.extra_json_schema or {}).get("type") == "array"
+    return getattr(hint, "__origin__", None) is tuple or any(
+        _is_list(inner) for inner in (*get_args(hint), *getattr(hint, "__metadata__", ()))
+    )

@@ -11,15 +11,13 @@ from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.body import content_length, is_coded, open_body
 from coatcheck.api.http.error_table import TABLE
 from coatcheck.api.http.forms import Form, boundary
-from coatcheck.api.http.headers import field, media_type
 from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
 from coatcheck.api.http.problems import members
-from coatcheck.api.http.query import from_pairs
 from coatcheck.api.http.rates import allowance_of
-from coatcheck.api.http.request_parts import idempotency_key, require_json
-from coatcheck.api.ingest.requests import stand_in, to_declared, to_ingest_request
-from coatcheck.api.ingest.schemas import BYTES, PART
+from coatcheck.api.http.request_parts import field, from_pairs, idempotency_key, media_type, require_json
 from coatcheck.api.ingest.wire import (
+    BYTES,
+    PART,
     BatchBody,
     BatchItem,
     BatchView,
@@ -29,12 +27,15 @@ from coatcheck.api.ingest.wire import (
     StoreBody,
     StoreForm,
     receipt_view,
+    stand_in,
+    to_declared,
+    to_ingest_request,
 )
 from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteCall, route
 from coatcheck.core.card.compose import MIN_BUDGET
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.pictures import Pictures, pictures_of
-from coatcheck.core.search.limits import shares
+from coatcheck.core.search.model import shares
 from coatcheck.core.views import parts
 from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
@@ -330,6 +331,6 @@ def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
 
 def _status(receipt: Receipt) -> int:
     """Returns 201 for a new artifact, 200 for one that existed, 202 if storage did not accept it."""
-    if not receipt.is_stored:
+    if not receipt.stored:
         return 202
     return 201 if receipt.created else 200

@@ -15,14 +15,15 @@ from typing import Any, Final
 from litestar.types import HTTPScope, Receive, Scope, Send
 
 import coatcheck
+from coatcheck.api.http.access import same_origin
 from coatcheck.api.http.body import content_length
 from coatcheck.api.http.error_table import TABLE
 from coatcheck.api.http.exchange import set_route
-from coatcheck.api.http.headers import field
-from coatcheck.api.http.origin_guard import same_origin
 from coatcheck.api.http.problems import Problem, members, render
 from coatcheck.api.http.rates import set_allowance
-from coatcheck.api.page import artifact, artifacts, keys, overview, policies, retention, sessions, sign_in
+from coatcheck.api.http.request_parts import field
+from coatcheck.api.page import artifact, artifacts, keys, overview, policies, retention, sessions
+from coatcheck.api.page import keys as sign_in
 from coatcheck.api.page.call import (
     Elsewhere,
     PageAnswer,
@@ -37,8 +38,7 @@ from coatcheck.api.page.render import ASSETS, asset, render_page
 from coatcheck.api.services import Inspection, RouteContext
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.key_session import KeySession, open_session
-from coatcheck.core.keys import allow, is_everywhere
+from coatcheck.core.keys import KeySession, allow, is_everywhere, open_session
 
 PAGES: Final[list[PageRoute]] = pages_of(sign_in, overview, artifacts, artifact, sessions, policies, retention, keys)
 _CSP: Final = (

@@ -8,19 +8,18 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from coatcheck.api.artifacts.wire import ListQuery, artifact_views
-from coatcheck.api.checks import plain
-from coatcheck.api.durations import life
+from coatcheck.api.artifacts import ListQuery, artifact_views
 from coatcheck.api.http.access import ADMIN, DELETE, READ
-from coatcheck.api.http.query import from_pairs
+from coatcheck.api.http.request_parts import from_pairs
 from coatcheck.api.page.call import Input, PageAnswer, PageCall, Shown, address, page
+from coatcheck.api.parameters import life, plain
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import EVERYWHERE, allow
-from coatcheck.core.retention.holds import MAX_REASON
-from coatcheck.core.text.plural import plural
+from coatcheck.core.retention.audit import MAX_REASON
+from coatcheck.core.text.count import plural
 from coatcheck.ports.catalog import ArtifactFilter
 
 Action = Literal["pin", "unpin", "hold", "delete"]

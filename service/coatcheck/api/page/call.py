@@ -18,14 +18,12 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 from litestar.types import HTTPScope, Receive, Scope, Send
 
-from coatcheck.api.http.headers import media_type
-from coatcheck.api.http.query import MAX_PAIRS, from_pairs
+from coatcheck.api.http.request_parts import MAX_PAIRS, from_pairs, media_type
 from coatcheck.api.route import SMALL, RouteCall
 from coatcheck.api.services import Inspection, RouteContext
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.key_session import form_token
-from coatcheck.core.keys import is_everywhere
+from coatcheck.core.keys import form_token, is_everywhere
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 FORM: Final = "application/x-www-form-urlencoded"

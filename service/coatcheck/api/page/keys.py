@@ -1,12 +1,20 @@
-"""Keys: list them, create one, which is shown once, and revoke one."""
+"""Keys: list them, create one, which is shown once, and revoke one.
+
+Signs in with a key, and out again. The key is requested once; the browser keeps it sealed.
+"""
+
+from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.api.durations import life
 from coatcheck.api.http.access import ADMIN
-from coatcheck.api.keys.wire import KeysQuery, NewKeyRequest
+from coatcheck.api.http.request_parts import field
+from coatcheck.api.keys import KeysQuery, NewKeyRequest
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
+from coatcheck.api.parameters import life
 from coatcheck.core.artifact import EVERY_SCOPE
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import SESSION_SECONDS, KeySession, refusal_of_caller, seal_session
 from coatcheck.core.rates import Rates
 
 
@@ -57,3 +65,72 @@ async def revoke_key(call: PageCall) -> PageAnswer:
         return question
     await call.services.keys.revoke(call.who, form.id)
     return Elsewhere("/ui/keys?done=revoked")
+
+
+COOKIE: Final = "coatcheck_session"
+SECURE_COOKIE: Final = "__Host-" + COOKIE
+"""Name used with TLS: browsers let no other host and no unencrypted page set it. It takes precedence."""
+
+
+class SignInForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What the sign-in page sends."""
+
+    key: str = ""
+    next: str = "/"
+
+
+@page("GET /ui/login", keyless=True)
+async def show_sign_in(call: PageCall) -> PageAnswer:
+    """Shows the form that asks for the key, or the overview if no key is needed."""
+    if call.session is None and not call.services.authenticate.is_required:
+        return Elsewhere("/")
+    return _form(call.get_parameter("next") or "/", call.get_parameter("why"))
+
+
+@page("POST /ui/login", keyless=True)
+async def sign_in(call: PageCall) -> PageAnswer:
+    """Looks the key up and lets the browser keep it, sealed."""
+    form = await call.form(SignInForm)
+    key = form.key.strip()
+    try:
+        if not key:
+            raise refusal_of_caller("Paste a key. It begins with ck_live_.")
+        await call.services.authenticate.identify(key)
+    except CoatcheckError as error:
+        if error.code not in {Code.UNAUTHENTICATED, Code.FORBIDDEN}:
+            raise
+        call.context.log.log_failure(error, call.scope["state"]["request_id"], "/ui/login")
+        return Shown(
+            "sign_in.jinja",
+            {"next": form.next, "why": None, "problem": f"{error.detail} ({error.code})", "hours": _HOURS},
+            status=401 if error.code is Code.UNAUTHENTICATED else 403,
+        )
+    session = seal_session(call.secret, KeySession(key, int(call.now.timestamp())))
+    return Elsewhere(_local(form.next), _set_cookie(call, session, ""))
+
+
+@page("POST /ui/logout", keyless=True)
+async def sign_out(call: PageCall) -> PageAnswer:
+    """Makes the browser forget the key."""
+    await call.fields()
+    return Elsewhere("/ui/login", _set_cookie(call, "", "; Max-Age=0"))
+
+
+_HOURS: Final = SESSION_SECONDS // 3600
+
+
+def _form(after: str, why: str | None) -> Shown:
+    return Shown("sign_in.jinja", {"next": after, "why": why, "problem": None, "hours": _HOURS})
+
+
+def _set_cookie(call: PageCall, value: str, more: str) -> str:
+    origin = field(call.scope, b"origin") or ""
+    tls = call.scope["scheme"] == "https" or origin.startswith("https://")  # a proxy may have terminated TLS
+    name, secure = (SECURE_COOKIE, "; Secure") if tls else (COOKIE, "")
+    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}"
+
+
+def _local(path: str) -> str:
+    """Returns the address if it is a page of the service; otherwise the overview."""
+    plain = path.isascii() and path.isprintable() and "\\" not in path
+    return path if plain and (path == "/" or path.startswith(("/ui/", "/?"))) else "/"

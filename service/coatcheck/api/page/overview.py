@@ -6,14 +6,13 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from coatcheck.api.artifacts.wire import ArtifactView, artifact_views
+from coatcheck.api.artifacts import ArtifactView, artifact_views
 from coatcheck.api.http.access import ADMIN, READ
 from coatcheck.api.page.call import PageAnswer, PageCall, Shown, page
+from coatcheck.core.event import UsageDelta
 from coatcheck.core.keys import EVERYWHERE
-from coatcheck.core.retention.runs import Outcome
-from coatcheck.core.session_usage import UsageDelta
-from coatcheck.ports.catalog import ArtifactFilter
-from coatcheck.ports.overview import ActivityHour
+from coatcheck.core.retention.jobs import Outcome
+from coatcheck.ports.catalog import ActivityHour, ArtifactFilter
 
 Range = Literal["24h", "7d", "90d"]
 _RANGES: Final[dict[Range, tuple[timedelta, int]]] = {

@@ -5,23 +5,15 @@ from typing import Final, get_args
 import msgspec
 from msgspec import UNSET, Struct
 
-from coatcheck.api.checks import plain
-from coatcheck.api.durations import life
-from coatcheck.api.holds.routes import HoldsQuery, NewHoldRequest, hold_view
+from coatcheck.api.holds import HoldsQuery, NewHoldRequest, hold_view
 from coatcheck.api.http.access import ADMIN
 from coatcheck.api.http.json_body import refusal_of
-from coatcheck.api.http.query import from_pairs
-from coatcheck.api.namespaces.routes import UsageQuery, namespace_cursor, read_namespace_cursor, usage_view
+from coatcheck.api.http.request_parts import from_pairs
+from coatcheck.api.namespaces import UsageQuery, namespace_cursor, read_namespace_cursor, usage_view
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
-from coatcheck.api.page.values import render_exact_value
-from coatcheck.api.policies.wire import (
-    ExplainQuery,
-    PolicyBody,
-    ScopeQuery,
-    explanation_view,
-    policy_of,
-    scope_of,
-)
+from coatcheck.api.page.render import render_exact_value
+from coatcheck.api.parameters import life, plain
+from coatcheck.api.policies import ExplainQuery, PolicyBody, ScopeQuery, explanation_view, policy_of, scope_of
 from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
@@ -29,15 +21,17 @@ from coatcheck.core.keys import EVERYWHERE, resolve_administered
 from coatcheck.core.policies.policy import (
     FIELDS,
     NAMESPACE_ONLY,
+    NO_LIMIT,
     NOTHING,
+    SIZES,
     Evict,
     Policy,
     PolicyScope,
     Redaction,
     check,
     decisions,
+    size_of,
 )
-from coatcheck.core.policies.words import NO_LIMIT, SIZES, size_of
 
 _DOMAINS: Final = frozenset({"search_allowed_domains", "search_excluded_domains"})
 _HINTS: Final = {

@@ -1,20 +1,111 @@
-"""Renders templates as HTML. Everything is escaped; invisible characters in a text are made visible."""
+"""Renders templates as HTML. Everything is escaped; invisible characters in a text are made visible.
+
+Bars over time as inline SVG: no script, no style, and a table with the same numbers for who cannot see them.
+
+Values of policies, sizes and times as text: with units to be read, and as a form takes them.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from coatcheck.api.page.call import address
-from coatcheck.api.page.plot import bars
-from coatcheck.api.page.values import lasting, render_decision, render_exact_value, size
-from coatcheck.core.text.plural import plural
+from coatcheck.core.text.count import plural
+
+WIDTH: Final = 720
+HEIGHT: Final = 120
+_TOP: Final = 6
+_MOST_WIDTH: Final = 24.0
+
+
+def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-%d %H:%M") -> Markup:
+    """Returns one bar per moment, in order; a negative value counts as 0."""
+    most = max([value for _, value in values] + [1])
+    step = WIDTH / max(1, len(values))
+    rects: list[str] = []
+    for number, (at, value) in enumerate(values):
+        height = max(0, value) * (HEIGHT - _TOP) / most
+        if height <= 0:
+            continue
+        height = max(height, 1.5)
+        width = min(step * 0.8, _MOST_WIDTH)
+        rects.append(
+            f'<rect x="{number * step + (step - width) / 2:.1f}" y="{HEIGHT - height:.1f}" width="{width:.1f}" '
+            f'height="{height:.1f}"><title>{at.strftime(form)}: {value:,}</title></rect>'
+        )
+    total = sum(value for _, value in values)
+    label = escape(f"{title}: {total:,} in all, at most {most if total else 0:,} at once")
+    grid = f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>'
+    svg = (
+        f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT + 1}" role="img" aria-label="{label}" '
+        f'preserveAspectRatio="none">{grid}{"".join(rects)}</svg>'
+    )
+    return Markup(svg)  # noqa: S704 - made of numbers and of an escaped label
+
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_STEP: Final = 1024
+_WRITTEN: Final = {
+    "ttl": ((86_400, "d"), (3600, "h"), (60, "m")),
+    "bytes": ((1024**3, "gib"), (1024**2, "mib"), (1024, "kib")),
+}
+"""Units that a form takes, by the last word of a field's name."""
+
+
+def size(value: int) -> str:
+    """Returns a number of bytes in readable form: `1.5 MiB`."""
+    number, unit = float(value), _UNITS[0]
+    for unit in _UNITS:
+        if number < _STEP or unit == _UNITS[-1]:
+            break
+        number /= _STEP
+    return f"{value} B" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def lasting(seconds: float | None) -> str:
+    """Returns a duration in its two largest units; None means forever."""
+    if seconds is None:
+        return "without end"
+    remaining, parts = int(abs(seconds)), list[str]()
+    for span, unit in _SPANS:
+        if remaining >= span and len(parts) < 2:  # noqa: PLR2004 - two units say enough
+            parts.append(f"{remaining // span} {unit}")
+            remaining %= span
+    return " ".join(parts) or "0 s"
+
+
+def render_decision(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
+    """Returns a policy's value, with its unit."""
+    if isinstance(value, tuple):
+        return ", ".join(cast("tuple[str, ...]", value)) or "none"
+    if value is None:
+        return "without end" if name.endswith("ttl") else "no limit"
+    if isinstance(value, bool):
+        return render_exact_value(name, value)
+    if not isinstance(value, int):
+        return str(value)
+    return lasting(value) if name.endswith("ttl") else size(value) if name.endswith("bytes") else f"{value:,}"
+
+
+def render_exact_value(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
+    """Returns a policy's value exactly, as its form takes it: `7d`, `10gib`, `none`, `true`, `a.example, b.example`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return ", ".join(cast("tuple[str, ...]", value)) or "none"
+    units = _WRITTEN.get(name.rpartition("_")[2], ())
+    return next((f"{value // size}{unit}" for size, unit in units if value and value % size == 0), str(value))
+
 
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-"

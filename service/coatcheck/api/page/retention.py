@@ -5,12 +5,11 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from coatcheck.api.audit.wire import AuditQuery, lines_view
-from coatcheck.api.checks import plain
-from coatcheck.api.durations import seconds
+from coatcheck.api.audit import AuditQuery, lines_view
 from coatcheck.api.http.access import ADMIN
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
-from coatcheck.api.retention.wire import Digest, PlanRequest, RunsQuery, read_cursor, runs_view
+from coatcheck.api.parameters import plain, seconds
+from coatcheck.api.retention import Digest, PlanRequest, RunsQuery, read_cursor, runs_view
 from coatcheck.core.keys import resolve_administered
 from coatcheck.core.retention.jobs import REMOVING, Job
 

@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from coatcheck.api.artifacts.wire import artifact_views
-from coatcheck.api.events.wire import event_view
+from coatcheck.api.artifacts import artifact_views
+from coatcheck.api.events import event_view
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
 from coatcheck.api.parameters import Session
-from coatcheck.api.sessions.routes import session_usage_view
+from coatcheck.api.sessions import session_usage_view
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError

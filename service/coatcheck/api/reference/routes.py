@@ -1,15 +1,171 @@
-"""Routes of the API reference and of error explanations. They need no key: they are the same for everybody."""
+"""Routes of the API reference and of error explanations. They need no key: they are the same for everybody.
 
-from typing import Any
+The files of the API reference: Swagger UI as released, compressed, and a script of ours that sets its options.
+
+`maintenance/update_api_reference.py` installs another release.
+
+Explains an error code as a page, as text, or as JSON: one row of the table of errors.
+
+The page of the API reference: Litestar's renderer for Swagger UI, files from this package, a strict policy.
+
+The policy lets the browser run the page's own scripts and call this service, and nothing else. The page is the same for
+everybody and contains no key: it loads the OpenAPI document like any client.
+"""
+
+import gzip
+import re
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Annotated, Any, Final
 
 from litestar import Request, Response
+from litestar.openapi.plugins import SwaggerRenderPlugin
+from msgspec import Meta, Struct
 
-from coatcheck.api.http.headers import choose_media_type, field, takes_gzip
-from coatcheck.api.reference.assets import NAMES, media_type, plain, read_compressed
-from coatcheck.api.reference.error_page import ErrorExplanation, as_html, as_text, explanation
-from coatcheck.api.reference.page import render_reference, security_headers
+from coatcheck.api.http.error_table import TABLE
+from coatcheck.api.http.request_parts import choose_media_type, field, takes_gzip
 from coatcheck.api.route import JSON, Answer, RouteCall, json_response, route
 from coatcheck.core.errors import CoatcheckError, Code
+
+VERSION: Final = "5.35.0"
+"""Version of Swagger UI."""
+SHA256: Final = {
+    "swagger-ui-bundle.js": "e6a898692f2d768e807c3ba4626068a69a2c5dd960dd6c76f3e4d3a3de180af2",
+    "swagger-ui.css": "5ed08757e53da3e026d6cbecc61fe5d43585c9560b302d534ad56692519a273d",
+}
+"""Digests of its two files, unpacked."""
+SCRIPT: Final = "swagger-ui-bundle.js"
+STYLE: Final = "swagger-ui.css"
+OPTIONS: Final = "reference.js"
+NAMES: Final = (SCRIPT, STYLE, OPTIONS)
+_MEDIA_TYPES: Final = {"js": "text/javascript", "css": "text/css"}
+
+
+def media_type(name: str) -> str:
+    """Returns the media type of one of `NAMES`."""
+    return _MEDIA_TYPES[name.rpartition(".")[2]]
+
+
+@cache
+def read_compressed(name: str) -> bytes:
+    """Returns one of `NAMES` as a gzip file."""
+    folder = files("coatcheck.api.reference").joinpath("assets")
+    if name == OPTIONS:
+        return gzip.compress(folder.joinpath(name).read_bytes(), 9, mtime=0)
+    return folder.joinpath(f"{name}.gz").read_bytes()
+
+
+def plain(name: str) -> bytes:
+    """Returns the bytes of one of `NAMES`, for clients that do not accept gzip."""
+    return gzip.decompress(read_compressed(name))
+
+
+_CODE: Final = re.compile("`([^`]+)`")
+_STYLE: Final = (
+    ":root{color-scheme:light dark;font:100%/1.5 system-ui,sans-serif}"
+    "body{max-width:40rem;margin:3rem auto;padding:0 1rem}code{font-family:ui-monospace,monospace}"
+)
+
+
+class ErrorExplanation(Struct, frozen=True):
+    """What an error code means, and what to do."""
+
+    type: Annotated[str, Meta(examples=["/errors/held"])]
+    code: Annotated[str, Meta(description="Permanent.", examples=["held"])]
+    status: Annotated[int, Meta(examples=[423])]
+    title: Annotated[str, Meta(examples=["Held"])]
+    meaning: Annotated[str, Meta(description="What happened.")]
+    advice: Annotated[str, Meta(description="What to do next.")]
+    retry_after: Annotated[
+        int | None,
+        Meta(description="Seconds after which the same request may succeed; null: repeating it does not help."),
+    ]
+
+
+def explanation(code: Code) -> ErrorExplanation:
+    """Returns the explanation of an error code."""
+    row = TABLE[code]
+    return ErrorExplanation(f"/errors/{code}", code, row.status, row.title, row.meaning, row.advice, row.retry_after)
+
+
+def as_text(error: ErrorExplanation) -> bytes:
+    """Returns an explanation as a few lines of text."""
+    lines = [f"{error.code}: {error.title} ({error.status})", "", error.meaning, "", f"What to do: {error.advice}"]
+    return ("\n".join([*lines, *_again(error)]) + "\n").encode()
+
+
+def as_html(error: ErrorExplanation) -> bytes:
+    """Returns an explanation as a page, which loads nothing and has no scripts."""
+    again = "".join(f"<p>{_mark_code(line)}</p>\n" for line in _again(error))
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{error.code} - Coatcheck</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>{_mark_code(error.title)}</h1>
+<p><code>{error.code}</code>, status {error.status}</p>
+<p>{_mark_code(error.meaning)}</p>
+<h2>What to do</h2>
+<p>{_mark_code(error.advice)}</p>
+{again}<p><a href="/docs">API reference</a></p>
+</main>
+</body>
+</html>
+""".encode()
+
+
+def _again(error: ErrorExplanation) -> list[str]:
+    if error.retry_after is None:
+        return []
+    return [f"The same request may succeed after {error.retry_after} s; the field Retry-After says when."]
+
+
+def _mark_code(text: str) -> str:
+    return _CODE.sub(r"<code>\1</code>", escape(text))
+
+
+PATH: Final = "/docs"
+_INLINE: Final = re.compile(rb"<(script|style)(?![^>]* src=)[^>]*>(.*?)</\1>", re.DOTALL)
+_RENDERER: Final = SwaggerRenderPlugin(
+    js_url=f"{PATH}/{SCRIPT}",
+    css_url=f"{PATH}/{STYLE}",
+    standalone_preset_js_url=f"{PATH}/{OPTIONS}",  # loaded after Swagger UI and before it starts
+    favicon='<link rel="icon" href="data:,">',
+)
+_STUB: Final = {"info": {"title": "Coatcheck: API reference"}}
+"""Written into the page by the renderer; the options name the document itself."""
+
+
+def render_reference(request: Request[Any, Any, Any]) -> bytes:
+    """Returns the page's HTML."""
+    return _RENDERER.render(request, _STUB)  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
+
+
+def security_headers(page: bytes) -> dict[str, str]:
+    """Returns header fields that allow only the page's own code and requests to this service."""
+    sources = {"script": "'self'", "style": "'self'"}
+    for kind, text in _INLINE.findall(page):
+        sources[kind.decode()] += f" 'sha256-{b64encode(sha256(text).digest()).decode()}'"
+    policy = (
+        f"default-src 'none'; script-src {sources['script']}; style-src {sources['style']}; "
+        "connect-src 'self'; img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+    )
+    return {
+        "content-security-policy": policy,
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+    }
 
 
 @route("GET /docs", scope=None, tag="Service", answers={200: Answer("The page.", media=("text/html",))})

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.cli.serving.notify import SOCKET, notify
+from coatcheck.cli.serving.process import SOCKET, notify
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,15 @@
 Pure: the same payload, metadata, query and budget give the same card, byte for byte. The first line with the ID and the
 next call are there at every budget; everything else shrinks. The final text is counted as a whole, so the bound holds
 for every content, whatever the estimates were.
+
+What stands for a card that the same session was given before: two lines, with an ID of their own.
+
+Recognises a card in a history by its first line, which every card has; not inside a text.
+
+A payload could imitate that beginning: all it gains is to be left as it is, up to the size of a card.
 """
 
+import re
 from itertools import chain
 from typing import Final
 
@@ -12,18 +19,21 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Marker, Measure
 from coatcheck.core.card import render
-from coatcheck.core.card.excerpts import excerpts_of, omissions, outside
 from coatcheck.core.card.model import Card, CardInput, Excerpt, NextCall, Omission
 from coatcheck.core.card.next_step import CLASSES, TOOL, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
+from coatcheck.core.card.render import excerpts_of, omissions, outside
 from coatcheck.core.card.text import TEXT_BYTES
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units, units_of
-from coatcheck.core.choose.worth import failures_of, worth_of
+from coatcheck.core.choose.worth import failures_of, verdict_of, worth_of
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.ids import is_id
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
+from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.views.view import Section
+from coatcheck_client.contract.inert import MARK, one_line
 
 FAILED: Final = Marker("error", "reported by the tool")
 """What the provider's result said."""
@@ -259,3 +269,62 @@ def _mostly(excerpts: list[Excerpt], first: int, count: int) -> bool:
     """Returns whether excerpts show at least half of `count` lines."""
     spans = ((max(first, each.lines.first), min(first + count - 1, each.lines.last)) for each in excerpts)
     return 2 * sum(max(0, end - start + 1) for start, end in spans) >= count
+
+
+SMALLEST: Final = 128
+"""Tokens of a payload up to which its card is hardly longer than the two lines, which have 60 and a verdict."""
+_VERDICT: Final = 40
+"""Maximum tokens of the verdict."""
+_SAYS: Final = 8
+"""Tokens below which a clipped verdict says nothing."""
+
+
+def repeat(inputs: CardInput, earlier: str) -> tuple[Card, str, int] | None:
+    """Returns the two lines that name an earlier artifact of the same bytes, as `cut` returns a card; None: no room.
+
+    The second one has the verdict that the earlier card shows, and the call that reads the payload.
+    """
+    call = NextCall(TOOL, {"artifact_id": inputs.id})
+    same = f"{MARK} Same as {earlier}, byte for byte"
+    failed = f" {MARK} {FAILED.name} {FAILED.value}" if inputs.declared.failed else ""
+    status = render.status_line(inputs.facts.fetch_of(inputs.declared))
+    failed += f" {MARK} {status}" if status else ""
+    last = f" {render.next_line(call, brief=False)}"
+    text = f"{render.first_line(inputs, sized=True)}\n{same}{failed}{last}"
+    count = inputs.tokenizer.count(text)
+    if count > inputs.budget:
+        text = f"{render.first_line(replace(inputs, budget=MIN_BUDGET), sized=False)}\n{same}{failed}{last}"
+    elif (verdict := _verdict(inputs, min(inputs.budget - count - 4, _VERDICT))) is not None:
+        text = f"{text.removesuffix(last)} {MARK} {verdict}{last}"
+    count = inputs.tokenizer.count(text)
+    card = replace(make_bare_card(inputs.id, inputs.declared, inputs.measure, inputs.facts), next=call)
+    return (card, text, count) if count <= inputs.budget else None
+
+
+def _verdict(inputs: CardInput, room: int) -> str | None:
+    """Returns the line that says how a run ended, as its card shows it, clipped to `room` tokens; None: there is none.
+
+    Where a kind has weights of its own, its text tells no outcome.
+    """
+    if inputs.spec.weights is not None or room < _SAYS:
+        return None
+    survey = inputs.survey if inputs.text is None or inputs.text.is_surveyed else None
+    units = units_of(inputs.evidence, inputs.sizes.lines, survey, fields=inputs.fields, asides=inputs.asides)
+    place = verdict_of(units, document=inputs.facts.document or inputs.spec.prose)
+    if place is None:
+        return None
+    return fit_text(one_line(excerpts_of(units, [place], inputs)[0].text), room, inputs.tokenizer)
+
+
+_FIRST: Final = re.compile(
+    r"\[(art_[0-9]{18}) · [a-z_]{1,40} · (?:[^\n]{1,400} · )?"
+    r"(?:stored outside this conversation|NOT STORED)(?:; below: [^\n]{1,200})?\](?=\r?\n|\Z)"
+)
+MAX_CARD_CHARS: Final = 32 * MAX_BUDGET
+"""Maximum characters of a text that is taken for a card: those of the largest budget, of blanks, 32 per token."""
+
+
+def is_card(text: str) -> bool:
+    """Returns whether a text begins with a card's first line and a possible ID, and is short enough for a card."""
+    match = _FIRST.match(text) if len(text) <= MAX_CARD_CHARS else None
+    return match is not None and is_id(match[1])

@@ -20,10 +20,10 @@ from coatcheck.core.artifact import (
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.parts.blobs import find_blob_names
-from coatcheck.core.records.tell import share_of
-from coatcheck.core.survey.survey import Survey
+from coatcheck.core.records.describe import share_of
+from coatcheck.core.survey import Survey
 from coatcheck.core.text.count import keeps_ends
-from coatcheck.core.text.terminal import has_controls
+from coatcheck.core.text.visible_text import has_controls
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import Section, ViewMeasure
 from coatcheck.core.views.window import Extent, LineExtent

@@ -10,8 +10,7 @@ from typing import Final, final
 from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
-from coatcheck.core.choose.weights import OUTCOME
-from coatcheck.core.choose.worth import Worth
+from coatcheck.core.choose.worth import OUTCOME, Worth
 from coatcheck.core.text.lexicon import BENIGN, STRONG, SURE, WARNING, classify, words_of
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent

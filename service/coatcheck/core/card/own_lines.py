@@ -11,9 +11,9 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import render
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.card.text import CardSource
-from coatcheck.core.page_fetch import is_redirected
+from coatcheck.core.metadata_bounds import is_redirected
 from coatcheck.core.passages.terms import terms_of
-from coatcheck.core.records.tell import shows_records
+from coatcheck.core.records.describe import shows_records
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck_client.contract.inert import one_line
 

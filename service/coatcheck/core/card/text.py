@@ -12,8 +12,7 @@ from coatcheck.core.artifact import DetectedMetadata, PayloadSample
 from coatcheck.core.kinds.description import SECTION_CHARS, may_name
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.outline.section_names import nth_section
-from coatcheck.core.outline.sections import of_sections
+from coatcheck.core.outline.section_names import nth_section, of_sections
 from coatcheck.core.outline.summary import contents
 from coatcheck.core.views.view import OPENED, Section, ViewMeasure, outer_asides
 

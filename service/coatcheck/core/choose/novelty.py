@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import DetectedMetadata, EarlierRun, Measure, Novelty, PayloadSample
 from coatcheck.core.choose.units import Units, units_of
-from coatcheck.core.survey.survey import Survey, unpack_survey
-from coatcheck.core.text.plural import format_count
+from coatcheck.core.survey import Survey, unpack_survey
+from coatcheck.core.text.count import format_count
 from coatcheck_client.contract.inert import one_line
 
 _WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")

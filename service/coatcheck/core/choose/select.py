@@ -9,7 +9,7 @@ import numpy.typing as npt
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import Worth
 from coatcheck.core.text.excerpt import counts
-from coatcheck.core.text.terminal import has_controls
+from coatcheck.core.text.visible_text import has_controls
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import inert
 

@@ -15,11 +15,10 @@ from msgspec import structs
 from coatcheck.core.artifact import LineFields, PayloadSample
 from coatcheck.core.parts.blobs import hidden_parts, read_lines
 from coatcheck.core.parts.fields import has_times
-from coatcheck.core.survey.survey import Region, Survey
-from coatcheck.core.text.cuts import align, align_up
+from coatcheck.core.survey import Region, Survey
+from coatcheck.core.text.excerpt import align, align_up
 from coatcheck.core.text.lexicon import shapes_of
-from coatcheck.core.text.terminal import visible
-from coatcheck.core.text.visible_text import Hidden, find_written_positions, show_parts
+from coatcheck.core.text.visible_text import Hidden, find_written_positions, show_parts, visible
 from coatcheck.core.views.view import Section
 
 LONG: Final = 480

@@ -3,6 +3,10 @@
 The text itself distinguishes two situations. In an outcome (a log, a build, a test run), statements of failure matter
 most; in a document they are its subject, and its beginning, its end and what covers most topics matter. The numbers
 stem from experiments on sets of payloads; docs/decisions has the results on sets that were not looked at.
+
+How a card is spent in each situation: weights of statements, ends and topics.
+
+Finds the licence that a text begins with, past which it says what it is.
 """
 
 import re
@@ -18,12 +22,9 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
-from coatcheck.core.choose.licence import licence_lines
-from coatcheck.core.choose.oddness import odd_lines, odd_words
-from coatcheck.core.choose.outliers import outlying_lines
+from coatcheck.core.choose.outliers import odd_lines, odd_words, outlying_lines
 from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure, find_failed_ends
 from coatcheck.core.choose.units import Units
-from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, CardWeights
 from coatcheck.core.text.lexicon import (
     BENIGN,
     ENDED,
@@ -37,6 +38,69 @@ from coatcheck.core.text.lexicon import (
 )
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.view import Section
+
+
+class CardWeights(Struct, frozen=True, kw_only=True):
+    """How a card is spent in a situation."""
+
+    statements: float
+    """Share of the worth that a statement of failure has in an outcome."""
+    head: float
+    head_reach: float
+    """Share of the budget over which the worth of the beginning falls to a third."""
+    head_least: float = 0.08
+    """Share of the budget that the beginning always gets."""
+    tail: float
+    tail_reach: float
+    cover: float
+    """Worth of words that no chosen unit contains."""
+    thrift: float = 0.2
+    """How much a unit's price counts against its worth, as an exponent; 0 shows what is worth most, however long."""
+    repeats: float = 0.0
+    """What a unit loses of its worth if all of its words were shown already."""
+
+
+OUTCOME: Final = CardWeights(
+    statements=1.0, head=0.5, head_reach=0.2, head_least=0.03, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8
+)
+DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.15, cover=4.0)
+
+
+_LOOKED: Final = 60
+"""Lines at the beginning among which a licence is searched for."""
+_MOST: Final = 0.5
+"""Maximum share of a text that is its licence; a text of more, or one whose licence goes on, is about it."""
+_LICENCE: Final = BlockPattern(
+    r"copyright|\(c\) (?:19|20)|\blicen[cs]e|SPDX-|all rights reserved|\bwarrant|redistribut|permission is hereby",
+    ignore_case=True,
+)
+_LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2}")
+
+
+def licence_lines(units: Units) -> set[int]:
+    """Returns the lines of the licence that a text begins with, whole paragraphs of it, and what is between them.
+
+    What the first paragraph says before the licence belongs to the text.
+    """
+    text = units.text[:_LOOKED]
+    rows = set(_LICENCE.rows(b"\n".join(text)))
+    if not rows:
+        return rows
+    paragraphs: list[list[int]] = []
+    for place in (place for place, line in enumerate(text) if _LETTERS.search(line)):
+        if not paragraphs or paragraphs[-1][-1] != place - 1:
+            paragraphs.append([])
+        paragraphs[-1].append(place)
+    numbers: set[int] = set()
+    for nth, paragraph in enumerate(paragraphs):
+        licensed = [place for place in paragraph if place in rows]
+        if licensed:
+            numbers.update(paragraph if nth else paragraph[paragraph.index(licensed[0]) :])
+    between = range(min(numbers, default=0), max(numbers, default=0))
+    numbers.update(place for place in between if not _LETTERS.search(text[place]))
+    goes_on = any(place in numbers for lines in paragraphs[-1:] for place in lines)
+    return set() if goes_on or len(numbers) > _MOST * len(units) else numbers
+
 
 _VERDICT: Final = 6.0
 _NOVEL: Final = 2.0

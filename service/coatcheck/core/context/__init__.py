@@ -25,8 +25,7 @@ from coatcheck.core.context.replace import StoredPayload
 from coatcheck.core.context.replaceable import PlannedPayload
 from coatcheck.core.context.report import Change, Report
 from coatcheck.core.context.signs import SearchText
-from coatcheck.core.context.usage import input_tokens
-from coatcheck.core.context.window import Budget, ModelWindow
+from coatcheck.core.context.window import Budget, ModelWindow, input_tokens
 
 __all__ = [
     "Budget",

@@ -9,10 +9,10 @@ from typing import Final, cast
 
 from msgspec import Struct, structs
 
-from coatcheck.core.context import notice, thinking
+from coatcheck.core.context import notice, timeline
+from coatcheck.core.context.body.encoding import Value, as_list
 from coatcheck.core.context.body.model import HistoryIndex, Role
-from coatcheck.core.context.body.pointer import Pointer, apply_edits, get, render
-from coatcheck.core.context.body.shape import Value, as_list
+from coatcheck.core.context.body.splice import Pointer, apply_edits, get, render
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.notice import Omitted, OmittedArtifact, carrier_of, notice_tokens
@@ -110,7 +110,7 @@ def _carry_out(
     set_ = edits(body, [swap for _, _, swap in planned_swaps])
     items = plan.index.items
     positions = [
-        thinking.position(payload.message, items[payload.message].at, place.at)
+        timeline.position(payload.message, items[payload.message].at, place.at)
         for payload, _, _ in planned_swaps
         for place in payload.sites
     ]
@@ -118,7 +118,7 @@ def _carry_out(
     if plan.dropped:  # the next notice has what earlier ones had
         old = {number: one for number, one in carriers.items() if number not in {*plan.dropped, *plan.notices}}
         set_ |= {one.piece.at: one.words for one in old.values()}
-        positions += [thinking.position(number, items[number].at, one.piece.at) for number, one in old.items()]
+        positions += [timeline.position(number, items[number].at, one.piece.at) for number, one in old.items()]
     new = apply_edits(body, set_)
     omitted, cut_body = None, _Cut(new, None, (), list(range(len(items))))
     if plan.dropped:
@@ -280,7 +280,7 @@ def _report(
     leftovers: list[Left],
     omitted: Omitted | None,
     shifts: list[int],
-    positions: list[thinking.Position],
+    positions: list[timeline.Position],
     after: Sizes,
 ) -> Report:
     first = min(positions, default=None)
@@ -289,7 +289,7 @@ def _report(
         removed_messages = {*plan.dropped, *plan.notices}
         invalid = [
             render(_move_pointer(plan, item, at, shifts))
-            for item, at in thinking.invalid(plan.index, first, removed_messages)
+            for item, at in timeline.invalid(plan.index, first, removed_messages)
         ]
     budget = plan.budget
     misses = 0 if budget is None else after.total - budget.limit
@@ -312,13 +312,13 @@ def _report(
         budget=budget,
         over=over,
         invalid_thinking=invalid,
-        send=thinking.send(plan.format, body) if invalid else None,
+        send=timeline.send(plan.format, body) if invalid else None,
         cache=_cache(plan, first, after),
         notes=_notes(plan, changes, invalid, over),
     )
 
 
-def _cache(plan: CompactionPlan, first: thinking.Position | None, after: Sizes) -> Cache:
+def _cache(plan: CompactionPlan, first: timeline.Position | None, after: Sizes) -> Cache:
     if first is None:
         return Cache(kept_tokens=after.total, rewritten_tokens=0, advice=_UNTOUCHED)
     kept_tokens = plan.before.total - sum(size.total for size in plan.sizes)

@@ -9,11 +9,18 @@ from typing import Final, final
 
 from msgspec import Struct, field
 
-from coatcheck.core.context.body.encoding import JsonForm, dump_value, plain, serialise_canonical
-from coatcheck.core.context.body.inner import MAX_DEPTH, parse_document
+from coatcheck.core.context.body.encoding import (
+    JsonForm,
+    Object,
+    Value,
+    as_list,
+    as_object,
+    dump_value,
+    plain,
+    serialise_canonical,
+)
 from coatcheck.core.context.body.model import HistoryCall, Site
-from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
+from coatcheck.core.context.body.splice import MAX_DEPTH, Pointer, get, parse_document
 from coatcheck.core.context.counting import Counter, estimate_escaped
 from coatcheck.core.text.long_text import Text, is_ascii, is_text, small
 

@@ -8,19 +8,17 @@ from typing import Any, Final, final
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import ArgumentReader, ArgumentUnit
-from coatcheck.core.context.body.encoding import serialise_canonical
-from coatcheck.core.context.body.inner import parse_document
+from coatcheck.core.context.body.encoding import Object, Value, as_object, is_utf8, serialise_canonical
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Output, Piece, Role
-from coatcheck.core.context.body.pointer import Pointer, get, render
-from coatcheck.core.context.body.shape import Object, Value, as_object, is_utf8
+from coatcheck.core.context.body.splice import Pointer, get, parse_document, render
 from coatcheck.core.context.command import command_of, file_of, reads_file, subject_of
 from coatcheck.core.context.counting import Counter
 from coatcheck.core.context.notice import carrier_of
-from coatcheck.core.context.pairs import Pairs
 from coatcheck.core.context.policy import CompactionPolicy, same_tool
 from coatcheck.core.context.references import KnownArtifacts
 from coatcheck.core.context.replaceable import Left, ReplacementCandidate, ReplacementSite, Why
-from coatcheck.core.reads.read_answer import read_answer_of
+from coatcheck.core.context.timeline import Pairs
+from coatcheck.core.read_answer import read_answer_of
 from coatcheck.core.text.long_text import is_text
 
 MARKER_TOKENS: Final = 32
@@ -145,8 +143,8 @@ class Candidates:
         place = ReplacementSite(piece.at, piece.inside, "given", len(piece.text))
         pressed = self._policy.is_quiet and tokens <= self._policy.inline_tokens
         self._add(
-            number, output, tool, kind="read", why="can be read again", places=(place,), tokens=tokens, saves=saves,
-            shown=line, artifact_id=answer.artifact_id, pressed=pressed,
+            number, output, tool, kind="read", why="can be read again", sites=(place,), tokens=tokens, saves=saves,
+            replacement_text=line, artifact_id=answer.artifact_id, pressed=pressed,
         )  # fmt: skip
         return ""
 
@@ -171,8 +169,8 @@ class Candidates:
             sites = [ReplacementSite(first.at, first.inside, "given", len(first.text))]
             sites += [ReplacementSite(piece.at, piece.inside, "passage", len(piece.text)) for piece in others]
             self._add(
-                number, output, tool, kind="search", why="has a summary", places=tuple(sites), tokens=tokens,
-                saves=saves, shown=summary, artifact_id=search.artifact_id,
+                number, output, tool, kind="search", why="has a summary", sites=tuple(sites), tokens=tokens,
+                saves=saves, replacement_text=summary, artifact_id=search.artifact_id,
             )  # fmt: skip
         return True
 
@@ -203,7 +201,7 @@ class Candidates:
             if tokens >= _SHORT:
                 place = ReplacementSite(piece.at, piece.inside, "marker", len(piece.text))
                 self._add(
-                    number, output, tool, kind="output", why="short output", places=(place,), content=piece.text,
+                    number, output, tool, kind="output", why="short output", sites=(place,), content=piece.text,
                     tokens=tokens, saves=tokens - MARKER_TOKENS, pressed=True,
                 )  # fmt: skip
 
@@ -237,7 +235,7 @@ class Candidates:
     ) -> None:
         saves = tokens - self._policy.card_tokens if saves is None else saves
         self._add(
-            message, output, tool, kind="output", why=why, places=sites, content=content, tokens=tokens, saves=saves
+            message, output, tool, kind="output", why=why, sites=sites, content=content, tokens=tokens, saves=saves
         )
 
     def _arguments_of(self, output: Output) -> Object:
@@ -256,7 +254,7 @@ class Candidates:
             return
         place = ReplacementSite(media.at, shows="marker")
         self._add(
-            number, output, tool, kind="media", why="media", places=(place,), content=[media.part], tokens=tokens,
+            number, output, tool, kind="media", why="media", sites=(place,), content=[media.part], tokens=tokens,
             saves=tokens - MARKER_TOKENS, media=media,
         )  # fmt: skip
 

@@ -4,8 +4,8 @@ import json
 import re
 from typing import Final
 
-from coatcheck.core.context.body.inner import parse_document
-from coatcheck.core.context.body.shape import Value, as_list, as_object, is_utf8
+from coatcheck.core.context.body.encoding import Value, as_list, as_object, is_utf8
+from coatcheck.core.context.body.splice import parse_document
 from coatcheck.core.text.long_text import Text, head_of, is_text
 
 SHORT: Final = 500

@@ -14,11 +14,9 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from coatcheck.core.caches import BoundedCache
-from coatcheck.core.context.body.encoding import dump_value
-from coatcheck.core.context.body.inner import parse_document
+from coatcheck.core.context.body.encoding import Value, as_object, dump_value
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
-from coatcheck.core.context.body.pointer import get
-from coatcheck.core.context.body.shape import Value, as_object
+from coatcheck.core.context.body.splice import get, parse_document
 from coatcheck.core.context.window import model_of, percent_of
 from coatcheck.core.pictures import picture_tokens, provider_of
 from coatcheck.core.text.count import TokenMeter

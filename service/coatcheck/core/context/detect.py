@@ -8,9 +8,9 @@ with a message that does not fit, is refused: nothing may be left out whose auth
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, kind_of, too_deep
 from coatcheck.core.context.body.model import Format, HistoryIndex, Role
-from coatcheck.core.context.body.pointer import Pointer, get, render
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, kind_of, too_deep
+from coatcheck.core.context.body.splice import Pointer, get, render
 from coatcheck.core.context.formats import (
     anthropic,
     bedrock,

@@ -19,22 +19,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.context.apply import CompactedBody
+from coatcheck.core.context.body.encoding import Value, too_deep
 from coatcheck.core.context.body.model import HistoryIndex
-from coatcheck.core.context.body.shape import Value, too_deep
 from coatcheck.core.context.counting import MESSAGE, Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.plan import CompactionPlan, PlanContext, plan
 from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.references import search_answers
 from coatcheck.core.context.replaceable import ReplacementCandidate
-from coatcheck.core.context.timeline import Timeline
-from coatcheck.core.context.usage import percent, scale_tokens
-from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of, window_of
+from coatcheck.core.context.timeline import Timeline, pair
+from coatcheck.core.context.window import ModelWindow, Room, family_percent, percent, room_of, scale_tokens, window_of
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.search.limits import Limits
-from coatcheck.core.session_usage import UsageDelta
-from coatcheck.core.text.short_number import short_number
+from coatcheck.core.event import UsageDelta
+from coatcheck.core.search.model import Limits
+from coatcheck.core.text.count import short_number
 
 PERCENT: Final = 1_000
 """Ratios are in thousandths."""

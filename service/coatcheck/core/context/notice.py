@@ -12,8 +12,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coatcheck.core.context.body.encoding import Object, Value, as_object
 from coatcheck.core.context.body.model import Format, Item, Piece, Role
-from coatcheck.core.context.body.shape import Object, Value, as_object
 from coatcheck.core.ids import is_id
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.long_text import Text, head_of

@@ -18,16 +18,13 @@ from typing import Final, final
 
 from msgspec import Struct, structs
 
-from coatcheck.core.context.body.encoding import MessageLines
+from coatcheck.core.context.body.encoding import MessageLines, Value, as_object, is_utf8, too_deep
 from coatcheck.core.context.body.model import Format, HistoryIndex
-from coatcheck.core.context.body.pointer import get, render
-from coatcheck.core.context.body.shape import Value, as_object, is_utf8, too_deep
+from coatcheck.core.context.body.splice import get, render
 from coatcheck.core.context.candidates import Candidates
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.policy import CompactionPolicy, check_policy
-from coatcheck.core.context.prices import cache_price
 from coatcheck.core.context.references import KnownArtifacts
 from coatcheck.core.context.replace import StoredPayload, TrueLengths, with_same
 from coatcheck.core.context.replaceable import (
@@ -38,8 +35,8 @@ from coatcheck.core.context.replaceable import (
     ReplacementCandidate,
 )
 from coatcheck.core.context.replay import Replay, ReplayDecisions
-from coatcheck.core.context.timeline import Timeline
-from coatcheck.core.context.window import Budget, ModelWindow, budget_of
+from coatcheck.core.context.timeline import Timeline, pair
+from coatcheck.core.context.window import Budget, ModelWindow, budget_of, cache_price
 
 OMITTED: str = "omitted"
 """Key of the payload with the messages that are left out."""

@@ -10,16 +10,14 @@ from msgspec import Struct, field
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import strings_in
-from coatcheck.core.context.body.inner import parse_document
+from coatcheck.core.context.body.encoding import Value
 from coatcheck.core.context.body.model import HistoryIndex, Output
-from coatcheck.core.context.body.pointer import get
-from coatcheck.core.context.body.shape import Value
+from coatcheck.core.context.body.splice import get, parse_document
 from coatcheck.core.context.command import file_of, subject_of
 from coatcheck.core.context.notice import OmittedArtifact, about
-from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.signs import SearchText, ids_in
-from coatcheck.core.context.timeline import Timeline
-from coatcheck.core.reads.read_answer import read_answer_of
+from coatcheck.core.context.timeline import Timeline, pair
+from coatcheck.core.read_answer import read_answer_of
 
 
 class HistoryReferences(Struct, frozen=True):

@@ -11,11 +11,9 @@ from msgspec import Struct, structs
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import short_members, without
-from coatcheck.core.context.body.encoding import dump_value
-from coatcheck.core.context.body.inner import parse_document, splice_inner
+from coatcheck.core.context.body.encoding import Value, as_object, dump_value
 from coatcheck.core.context.body.model import Media
-from coatcheck.core.context.body.pointer import Pointer, apply_edits, get
-from coatcheck.core.context.body.shape import Value, as_object
+from coatcheck.core.context.body.splice import Pointer, apply_edits, get, parse_document, splice_inner
 from coatcheck.core.context.command import file_of
 from coatcheck.core.context.counting import Counter, estimate_escaped
 from coatcheck.core.context.notice import about

@@ -27,10 +27,9 @@ from msgspec import Struct
 from coatcheck.core.context.counting import MESSAGE
 from coatcheck.core.context.notice import notice_tokens
 from coatcheck.core.context.policy import QUIET_BATCH, CompactionPolicy
-from coatcheck.core.context.prices import CachePrice
 from coatcheck.core.context.replaceable import Replacement, ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
-from coatcheck.core.context.window import Budget
+from coatcheck.core.context.window import Budget, CachePrice
 from coatcheck.core.text.long_text import Text, is_text
 
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from coatcheck.core.context.body.shape import Value
+from coatcheck.core.context.body.encoding import Value
 from coatcheck.core.context.counting import Sizes
 from coatcheck.core.context.notice import Omitted
 from coatcheck.core.context.replaceable import Left

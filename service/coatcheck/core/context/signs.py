@@ -2,7 +2,7 @@
 
 They are recognised exactly and as a whole, never by a phrase within a text: what is recognised stays as it is, so that
 compacting a compacted history changes nothing. Cards and answers of the declared tool are recognised where they are
-made (core/card/recognition.py, core/reads/read_answer.py).
+made (core/card/compose.py, core/read_answer.py).
 """
 
 import json
@@ -14,10 +14,10 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from coatcheck.core.card.recognition import is_card
-from coatcheck.core.context.body.shape import Object
+from coatcheck.core.card.compose import is_card
+from coatcheck.core.context.body.encoding import Object
 from coatcheck.core.ids import is_id
-from coatcheck.core.reads.read_answer import MAX_CHARS, is_read_answer, read_answer_of
+from coatcheck.core.read_answer import MAX_CHARS, is_read_answer, read_answer_of
 from coatcheck.core.text.long_text import Text
 from coatcheck_client.contract.inert import MARK, one_line
 

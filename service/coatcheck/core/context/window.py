@@ -3,22 +3,60 @@
 A window is given with the request or known by the model's name; what the request reserves for its answer is always
 subtracted. Estimates are of o200k_base, but windows are in the model's own tokens, so a budget is the window divided by
 the factor of the model's family. Without a window and a known model there is no budget, and nothing is ever left out.
+
+The input tokens in any provider's usage object; and rounding, in one place.
+
+What prompt caches charge, by the model's name: the data of the rule by which a history is rewritten without need.
+
+Repeating what could be replaced costs the price of reading it from the cache, with each request. Replacing it costs,
+once, that everything behind it is written to the cache anew instead of being read.
 """
 
 import re
+from collections.abc import Mapping
 from math import isfinite
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coatcheck.core.context.body.encoding import Value, as_list, as_object, as_text
 from coatcheck.core.context.body.model import Format, HistoryIndex
-from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Value, as_list, as_object, as_text
+from coatcheck.core.context.body.splice import Pointer, get
 from coatcheck.core.context.policy import LEAST_BUDGET, CompactionPolicy
-from coatcheck.core.context.usage import scale_tokens
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.model_windows import find_window, plain_name
+
+_WHOLE: Final = ("prompt_tokens", "promptTokenCount", "prompt_token_count")
+_CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def input_tokens(usage: Mapping[str, Value]) -> int | None:
+    """Returns all input tokens, including cached ones; None if the object has none.
+
+    OpenAI, Gemini and LangChain report the sum; Anthropic reports cached tokens separately from `input_tokens`.
+    """
+    for name in _WHOLE:
+        if _is_count(usage.get(name)):
+            return int(usage[name])
+    if not _is_count(usage.get("input_tokens")):
+        return None
+    return int(usage["input_tokens"]) + sum(int(usage[name]) for name in _CACHED if _is_count(usage.get(name)))
+
+
+def _is_count(value: Value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def scale_tokens(tokens: int, numerator: int, denominator: int) -> int:
+    """Returns tokens times a ratio, rounded half up."""
+    return (2 * tokens * numerator + denominator) // (2 * denominator)
+
+
+def percent(part: int, whole: int) -> float:
+    """Returns `part` of `whole` in percent with one decimal, rounded half up; 100 if `whole` is 0."""
+    return scale_tokens(part, 1_000, whole) / 10 if whole > 0 else 100.0
+
 
 _OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-7|-8|-9)))")
 FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
@@ -183,3 +221,36 @@ def model_of(body: Value) -> str:
     raw_names = (as_text(as_object(holder).get(name)) for holder in holders for name in _NAMES)
     names = list(dict.fromkeys(name.casefold() for name in raw_names if name is not None))
     return next((name for name in names if find_window(name) is not None), next(iter(names), ""))
+
+
+class CachePrice(Struct, frozen=True):
+    """Prices of cached tokens, in percent of the price of input that is not cached."""
+
+    read_percent: int
+    write_percent: int
+
+    def is_due(self, repeated: int, behind: int) -> bool:
+        """Returns whether repeating has cost as much as rewriting costs.
+
+        Args:
+            repeated: tokens that replacing would have saved, summed over the requests that repeated them.
+            behind: tokens from the first replacement on, which would be written anew.
+        """
+        return self.read_percent * repeated >= (self.write_percent - self.read_percent) * behind
+
+
+_ANTHROPIC: Final = CachePrice(10, 125)
+_OTHER: Final = CachePrice(10, 100)
+_PRICES: Final = (
+    (re.compile(r"claude"), _ANTHROPIC),
+    (re.compile(r"gpt-4o|\bo1\b"), CachePrice(50, 100)),
+    (re.compile(r"gpt-4-1\b|\bo[34]\b|gemini-2-0|kimi|moonshot|grok-[34]"), CachePrice(25, 100)),
+)
+"""By what a model's name contains; the first match counts. From the providers' price pages as of November 2026."""
+
+
+def cache_price(body: Value, format_: Format) -> CachePrice:
+    """Returns the prices of a request's model; an unknown one has those of most providers' newest models."""
+    name = plain_name(model_of(body))
+    model_price = next((price for pattern, price in _PRICES if pattern.search(name)), None)
+    return model_price or (_ANTHROPIC if format_ is Format.ANTHROPIC else _OTHER)

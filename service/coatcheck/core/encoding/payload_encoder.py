@@ -12,7 +12,7 @@ from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import FormDecoder, find_form, open_payload
-from coatcheck.core.survey.survey import Survey, Surveyor
+from coatcheck.core.survey import Survey, Surveyor
 from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.tokens import Tokenizer
 

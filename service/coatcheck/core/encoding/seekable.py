@@ -13,8 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from coatcheck.core.encoding.compression import zstd
-from coatcheck.core.encoding.frames import FRAME_BYTES, FRAME_LIMIT, FrameIndex
+from coatcheck.core.encoding.frames import FRAME_BYTES, FRAME_LIMIT, FrameIndex, zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
 Buffer = bytes | bytearray | memoryview

@@ -7,13 +7,17 @@ import html
 import re
 from typing import Final
 
+from coatcheck.core.extract.boilerplate import TAG, without_opaque
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
-from coatcheck.core.extract.json_text import extract_json
-from coatcheck.core.extract.notebook_text import extract_notebook, may_be_notebook
 from coatcheck.core.extract.page import extract_page
-from coatcheck.core.extract.parts_text import extract_parts, may_be_parts
-from coatcheck.core.extract.results_text import extract_results
-from coatcheck.core.extract.tags import TAG, without_opaque
+from coatcheck.core.extract.texts import (
+    extract_json,
+    extract_notebook,
+    extract_parts,
+    extract_results,
+    may_be_notebook,
+    may_be_parts,
+)
 from coatcheck.core.parts.charset import decode
 from coatcheck.core.views.view import ExtractedText, TextForm
 

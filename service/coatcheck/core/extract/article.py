@@ -7,9 +7,8 @@ and with the prose between the headline and it.
 
 from typing import Final
 
-from coatcheck.core.extract.boilerplate import COMMENTS, CONTENT, SUSPECT
+from coatcheck.core.extract.boilerplate import COMMENTS, CONTENT, SUSPECT, words
 from coatcheck.core.extract.reader import Element, PageBlock, PageReader
-from coatcheck.core.extract.tags import words
 
 _LEAVES: Final = words("p li dd dt td th pre blockquote")
 _PROSE: Final = 25

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import structs
 
+from coatcheck.core.extract.blocks import SectionStart, sections
 from coatcheck.core.extract.manual import is_manual, manual_headings
-from coatcheck.core.extract.sections import SectionStart, sections
 from coatcheck.core.views.view import ExtractedText
 
 EXTRACTOR: Final = "headings 3"

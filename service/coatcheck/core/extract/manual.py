@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.extract.sections import SectionStart
+from coatcheck.core.extract.blocks import SectionStart
 from coatcheck.core.text.scan import BlockPattern
 
 _SOON: Final = 1024

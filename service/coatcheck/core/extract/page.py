@@ -6,8 +6,8 @@ from typing import Final
 
 from coatcheck.core.extract.article import article_blocks
 from coatcheck.core.extract.blocks import Blocks
+from coatcheck.core.extract.boilerplate import without_noscript, without_opaque
 from coatcheck.core.extract.reader import PageBlock, PageReader
-from coatcheck.core.extract.tags import without_noscript, without_opaque
 from coatcheck.core.views.view import ExtractedText
 
 AROUND: Final = "Around the article"

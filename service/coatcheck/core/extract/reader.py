@@ -9,8 +9,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.extract.boilerplate import INVISIBLE, is_invisible, judge
-from coatcheck.core.extract.tags import attributes, href, pieces, without_broken, words
+from coatcheck.core.extract.boilerplate import (
+    INVISIBLE,
+    attributes,
+    href,
+    is_invisible,
+    judge,
+    pieces,
+    without_broken,
+    words,
+)
 
 _INLINE: Final = words(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q ruby s samp small span strike "

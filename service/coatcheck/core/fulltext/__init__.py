@@ -6,8 +6,18 @@ no word of what was deleted remains in the index. Pure. Word order counts only i
 ranked, and matching is by words, not by meaning.
 """
 
-from coatcheck.core.fulltext.document import ENDS, MAX_KEYS, fingerprint, keys_of
-from coatcheck.core.fulltext.query import MAX_QUERY_CHARS, MAX_QUERY_TERMS, query_keys
+from coatcheck.core.fulltext.document import (
+    ENDS,
+    MAX_KEYS,
+    MAX_POSTINGS,
+    MAX_QUERY_CHARS,
+    MAX_QUERY_TERMS,
+    SegmentSize,
+    fingerprint,
+    keys_of,
+    query_keys,
+    to_merge,
+)
 from coatcheck.core.fulltext.segment import (
     MAX_DOCUMENTS,
     IndexedDocument,
@@ -19,7 +29,6 @@ from coatcheck.core.fulltext.segment import (
     matches,
     merge_segments,
 )
-from coatcheck.core.fulltext.tiers import MAX_POSTINGS, SegmentSize, to_merge
 
 __all__ = [
     "ENDS",

@@ -2,19 +2,42 @@
 
 Of a text longer than twice ENDS, the first and the last ENDS bytes are read; words between them are not found. A
 payload that is not text is found by its metadata.
+
+Converts a query to terms: of each, a document must have one of the keys.
+
+Question words are left out, unless there are no others. A query without anything to search for is refused, as is one
+that is too long: leaving part of it out would answer another question.
+
+Decides which segments to merge, so that a query reads few, and each document is rewritten seldom.
+
+Segments of about equal size are merged by eights; large ones are left alone. Only sizes matter.
 """
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from coatcheck.core.artifact import SAMPLE_BYTES, Artifact
-from coatcheck.core.fulltext.ascii_keys import ascii_keys
-from coatcheck.core.fulltext.words import KEY_BITS, keys_of_words
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.fulltext.words import (
+    KEY_BITS,
+    MAX_WORD,
+    Chunk,
+    ascii_keys,
+    gram_key,
+    keys_of_words,
+    pair_key,
+    read,
+    runs,
+    word_key,
+)
+from coatcheck.core.passages.terms import ASKING, KANA, PARTICLES, STOPWORDS
 
 ENDS: Final = SAMPLE_BYTES
 """Bytes at either end of a payload's text that are read."""
@@ -98,3 +121,105 @@ def fingerprint(
 
 def _moment(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+MAX_QUERY_CHARS: Final = 1_000
+MAX_QUERY_TERMS: Final = 64
+"""Maximum different keys of one query."""
+
+
+Term = tuple[int, ...]
+"""Keys of which a document must have one."""
+
+
+def query_keys(query: str) -> tuple[Term, ...]:
+    """Returns the terms, all of which a document must have.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a query without a word, or one that is too long.
+    """
+    if len(query) > MAX_QUERY_CHARS:
+        raise _too_long(f"It has {len(query):,} characters, {MAX_QUERY_CHARS:,} are possible.")
+    keys = _keys(query, stop=True) or _keys(query, stop=False)
+    if not keys:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "The query contains no word to look for. Give words that the artifact contains: letters or digits, at most "
+            f"{MAX_WORD} in one word.",
+            field="q",
+        )
+    if len(keys) > MAX_QUERY_TERMS:
+        raise _too_long(f"It comes to {len(keys)} terms, {MAX_QUERY_TERMS} are possible.")
+    return tuple(keys)
+
+
+def _keys(query: str, *, stop: bool) -> list[Term]:
+    text = ASKING.sub(" ", query) if stop else query
+    return list(dict.fromkeys(term for run in runs(text) for term in _of_chunk(read(run), stop=stop)))
+
+
+def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
+    """Returns terms of whole words; for a composed word, its sequence of parts, or the word in one piece."""
+    terms: list[Term] = [
+        (word_key(word),)
+        for word, parts in chunk.words
+        if not parts and not (stop and len(chunk.words) == 1 and word in STOPWORDS)
+    ]
+    for word, parts in chunk.words:
+        terms += [(pair_key(pair), word_key(word)) for pair in itertools.pairwise(parts)]
+    terms += [(pair_key(pair),) for pair in chunk.joints]
+    return terms + [(gram_key(gram),) for gram in _telling(chunk.grams, stop=stop)]
+
+
+def _telling(grams: tuple[str, ...], *, stop: bool) -> list[str]:
+    """Returns the longest grams of a run, without those that only connect words, unless there are no others."""
+    longest = [gram for gram in grams if len(gram) == max(map(len, grams))]
+    return [g for g in longest if not stop or (not KANA.fullmatch(g) and PARTICLES.isdisjoint(g))]
+
+
+def _too_long(why: str) -> CoatcheckError:
+    return CoatcheckError(
+        Code.INVALID_REQUEST, f"The query is too long. {why} Name only the few words that matter.", field="q"
+    )
+
+
+FAN: Final = 8
+MAX_POSTINGS: Final = 2_000_000
+"""Maximum postings of a segment: 4,000 documents of 500 words. Merging takes 40 bytes of memory for each."""
+
+
+class SegmentSize(Struct, frozen=True):
+    """What is known about a segment without reading it."""
+
+    id: int
+    documents: int
+    postings: int
+
+
+def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
+    """Returns the IDs of the segments to merge next, given oldest first; none if nothing is to be done."""
+    tiers: dict[int, list[SegmentSize]] = {}
+    for size in sizes:
+        tiers.setdefault(_tier(size.postings), []).append(size)
+    for tier in sorted(tiers):
+        group = tiers[tier]
+        if len(group) < FAN:
+            continue
+        segment_ids: list[int] = []
+        documents = postings = 0
+        for size in group[:FAN]:
+            documents, postings = documents + size.documents, postings + size.postings
+            if documents > most_documents or postings > MAX_POSTINGS:
+                break
+            segment_ids.append(size.id)
+        if len(segment_ids) > 1:
+            return segment_ids
+    return []
+
+
+def _tier(postings: int) -> int:
+    """Returns the tier: up to 1,000 postings, 8,000, 64,000 and so on."""
+    tier = 0
+    while postings > 1_000 * FAN**tier:
+        tier += 1
+    return tier

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext.words import KEY_BITS
 

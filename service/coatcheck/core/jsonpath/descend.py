@@ -9,10 +9,9 @@ from typing import Final, NamedTuple
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, span_of
-from coatcheck.core.jsonpath.hits import kind_of
-from coatcheck.core.jsonpath.location import Step, normalize_path
-from coatcheck.core.jsonpath.query import IndexSelector, Name
+from coatcheck.core.jsonpath.page import kind_of
+from coatcheck.core.jsonpath.query import IndexSelector, Name, Step, normalize_path
+from coatcheck.core.jsonpath.structure import BrokenError, TooDeepError, decode, span_of
 from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader, Walk, WalkSource
 
 NO_JSON: Final = "value that is not JSON"

@@ -1,18 +1,226 @@
 """The expressions of RFC 9535 filters as functions: paths, constants, comparisons and the five functions.
 
 Strings are compared and measured in Unicode scalar values; booleans are not numbers. `parse.py` combines these.
+
+RFC 9535 over values in memory, lazily, node by node, with a count of steps that a caller's limit stops.
+
+Recursion follows the path, which is bounded, never the document. `filters.py` evaluates filters.
+
+Translates I-Regexps (RFC 9485), the patterns of `match` and `search`, to RE2 patterns, which run in linear time.
+
+The translation is not recursive, because a pattern may come from the document. What is not an I-Regexp matches nothing,
+as RFC 9535 requires, and neither does what RE2 finds too large. `^` and `$` are anchors, as in the compliance suite of
+RFC 9535.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, cast
 
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.effort import Effort
-from coatcheck.core.jsonpath.evaluate import NOTHING, Node, evaluate, is_array, is_object, value_at
-from coatcheck.core.jsonpath.iregexp import compile_iregexp
-from coatcheck.core.jsonpath.query import Filter, Segment
+from coatcheck.core.caches import remember
+from coatcheck.core.jsonpath.query import (
+    Effort,
+    Filter,
+    FilterSelector,
+    IndexSelector,
+    Location,
+    Name,
+    Segment,
+    Selector,
+    Slice,
+    Wildcard,
+)
+from coatcheck.core.text.scan import PATTERN_BYTES, RE2, UNANCHORED, re2_compiled
+
+Node = tuple[Location, object]
+NOTHING: Final = object()
+"""The value of a comparable without one: equal only to itself."""
+
+
+def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Effort) -> Iterable[Node]:
+    """Yields the nodes that the segments lead to from a node, in the RFC's order.
+
+    Raises:
+        OutOfEffortError: here or while iterating, when the limit is reached.
+    """
+    for at, segment in enumerate(segments):
+        if not segment.singular:
+            return _spread(segments, at, node, root, effort)
+        effort.spend()
+        child = _child(node, segment.selectors[0])
+        if child is None:
+            return ()
+        node = child
+    return (node,)
+
+
+def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, effort: Effort) -> Iterator[Node]:
+    """Yields the nodes that segments from `at` on lead to from a node."""
+    segment, rest = segments[at], segments[at + 1 :]
+    for visited in _descendants(node, effort) if segment.descendant else (node,):
+        for selector in segment.selectors:
+            for child in _select(visited, selector, root, effort):
+                if rest:
+                    yield from evaluate(rest, child, root, effort)
+                else:
+                    yield child
+
+
+def is_array(value: object) -> TypeGuard[list[object]]:
+    """Returns whether a value is a JSON array."""
+    return isinstance(value, list)
+
+
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Returns whether a value is a JSON object."""
+    return isinstance(value, dict)
+
+
+def _child(node: Node, selector: Selector) -> Node | None:
+    location, value = node
+    child_value = value_at(value, selector)
+    if child_value is NOTHING:
+        return None
+    if is_object(value):
+        return (location, cast("Name", selector).name), child_value
+    index = cast("Name | IndexSelector", selector).index or 0
+    return (location, index if index >= 0 else index + len(cast("list[object]", value))), child_value
+
+
+def value_at(value: object, selector: Selector) -> object:
+    """Returns the member or element that a name or an index selects; NOTHING if there is none."""
+    if is_object(value):
+        return value.get(selector.name, NOTHING) if isinstance(selector, Name) else NOTHING
+    index = cast("Name | IndexSelector", selector).index if is_array(value) else None
+    if index is None:
+        return NOTHING
+    elements = cast("list[object]", value)
+    return elements[index] if -len(elements) <= index < len(elements) else NOTHING
+
+
+def _children(node: Node) -> Iterator[Node]:
+    location, value = node
+    if is_object(value):
+        for name, member in value.items():
+            yield (location, name), member
+    elif is_array(value):
+        for index, element in enumerate(value):
+            yield (location, index), element
+
+
+def _descendants(node: Node, effort: Effort) -> Iterator[Node]:
+    """Yields the node and everything below it, parents first, in document order; with a stack instead of recursion."""
+    stack = [iter((node,))]
+    while stack:
+        current = next(stack[-1], None)
+        if current is None:
+            stack.pop()
+            continue
+        effort.spend()
+        yield current
+        if isinstance(current[1], dict | list):
+            stack.append(_children(current))
+
+
+def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Iterator[Node]:
+    match selector:
+        case Wildcard():
+            for child in _children(node):
+                effort.spend()
+                yield child
+        case FilterSelector():
+            for child in _children(node):
+                effort.spend()
+                if selector.holds(child[1], root, effort):
+                    yield child
+        case Slice():
+            location, value = node
+            if is_array(value):
+                for index in selector.of(len(value)):
+                    effort.spend()
+                    yield (location, index), value[index]
+        case _:
+            effort.spend()
+            single = _child(node, selector)
+            if single is not None:
+                yield single
+
+
+PATTERN_LIMIT: Final = 1_000
+"""Maximum characters of a pattern; a longer one matches nothing."""
+_MEMORY_LIMIT: Final = 4 * 1024 * 1024
+_PROGRAM_LIMIT: Final = 20_000
+"""Maximum instructions of a compiled pattern."""
+
+_CATEGORY = r"\\[pP]\{(?:L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|Z[lps]?|S[ckmo]?|C[cfno]?)\}"
+_SINGLE = r"\\[()*+\-.?\[\\\]^nrt{|}]"
+_ATOM: Final = re.compile(
+    rf"(?P<category>{_CATEGORY})|(?P<single>{_SINGLE})|(?P<any>\.)|(?P<open>\()|(?P<close>\))|(?P<or>\|)"
+    r"|(?P<class>\[)|(?P<quantifier>[*+?]|\{[0-9]+(?:,[0-9]*)?\})|(?P<plain>[^()*+.?\[\\\]{|}\ud800-\udfff])"
+)
+_CLASS: Final = re.compile(
+    rf"\[\^?-?(?:{_CATEGORY}|(?:{_SINGLE}|[^\-\[\\\]\ud800-\udfff])(?:-(?:{_SINGLE}|[^\-\[\\\]\ud800-\udfff]))?)*-?\]"
+)
+
+Matcher = Callable[[str], bool]
+
+
+def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kind of atom
+    """Returns the pattern in RE2's syntax; None if it is not an I-Regexp."""
+    if len(pattern) > PATTERN_LIMIT:
+        return None
+    out: list[str] = []
+    depth = at = 0
+    repeatable = False
+    while at < len(pattern):
+        atom = _ATOM.match(pattern, at)
+        if atom is None:
+            return None
+        at = atom.end()
+        text, kind = atom[0], atom.lastgroup
+        if kind == "quantifier":
+            if not repeatable:
+                return None
+        elif kind == "class":
+            whole = _CLASS.match(pattern, atom.start())
+            if whole is None or whole[0] in {"[]", "[^]"}:
+                return None
+            text, at = whole[0], whole.end()  # RE2 reads such a class in the same way
+        elif kind in {"open", "close"}:
+            depth += 1 if kind == "open" else -1
+            if depth < 0:
+                return None
+            text = "(?:" if kind == "open" else ")"
+        elif kind == "any":
+            text = "[^\\n\\r]"
+        repeatable = kind not in {"quantifier", "open", "or"}
+        out.append(text)
+    return "".join(out) if depth == 0 else None
+
+
+@remember("patterns", 16, PATTERN_BYTES)
+def compile_iregexp(pattern: str, *, whole: bool) -> Matcher | None:
+    """Returns what decides whether a text matches: as a whole (`match`), or in part (`search`).
+
+    None: nothing matches.
+    """
+    translated = translate(pattern)
+    if translated is None:
+        return None
+    program = re2_compiled(translated.encode(), _MEMORY_LIMIT, never_capture=True)
+    if not program.ok() or int(program.ProgramSize()) > _PROGRAM_LIMIT:
+        return None
+    anchor = RE2.Anchor.ANCHOR_BOTH if whole else UNANCHORED
+
+    def matches(text: str) -> bool:
+        data = text.encode("utf-8", "replace")
+        return program.Match(anchor, data, 0, len(data))[0][0] >= 0
+
+    return matches
+
 
 Term = Callable[[object, object, Effort], object]
 """Returns the value of a term for a node, in a document with this root; NOTHING if it has no value."""

@@ -1,25 +1,154 @@
-"""Fills a page: keeps values while there is room, counts further ones, and collects what must be said about them."""
+"""Fills a page: keeps values while there is room, counts further ones, and collects what must be said about them.
 
+What was found: values as compact text, with their paths, their bytes, and where a later page continues.
+
+Cursors of readings by path: where the next page begins, bound to one artifact and one query.
+
+URL-safe, checked, not secret: they grant nothing, and the server keeps no state for them.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.decode import ODD, BrokenError, TooDeepError, decode, span_of
-from coatcheck.core.jsonpath.effort import Effort
-from coatcheck.core.jsonpath.hits import (
-    Resume,
-    Span,
-    State,
-    ValueHit,
-    ValuePage,
-    cells_of,
-    cut,
-    kind_of,
-    kind_of_value,
-)
-from coatcheck.core.jsonpath.location import Location, Step, normalize_path, steps
-from coatcheck.core.jsonpath.query import QueryPlan
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.jsonpath.filters import is_object
+from coatcheck.core.jsonpath.query import Effort, Location, QueryPlan, Step, normalize_path, steps
+from coatcheck.core.jsonpath.structure import ODD, BrokenError, TooDeepError, decode, span_of
+
+Kind = Literal["object", "array", "string", "number", "boolean", "null"]
+State = Literal["sound", "broken", "cut"]
+"""Whether what is written is a JSON value as far as it was checked, is not JSON, or ends before the value does."""
+Span = tuple[int, int]
+"""Bytes in the document."""
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+_LOOSE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_KINDS: Final[dict[int, Kind]] = {
+    **dict.fromkeys(b"-0123456789NI", "number"),
+    **dict.fromkeys(b"tf", "boolean"),
+    ord("{"): "object",
+    ord("["): "array",
+    ord('"'): "string",
+    ord("n"): "null",
+}
+_TYPES: Final[dict[type, Kind]] = {
+    type(None): "null",
+    bool: "boolean",
+    str: "string",
+    dict: "object",
+    list: "array",
+}
+_MISSING: Final = object()
+
+
+class Resume(Struct, frozen=True, gc=False, tag="p", array_like=True):
+    """Where a page begins; the content of a cursor."""
+
+    byte: int = 0
+    """The child to begin at; 0: the first."""
+    index: int = 0
+    """Its index."""
+    skip: int = 0
+    """Number of that child's values (or the document's, if it is evaluated as a whole) on earlier pages."""
+    seen: int = 0
+    """Number of values on all earlier pages."""
+
+
+class ValueHit(Struct, frozen=True, gc=False):
+    """One value. The garbage collector ignores it: it is in no cycle, and a page has a thousand."""
+
+    path: list[Step]
+    """Its steps from the root."""
+    kind: Kind
+    text: str
+    """Compact JSON, cut to what is kept."""
+    whole: bool
+    """Whether nothing of it was cut."""
+    resume: Resume
+    """A page that begins with it."""
+    span: Span | None
+    """Its bytes in the document, if known."""
+    cells: tuple[str, ...] | None = None
+    """For an object, if fields are requested: the text of each, empty if it is missing."""
+    state: State = "sound"
+
+
+class ValuePage(Struct, frozen=True, kw_only=True):
+    """The result of one call."""
+
+    hits: list[ValueHit]
+    total: int
+    exact: bool
+    """Whether `total` is the number of all values, not only of those that were found in time."""
+    stopped: Literal["end", "limit", "deadline"]
+    next: Resume | None
+    """Where the next page begins if all hits are shown."""
+    notices: list[str]
+    partial: bool
+    """Whether a part of the document could not be read."""
+    message: str | None = None
+    """Why there is nothing."""
+
+
+def kind_of(first: int) -> Kind | None:
+    """Returns the kind of value that begins with this byte; None if none does."""
+    return _KINDS.get(first)
+
+
+def kind_of_value(value: object) -> Kind:
+    """Returns the kind of a decoded value."""
+    return _TYPES.get(type(value), "number")
+
+
+def compact(value: object, *, odd: bool = False) -> str:
+    """Returns a value as JSON on one line, as short as possible.
+
+    If it is odd, NaN, Infinity and half surrogates stay, and the text may not be strict JSON.
+    """
+    try:
+        return _LOOSE(value) if odd else _ENCODE(value).decode()
+    except RecursionError:
+        return "[…]" if isinstance(value, list) else "{…}"
+    except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):  # integers of more than 64 bits
+        return compact(value, odd=True)
+
+
+def cut(value: object, keep: int, *, odd: bool = False) -> tuple[str, bool]:
+    """Returns a value's compact text up to `keep` characters, and whether that is all of it."""
+    if isinstance(value, str) and len(value) > keep:
+        return compact(value[:keep], odd=odd)[:-1], False
+    text = compact(value, odd=odd)
+    return text[:keep], len(text) <= keep
+
+
+def cells_of(value: object, fields: tuple[str, ...], keep: int, *, odd: bool = False) -> tuple[str, ...] | None:
+    """Returns the fields of an object as text; None for anything but an object."""
+    if not is_object(value):
+        return None
+    out: list[str] = []
+    for field in fields:
+        field_value = _field(value, field)
+        text, whole = ("", True) if field_value is _MISSING else cut(field_value, keep, odd=odd)
+        out.append(text if whole else f"{text}…")
+    return tuple(out)
+
+
+def _field(value: dict[str, object], field: str) -> object:
+    """Returns a member by its name, or by names joined with dots."""
+    if field in value:
+        return value[field]
+    at: object = value
+    for name in field.split("."):
+        at = at.get(name, _MISSING) if is_object(at) else _MISSING
+    return at
+
 
 PATIENCE_SECONDS: Final = 1.0
 COUNT_ON_SECONDS: Final = 0.3
@@ -187,3 +316,58 @@ class PageBuilder:
         if self.odd:
             out.append(ODD)
         return out
+
+
+LENGTH_LIMIT: Final = 96
+_CHECK_BYTES: Final = 5
+
+
+class ValueCursor(Struct, frozen=True, tag="i", array_like=True):
+    """A next page inside one value: its bytes from `byte` to before `end`."""
+
+    byte: int
+    end: int
+    text: bool
+    """Whether the value is a string; then its characters are shown, without quotes and escapes."""
+    partial: bool = False
+    """Whether the value is not JSON, or incomplete; this was said with its first part."""
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(ValueCursor | Resume)
+
+
+def write(at: Resume | ValueCursor, artifact: int, question: str) -> str:
+    """Returns the cursor as at most 96 characters of `A-Z a-z 0-9 - _`."""
+    body = msgspec.msgpack.encode(at)
+    return base64.urlsafe_b64encode(body + _check(body, artifact, question)).rstrip(b"=").decode()
+
+
+def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
+    """Returns what `write` encoded.
+
+    Raises:
+        CoatcheckError: `invalid_cursor` for anything else, and for a cursor of another artifact or path.
+    """
+    cursor = _unpack_cursor(text, artifact, question) if len(text) <= LENGTH_LIMIT else None
+    if cursor is None:
+        raise CoatcheckError(
+            Code.INVALID_CURSOR,
+            "This cursor does not belong to this artifact and path. Use the `next` of the last answer unchanged, "
+            "with the same path and fields, or leave it out.",
+        )
+    return cursor
+
+
+def _unpack_cursor(text: str, artifact: int, question: str) -> ValueCursor | Resume | None:
+    try:
+        data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        body, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
+        return _DECODER.decode(body) if check == _check(body, artifact, question) else None
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        return None
+
+
+def _check(body: bytes, artifact: int, question: str) -> bytes:
+    key = artifact.to_bytes(8, "big")
+    question_bytes = question.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(body + b"\0" + question_bytes, digest_size=_CHECK_BYTES, key=key, person=b"json").digest()

@@ -2,13 +2,60 @@
 
 `$.items[?@.ok].id` descends to `items`, and for each element evaluates the filter and follows `id`, so only one element
 is in memory at a time. What cannot be done child by child needs the value at the end of the descent in memory.
+
+Limits the time of one evaluation.
+
+Part of one long value as text: a string's characters, or JSON text as it is written, without splitting a token.
+
+Works on a stretch of raw bytes and returns exactly how many of them its text represents.
+
+Locations of values: normalized paths (RFC 9535 section 2.7), and the chains of steps that they are written from.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.effort import Effort
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.window import decode
+from coatcheck_client.contract.inert import inert
+
+_STEPS: Final = 512
+"""Steps between two checks of the time."""
+
+
+class OutOfEffortError(Exception):
+    """The allowed steps or time are used up."""
+
+
+class Effort:
+    """How much time an evaluation may take: `spend` is called for each node that is visited."""
+
+    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
+        """Starts now."""
+        self._clock = clock
+        self._until = clock() + seconds
+        self._left = _STEPS
+
+    def at_most(self, seconds: float) -> None:
+        """Limits the remaining time to `seconds`."""
+        self._until = min(self._until, self._clock() + seconds)
+
+    def spend(self, steps: int = 1) -> None:
+        """Counts steps.
+
+        Raises:
+            OutOfEffortError: when time is up, which is checked now and then.
+        """
+        self._left -= steps
+        if self._left <= 0:
+            self._left = _STEPS
+            if self._clock() > self._until:
+                raise OutOfEffortError
+
 
 Filter = Callable[[object, object, Effort], bool]
 """Returns whether an expression holds for a value (`@`), in a document with this root (`$`)."""
@@ -109,3 +156,106 @@ def plan_of(query: Query) -> QueryPlan:
             return QueryPlan(descent, selector, segments[at + 1 :])
     names = first.descendant and all(isinstance(s, Name) and s.index is None for s in first.selectors)
     return QueryPlan(descent, None, segments[at:], spread=names)
+
+
+_ESCAPES: Final = (
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|\\|[^\\]{1,%d}[\x80-\xbf]{0,3}"
+)
+_LONGEST: Final = 12
+"""Bytes of the longest escape, which the end of a stretch may cut."""
+_SHARE: Final = 64
+"""Bytes of plain text that are cut as one, and the rest of a character at their end."""
+
+
+class TextPart(Struct, frozen=True):
+    """The beginning of a stretch."""
+
+    text: str
+    tokens: int
+    used: int
+    """Bytes that it represents."""
+
+
+def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
+    """Returns as much of the beginning of `raw` as both budgets allow, at least one character.
+
+    Args:
+        raw: bytes of a value; for a string, from between its quotes.
+        text: whether they are a string's.
+        ends: whether the value ends with them; if not, their last bytes may be incomplete.
+        chars: maximum characters.
+        tokens: maximum tokens.
+        tokenizer: counts tokens.
+    """
+    part = _part(raw, _SHARE, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
+    if part.tokens > tokens:  # even the first piece is too much
+        few = raw[: 4 * _SHARE]
+        ends = ends and len(few) == len(raw)
+        part = _part(few, 1, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
+    return part
+
+
+def _part(raw: bytes, share: int, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
+    pattern = (_ESCAPES if text else rb".{1,%d}[\x80-\xbf]{0,3}") % share
+    pieces = [(m.end(), _character(m[0], text=text)) for m in re.finditer(pattern, raw, re.DOTALL)]
+    while not ends and len(pieces) > 1 and len(raw) - pieces[-2][0] < _LONGEST:
+        pieces.pop()
+    keep, length = 0, 0
+    while keep < len(pieces) and length + len(pieces[keep][1]) <= chars:
+        length += len(pieces[keep][1])
+        keep += 1
+    keep = max(keep, 1)
+    while True:
+        excerpt = inert("".join(piece for _, piece in pieces[:keep]))
+        used = tokenizer.count(excerpt)
+        if (used <= tokens and len(excerpt) <= chars) or keep <= 1:
+            break
+        keep = max(1, min(keep - 1, keep * tokens // max(used, 1)))
+    return TextPart(excerpt, used, pieces[keep - 1][0] if pieces else 0)
+
+
+def _character(piece: bytes, *, text: bool) -> str:
+    if not text or not piece.startswith(b"\\"):
+        return decode(piece)
+    try:
+        return msgspec.json.decode(b'"' + piece + b'"', type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "\ufffd"
+
+
+Step = str | int
+Location = tuple["Location", Step] | None
+"""The parent's location and the step from it; None is the root. Parents are shared, so a node costs one tuple."""
+
+_ESCAPED: Final = re.compile(r"['\\\x00-\x1f]")
+_SHORT: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "'": "\\'", "\\": "\\\\"}
+
+
+def steps(location: Location) -> list[Step]:
+    """Returns the steps from the root."""
+    out: list[Step] = []
+    while location is not None:
+        location, step = location
+        out.append(step)
+    out.reverse()
+    return out
+
+
+def normalize_path(path: Iterable[Step]) -> str:
+    """Returns the normalized path of these steps."""
+    return "$" + "".join(bracket_step(step) for step in path)
+
+
+def bracket_step(step: Step) -> str:
+    """Returns one step of a normalized path: `[3]` or `['name']`."""
+    return f"[{step}]" if isinstance(step, int) else f"['{_ESCAPED.sub(_escape, step)}']"
+
+
+def step(key: str) -> str:
+    """Returns the step to a member as it is usually written: `.name`, or `['some name']`."""
+    return f".{key}" if key.isascii() and key.isidentifier() else bracket_step(key)
+
+
+def _escape(match: re.Match[str]) -> str:
+    c = match[0]
+    return _SHORT.get(c) or f"\\u{ord(c):04x}"

@@ -2,12 +2,23 @@
 
 Vectorised, about half a gigabyte per second, in the memory of a few blocks. Grammar is not checked: text that is not
 JSON gives marks that match no value, which walking over them reveals.
+
+Decodes JSON text, leniently where possible: NaN, long numbers, half surrogates, a cut end.
+
+What was tolerated is reported (`DecodedText.notices`), so that an answer can be marked as partial or odd. Text that is
+not JSON is never guessed at.
 """
 
-from typing import Final
+import json
+from typing import Final, cast
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.jsonpath.query import Step
 
 QUOTE: Final = 0x22
 COMMA: Final = 0x2C
@@ -180,3 +191,107 @@ def blank_escapes(block: bytes, *, escaped: bool = False) -> tuple[bytes, bool]:
     # Each run of backslashes is replaced in pairs from its beginning, so only its last one may be left.
     plain = block.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
     return plain, plain.endswith(b"\\")
+
+
+_OPENERS: Final = {ord("["): b"]", ord("{"): b"}"}
+_CLOSERS: Final = b"]}"
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+MEMORY_LIMIT: Final = 8 * 1024 * 1024
+"""Bytes of JSON text that are decoded at a time, and of a line: about 60 MB of values, and 50 to 150 ms."""
+_DIGITS: Final = 4_000
+"""Digits of an integer beyond which it becomes a double; CPython refuses to convert more than 4,300."""
+
+ODD: Final = "The document is not strict JSON (NaN, Infinity, a lone surrogate, or bytes that are not UTF-8)."
+
+
+class BrokenError(Exception):
+    """The text is not JSON."""
+
+
+class TooDeepError(Exception):
+    """The text is nested more deeply than values in memory may be (about 1,000 levels)."""
+
+
+class DecodedText(Struct, frozen=True):
+    """A value, and whether strict JSON can represent it."""
+
+    value: object
+    odd: bool = False
+
+
+def decode(raw: bytes) -> DecodedText:
+    """Returns the value of `raw`.
+
+    Raises:
+        BrokenError: it is not JSON, or cut short.
+        TooDeepError: it is nested too deeply.
+    """
+    try:
+        return DecodedText(msgspec.json.decode(raw))
+    except RecursionError:
+        raise TooDeepError from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        text = raw.decode("utf-8", "replace")
+        return DecodedText(json.loads(text, parse_int=_int), odd=True)
+    except RecursionError:
+        raise TooDeepError from None
+    except ValueError:
+        raise BrokenError from None
+
+
+def _int(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
+
+
+def mend_document(data: bytes) -> bytes | None:
+    """Returns the complete part of a cut-off document: up to its last complete child, with open containers closed.
+
+    None if nothing is open at its end, so that it is not cut off but broken.
+    """
+    structure = StructureReader().feed(data, 0)
+    if not len(structure.at) or structure.depth[-1] <= 0:
+        return None
+    end = int(structure.at[-1]) + (0 if structure.char[-1] == COMMA else 1)
+    closing: list[bytes] = []
+    for octet in structure.char.tolist():
+        if octet in _OPENERS:
+            closing.append(_OPENERS[octet])
+        elif octet in _CLOSERS and closing:
+            closing.pop()
+    return data[:end] + b"".join(reversed(closing))
+
+
+def span_of(data: bytes, path: list[Step]) -> tuple[int, int] | None:
+    """Returns where the value at `path` is written in `data`, one JSON value.
+
+    None if strict JSON does not determine it.
+
+    What is beside the path is not decoded. Of members with the same name, the last counts.
+    """
+    if not path:
+        return len(data) - len(data.lstrip()), len(data.rstrip())
+    raw: bytes | msgspec.Raw = data
+    try:
+        for step in path:
+            raw = _ELEMENTS.decode(raw)[step] if isinstance(step, int) else _MEMBERS.decode(raw)[step]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError):
+        return None
+    start = _address(raw) - _address(data)
+    return start, start + len(memoryview(raw))
+
+
+def _address(raw: bytes | msgspec.Raw) -> int:
+    return cast("int", np.frombuffer(raw, np.uint8).__array_interface__["data"][0])
+
+
+def too_large(where: str, size: str) -> CoatcheckError:
+    """Returns the refusal of what does not fit into memory."""
+    return CoatcheckError(
+        Code.JSON_TOO_LARGE,
+        f"This path needs {where[:300]} ({size}) in memory, and at most {MEMORY_LIMIT >> 20} MiB may be. Go further "
+        "down by names and indices first, or use one filter, slice or * over records ($.items[?@.id == 7].name), which "
+        "may be any number; `read` and `search` work at any size.",
+    )

@@ -11,8 +11,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, too_large
-from coatcheck.core.jsonpath.structure import COMMA, QUOTE, BlockStructure, StructureReader, blank_escapes
+from coatcheck.core.jsonpath.structure import (
+    COMMA,
+    MEMORY_LIMIT,
+    QUOTE,
+    BlockStructure,
+    BrokenError,
+    StructureReader,
+    blank_escapes,
+    too_large,
+)
 
 FIRST_WINDOW: Final = 64 * 1024
 WINDOW: Final = 2 * 1024 * 1024

@@ -8,14 +8,13 @@ from collections.abc import Callable
 
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, LineFields, PayloadSample
 from coatcheck.core.kinds.classify import classify
-from coatcheck.core.kinds.description import NOTHING, PayloadProbe
-from coatcheck.core.kinds.fetch import find_fetch
-from coatcheck.core.kinds.markers import find_markers
+from coatcheck.core.kinds.description import NOTHING, PayloadProbe, find_markers
+from coatcheck.core.kinds.page import find_fetch
 from coatcheck.core.kinds.spec import FILES, JSON, ROWS, TEXTS, spec_of
 from coatcheck.core.parts.blobs import read_lines
 from coatcheck.core.parts.fields import hidden_fields
-from coatcheck.core.structure.json_values import find_document
-from coatcheck.core.survey.survey import Survey
+from coatcheck.core.structure import find_document
+from coatcheck.core.survey import Survey
 
 
 def recognise(

@@ -7,12 +7,11 @@ import re
 from typing import Final
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.kinds.description import PayloadProbe
-from coatcheck.core.kinds.lines import kind_by_lines
+from coatcheck.core.kinds.description import PayloadProbe, kind_by_lines
 from coatcheck.core.kinds.page import is_page
 from coatcheck.core.kinds.results import find_results, is_listing, is_search_answer, is_search_tool
 from coatcheck.core.media import identify, identify_written
-from coatcheck.core.structure.delimited_tables import read_table
+from coatcheck.core.structure import read_table
 
 _BY_MEDIA_TYPE: Final = {
     "text/html": Kind.WEB_PAGE,

@@ -1,18 +1,30 @@
 """What a describer gets of a payload, and what it returns, once, when the payload is stored.
 
 Values are verbatim; make them inert before showing them to a model.
+
+Decides the sort of a text by how its first and last lines begin and end, and by the tool that printed it.
+
+A share of the lines decides, never a single one; and what a card shows of a text with statements does not depend on it.
+
+Finds a payload's statements about itself: exit codes, wall time, original sizes, truncation notices.
+
+Values are verbatim and bounded. Only statements about the whole output count, and only near its ends; a line that
+merely mentions an error does not.
 """
 
+import re
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import DeclaredMetadata, PayloadSample
+from coatcheck.core.artifact import DeclaredMetadata, Kind, Marker, PayloadSample
 from coatcheck.core.outline.model import Entry
-from coatcheck.core.structure.json_values import JsonReading, read_json
-from coatcheck.core.survey.survey import Survey
+from coatcheck.core.structure import JsonReading, read_json, style_of
+from coatcheck.core.survey import Survey
+from coatcheck.core.text.scan import BlockPattern
 from coatcheck_client.contract.inert import one_line
 
 SECTION_CHARS: Final = 60
@@ -71,3 +83,116 @@ def select_named_parts(entries: Iterable[Entry]) -> tuple[tuple[str, int, int], 
     """Returns the first entries that the call on a card may name, to keep as `parts`."""
     parts = [(each.title, each.lines) for each in entries if each.lines is not None and may_name(each.title)]
     return tuple([(title, lines.first, lines.last - lines.first + 1) for title, lines in parts[:_PARTS]])
+
+
+_COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
+_STAMPED: Final = BlockPattern(
+    rf"^(?:[\w.-]+ +\| )?{_COLOUR}[\[(<]? ?{_COLOUR}(?:"
+    r"(?:(?:[^a-z\s]\S{0,30} +){0,4}?\S{0,12}?|[\w.@/-]{1,40}:? \[?)(?:\d\d:\d\d:\d\d\b"
+    r"|\d{4}[-/.]\d\d[-/.]\d\d[T _-]\d\d:)"
+    rf"|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)\b{_COLOUR} ?(?:[:\]|(]| {{2,}}\S| [\w.]+:)"
+    r"|\d+\.\d{6}\]|1[5-9]\d{8}[. :]|[IWEF]\d{4} |\d{1,3}>\d? ?[A-Z\d]"  # a kernel's, since 1970, klog, syslog
+    r"|(?:time|ts|level|lvl|severity)=\S|\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:)"
+)
+_NUMBER: Final = re.compile(rb" {0,9}(\d{1,7})(?:[:|\t]|\xe2\x86\x92| [|:] ?| \xe2\x94\x82| {1,2}\S)")
+_FILE_TOOL: Final = re.compile(
+    r"read[-_]?(?:text[-_]?)?file|file[-_]?read|view[-_]?file|^(?:read|cat|view|open)$|get[-_]file", re.IGNORECASE
+)
+_SHELL_TOOL: Final = re.compile(
+    r"bash|shell|exec|terminal|command|^(?:sh|zsh|cmd|make|run|i?python3?|repl)$|run[-_]tests?|code[-_]interpreter",
+    re.IGNORECASE,
+)
+
+_HEAD: Final = 8 * 1024
+_TAIL: Final = 4 * 1024
+_HEAD_LINES: Final = 32
+_TAIL_LINES: Final = 12
+_MAX_LINE_CHARS: Final = 160
+"""Number of lines that are examined, and bytes of each."""
+_FEW: Final = 4
+"""Maximum number of lines that say nothing about a text."""
+_LOG: Final = 0.4
+"""Share of the lines: low, because most lines of most texts say nothing about the sort."""
+_BY_SHARES: Final = {"code": Kind.CODE_OR_FILE, "prose": Kind.TEXT, "output": Kind.COMMAND_OUTPUT}
+
+
+def kind_by_lines(sample: PayloadSample, tool: str) -> Kind:
+    """Returns the sort of a text that a tool of this name returned, which may be empty."""
+    lines, of_shell = _select_lines(sample), _SHELL_TOOL.search(tool) is not None
+    block, count = b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)
+    least = (_LOG if count >= _FEW else 1) * count
+    if count > 1 and _STAMPED.count(block, least) >= least:
+        return Kind.COMMAND_OUTPUT if of_shell else Kind.LOG
+    if _FILE_TOOL.search(tool) or block.startswith(b"#!") or _is_numbered(lines):
+        return Kind.CODE_OR_FILE
+    if of_shell:
+        return Kind.COMMAND_OUTPUT
+    return _BY_SHARES[style_of(block, count)] if count >= _FEW else Kind.TEXT
+
+
+def _select_lines(sample: PayloadSample) -> list[bytes]:
+    """Returns the first and last lines, shortened, without blank ones."""
+    first = sample.head[:_HEAD].split(b"\n", _HEAD_LINES)
+    rest = first[_HEAD_LINES] if len(first) > _HEAD_LINES else b""
+    tail = (sample.tail or sample.head[_HEAD:] or rest)[-_TAIL:]
+    lines = first[:_HEAD_LINES] + (tail.rsplit(b"\n", _TAIL_LINES)[-_TAIL_LINES:] if tail else [])
+    return [line[:_MAX_LINE_CHARS] for line in lines if line and not line.isspace()]
+
+
+def _is_numbered(lines: list[bytes]) -> bool:
+    """Returns whether lines begin with increasing numbers, as an editor or `cat -n` shows a file."""
+    matches = [_NUMBER.match(line) for line in lines[:_HEAD_LINES]]
+    numbers = [int(match[1]) for match in matches if match]
+    if len(numbers) < _FEW or len(numbers) < 0.6 * len(matches):
+        return False
+    return sum(0 < high - low <= 3 for low, high in pairwise(numbers)) >= 0.7 * (len(numbers) - 1)  # noqa: PLR2004
+
+
+_ENDS: Final = 4096
+_MAX_MARKERS: Final = 8
+_MAX_VALUE: Final = 160
+_LONGEST: Final = 2 * _MAX_VALUE
+"""Maximum characters of a line that may be a marker."""
+
+_PATTERN: Final = (
+    r"^[ \t]*(?:"
+    r"(?P<exit_code>\[exit(?: code)?:? ?-?\d+\]|(?:process |command |shell )?exit(?:ed)?(?: with)?(?: code| status)"
+    r"(?: is| was)?[ :=]{1,3}-?\d+\.?|(?:process|command|script|job|child) (?:exited|finished|terminated|failed"
+    r"|completed|returned)(?: with)?(?:(?: non-zero)? (?:exit )?(?:code|status))?[ :=]{1,3}-?\d+\.?|"
+    r"exit_?code[=:] ?-?\d+|return ?code[=:] ?-?\d+|<exit_?code>-?\d+</exit_?code>|"
+    r"exited with (?:code|status)[ :]-?\d+|.{0,60}\bcommand failed with exit (?:code|status) \d+.{0,80}|"
+    r"##\[error\]process completed with exit code \d+\.?|"
+    r"finished: (?:success|failure|unstable|aborted)|build (?:success|successful|failure|failed))"
+    r"|(?P<wall_time>(?:wall|total|elapsed|real) ?time[ :=]{1,3}[\d.:]+ ?(?:s|sec|seconds|ms|m|min|minutes)?\b.{0,20}|"
+    r"real\s{1,4}\d+m[\d.]+s|duration[:=] ?[\d.]+ ?(?:s|ms|seconds)?)"
+    r"|(?P<original_token_count>original token count: ?\d[\d,]*)"
+    r"|(?P<original_lines>total output lines: ?\d[\d,]*)"
+    r"|(?P<file>\[file: .{1,200}?(?:\(\d+ lines total\))?\])"
+    r"|(?P<truncated>[\[<(*.… -]{0,8}(?:(?:output|content|response|file|text|results?) )?(?:(?:was|has been|is) )?"
+    r"(?:truncated|omitted)(?:[\])>.…*:]| (?:to|at|after|from|because|due|for)\b|$).{0,100}"
+    r"|[\[<(*.… -]{0,8}\d[\d,]* (?:more )?(?:lines?|chars?|characters?|bytes|tokens?) (?:(?:were|are) )?"
+    r"(?:omitted|truncated|skipped|more|not shown|remaining|above|below|elided|hidden)\b.{0,60}"
+    r"|[\[<(*.…]{1,8} ?\d[\d,]* more (?:lines?|chars?|characters?|bytes|tokens?)\b.{0,60}"
+    r"|warning: truncated output.{0,100})"
+    r")[ \t]*\r?$"
+)
+_MARKER_LINE: Final = re.compile(_PATTERN, re.IGNORECASE)
+_LINES: Final = BlockPattern(_PATTERN, ignore_case=True)
+"""Finds the lines in one pass; the expression above then tells which statement each is."""
+
+
+def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
+    """Returns the payload's statements about itself, in order, without duplicates, at most eight."""
+    ends = [sample.head[:_ENDS], (sample.tail or sample.head)[-_ENDS:]]
+    markers: dict[tuple[str, str], None] = {}
+    for part in [sample.head] if sample.whole and len(sample.head) <= 2 * _ENDS else ends:
+        for start, end, *_ in _LINES.lines(part):
+            if end - start > 4 * _LONGEST:
+                continue
+            line = part[start:end].decode("utf-8", "replace").removesuffix("\n")
+            match = _MARKER_LINE.match(line) if len(line) <= _LONGEST else None
+            if match and match.lastgroup is not None:
+                markers.setdefault((match.lastgroup, match.group().strip()[:_MAX_VALUE]))
+    pairs = list(markers)
+    del pairs[2 : 2 - _MAX_MARKERS]  # the first two and the last ones stay
+    return tuple(Marker(name, value) for name, value in pairs)

@@ -1,13 +1,23 @@
-"""Recognises web pages, and describes them by their heads; `core/extract/page.py` extracts the text."""
+"""Recognises web pages, and describes them by their heads; `core/extract/page.py` extracts the text.
+
+Finds how a page was fetched, in what a fetcher returns with it: JSON with the page in it, or lines above the page.
+
+Nothing here is about one fetcher. In JSON, the page is the one object that has an address, and beside it a text or an
+HTTP status; what its members mean is told by their names, in any spelling. Above a text, such names are labels, and
+a sentence with one address tells what was fetched. Where there may be several pages, nothing is told of any.
+"""
 
 import html
 import re
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 from urllib.parse import urljoin, urlsplit
 
-from coatcheck.core.extract.tags import TAG, attributes, without_opaque
+from coatcheck.core.artifact import DeclaredMetadata, PageFetch, PayloadSample
+from coatcheck.core.extract.boilerplate import TAG, attributes, without_opaque
 from coatcheck.core.kinds.description import Description, PayloadProbe
+from coatcheck.core.media.documents import pdf_title
+from coatcheck.core.metadata_bounds import READ, as_address
 
 _START: Final = re.compile(
     rb"\A(?:\xef\xbb\xbf)?\s*(?:(?><\?xml[^>]{0,200}>)\s*|(?><!--.{0,4000}?-->)\s*){0,3}<(?:!doctype\s+html|html\b|head\b"
@@ -120,3 +130,173 @@ def _resolve(canonical: str | None, base: str | None) -> str | None:
     except ValueError:
         return None
     return url if canonical and parts.scheme in {"http", "https"} and parts.netloc and url != base else None
+
+
+_HTTP: Final = ("statuscode", "httpstatus", "httpstatuscode", "httpcode", "responsestatus", "responsecode")
+"""Names that only the status of an HTTP answer has."""
+_ASKED: Final = ("requestedurl", "requesturl", "originalurl", "sourceurl", "urlsource", "inputurl")
+"""Names of the address that was asked for, beside which a plain `url` is where it led."""
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "status": (*_HTTP, "status", "code"),
+    "final_url": ("finalurl", "resolvedurl", "responseurl", "redirectedurl", "effectiveurl", "loadedurl", "landingurl"),
+    "content_type": ("contenttype", "mimetype", "mediatype"),
+    "fetched_at": ("fetchedat", "retrievedat", "scrapedat", "crawledat", "loadedtime", "cachedat"),
+    "url": ("url", "uri", "pageurl", "link", "href", "source"),
+    "title": ("title", "pagetitle", "ogtitle"),
+}
+"""By field of PageFetch: names of members and labels, in lower case without `_`, `-` and the like, the surest first."""
+_TEXTS: Final = ("markdown", "content", "text", "html", "rawhtml", "rawcontent", "pagecontent", "result")
+_SHARE: Final = 0.5
+"""Share of the JSON from which a string is the page, whatever its name, if it is HTML, or a status is told."""
+_AROUND: Final = frozenset({"metadata", "meta", "crawl", "response", "request", "page", "info", "http"})
+"""Members of a page that say more about it."""
+_REMARKS: Final = ("warning", "error")
+"""Members and labels that may name a status in words."""
+_QUERY: Final = frozenset({"query", "q", "searchparameters"})
+"""Members of a search engine's response, whose only result is no page that was fetched."""
+_DEEPEST: Final = 4
+"""Objects and lists of one item around the page."""
+_WIDEST: Final = 8
+"""Objects beside one another, from which they are data."""
+_NO_LETTERS: Final = re.compile(r"[\W_]+")
+_STATUS: Final = re.compile(r"(?i)\b(?:error|status|HTTP)(?:[ _-]?code)?[ :=]{1,2}([1-5]\d\d)\b")
+_HEAD_CHARS: Final = 16 * 1024
+"""Characters at the beginning of a text in which lines tell of the page."""
+_LINES: Final = 16
+_LABEL: Final = re.compile(r"\W{0,3}([A-Za-z][A-Za-z _-]{0,30}):\**(?:\s+(.*))?")
+_ENOUGH: Final = 2
+"""Labels that tell of a page; a single one may be anything's."""
+_OTHERS: Final = frozenset({"publishedtime", "publisheddate", "description", "numberofpages", "author", "language"})
+"""Labels that stand between those of _NAMES."""
+_SENTENCE: Final = re.compile(
+    r"(?i)(?=.{0,80}\b(?:contents?|pages?|text|response|fetch\w*|retriev\w*|scrap\w*|crawl\w*)\b)"
+    r"[^/<>]{1,80}?<?(https?://[^\s<>\"']+?)>?(:| - .{1,200}|: .{1,200})"
+)
+"""Matches a line of words and one address: above the page's text, or with what went wrong."""
+_TYPE: Final = re.compile(r"(?i)content[- ]type:? ([^\s/]+/[^\s;]+(?:; ?[\w-]+=[\w.-]+)?) ")
+_FAILURE: Final = 2_000
+"""Maximum bytes of a text that only says why there is no page."""
+_HEADING: Final = re.compile(r"\A\s*#{2,6} +(\S.*)|^# +(\S.*)", re.MULTILINE)
+"""Matches a heading of the first level, or of any at the beginning."""
+
+Members = dict[str, object]
+
+
+def find_fetch(payload: PayloadProbe) -> PageFetch | None:
+    """Returns how the page in a payload was fetched; None if the payload does not say it, or is no fetched page."""
+    reading = payload.json
+    if reading is not None:
+        return _of_value(reading.value, len(payload.sample.head), _DEEPEST) if reading.complete else None
+    return _of_lines(payload.sample) if b"http" in payload.sample.head[:_HEAD_CHARS] else None
+
+
+def fetch_of_members(value: object) -> PageFetch | None:
+    """Returns how a page was fetched by the members of the object that holds it; None if they do not tell."""
+    return _read(_flat(cast("Members", value)), 0) if isinstance(value, dict) else None
+
+
+def _of_value(value: object, size: int, depth: int) -> PageFetch | None:
+    """Returns how the only page in a JSON value of `size` bytes was fetched."""
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return _of_value(items[0], size, depth - 1) if len(items) == 1 and depth else None
+    members = cast("Members", value) if isinstance(value, dict) else {}
+    flat = _flat(members)
+    if not _QUERY.isdisjoint(flat):
+        return None
+    if (fetch := _read(flat, size)) is not None or not depth:
+        return fetch
+    lists = [cast("list[object]", each) for each in members.values() if isinstance(each, list)]
+    objects = [cast("Members", each) for each in members.values() if isinstance(each, dict)]
+    if len(lists) + len(objects) > _WIDEST or any(isinstance(item, dict) for items in lists for item in items[1:]):
+        return None
+    pages = [page for each in (*objects, *lists) if (page := _of_value(each, size, depth - 1)) is not None]
+    return pages[0] if len(pages) == 1 else None
+
+
+def _flat(members: Members) -> Members:
+    """Returns the members of an object by their bare names, with those of the objects that say more about it."""
+    bare_members = {_bare(name): value for name, value in members.items() if value not in (None, "")}
+    around = [
+        cast("Members", value) for name, value in bare_members.items() if name in _AROUND and isinstance(value, dict)
+    ]
+    for each in around:
+        bare_members = {_bare(name): value for name, value in each.items() if value not in (None, "")} | bare_members
+    return bare_members
+
+
+def _bare(name: str) -> str:
+    return _NO_LETTERS.sub("", name.lower())
+
+
+def _read(flat: Members, size: int) -> PageFetch | None:
+    """Returns what members say; None if they are not those of a page: an address, and a text or an HTTP status."""
+    values = {
+        field: next((value for name in names if (value := READ[field](flat.get(name))) is not None), None)
+        for field, names in _NAMES.items()
+    }
+    request_url = next((url for name in _ASKED if (url := as_address(flat.get(name)))), None)
+    if request_url is not None:
+        values["final_url"] = values["final_url"] or values["url"]
+        values["url"] = request_url
+    if values["status"] is None:
+        remarks = (_STATUS.search(text) for name in _REMARKS if isinstance(text := flat.get(name), str))
+        values["status"] = next((int(match[1]) for match in remarks if match), None)
+    has_status = values["status"] is not None and not flat.keys().isdisjoint((*_HTTP, *_REMARKS))
+    texts = [
+        text
+        for name, text in flat.items()
+        if isinstance(text, str)
+        and (
+            name in _TEXTS
+            or (len(text) > _SHARE * size and (has_status or is_page(text[:_HEAD_CHARS].encode("utf-8", "replace"))))
+        )
+    ]
+    if not (values["url"] or values["final_url"]) or not (texts or has_status):
+        return None
+    if values["title"] is None:
+        values["title"] = READ["title"](_title_of(max(texts, key=len, default="")))
+    return PageFetch(**values)
+
+
+def _of_lines(sample: PayloadSample) -> PageFetch | None:
+    """Returns what the lines above a page say: labels with values, or a sentence with its address."""
+    flat: Members = {}
+    labels, size = 0, 0
+    for line in islice(sample.head[:_HEAD_CHARS].splitlines(keepends=True), _LINES):
+        line_text = line.decode("utf-8", "replace").strip()
+        label = _LABEL.fullmatch(line_text)
+        if (sentence := _SENTENCE.fullmatch(line_text)) and not labels:
+            size += len(line)
+            status = _STATUS.search(sentence[2])
+            if sentence[2] != ":" and (status is None or sample.size > _FAILURE):
+                return None
+            flat |= {"url": sentence[1], "httpstatus": status and status[1]}
+            labels = _ENOUGH
+            break
+        if kind := _TYPE.match(line_text):
+            flat["contenttype"] = kind[1]
+        elif label and _is_known(bare := _bare(label[1])):
+            flat.setdefault(bare, (label[2] or "").strip("\"'"))
+            labels += 1
+        elif line_text.strip("-"):
+            break
+        size += len(line)
+    text = sample.head[size:].decode("utf-8", "replace")
+    return _read({**flat, "text": text}, 0) if labels >= _ENOUGH else None
+
+
+def _is_known(name: str) -> bool:
+    return any(name in names for names in (_OTHERS, _REMARKS, _ASKED, *_NAMES.values()))
+
+
+def _title_of(text: str) -> str | None:
+    """Returns the title of a page that has none beside it: that in its own head, or its first heading."""
+    if text.startswith("%PDF-"):  # as text, in which its bytes beyond ASCII are lost
+        data = text.encode("utf-8", "replace")
+        return pdf_title(PayloadSample(data, b"", len(data)))
+    head = text[:_HEAD_CHARS].encode("utf-8", "replace")
+    if is_page(head):
+        return describe_page(PayloadProbe(PayloadSample(head, b"", len(head)), DeclaredMetadata())).title
+    heading = _HEADING.search(text[:_HEAD_CHARS])
+    return None if heading is None else (heading[1] or heading[2]).rstrip(" #\r")

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Final, cast
 
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
-from coatcheck.core.text.plural import format_count
+from coatcheck.core.text.count import format_count
 from coatcheck.core.text.scan import BlockPattern
 
 Record = dict[str, object]

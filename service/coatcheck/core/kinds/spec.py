@@ -10,16 +10,13 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.choose.weights import DOCUMENT, CardWeights
-from coatcheck.core.extract.notebook_text import may_be_notebook
-from coatcheck.core.extract.parts_text import may_be_parts
+from coatcheck.core.choose.worth import DOCUMENT, CardWeights
+from coatcheck.core.extract.texts import may_be_notebook, may_be_parts
 from coatcheck.core.kinds.description import Description, PayloadProbe
-from coatcheck.core.kinds.json_facts import describe_json
-from coatcheck.core.kinds.media import describe_media, describe_written
+from coatcheck.core.kinds.json_facts import describe_json, describe_media, describe_written
 from coatcheck.core.kinds.page import describe_page
 from coatcheck.core.kinds.results import describe_results, is_search_tool
-from coatcheck.core.kinds.table import describe_table
-from coatcheck.core.kinds.text_facts import describe_diff, describe_output, describe_source
+from coatcheck.core.kinds.text_facts import describe_diff, describe_output, describe_source, describe_table
 from coatcheck.core.outline import landmarks
 from coatcheck.core.outline.model import Landmarks
 from coatcheck.core.views.view import AS_IS, TextForm

@@ -1,4 +1,7 @@
-"""Describes texts: the files of a diff, commits, symbols and headings, and the records of an output."""
+"""Describes texts: the files of a diff, commits, symbols and headings, and the records of an output.
+
+Describes delimited tables: the first row, which usually names the columns, and what the rows below it say.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,18 +13,18 @@ from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.extract.manual import is_manual
 from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, select_named_parts
-from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
+from coatcheck.core.outline.line_scanner import is_log, is_oneline
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
-from coatcheck.core.outline.sections import of_sections
-from coatcheck.core.outline.summary import size_of, summary
-from coatcheck.core.outline.titles import without_arguments
-from coatcheck.core.outline.totals import DiffTotals, totals_of
+from coatcheck.core.outline.section_names import of_sections, without_arguments
+from coatcheck.core.outline.summary import DiffTotals, size_of, summary, totals_of
 from coatcheck.core.outline.yaml_parts import yaml_form
+from coatcheck.core.records.counts import documents_in, records_in
+from coatcheck.core.records.describe import RecordFacts, tell
 from coatcheck.core.records.lines import facts_of_lines, facts_of_pairs, facts_of_words
-from coatcheck.core.records.tell import tell
-from coatcheck.core.records.texts import documents_in, records_in
-from coatcheck.core.text.plural import first_of, format_count
+from coatcheck.core.records.tables import begins_with_values, read_delimited, rows_of
+from coatcheck.core.structure import Table, read_drawn_rows, read_table
+from coatcheck.core.text.count import first_of, format_count
 
 _COMMITS: Final = 30
 _LOOK: Final = 16 * 1024
@@ -161,3 +164,36 @@ def _documents(sample: PayloadSample) -> Description:
     return replace(
         described, facts=(f"{format_count(len(entries), 'document')}{details_of(entries)}", *described.facts)
     )
+
+
+_COLUMNS: Final = 200
+_SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
+
+
+def describe_table(payload: PayloadProbe) -> Description:
+    """Returns what the rows say, their number, and the first row, header or not, if all are available."""
+    sample = payload.sample
+    table = read_table(sample.head)
+    if table is None:
+        return NOTHING
+    first = [cell.strip() or "?" for cell in table.rows[0]]
+    rows, lines = _rows(sample.head, table) if sample.whole else ([], [])
+    headless = len(rows) > 1 and begins_with_values(rows)
+    below = max(0, len(rows) - 1 + headless)
+    size = f"{format_count(below, 'row')}{'' if headless else ' below the first'}, " if rows else ""
+    shape = f"{size}{format_count(len(first), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
+    names = () if headless else (f"First row: {first_of(first, _COLUMNS, separator=', ')}",)
+    records = RecordFacts()
+    if rows:
+        begin = 0 if headless else 1
+        records = tell([rows_of([""] * len(first) if headless else first, rows[begin:], lines[begin:])])
+    return Description(facts=(shape, *records.facts, *names))
+
+
+def _rows(data: bytes, table: Table) -> tuple[list[list[str]], list[int]]:
+    """Returns the rows of a whole table, with their lines; none if quoting is broken, or anything else is in it."""
+    text = data.decode("utf-8-sig", "replace")
+    if not table.plain:
+        return read_drawn_rows(text) if table.delimiter == "|" else ([], [])
+    rows, lines = read_delimited(text.split("\n", table.begin)[-1], table.delimiter) or ([], [])
+    return rows, [line + table.begin for line in lines]

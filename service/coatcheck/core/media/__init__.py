@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media import archives, documents
-from coatcheck.core.media.formats import identify, read_encoding
-from coatcheck.core.media.headers import HEADER_FAULTS, header_facts
-from coatcheck.core.media.written_documents import identify_written
-from coatcheck.core.text.plural import format_count
+from coatcheck.core.media.documents import identify_written
+from coatcheck.core.media.headers import HEADER_FAULTS, header_facts, identify, read_encoding
+from coatcheck.core.text.count import format_count
 
 
 class MediaFacts(Struct, frozen=True, kw_only=True):

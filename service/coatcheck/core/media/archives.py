@@ -12,8 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.media.formats import BinaryFormat
-from coatcheck.core.text.plural import first_of, format_count
+from coatcheck.core.media.headers import BinaryFormat
+from coatcheck.core.text.count import first_of, format_count
 
 _LISTED: Final = 300
 """Maximum names in a description."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.outline.line_scanner import StartScanner
 from coatcheck.core.outline.model import Entry, EntryStart, What, make_title
-from coatcheck.core.text.plural import plural
+from coatcheck.core.text.count import plural
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 

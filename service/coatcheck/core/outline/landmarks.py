@@ -1,24 +1,164 @@
 """The ways of finding entries in a payload, one per sort of payload.
 
 The row of a kind names one of them (`core/kinds/spec.py`). Pure and bounded: cards use it while a payload is stored.
+
+The definitions in a source file: every line that begins one, nested by indentation.
+
+A definition extends to the next of its level or above. Scopes are not analysed: a nested definition is one that is
+indented further. Lines may be numbered, or have a file's name and a line number, as tools print them; comments and
+strings that span lines define nothing.
 """
 
 import re
+from functools import cache
+from heapq import merge
 from itertools import pairwise
-from typing import Final
+from typing import Final, final
 
-from coatcheck.core.outline.commits import Oneline, is_log, is_oneline
+from msgspec.structs import replace
+
 from coatcheck.core.outline.diff import Diff
-from coatcheck.core.outline.languages import PREFIX, language_by_directive, language_of
-from coatcheck.core.outline.model import Entry, Landmarks, OutlineEntries, OutlineScanner
-from coatcheck.core.outline.notebook import of_notebook
-from coatcheck.core.outline.output import Phases
-from coatcheck.core.outline.shape import of_json
-from coatcheck.core.outline.symbols import Symbols
-from coatcheck.core.outline.table import of_table
+from coatcheck.core.outline.json_shape import of_notebook, of_table
+from coatcheck.core.outline.languages import (
+    CLOSING,
+    ENDS,
+    PATTERNS,
+    PREFIX,
+    is_definition,
+    language_by_directive,
+    language_of,
+)
+from coatcheck.core.outline.line_scanner import Oneline, Phases, StartScanner, is_log, is_oneline
+from coatcheck.core.outline.model import (
+    Entry,
+    EntryStart,
+    Landmarks,
+    OutlineEntries,
+    OutlineScanner,
+    make_title,
+    reaching,
+)
+from coatcheck.core.outline.regions import Regions
+from coatcheck.core.outline.summary import of_json
 from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
-from coatcheck.core.structure.line_style import style_of
+from coatcheck.core.structure import style_of
+from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
+
+_LINE: Final = 600
+"""Maximum bytes of a line with a definition; generated code is full of longer ones."""
+_TAB: Final = 4
+_DEEPEST: Final = 8
+_PREFIX: Final = re.compile(PREFIX.encode())
+_INDENT: Final = re.compile(rb"[ \t]*")
+_TRAIL: Final = b" \t\r\n{:=("
+_UNNAMED: Final = re.compile(r"typedef (?:struct|enum|union)")
+_NAMED: Final = re.compile(rb"^\}[ \t]*(\w[^;\n]{0,80})?;", re.MULTILINE)
+"""Where the name of such a type is: on the line that ends it."""
+_BODY: Final = 16 * 1024
+"""Bytes of an unnamed type in which its end is searched for."""
+
+
+@cache
+def _scan(language: str) -> BlockPattern:
+    return BlockPattern(PATTERNS[language])
+
+
+@cache
+def _ends(language: str) -> BlockPattern | None:
+    return BlockPattern(ENDS[language]) if language in ENDS else None
+
+
+@final
+class Symbols(StartScanner):
+    """Finds the definitions of one language."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._scan = _scan(language)
+        self._ends = _ends(language)
+        self._closing = language in CLOSING
+        self._open: dict[int, int] = {}
+        """The last definition of each indentation whose end has not come yet."""
+        self._ended: dict[int, Position] = {}
+        self._regions = Regions(language)
+        self._details: list[str | None] = []
+        self._indents: list[int] = []
+        self._unnamed = 0
+        """How many entries there were after the last type whose name has not come yet; 0: none."""
+
+    def feed(self, data: bytes, place: Position) -> None:
+        """Processes whole lines, the first of which begins at this place."""
+        offset, here = 0, place
+        self._name(data, 0, place.byte)
+        regions = iter(self._regions.of(data))
+        region = next(regions, None)
+        begins = ((start, end, True) for start, end, *_ in self._scan.lines(data))
+        closes = () if self._ends is None else ((start, end, False) for start, end, *_ in self._ends.lines(data))
+        for start, end, defines in merge(begins, closes):
+            if self.full:
+                return
+            while region is not None and region[1] <= start:
+                region = next(regions, None)
+            if end - start > _LINE or (region is not None and region[0] <= start):
+                continue
+            line = data[start:end]
+            prefix = _PREFIX.match(line)
+            code = line[prefix.end() :] if prefix else line
+            indent = _INDENT.match(code)
+            depth = len(indent[0].expandtabs(_TAB)) if indent else 0
+            if not defines:
+                here, offset = here.after(data[offset:start]), start
+                after = here.after(data[start:end])
+                for each in [each for each in self._open if each >= depth]:  # what is deeper has ended before
+                    number = self._open.pop(each)
+                    if self.starts[number].place.byte < here.byte:
+                        self._ended[number] = after if each == depth and self._closing else here
+                continue
+            title = make_title(code.rstrip(_TRAIL))
+            if not is_definition(title):
+                continue
+            here, offset = here.after(data[offset:start]), start
+            self._open[depth] = len(self.starts)
+            self.starts.append(EntryStart("symbol", title, self._level(depth), here))
+            self._details.append(_origin(prefix, here.newlines + 1))
+            if _UNNAMED.fullmatch(title):
+                self._unnamed = len(self.starts)
+                self._name(data, end, here.byte + end - start)
+
+    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
+        """Returns the definitions; `detail` says where in its file one is, if not here."""
+        entries = reaching(self.starts, end, ends_line=ends_line, ends=self._ended)
+        return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
+
+    def _name(self, data: bytes, at: int, byte: int) -> None:
+        """Completes the title of an unnamed type, given that place `at` of the block is this byte of the text."""
+        if not self._unnamed:
+            return
+        start = self.starts[self._unnamed - 1]
+        name = _NAMED.search(data, at, max(at, min(len(data), at + start.place.byte + _BODY - byte)))
+        if name is not None:
+            title = make_title(start.title.encode() + b" " + (name[1] or b""))
+            self.starts[self._unnamed - 1] = replace(start, title=title)
+        if name is not None or byte + len(data) - at >= start.place.byte + _BODY:
+            self._unnamed = 0
+
+    def _level(self, indent: int) -> int:
+        while self._indents and self._indents[-1] >= indent:
+            self._indents.pop()
+        self._indents.append(indent)
+        return min(len(self._indents), _DEEPEST)
+
+
+def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
+    """Returns where a line says that it comes from, unless that is its place here."""
+    if prefix is None or not prefix[0]:
+        return None
+    path, number = prefix["path"], int(prefix["number"] or prefix["counted"])
+    if path is not None:
+        return make_title(path + b":" + str(number).encode())
+    return None if number == line else f"line {number:,} of its file"
+
 
 _BEGINNING: Final = Position(0, 0, 0)
 _HEAD: Final = 16 * 1024
@@ -29,7 +169,6 @@ _WIDE: Final = 160
 """Bytes of a line that are examined."""
 _DEFINED: Final = 2
 """Definitions at the beginning of a text from which it is considered source."""
-_PREFIX: Final = re.compile(PREFIX.encode())
 
 
 def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[Entry]:

@@ -1,13 +1,32 @@
-"""An outline as facts of a card: its largest parts, then others, or those inside where the outer ones are few."""
+"""An outline as facts of a card: its largest parts, then others, or those inside where the outer ones are few.
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Final
+The places of a JSON document, outermost first: each with its path, its type and its members.
+
+Records of an array form one place, `[*]`, with the members of all that were examined. Paths are RFC 9535, so that each
+can be read directly.
+
+Totals of a diff that streams in, in bounded memory: its commits, files, and the lines that each changes.
+
+All bytes are examined, however they are split.
+"""
+
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from posixpath import commonprefix
+from typing import Final, cast, final
 
 from msgspec.structs import replace
 
-from coatcheck.core.outline.model import Entry
-from coatcheck.core.outline.titles import without_arguments
+from coatcheck.core.jsonpath.query import step
+from coatcheck.core.outline.diff import Diff
+from coatcheck.core.outline.json_shape import Node, Open, merge
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, What, make_title
+from coatcheck.core.outline.section_names import without_arguments
+from coatcheck.core.structure import JsonReading, read_json
+from coatcheck.core.text.count import first_of, format_count, plural
+from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.views.window import Position
 
 _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
@@ -114,3 +133,203 @@ def _largest(entries: list[Entry], most: int, size: Callable[[Entry], int] = siz
             break
         indices.add(number)
     return [entry for number, entry in enumerate(entries) if number in indices]
+
+
+_MEMBERS: Final = 40
+"""Members of one object that are named; an object with more similar ones is a map, whose values form one place."""
+_MAP: Final = 60
+
+
+def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
+    """Returns the places of a document that begins with `head`; none if it does not begin like JSON."""
+    reading = read_json(head, whole=whole)
+    if reading is None:
+        return OutlineEntries([])
+    complete = reading.complete or (
+        whole and reading.lines > 0 and reading.lines == sum(map(bool, map(bytes.strip, head.split(b"\n"))))
+    )
+    root = Node()
+    merge(root, reading.value if complete else _cut_short(reading))
+    entries: list[Entry] = []
+    queue: deque[tuple[str, int, Node]] = deque([("$", 1, root)])
+    all_named = True
+    while queue and len(entries) < MAX_ENTRIES:
+        path, level, node = queue.popleft()
+        if "object" not in node.types and "array" not in node.types:
+            continue
+        entries.append(
+            Entry(
+                what="value",
+                title=make_title(path),
+                level=level,
+                path=path,
+                detail=make_title(_describe_node(node)),
+            )
+        )
+        if node.item is not None:
+            queue.append((f"{path}[*]", level + 1, node.item))
+        children = [(f"{path}{step(key)}", level + 1, child) for key, child in node.keys.items()]
+        queue.extend(children[:_MAP])
+        all_named = all_named and len(children) <= _MAP
+    notices: list[str] = []
+    if reading.lines:
+        amount = "all" if complete else "the first"
+        notices.append(f"JSON lines: an array of its lines; {amount} {reading.lines:,} were looked at.")
+    elif not complete:
+        notices.append("Only its beginning was looked at.")
+    return OutlineEntries(entries, complete and all_named and not queue, tuple(notices))
+
+
+def _cut_short(reading: JsonReading) -> object:
+    """Returns the value with open lists where they may continue.
+
+    Of JSON lines, each was read whole, but there are more.
+    """
+    if reading.lines and isinstance(reading.value, list):
+        return Open(cast("list[object]", reading.value))
+    return _mark_open(reading.value)
+
+
+def _mark_open(value: object) -> object:
+    """Returns what was read of a document that ends too early: its last lists may continue."""
+    if isinstance(value, list):
+        elements = Open(cast("list[object]", value))
+        if elements:
+            elements[-1] = _mark_open(elements[-1])
+        return elements
+    if isinstance(value, dict) and value:
+        members = cast("dict[str, object]", value)
+        last = next(reversed(members))
+        return {**members, last: _mark_open(members[last])}
+    return cast("object", value)
+
+
+def _describe_node(node: Node) -> str:
+    parts: list[str] = []
+    if node.item is not None:
+        parts.append(_array(node, node.item))
+    if node.keys:
+        members = [f"{key} {'|'.join(child.types)}" for key, child in list(node.keys.items())[:_MEMBERS]]
+        more = f", … {len(node.keys) - _MEMBERS} more" if len(node.keys) > _MEMBERS else ""
+        parts.append(f"object: {', '.join(members)}{more}")
+    elif "object" in node.types:
+        parts.append("object")
+    return " or ".join(parts)
+
+
+def _array(node: Node, item: Node) -> str:
+    """Returns `array of 2,000 objects`, `array of 0-3 ints or nulls`, `array of at least 887 objects`."""
+    low, high = node.lengths
+    if not high:
+        return "array" if node.more else "empty array"
+    types = list(item.types) or ["value"]
+    several = _either([f"{name}s" for name in types])
+    if low != high:
+        return f"array of {low:,}-{high:,}{' or more' if node.more else ''} {several}"
+    count = plural(high, _either(types), several)
+    return f"array of {'at least ' if node.more else ''}{count}"
+
+
+def _either(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+_HEAD: Final = 16 * 1024
+_SOON: Final = 2 * 1024
+"""Maximum bytes before a diff."""
+_PIECE: Final = 64 * 1024
+"""Bytes of a diff that are examined together: fewer hunks than an outline may have."""
+_LINE: Final = 4 * 1024
+"""Bytes of a line that matter."""
+_MOST: Final = 20_000
+"""Maximum files of a diff; of one with more there are no totals."""
+_FILES: Final = 40
+_COMMON: Final = 24
+"""Minimum characters that all names begin with from which their directory is told once."""
+_NAMED: Final = 8
+_BEGINNING: Final = Position(0, 0, 0)
+_HEADER: Final = re.compile(rb"^(?:diff -\S|Index: |--- \S[^\n]*\n\+\+\+ \S)", re.MULTILINE)
+_HUNK: Final = BlockPattern(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+
+
+def totals_of(head: bytes) -> "DiffTotals | None":
+    """Returns what counts the changes of a text that begins like this; None if it begins with no diff."""
+    diff = b"\n@@ -" in head[:_HEAD] and _HUNK.find(head[:_HEAD]) and _HEADER.search(head, 0, _SOON)
+    return DiffTotals() if diff else None
+
+
+@final
+class DiffTotals:
+    """Counts the files of a diff, and the lines that each adds and removes; names its commits, if it has any."""
+
+    def __init__(self) -> None:
+        self._carry = b""
+        self._diff = Diff()
+        self._added = Counter[str]()
+        self._removed = Counter[str]()
+        self._titles = Counter[str]()
+        """How often each title of a file occurs."""
+        self._commits: list[str] = []
+        self._numbers = Counter[What]()
+        """How many files, hunks and commits there are."""
+        self._known = True
+        """Whether every file so far could be counted, and told from the others."""
+
+    def feed(self, data: bytes) -> None:
+        """Counts what is in the next bytes; of a long line, only the beginning and the end are examined."""
+        end = data.rfind(b"\n") + 1
+        if end:
+            self._count_lines(self._carry + data[:end])
+            self._carry = b""
+        self._carry += data[end : end + _LINE - len(self._carry)]
+
+    def _count_lines(self, data: bytes) -> None:
+        at = 0
+        while at < len(data) and self._known:
+            end = len(data) if len(data) - at <= _PIECE else data.rfind(b"\n", at, at + _PIECE) + 1
+            end = end if end > at else data.find(b"\n", at) + 1
+            self._diff.feed(data[at:end], _BEGINNING)
+            at = end
+            self.add(self._diff.take_complete())
+
+    def add(self, entries: Iterable[tuple[What, str, list[int] | None]]) -> None:
+        """Counts complete entries, each with its title and, if known, how many lines it adds and removes."""
+        for what, title, counts in entries:
+            self._numbers[what] += 1
+            if what == "commit" and len(self._commits) < _NAMED:
+                self._commits.append(title)
+            if what == "file":
+                several = title in self._titles and title.endswith("…")
+                if counts is None or several or len(self._titles) >= _MOST:
+                    self._known = False
+                    return
+                self._titles[title] += 1
+                self._added[title] += counts[0]
+                self._removed[title] += counts[1]
+
+    def facts(self) -> tuple[str, ...]:
+        """Returns the first commits, and the files with the largest changes."""
+        self._count_lines(self._carry)
+        self._carry = b""
+        self.add(self._diff.take_complete(end=True))
+        if not self._known or not self._titles:
+            return ()
+        commits = first_of(self._commits, self._numbers["commit"])
+        more = self._numbers["commit"] - len(self._commits)
+        commit_list = f"{commits}; … {more} more" if more else commits
+        common = commonprefix(list(self._titles))
+        common = common[: common.rfind("/") + 1] if len(self._titles) > 1 and len(common) >= _COMMON else ""
+        largest = [f"{name[len(common) :]} +{self._added[name]} -{self._removed[name]}" for name in self._largest()]
+        where = f" in {common}" if common else ""
+        files = f"{format_count(len(largest), 'file')}{where}, +{self._added.total()} -{self._removed.total()}"
+        facts = f"{files}: {first_of(largest, _FILES, 'more files')}"
+        return (f"{format_count(self._numbers['commit'], 'commit')}: {commit_list}", facts) if commits else (facts,)
+
+    def sections(self) -> list[str]:
+        """Returns the files by which an outline's parts can be read, largest changes first, after `facts`."""
+        if not self._known or self._numbers.total() >= MAX_ENTRIES:
+            return []
+        return [name for name in self._largest() if self._titles[name] == 1]
+
+    def _largest(self) -> list[str]:
+        return sorted(self._titles, key=lambda name: -self._added[name] - self._removed[name])

@@ -9,8 +9,7 @@ from coatcheck.core.artifact import LineFields
 from coatcheck.core.caches import remember
 from coatcheck.core.media import identify
 from coatcheck.core.parts.fields import drop_fields, hidden_fields
-from coatcheck.core.text.terminal import blank_hidden
-from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
+from coatcheck.core.text.visible_text import Hidden, blank_hidden, in_order, show_parts
 from coatcheck_client.contract.blobs import Blob, find_blobs, large_blobs, name_of
 
 

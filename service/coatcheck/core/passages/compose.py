@@ -17,11 +17,10 @@ from coatcheck.core.artifact import LineFields
 from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.parts.fields import first_time
 from coatcheck.core.passages.choose import FILL, Chooser, UnitRun
-from coatcheck.core.passages.lead import lead_line
 from coatcheck.core.passages.rank import DocumentPart, RatedUnit
+from coatcheck.core.passages.units import lead_line
 from coatcheck.core.text.excerpt import fit_head
-from coatcheck.core.text.terminal import hidden_ranges
-from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
+from coatcheck.core.text.visible_text import Hidden, hidden_ranges, in_order, show_parts
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import Section

@@ -16,11 +16,10 @@ import numpy.typing as npt
 from msgspec import Struct, structs
 
 from coatcheck.core.parts.blobs import blank_unseen
-from coatcheck.core.passages.regions import TermWeights
+from coatcheck.core.passages.regions import MEANT, Floats, TermWeights, worth_at, worths
 from coatcheck.core.passages.scan import NONE, Ints, TermFinder
 from coatcheck.core.passages.terms import Term
 from coatcheck.core.passages.units import lines_of, markup, units
-from coatcheck.core.passages.worth import MEANT, Floats, worth_at, worths
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 

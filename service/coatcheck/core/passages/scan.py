@@ -16,10 +16,9 @@ from msgspec import Struct
 
 from coatcheck.core.caches import remember
 from coatcheck.core.parts.blobs import blank_unseen
-from coatcheck.core.passages.fold import fold
 from coatcheck.core.passages.terms import Term
-from coatcheck.core.text.re2_binding import PATTERN_BYTES
-from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.passages.units import fold
+from coatcheck.core.text.scan import PATTERN_BYTES, BlockPattern
 
 MAX_HITS: Final = 8_000
 """Hits that are kept of any content: some 20 ms of work."""

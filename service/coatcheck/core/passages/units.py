@@ -2,9 +2,21 @@
 
 Units end at line ends, at ends of sentences in any script, and at ends of blocks of markup. Longer ones are cut where
 little is torn apart, at worst between two characters. Works on any bytes; returns positions.
+
+Folds letters that readers consider the same: case, accents, vowel points and full-width forms do not count.
+
+A word is folded once, when a query is read. Documents are not folded; they are searched with a pattern that matches
+every spelling of the word.
+
+Finds the line that introduces text: a heading, a definition, the key or message above an indented block.
+
+Decided by layout alone, so it holds for any text: the line is above, and the passage is indented under it or follows it
+like a heading's text.
 """
 
 import re
+import unicodedata
+from functools import cache
 from typing import Final
 
 from coatcheck.core.text.excerpt import grapheme_before
@@ -109,3 +121,128 @@ def _tag_end(data: bytes, at: int) -> int:
             break
     end = data.find(b">", at)
     return len(data) if end < 0 else end + 1
+
+
+_RANGES: Final = (
+    (0x30, 0x3A),
+    (0x41, 0x5B),
+    (0x61, 0x7B),
+    (0xB5, 0x250),  # Latin with accents
+    (0x370, 0x530),  # Greek, Cyrillic
+    (0x5D0, 0x5EB),  # Hebrew
+    (0x620, 0x6D4),  # Arabic
+    (0x1E00, 0x2000),  # more Latin and Greek with accents
+    (0xFB1D, 0xFB50),  # Hebrew with points
+    (0xFF10, 0xFF1A),  # full-width digits and letters
+    (0xFF21, 0xFF3B),
+    (0xFF41, 0xFF5B),
+)
+_MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640"
+"""Accents, Hebrew points, Arabic vowels and the Arabic stretching line."""
+_MARK: Final = re.compile(f"[{_MARKS}]")
+_MARKED: Final = re.compile("[a-z\u0370-\u06ff]")
+"""Folded letters that may be written with marks after them."""
+_PLAIN: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ħ": "h", "æ": "ae", "œ": "oe"})
+"""Letters of their own that many keyboards lack."""
+
+
+def fold(text: str) -> str:
+    """Returns a text in lower case, without accents or points; scripts whose vowels are marks keep them."""
+    text = _MARK.sub("", unicodedata.normalize("NFKD", text).casefold()).translate(_PLAIN)
+    return unicodedata.normalize("NFC", text)
+
+
+@cache
+def _variants() -> dict[str, str]:
+    """Returns for each folded letter what may stand for it, as the inside of a character class."""
+    variants: dict[str, list[str]] = {}
+    for low, high in _RANGES:
+        for code in range(low, high):
+            letter = chr(code)
+            base = fold(letter)
+            if len(base) == 1 and letter.isalnum():
+                variants.setdefault(base, []).append(letter)
+    return {letter: "".join(letters) for letter, letters in variants.items()}
+
+
+def spellings(text: str) -> str:
+    """Returns an RE2 pattern for every spelling of folded text; anything but letters matches itself."""
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        pair = text[at : at + 2]
+        if pair in _JOINED:
+            out.append(f"(?:{_of(pair[0])}{_of(pair[1])}|{_JOINED[pair]})")
+            at += 2
+        else:
+            out.append(_of(text[at]))
+            at += 1
+    return "".join(out)
+
+
+_JOINED: Final = {"ss": "[ßẞ]", "ae": "[æÆ]", "oe": "[œŒ]"}
+
+
+def _of(letter: str) -> str:
+    variants = _variants().get(letter, letter)
+    variants = variants if letter in variants else letter + variants
+    pattern = f"[{variants}]" if len(variants) > 1 else re.escape(variants)
+    return f"{pattern}[{_MARKS}]*" if _MARKED.match(letter) and not letter.isascii() else pattern
+
+
+_BACK: Final = 8 * 1024
+"""Bytes above a passage that are examined."""
+_LINES: Final = 200
+"""Lines above a passage that are examined."""
+_LONGEST: Final = 120
+"""Maximum bytes of such a line."""
+_HEADING: Final = re.compile(rb"^#{1,6} [^\n]+\n(?=[ \t]*\n)", re.MULTILINE)
+_INTRODUCES: Final = re.compile(rb"[A-Za-z_@#\"'\x80-\xff-][^\n]*[^\s.,;]\s*\Z")
+"""Matches a line, without its indentation, that may introduce others: not a number in a column, not a finished
+sentence."""
+_DEFINES: Final = re.compile(
+    rb"(?:[a-z]+ ){0,3}(?:def|class|func|fn|function|interface|struct|enum|trait|impl|module|namespace|sub|proc)\b"
+)
+
+
+def lead_line(data: bytes, at: int, *, whole: bool) -> tuple[int, int] | None:
+    """Returns the half-open byte range of the line in `data` that introduces the line beginning at `at`, if any.
+
+    `whole`: `data` begins at the start of a line.
+    """
+    low = max(0, at - _BACK)
+    if low or not whole:
+        low = data.find(b"\n", low, at) + 1
+        if not low:
+            return None
+    end = data.find(b"\n", at)
+    depth = _depth(data[at : end if end >= 0 else len(data)])
+    if depth:
+        return _above(data, low, at, depth)
+    headings = list(_HEADING.finditer(data, low, at)) if data.find(b"#", low, at) >= 0 else []
+    return headings[-1].span() if headings else None
+
+
+def _above(data: bytes, low: int, at: int, depth: int) -> tuple[int, int] | None:
+    """Returns the nearest definition that is less indented, going outwards; else the nearest such line."""
+    nearest: tuple[int, int] | None = None
+    end = at
+    for _ in range(_LINES):
+        if end <= low or not depth:
+            break
+        start = max(low, data.rfind(b"\n", low, end - 1) + 1)
+        line = data[start:end]
+        own = _depth(line)
+        if line.strip() and own < depth:
+            depth = own
+            text = line[own:]
+            if len(text) <= _LONGEST and _INTRODUCES.match(text):
+                if _DEFINES.match(text):
+                    return start, end
+                nearest = nearest or (start, end)
+        end = start
+    return nearest
+
+
+def _depth(line: bytes) -> int:
+    return len(line) - len(line.lstrip(b" \t"))

@@ -2,20 +2,55 @@
 
 Values only. What no policy decides is left to the settings; a later policy does not revoke what a receipt has promised.
 Fields are refused in scopes where they cannot be enforced: limits of a namespace only exist for namespaces.
+
+When an artifact expires: one rule for ingest, reads, changes and sweeps. Time is an argument.
+
+A policy's values as people write them, on the command line and in a form. Decides nothing about policies.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policies.expiry import MIN_IDLE_TTL
-from coatcheck.core.search.domains import Domains
-from coatcheck.core.search.limits import BOUNDS as SEARCH_BOUNDS
-from coatcheck.core.search.limits import Switches
+from coatcheck.core.search.fold import Domains
+from coatcheck.core.search.model import BOUNDS as SEARCH_BOUNDS
+from coatcheck.core.search.model import Switches
+
+MIN_IDLE_TTL = 60
+"""Seconds. Reads are written about every second, so a shorter idle TTL could not be kept exactly."""
+
+
+def expiry(
+    created_at: datetime, read_at: datetime, *, ttl: int | None, idle_ttl: int | None, pinned: bool
+) -> datetime | None:
+    """Returns the earlier of `ttl` seconds after creation and `idle_ttl` seconds after the last read.
+
+    None if it is pinned or neither is set: then it is kept forever.
+    """
+    if pinned:
+        return None
+    ends: list[datetime] = []
+    if ttl is not None:
+        ends.append(created_at + timedelta(seconds=ttl))
+    if idle_ttl is not None:
+        ends.append(read_at + timedelta(seconds=idle_ttl))
+    return min(ends, default=None)
+
+
+def check_idle_ttl(seconds: int | None) -> None:
+    """Raises CoatcheckError `invalid_request` for an idle TTL that is too short."""
+    if seconds is not None and seconds < MIN_IDLE_TTL:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"idle_ttl is {seconds} s, but must be at least {MIN_IDLE_TTL} s. Give a longer one, or use ttl.",
+        )
+
 
 T = TypeVar("T")
 
@@ -332,3 +367,22 @@ def encode(policy: Policy) -> str:
 def decode(text: str) -> Policy:
     """Returns a stored policy."""
     return msgspec.json.decode(text, type=Policy)
+
+
+NO_LIMIT: Final = frozenset({"none", "null", "forever"})
+"""How people say that there is no limit, or that something is kept for ever."""
+SIZES: Final = frozenset({"max_bytes", "max_artifacts", "max_artifact_bytes"})
+"""Fields whose numbers may have a unit."""
+_UNITS: Final = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
+
+
+def size_of(text: str) -> int:
+    """Returns a whole number, which a unit of bytes may follow: `10gib`.
+
+    Raises:
+        ValueError: it is neither; the message says what is.
+    """
+    match = re.fullmatch(r"([0-9]{1,18})([a-z]{0,3})", text.lower())
+    if match is None or match[2] not in _UNITS:
+        raise ValueError("give a whole number, for bytes with kib, mib, gib or tib, or none.")
+    return int(match[1]) * _UNITS[match[2]]

@@ -7,13 +7,12 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from coatcheck.core.records.counts import tell_counts
+from coatcheck.core.records.counts import show_value, tell_counts
 from coatcheck.core.records.model import LINE, LONGEST, Column, RecordList
-from coatcheck.core.records.show import show_value
 from coatcheck.core.records.statistics import FieldStatistic, examine
+from coatcheck.core.text.count import format_count
 from coatcheck.core.text.lexicon import BENIGN, SPEAKS, SURE, classify, speaking
-from coatcheck.core.text.plural import format_count
-from coatcheck.core.text.terminal import visible
+from coatcheck.core.text.visible_text import visible
 
 _LOOKED: Final = 24
 """Lines, evenly spread, that decide which fields are looked for."""

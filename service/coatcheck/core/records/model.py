@@ -1,9 +1,17 @@
-"""Lists of records: fields by name, each with one value per record, however the payload writes them."""
+"""Lists of records: fields by name, each with one value per record, however the payload writes them.
 
-from collections.abc import Callable, Sequence
+Tells the records that state a failure from the others: by a value of a field, or by having a field of that name.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct, field
+
+from coatcheck.core.records.statistics import FieldStatistic
+from coatcheck.core.text.lexicon import BENIGN, STRONG, SURE, WORD, classify
 
 LONGEST: Final = 4_096
 """Maximum characters of a value that is looked at."""
@@ -35,3 +43,91 @@ class RecordList(Struct):
     def last_step(self, name: str) -> str:
         """Returns the last part of a field's name: `message` of `failure.message`."""
         return name.rpartition(".")[2].removesuffix("[0]")
+
+
+WRONG: Final = re.compile(
+    r"(?i)(?:error|failure|fault|exception|crash|violation|problem|failed|err)(?:s|_?info|_?messages?|_?details?)?"
+    r"|(?:errors?|failures?|failed|failing)_?(?:count|tests|total)"
+)
+"""Matches the names of fields that only records with a failure have, or have as a number above zero."""
+STATES: Final = re.compile(
+    r"(?i)\w*(?:status|state|result|outcome|conclusion|verdict|phase|health|condition|reason|action|event|level|severity)"
+)
+"""Matches the names of fields that say how a record ended."""
+_ALL: Final = re.compile(r"(?i)\w*(?:level|severity)")
+"""Matches the names of those that tell records apart only if they differ: findings may all be errors."""
+_WORDS: Final = re.compile(r"[A-Za-z]+(?:[ _-][A-Za-z]+){0,2}")
+_GOOD: Final = re.compile(r"(?i)(?:is_?)?(?:success(?:ful|_?flag)?|passed|pass|ok|succeeded|healthy|ready|valid)")
+_NOTHING: Final = frozenset(["", "0", "false", "no", "none", "null", "off"])
+
+
+def find_failures(records: RecordList, statistics: dict[str, FieldStatistic]) -> tuple[str | None, Sequence[int]]:
+    """Returns the numbers of the records that state a failure, and the field that says so; None if several may.
+
+    The outermost field of states decides; without one, that a record has a field named like a failure.
+    """
+    verdict = find_verdict(records, statistics)
+    if verdict is not None:
+        name, bad = verdict
+        return name, [
+            number for number, value in enumerate(records.columns[name]) if value is not None and value in bad
+        ]
+    numbers: set[int] = set()
+    parts = False
+    for name in statistics:
+        if any(WRONG.fullmatch(part) for part in parts_of(name)):
+            numbers.update(number for number, value in enumerate(records.columns[name]) if _is_given(value))
+            parts = parts or len(parts_of(name.removeprefix("."))) > 1
+    return None, sorted(numbers) if len(numbers) < records.size or parts else ()
+
+
+def find_verdict(
+    records: RecordList, statistics: Mapping[str, FieldStatistic]
+) -> tuple[str, Mapping[object, int]] | None:
+    """Returns the outermost field of states, if there is one, and how often it has each value that states a failure."""
+    states = [
+        (name.count("."), name)
+        for name, each in statistics.items()
+        if 4 * each.present > records.size and _states(records.last_step(name), each)
+    ]
+    if not states:
+        return None
+    name = min(states)[1]
+    counts = statistics[name].counts or {}
+    return name, {value: counts[value] for value in _failing_values(records.last_step(name), counts)}
+
+
+def failing_among(last: str, values: Iterable[object]) -> set[object]:
+    """Returns which values of a field, given the last part of its name, state a failure; none if it has no states."""
+    return _failing_values(last, values) if STATES.fullmatch(last) or _GOOD.fullmatch(last) else set()
+
+
+def parts_of(name: str) -> list[str]:
+    """Returns the keys that a field's name is made of, without the numbers of elements."""
+    return [part.removesuffix("[0]") for part in name.split(".")]
+
+
+def _failing_values(name: str, values: Iterable[object]) -> set[object]:
+    if _GOOD.fullmatch(name):
+        return {value for value in values if value is False or str(value).lower() == "false"}
+    return {value for value in values if is_failing(value)}
+
+
+def _states(name: str, statistic: FieldStatistic) -> bool:
+    """Returns whether a field of this name says of some records that they failed."""
+    bad = set[object]() if statistic.is_number else failing_among(name, statistic.counts or ())
+    return bool(bad) and not (_ALL.fullmatch(name) and len(statistic.counts or ()) == len(bad))
+
+
+@lru_cache(4096)
+def is_failing(value: object) -> bool:
+    """Returns whether a value states a failure in a word or a few."""
+    if not isinstance(value, str) or len(value) > 40 or not _WORDS.fullmatch(value):  # noqa: PLR2004
+        return False
+    flags = classify(value.encode())
+    return bool(flags & (SURE | STRONG | WORD)) and not flags & BENIGN
+
+
+def _is_given(value: object) -> bool:
+    """Returns whether a field that is named like a failure says that there is one."""
+    return value is not None and value is not False and value != 0 and str(value).strip().lower() not in _NOTHING

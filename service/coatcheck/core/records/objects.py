@@ -8,9 +8,8 @@ from typing import Any, Final, cast
 
 from msgspec import Struct, field
 
-from coatcheck.core.jsonpath.location import step
-from coatcheck.core.records.model import FIELDS, LONGEST, Column, RecordList
-from coatcheck.core.records.verdicts import WRONG
+from coatcheck.core.jsonpath.query import step
+from coatcheck.core.records.model import FIELDS, LONGEST, WRONG, Column, RecordList
 
 Members = dict[str, object]
 Keys = tuple[str | int, ...]

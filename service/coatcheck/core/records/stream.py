@@ -17,20 +17,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.jsonpath.location import step
-from coatcheck.core.records.counts import is_worth_counting, tell_counts
-from coatcheck.core.records.model import FIELDS, Column, RecordList
+from coatcheck.core.jsonpath.query import step
+from coatcheck.core.records.counts import documents_in, is_worth_counting, tell_counts
+from coatcheck.core.records.describe import RecordFacts, tell, tell_first_failed
+from coatcheck.core.records.examine import largest_path, top_values
+from coatcheck.core.records.model import FIELDS, Column, RecordList, failing_among, find_verdict
 from coatcheck.core.records.objects import Keys, Members, columns_of, fields_of, lists_in, values_at
 from coatcheck.core.records.statistics import Extreme, FieldStatistic, count_values, examine, make_sort_keys
 from coatcheck.core.records.tables import begins_with_values, rows_of
-from coatcheck.core.records.tell import RecordFacts, tell, tell_first_failed
-from coatcheck.core.records.texts import documents_in
-from coatcheck.core.records.top_values import largest_path, top_values
-from coatcheck.core.records.verdicts import failing_among, find_verdict
-from coatcheck.core.records.xml import is_xml
-from coatcheck.core.records.yaml import is_yaml
-from coatcheck.core.structure.delimited_tables import read_table
-from coatcheck.core.text.plural import format_count
+from coatcheck.core.records.yaml import is_xml, is_yaml
+from coatcheck.core.structure import read_table
+from coatcheck.core.text.count import format_count
 
 _FIRST_RECORDS: Final = 1_000
 """Records at the beginning that decide what is counted."""

@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, final
 
-from coatcheck.core.redact.engine import Expression, Spans
-from coatcheck.core.redact.filler import SecretRange, merge_ranges
-from coatcheck.core.redact.keys import keys
+from coatcheck.core.redact.filler import SecretRange, keys, merge_ranges
 from coatcheck.core.redact.normal_form import map_secrets, normal_forms
 from coatcheck.core.redact.own_rules import NAMED_VALUE
 from coatcheck.core.redact.rules import (
     GENERIC,
     PRIVATE_KEY,
     AllowedMatch,
+    Expression,
     RedactionRule,
     RuleSet,
+    Spans,
     drop_captures,
     loosen_expression,
 )

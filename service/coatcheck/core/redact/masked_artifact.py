@@ -2,19 +2,30 @@
 
 If the sample contains secrets, its facts are recognised again in the masked sample: a title or a key that was cut in
 the middle of a secret would otherwise show half of it. Lines and names are searched as well.
+
+Turns fillers into markers in whole answers, keeping each answer's text within its bounds.
+
+Masks a search response for a model: fillers in its text view, where all ranges stay valid, and masked names.
 """
 
 from itertools import islice
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata, Marker, PayloadSample
 from coatcheck.core.kinds import recognise
-from coatcheck.core.redact.mask import Mask, MaskedSecrets
-from coatcheck.core.survey.survey import Survey
+from coatcheck.core.redact.filler import DEL, fill, reveal
+from coatcheck.core.redact.mask import Mask, MaskedSecrets, reveal_text
+from coatcheck.core.search import ResponseLayout
+from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.view import ResultBody
+from coatcheck.core.survey import Survey
+from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import TITLE_CHARS, Section
+from coatcheck.core.views.window import decode
 
 NAMES: Final = ("title", "url", "tool_name", "tool_call_id", "media_type", "command", "final_url", "content_type")
 """Declared texts that may contain secrets, besides labels."""
@@ -113,3 +124,108 @@ def sections_of(mask: Mask, sections: tuple[Section, ...]) -> tuple[Section, ...
         return sections
     pairs = zip(sections, clean[::2], clean[1::2], strict=True)
     return tuple(replace(section, title=title, url=url or None) for section, title, url in pairs)
+
+
+S = TypeVar("S", bound=Struct)
+_TOLD: Final = "\u2421"
+
+
+def reveal_answer(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> S:
+    """Returns an answer with markers in every string, and `text` cut to its limits of tokens and characters."""
+    text = cast("str", getattr(answer, "text", ""))
+    if not (DEL in text or _TOLD in text):
+        return cast("S", _strings(answer, mask.names))
+    shown_text, count = reveal_text(text, mask, tokenizer, tokens, chars)
+    return cast("S", replace(cast("Struct", _strings(answer, mask.names)), text=shown_text, tokens=count))
+
+
+def reveal_strings(answer: S, mask: Mask) -> S:
+    """Returns an answer that has no token limit, with markers in every string."""
+    return cast("S", _strings(answer, mask.names))
+
+
+def _strings(value: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401, PLR0911 - any value of a wire struct
+    """Returns a value with markers in every string, or the value itself if it contains no fillers."""
+    if isinstance(value, str):
+        return reveal(value, names) if type(value) is str else value
+    if isinstance(value, msgspec.Raw):
+        return _raw(value, names)
+    if isinstance(value, Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        members = {name: _strings(each, names) for name, each in fields.items()}
+        changed = {name: each for name, each in members.items() if each is not fields[name]}
+        return replace(value, **changed) if changed else value
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        members = [_strings(each, names) for each in items]
+        if all(new is old for new, old in zip(members, items, strict=True)):
+            return cast("Any", value)
+        return members if isinstance(value, list) else tuple(members)
+    if isinstance(value, dict):
+        mapping = cast("dict[Any, Any]", value)
+        return {_strings(key, names): _strings(each, names) for key, each in mapping.items()}
+    return value
+
+
+def _raw(value: msgspec.Raw, names: tuple[str, ...]) -> msgspec.Raw:
+    """Puts markers into raw JSON, which stays valid because fillers occur only inside strings."""
+    data = bytes(value)
+    if b"\x7f" not in data:
+        return value
+    return msgspec.Raw(reveal(data.decode("utf-8", "replace"), names).encode())
+
+
+_NAMES: Final = ("title", "url", "canonical_url", "snippet", "content", "date", "site", "author", "picture")
+
+
+def laid_of(mask: Mask, laid: ResponseLayout) -> ResponseLayout:
+    """Returns the response without its secrets."""
+    secrets = mask.find(laid.text)
+    text = fill(laid.text, secrets) if secrets else laid.text
+    return replace(
+        laid,
+        response=_response(mask, laid.response),
+        text=text,
+        sections=sections_of(mask, laid.sections),
+        bodies=tuple(_body(body, text) for body in laid.bodies) if secrets else laid.bodies,
+    )
+
+
+def _body(body: ResultBody, text: bytes) -> ResultBody:
+    data = text[body.place.byte : body.place.byte + len(body.data)]
+    return body if data == body.data else replace(body, data=data, text=decode(data))
+
+
+def _response(mask: Mask, response: SearchResponse) -> SearchResponse:
+    texts = (response.query or "", *response.warnings, *response.failures, *response.unknown)
+    clean = mask.lines(texts)
+    warnings_end = 1 + len(response.warnings)
+    failures_end = warnings_end + len(response.failures)
+    return replace(
+        response,
+        query=clean[0] or None,
+        warnings=clean[1:warnings_end],
+        failures=clean[warnings_end:failures_end],
+        unknown=clean[failures_end:],
+        unread=mask.text(response.unread),
+        pictures=tuple(_result(mask, result) for result in response.pictures),
+        answers=tuple(_answer(mask, answer) for answer in response.answers),
+        results=tuple(_result(mask, result) for result in response.results),
+    )
+
+
+def _answer(mask: Mask, answer: ProviderAnswer) -> ProviderAnswer:
+    texts = (answer.text, answer.title, answer.url or "")
+    clean = mask.lines(texts)
+    return answer if clean == texts else replace(answer, text=clean[0], title=clean[1], url=clean[2] or None)
+
+
+def _result(mask: Mask, result: SearchResult) -> SearchResult:
+    texts = (*(getattr(result, name) or "" for name in _NAMES), *result.more)
+    clean = mask.lines(texts)
+    if clean == texts:
+        return result
+    changed = {
+        name: new if getattr(result, name) is not None else None for name, new in zip(_NAMES, clean, strict=False)
+    }
+    return replace(result, **changed, more=clean[len(_NAMES) :])

@@ -15,8 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.redact.engine import Expression
 from coatcheck.core.redact.filler import SecretRange
+from coatcheck.core.redact.rules import Expression
 from coatcheck.core.text.visible_text import Hidden, in_order
 from coatcheck_client.contract.blobs import decode, find_blobs, rest_of
 from coatcheck_client.contract.inert import HIDDEN_SET

@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from coatcheck.core.context.body.encoding import Value, as_list, as_object, is_utf8
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Output
-from coatcheck.core.context.body.pointer import Pointer, get, render
-from coatcheck.core.context.body.shape import Value, as_list, as_object, is_utf8
-from coatcheck.core.context.pairs import pair
+from coatcheck.core.context.body.splice import Pointer, get, render
+from coatcheck.core.context.timeline import pair
 from coatcheck.core.text.long_text import Text, is_text
 
 MAX_NOTES: Final = 8

@@ -10,11 +10,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, field
 
-from coatcheck.core.context.body.encoding import as_raw
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_raw
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role
-from coatcheck.core.context.body.pointer import Pointer, apply_edits, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
-from coatcheck.core.context.body.splice import splice_body
+from coatcheck.core.context.body.splice import Pointer, apply_edits, get, splice_body
 from coatcheck.core.repair.faults import Fault, without_halves
 
 MISSING: Final = "No output of this call was recorded."

@@ -5,17 +5,13 @@ what is kept for later turns; `search_view` is the view to store, `verify` check
 query and limits always give the same bytes.
 """
 
-from coatcheck.core.search.blocks import anthropic_result, text_result
 from coatcheck.core.search.budget import budget_search
-from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
-from coatcheck.core.search.domains import Domains
-from coatcheck.core.search.fold import EarlierSource, Fold, fingerprints
-from coatcheck.core.search.limits import Limits
-from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult, anthropic_result, text_result
+from coatcheck.core.search.fold import Domains, EarlierSource, Fold, fingerprint, fingerprints
+from coatcheck.core.search.model import Limits, ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.passages import Quote
-from coatcheck.core.search.responses.actions import action_line
+from coatcheck.core.search.responses.markup import action_line
 from coatcheck.core.search.responses.normalise import normalise
-from coatcheck.core.search.similarity import fingerprint
 from coatcheck.core.search.summary import Point, Source, ToolSummary, summarise
 from coatcheck.core.search.view import ResponseLayout, ResultBody, lay_out, search_view
 from coatcheck_client.contract.canonical import canonical

@@ -17,14 +17,10 @@ from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search import frame
 from coatcheck.core.search.boilerplate import Asked, Ranges, ResultText, find_boilerplate
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
-from coatcheck.core.search.caching_tokenizer import CachingTokenizer
-from coatcheck.core.search.domains import Domains
-from coatcheck.core.search.fold import DistinctResults, EarlierSource, unfold
-from coatcheck.core.search.limits import Limits, check_limits, shares
-from coatcheck.core.search.model import SearchResult
-from coatcheck.core.search.order import order_results, words_of
+from coatcheck.core.search.fold import DistinctResults, Domains, EarlierSource, unfold
+from coatcheck.core.search.frame import CachingTokenizer, order_results, words_of
+from coatcheck.core.search.model import Limits, SearchResult, check_limits, shares, short
 from coatcheck.core.search.passages import CutText, PassageCutter, beginning
-from coatcheck.core.search.shorten import short
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer

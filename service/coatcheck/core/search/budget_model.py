@@ -1,11 +1,22 @@
-"""The values of a budgeted search: what is shown, what is only named, and the numbers of everything else."""
+"""The values of a budgeted search: what is shown, what is only named, and the numbers of everything else.
+
+What a model reads of a search, in the forms of providers' tool results.
+
+Anthropic: one `search_result` block per result with citations enabled, and a text block with our own lines; its
+citations count blocks, so a block is never removed later but replaced in its place. OpenAI and others: one text.
+
+Results of a budgeted search as callers see them: flat, with where each can be read.
+"""
+
+from collections.abc import Iterator
+from typing import Final, cast
 
 from msgspec import Struct
 
 from coatcheck.core.search.fold import Fold
-from coatcheck.core.search.limits import Limits
-from coatcheck.core.search.model import SearchResult
+from coatcheck.core.search.model import ADDRESS, Limits, SearchResult, short
 from coatcheck.core.search.passages import Quote
+from coatcheck.core.tokens import Tokenizer
 
 
 class ShownResult(Struct, frozen=True, kw_only=True):
@@ -85,3 +96,136 @@ class Budgeted(Struct, frozen=True, kw_only=True):
     """The lines of `text` before the first result's block."""
     after: str = ""
     """The lines after the last block."""
+
+
+Block = dict[str, object]
+_TITLE: Final = 160
+_DATE: Final = 80
+
+
+def text_result(output: Budgeted) -> str:
+    """Returns the text itself, for OpenAI Chat and Responses, Gemini and MCP."""
+    return output.text
+
+
+def anthropic_result(output: Budgeted, tokenizer: Tokenizer) -> list[Block]:
+    """Returns the content of a `tool_result`; neither it nor any text in it is empty.
+
+    If all its strings together exceed the total, which only addresses that the text cuts can cause, it is the text in
+    one block.
+    """
+    blocks = [_text(output.before)] if output.before else []
+    blocks += [
+        _search_result(shown_result) if shown_result.quotes else _text(shown_result.block)
+        for shown_result in output.shown_results
+    ]
+    if output.after:
+        blocks.append(_text(output.after))
+    if not blocks or tokenizer.count("\n".join(_strings(blocks))) > output.limits.max_total_tokens:
+        return [_text(output.text or "No results.")]
+    return blocks
+
+
+def _strings(blocks: list[Block]) -> Iterator[str]:
+    """Yields every string that a model reads."""
+    for block in blocks:
+        for name in ("text", "source", "title"):
+            if name in block:
+                yield cast("str", block[name])
+        yield from _strings(cast("list[Block]", block.get("content", [])))
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _search_result(shown_result: ShownResult) -> Block:
+    """Returns one result, in which each passage is a block that can be cited separately."""
+    url = shown_result.result.url or shown_result.citation
+    head = f"{shown_result.section} {short(shown_result.result.title, _TITLE)}".strip()
+    return {
+        "type": "search_result",
+        "source": short(url, ADDRESS) if len(url) <= ADDRESS else shown_result.citation,
+        "title": " | ".join(part for part in (head, short(shown_result.result.date or "", _DATE)) if part),
+        "content": [_text(quote.text.rstrip("\n")) for quote in shown_result.quotes],
+        "citations": {"enabled": True},
+    }
+
+
+class ResultShown(Struct, frozen=True, kw_only=True):
+    """A result whose text is shown."""
+
+    section: str
+    citation: str
+    title: str
+    url: str | None
+    canonical_url: str | None
+    date: str | None
+    """As the provider gave it."""
+    date_iso: str | None
+    score: float | None
+    """The provider's own, on its own scale."""
+    tokens: int
+    """Tokens of what is shown of it, with the line above."""
+    whole: bool
+    """Whether only menus, notices and repetitions are missing."""
+    chars: int
+    """Characters of its text."""
+    shown_chars: int
+    windows: tuple[Quote, ...]
+    """The passages that are shown; `view` gives the range of each in the text view."""
+    also: str | None
+    """An earlier source of the session of the same page, with another text."""
+
+
+class ResultListed(Struct, frozen=True, kw_only=True):
+    """A result whose title and address are shown."""
+
+    section: str
+    citation: str
+    title: str
+    url: str | None
+    canonical_url: str | None
+    date: str | None
+    date_iso: str | None
+    score: float | None
+
+
+def results_shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
+    """Returns the results whose text is shown, as callers see them."""
+    return tuple(
+        ResultShown(
+            section=each.section,
+            citation=each.citation,
+            title=each.result.title,
+            url=each.result.url,
+            canonical_url=each.result.canonical_url,
+            date=each.result.date,
+            date_iso=each.result.date_iso,
+            score=each.result.score,
+            tokens=each.tokens,
+            whole=each.whole,
+            chars=each.chars,
+            shown_chars=each.shown_chars,
+            windows=each.quotes,
+            also=each.also,
+        )
+        for each in budgeted.shown_results
+    )
+
+
+def results_listed(budgeted: Budgeted) -> tuple[ResultListed, ...]:
+    """Returns the results whose title and address are shown, as callers see them."""
+    return tuple(
+        ResultListed(
+            section=each.section,
+            citation=each.citation,
+            title=each.result.title,
+            url=each.result.url,
+            canonical_url=each.result.canonical_url,
+            date=each.result.date,
+            date_iso=each.result.date_iso,
+            score=each.result.score,
+        )
+        for each in budgeted.title_results
+    )

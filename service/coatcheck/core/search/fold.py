@@ -3,17 +3,201 @@
 The first result of a page stays, unless only a later one has a text. A source of an earlier search stands for a result
 only if that search asked for the same, or nothing of the query is in the text: another query has other passages of the
 same page to show. An address alone is not enough either, since providers give other excerpts. Every fold is reported.
+
+Decides whether two texts are nearly the same, by fingerprints that can be stored and never change.
+
+Bottom-k sketches: of all overlapping runs of three words of a text (in scripts without blanks: of characters), each
+hashed, the 128 smallest hashes. The share that two sketches have in common estimates the share of runs that the texts
+have in common (Jaccard), within about 0.03. Moved, shortened or spliced texts differ; a changed date or advertisement
+makes no difference.
+
+Restricts a search's results to certain sites: domain names, each including its subdomains.
+
+Only what is shown and listed is restricted; the response is stored whole.
 """
 
-from typing import Final, Literal
+import re
+import unicodedata
+import zlib
+from itertools import chain
+from typing import Final, Literal, final
+from urllib.parse import urlsplit
 
+import numpy as np
+import numpy.typing as npt
+import regex
 from msgspec import Struct
+from msgspec.structs import replace
 
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.passages.scan import TermFinder
-from coatcheck.core.search import similarity
-from coatcheck.core.search.domains import Domains
-from coatcheck.core.search.similarity import same
+from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.view import ResponseLayout
+
+SAME: Final = 0.85
+"""Similarity from which two texts count as the same."""
+_KEPT: Final = 128
+_LOOKED_AT: Final = 40_000
+"""Characters of a text that are compared."""
+_LEAST: Final = 24
+"""Runs below which only equal texts are the same: in a short text, a few words make all the difference."""
+_EQUAL: Final = 4
+"""Words from which equal texts are the same: 'Sign in' is on many pages."""
+_WORD: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|[\p{L}\p{M}\p{N}]+")
+_SPACELESS: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+)
+_PLAIN_WORD: Final = re.compile(r"\w+")
+_BLANKED: Final = bytes(code if chr(code).isalnum() else 0x20 for code in range(128)) + bytes(range(128, 256))
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def fingerprint(text: str) -> bytes:
+    """Returns a text's fingerprint: at most 516 bytes; empty for a text of almost no words."""
+    return fingerprint_texts([text])[0]
+
+
+def fingerprint_texts(texts: list[str]) -> list[bytes]:
+    """Returns the fingerprint of each text; together they cost half as much as separately."""
+    apart = [_words(text[:_LOOKED_AT]) for text in texts]
+    words = list(chain.from_iterable(apart))
+    if len(words) < _EQUAL:
+        return [b""] * len(texts)
+    word_codes = {word: zlib.crc32(word) for word in set(words)}
+    codes = np.fromiter(map(word_codes.__getitem__, words), np.uint64, len(words))
+    runs = _scatter_codes(_scatter_codes(codes[:-2]) + codes[1:-1]) + codes[2:]
+    hashes = (_scatter_codes(runs) >> np.uint64(32)).astype(np.uint32)
+    out: list[bytes] = []
+    start = 0
+    for each in apart:
+        end = start + len(each)
+        out.append(_pack_hashes(hashes[start : end - 2]) if len(each) >= _EQUAL else b"")
+        start = end
+    return out
+
+
+def _pack_hashes(hashes: npt.NDArray[np.uint32]) -> bytes:
+    """Returns how many different hashes there are, and the smallest of them."""
+    ordered = np.sort(hashes)  # several times as fast as np.unique
+    fresh = np.flatnonzero(ordered[1:] != ordered[:-1])
+    smallest = ordered[np.append(0, fresh[: _KEPT - 1] + 1)]
+    return (len(fresh) + 1).to_bytes(4, "big") + smallest.astype(">u4").tobytes()
+
+
+def _words(text: str) -> list[bytes]:
+    if text.isascii():
+        return text.encode().translate(_BLANKED).lower().split()
+    normalized = unicodedata.normalize("NFKC", text).casefold()
+    words: list[str] = (_WORD if _SPACELESS.search(normalized) else _PLAIN_WORD).findall(normalized)
+    return "\n".join(words).encode("utf-8", "replace").split(b"\n")
+
+
+def _scatter_codes(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Scatters 64-bit numbers. Multiplication wraps around, as intended."""
+    mixed = (codes ^ (codes >> np.uint64(29))) * _MIX
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+def similarity(one: bytes, other: bytes) -> float:
+    """Returns about which share of their runs two texts have in common, from 0 to 1."""
+    if not one or not other:
+        return 0.0
+    first, second = _sketch(one), _sketch(other)
+    both = np.union1d(first, second)[:_KEPT]
+    common = np.isin(both, first) & np.isin(both, second)
+    return float(common.sum()) / len(both)
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Returns whether two texts count as the same."""
+    if not one or not other:
+        return False
+    if one == other:
+        return True
+    least = min(int.from_bytes(each[:4], "big") for each in (one, other))
+    return least >= _LEAST and similarity(one, other) >= SAME
+
+
+def _sketch(fingerprint_bytes: bytes) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(fingerprint_bytes, dtype=">u4", offset=4)
+
+
+MOST_DOMAINS: Final = 100
+DOMAIN_LENGTH: Final = 253
+_NAME: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
+
+
+@final
+class Domains:
+    """Names that are allowed, if there are any, minus those that are excluded."""
+
+    def __init__(
+        self, allowed: tuple[str, ...] = (), excluded: tuple[str, ...] = (), also: "Domains | None" = None
+    ) -> None:
+        """Takes names as callers write them: `example.org`, `*.example.org`, `bücher.example`.
+
+        Args:
+            allowed: if not empty, only these.
+            excluded: not these.
+            also: further domains, which must allow a page as well.
+
+        Raises:
+            CoatcheckError: `invalid_request` for an invalid name, such as an address.
+        """
+        self._allowed = frozenset(_domain_name(each, "allowed_domains") for each in allowed)
+        self._excluded = frozenset(_domain_name(each, "excluded_domains") for each in excluded)
+        self._also = also
+
+    def __bool__(self) -> bool:
+        """Whether anything can be excluded."""
+        return bool(self._allowed or self._excluded or self._also)
+
+    def let(self, url: str | None) -> bool:
+        """Returns whether a page may be shown; one without an address only if no names are required."""
+        if self._also is not None and not self._also.let(url):
+            return False
+        host = _host(url)
+        names = {host[at:] for at in range(len(host)) if at == 0 or host[at - 1] == "."}
+        return not names & self._excluded and (not self._allowed or bool(names & self._allowed))
+
+    def let_result(self, result: SearchResult) -> bool:
+        """Returns whether a result may be shown: neither its address nor the page that it wraps is excluded."""
+        urls = [url for url in (result.url, result.canonical_url) if url]
+        return all(map(self.let, urls)) if urls else self.let(None)
+
+    def within(self, laid: ResponseLayout) -> ResponseLayout:
+        """Returns the response without pictures and the provider's answers from excluded pages."""
+        if not self:
+            return laid
+        answers = tuple(each for each in laid.response.answers if each.url is None or self.let(each.url))
+        pictures = tuple(filter(self.let_result, laid.response.pictures))
+        return replace(laid, response=replace(laid.response, answers=answers, pictures=pictures))
+
+
+def _domain_name(text: str, parameter: str) -> str:
+    name = text.strip().removeprefix("*.").strip(".").lower()
+    if not name.isascii():
+        try:
+            name = name.encode("idna").decode()
+        except UnicodeError:
+            name = ""
+    if len(name) > DOMAIN_LENGTH or not _NAME.fullmatch(name):
+        excerpt = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"{parameter} takes names such as example.org, with all their subdomains; {excerpt!r} is none.",
+            parameter=parameter,
+        )
+    return name
+
+
+def _host(url: str | None) -> str:
+    try:
+        host = (urlsplit(url or "").hostname or "").strip(".")
+        return host if host.isascii() else host.encode("idna").decode()
+    except (ValueError, UnicodeError):
+        return ""
+
 
 _PER_HASH: Final = 8
 """Results kept per hash: enough to find near duplicates, few enough to be fast."""
@@ -61,7 +245,7 @@ class DistinctResults(Struct, frozen=True):
 
 def fingerprints(laid: ResponseLayout) -> tuple[bytes, ...]:
     """Returns the fingerprint of each result's text."""
-    return tuple(similarity.fingerprint_texts([body.text for body in laid.bodies]))
+    return tuple(fingerprint_texts([body.text for body in laid.bodies]))
 
 
 def unfold(

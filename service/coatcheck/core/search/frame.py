@@ -1,13 +1,33 @@
 """Our own lines around the results: each begins with a mark that no outside text can have.
 
 Texts of a provider or a page in them (titles, addresses, dates) are inert and on one line.
+
+Which results are shown first: the provider's ranking, unless the query itself says otherwise.
+
+In this order, each only among results that are equal so far:
+1. `site:example.org` in the query: results of that site and its subdomains before others.
+2. `"a phrase"` in the query: results that have it, in any case, before others.
+3. results with a text before those with a title alone: a place among the shown is for text.
+4. results with any of the query's terms in title, URL or text before those without.
+5. the provider's rank. Scores are not looked at: each provider's means something else, and ranks follow it.
+
+A tokenizer that counts each text only once: blocks are counted while they shrink, and again at the end.
+
+For the length of one search, as it never forgets. Not thread-safe.
 """
 
-from typing import Final
+import re
+from typing import Final, final
+from urllib.parse import urlsplit
 
+import numpy as np
+import numpy.typing as npt
+
+from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search.fold import Fold
-from coatcheck.core.search.model import UNKNOWN, ProviderAnswer, SearchResponse, SearchResult
-from coatcheck.core.search.shorten import ADDRESS, QUERY, short
+from coatcheck.core.search.model import ADDRESS, QUERY, UNKNOWN, ProviderAnswer, SearchResponse, SearchResult, short
+from coatcheck.core.search.view import ResponseLayout
+from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import MARK
 
 _TITLE: Final = 160
@@ -122,3 +142,82 @@ def next_line(artifact_id: str, section: str | None) -> str:
 def warning_line(warning: str) -> str:
     """Returns a line with a warning."""
     return f"{MARK} {short(warning, 300)}"
+
+
+_SITE: Final = re.compile(r"(?<!\S)site:\s?([^\s\"']{1,200})", re.IGNORECASE)
+_PHRASE: Final = re.compile(r"\"([^\"\n]{2,200})\"|[“„«]([^”“»\n]{2,200})[”“»]")
+_MOST: Final = 8
+"""Maximum number of sites and phrases that are used."""
+
+
+def words_of(query: str) -> str:
+    """Returns a query without its `site:` terms."""
+    return _SITE.sub(" ", query)
+
+
+def order_results(laid: ResponseLayout, indices: tuple[int, ...], query: str, finder: TermFinder | None) -> list[int]:
+    """Returns the indices of results in the order in which they are shown."""
+    sites = [site.lower().removeprefix("www.").strip("/*.") for site in _SITE.findall(query)[:_MOST]]
+    phrases = [_flat(one or two) for one, two in _PHRASE.findall(query)[:_MOST]]
+
+    def worth(place: int) -> tuple[bool, bool, bool, bool, int]:
+        result, body = laid.response.results[place], laid.bodies[place]
+        head = f"{result.title}\n{result.url or ''}\n"
+        off_site = bool(sites) and not any(_of_site(result, site) for site in sites)
+        without = bool(phrases) and not _has(f"{head}{body.text}", phrases)
+        missing = finder is not None and finder.next(head.encode("utf-8", "replace") + body.data, 0) is None
+        return off_site, without, not body.text, missing, place
+
+    return sorted(indices, key=worth)
+
+
+def _of_site(result: SearchResult, site: str) -> bool:
+    host, _, path = site.partition("/")
+    try:
+        parts = urlsplit(result.canonical_url or result.url or "")
+        name = (parts.hostname or "").removeprefix("www.")
+    except ValueError:
+        return False
+    return (name == host or name.endswith(f".{host}")) and parts.path.lower().startswith(f"/{path}" if path else "")
+
+
+def _has(text: str, phrases: list[str]) -> bool:
+    flat = _flat(text)
+    return all(phrase in flat for phrase in phrases)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+@final
+class CachingTokenizer:
+    """A Tokenizer over another one."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._counts: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        """The encoding's public name."""
+        return self._tokenizer.name
+
+    def count(self, text: str) -> int:
+        """Returns the number of tokens of `text`."""
+        token_count = self._counts.get(text)
+        if token_count is None:
+            token_count = self._counts[text] = self._tokenizer.count(text)
+        return token_count
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the token numbers of `text`."""
+        return self._tokenizer.encode(text)
+
+    def decode(self, tokens: list[int]) -> bytes:
+        """Returns the bytes of these tokens."""
+        return self._tokenizer.decode(tokens)
+
+    def ends(self, text: str) -> npt.NDArray[np.int64]:
+        """Returns where each token of `text` ends, in bytes."""
+        return self._tokenizer.ends(text)

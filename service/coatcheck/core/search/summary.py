@@ -18,9 +18,8 @@ from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
 from coatcheck.core.passages.units import units
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
 from coatcheck.core.search.frame import outcome_of
-from coatcheck.core.search.model import SearchResponse
-from coatcheck.core.search.responses.actions import action_line
-from coatcheck.core.search.shorten import escape_citations, short
+from coatcheck.core.search.model import SearchResponse, escape_citations, short
+from coatcheck.core.search.responses.markup import action_line
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer

@@ -2,15 +2,20 @@
 
 Only one piece is encoded at a time, and no piece is longer than its bound, whatever the payload. Bytes that are not
 UTF-8 count as the replacement characters that a reader would see.
+
+Numbers with what they count, and lists cut short, for use in sentences.
+
+Numbers in few characters, for lines in which exact ones would not be read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.artifact import Tokens
-from coatcheck.core.text.cuts import align, first_safe, last_safe
+from coatcheck.core.text.excerpt import align, first_safe, last_safe
 from coatcheck.core.tokens import Tokenizer
 
 PIECE_BYTES = 64 * 1024
@@ -214,3 +219,32 @@ class TokenIndexer:
             start = end
         del self._pending[:start]
         return checkpoints
+
+
+def plural(number: int, noun: str, nouns: str | None = None) -> str:
+    """Returns `1 line`, `2,000 lines`; `nouns` if the plural is not formed with an s."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def format_count(number: int, noun: str) -> str:
+    """Returns `1 file`, `2000 files`, `2 indexes`: without a comma, which would cost a card a token."""
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('x') else 's'}"
+
+
+def first_of(items: Sequence[str], most: int, noun: str = "more", *, separator: str = "; ") -> str:
+    """Returns the first `most` items, and how many more there are: `a; b; … 4 more`."""
+    return separator.join([*items[:most], *([f"… {len(items) - most} {noun}"] if len(items) > most else [])])
+
+
+_STEPS: Final = ((1_000_000, "M"), (1_000, "k"))
+_TEN: Final = 100
+"""Tenths from which a decimal is omitted."""
+
+
+def short_number(number: int) -> str:
+    """Returns a count in at most three digits, rounded half up: 940, 9.5k, 184k, 1.2M; more from 1,000 million on."""
+    for unit, letter in _STEPS:
+        if number >= unit - unit // 2_000:
+            tenths = (20 * number + unit) // (2 * unit)
+            return f"{tenths / 10:.1f}{letter}" if tenths < _TEN else f"{(2 * number + unit) // (2 * unit):,}{letter}"
+    return str(number)

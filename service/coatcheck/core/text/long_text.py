@@ -2,7 +2,7 @@
 
 It answers what is asked of a text that is looked at and stored but not worked on: its length, its beginning, whether it
 is the same as another. Whoever needs the text itself makes it with `str`, one at a time. Refuses texts of ASCII: of
-these a `str` is as small. See `decode` in core/context/body/decoding.py, which makes them.
+these a `str` is as small. See `decode` in core/context/body/encoding.py, which makes them.
 """
 
 from collections.abc import Iterator

@@ -3,14 +3,28 @@ r"""What a person saw of terminal output: of a line with carriage returns its la
 A progress bar writes frame after frame over the same line, separated by `\r`; only what follows the last `\r` stayed
 (the one before LF ends the line). Words of ours replace what is left out. Every shown character can be traced to its
 byte, so that ranges stay exact.
+
+What a person saw of output that was written to a terminal: no control sequences, and nothing that was overwritten.
+
+A `\r` that does not end a line returns to the line's beginning, so only what follows the last one stays visible. The
+stored bytes never change.
+
+Lines as a reader takes them: without what no reader sees, and with escapes as the characters that they stand for.
+
+A model asks for what it was shown: the message of a line in JSON (`Gr\u00f6\u00dfe`, `\"`), of a cell of CSV, of a page
+(`&quot;`), a word that is coloured in part. Every line keeps its place and its size, so that a search finds the same
+lines in the payload.
 """
 
+import html
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, TypeVar, final
 
-from coatcheck.core.text.plural import plural
+from coatcheck.core.text.count import plural
 from coatcheck.core.views.window import decode, raw_length
 
 T = TypeVar("T", str, bytes)
@@ -167,3 +181,125 @@ def _unseen(data: bytes) -> list[tuple[int, int, str]]:
         out.append((match.start(), match.end(), "" if blank else overwritten(len(match[0]))))
         at = match.end()
     return [*out, *((m.start(), m.end(), "") for m in ESCAPES.finditer(data, at))]
+
+
+_OVERWRITTEN: Final = re.compile(rb"^[^\r\n]*+\r(?:[^\n]*\r)?(?=[^\r\n])", re.MULTILINE)
+"""Matches a line up to its last carriage return that text follows."""
+_CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
+_BACKSPACES: Final = re.compile(rb"[^\n\x08]\x08")
+
+
+def has_controls(data: bytes) -> bool:
+    """Returns whether bytes are shown as something else, or not at all; tabs and line feeds are not meant."""
+    return len(data.translate(None, _CONTROLS)) < len(data)
+
+
+def visible(data: bytes) -> bytes:
+    """Returns `data` as a terminal leaves it, with the same number of line feeds.
+
+    Linear in `data`: whole lines, or a piece of one. Plain text without escapes and carriage returns is returned as the
+    same object.
+    """
+    if b"\x1b" in data:
+        data = ESCAPES.sub(b"", data)
+    if b"\x08" in data:
+        data = _BACKSPACES.sub(b"", data)
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+        if b"\r" in data:
+            data = _OVERWRITTEN.sub(b"", data).replace(b"\r", b"")
+    return data
+
+
+def hidden_ranges(data: bytes) -> list[tuple[int, int]]:
+    """Returns the disjoint half-open byte ranges of `data` that were never visible, in order."""
+    hidden_parts = [(*match.span(), b"") for match in ESCAPES.finditer(data)] if b"\x1b" in data else []
+    if data.count(b"\r") > data.count(b"\r\n"):
+        hidden_parts += [(*match.span(), b"") for match in _OVERWRITTEN.finditer(data)]
+    return [(start, end) for start, end, _ in in_order(hidden_parts)]
+
+
+def blank_hidden(data: bytes) -> bytes:
+    """Returns `data` with blanks in place of what was never visible, so that all positions stay the same."""
+    hidden = hidden_ranges(data)
+    if not hidden:
+        return data
+    out = bytearray(data)
+    for start, end in hidden:
+        out[start:end] = b" " * (end - start)
+    return bytes(out)
+
+
+_SIGNS: Final = tuple(
+    (mark, re.compile(pattern))
+    for mark, pattern in (
+        (b"\\", rb"(?:\\+u[0-9a-fA-F]{4})+|\\+[\"'/\\bfnrt]"),
+        (b"&", rb"&(?:quot|apos|lt|gt|amp|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});"),
+        (b'""', rb'""'),
+        (b"\x08", rb"[^\n]\x08"),
+        (b"\xe2", rb"\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xa9])"),
+        (b"\xef\xbb\xbf", rb"\xef\xbb\xbf"),
+        (b"\xc2\xad", rb"\xc2\xad"),
+    )
+)
+"""Signs that a reader takes for something else, each with bytes that stand in every one of its kind."""
+_CONTROL: Final = {b"b": b"", b"f": b"", b"n": b" ", b"r": b"", b"t": b"\t"}
+_FILLER: Final = b"\r"
+"""Fills a line up to its size: `$` in a pattern passes over it."""
+
+
+def find_parts(data: bytes, fields: Iterable[Hidden] = ()) -> list[Hidden]:
+    """Returns what a reader takes otherwise than it is written, in order, and how; `fields` is not shown either."""
+    hidden: list[Hidden] = [(*span, b"") for span in hidden_ranges(data)]
+    signs = [sign for mark, pattern in _SIGNS if mark in data for sign in pattern.finditer(data)]
+    return in_order([*fields, *hidden, *((*sign.span(), _read(sign[0])) for sign in signs)])
+
+
+def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
+    """Returns lines as they are read, each filled up to its size."""
+    if not parts:
+        return data
+    out: list[bytes] = []
+    at = number = 0
+    for line in data.split(b"\n"):
+        end, line_start = at + len(line), len(out)
+        while number < len(parts) and parts[number][0] < end:
+            start, after, replacement = parts[number]
+            out += (data[at:start], replacement)
+            at = after
+            number += 1
+        if len(out) > line_start:
+            replacement = b"".join([*out[line_start:], data[at:end]])
+            del out[line_start:]
+            line = replacement[: len(line)].ljust(len(line), _FILLER)  # noqa: PLW2901 - as it is read
+        out.append(line)
+        at = end + 1
+    return b"\n".join(out)
+
+
+def find_written_position(parts: list[Hidden], line: int, place: int) -> int:
+    """Returns where a byte of a plain line is written; `line` is where the line begins, and `place` the byte there."""
+    hidden = 0
+    for start, end, replacement in parts[bisect_right(parts, line, key=lambda part: part[1]) :]:
+        if place < start - hidden:
+            break
+        if place < start - hidden + len(replacement):
+            return start
+        hidden += end - start - len(replacement)
+    return place + hidden
+
+
+@lru_cache(1_024)
+def _read(sign: bytes) -> bytes:
+    """Returns what a sign stands for, at any number of backslashes, as of a string in a string."""
+    if sign.startswith(b"&"):
+        return html.unescape(sign.decode()).replace("\n", " ").encode("utf-8", "replace")
+    if not sign.startswith(b"\\"):
+        return b'"' if sign == b'""' else b""
+    escape = sign.lstrip(b"\\")
+    if escape.startswith(b"u"):
+        text: str = json.loads(b'"' + re.sub(rb"\\+", rb"\\", sign) + b'"')
+        return text.replace("\n", " ").encode("utf-8", "replace")
+    if escape in _CONTROL and (len(sign) - 1) % 2 == 0:
+        return b"\\" + escape  # a backslash, as in a path
+    return _CONTROL.get(escape, escape or b"\\")

@@ -2,6 +2,13 @@
 
 A cut falls at a line's end if one fits, otherwise between graphemes, otherwise between characters. Works on bytes,
 valid UTF-8 or not, and reports exactly how many of them the text represents.
+
+Cuts a window at token positions of the document, within a budget that counts the text by itself.
+
+A window begins exactly where requested; it ends at the last requested position that is also a character's end. Pure;
+the caller provides bytes that begin at a checkpoint.
+
+Binary bytes as text: rows of 16 with their offset and their ASCII, like those of `xxd -g1`.
 """
 
 from collections.abc import Callable
@@ -122,3 +129,121 @@ def _grapheme_end(text: str, keep: int) -> int:
             break
         best = match.end()
     return best or keep
+
+
+class TokenClip(Struct, frozen=True):
+    """A part of the given bytes. `start` and `end` are byte positions in them, `count` document tokens."""
+
+    start: int
+    end: int
+    count: int
+    text: str
+    tokens: int
+    """Tokens of `text` by itself, which may differ from `count` because of words cut at its ends."""
+    limited_by: Cut | None
+
+
+def clip_tokens(
+    pieces: list[bytes], skip: int, want: int, budget: ClipBudget, tokenizer: Tokenizer
+) -> TokenClip | None:
+    """Returns up to `want` tokens of the pieces, after the first `skip`, within the budget.
+
+    None if there is no such token.
+
+    The pieces are consecutive and tokenized separately, as they were counted. At least one token is returned: if that
+    is a part of a character, it shows as U+FFFD.
+    """
+    data = b"".join(pieces)
+    text = decode(data)
+    ids = [token for piece in pieces for token in tokenizer.encode(decode(piece))]
+    if skip >= len(ids):
+        return None
+    map_ = _Positions(data, text, ids, tokenizer)
+    start = map_.byte(skip)
+    last = min(skip + want, len(ids))
+    end, limited_by = map_.whole(skip, last), None
+    while True:
+        clip_text = decode(data[start : map_.byte(end)])
+        tokens = tokenizer.count(clip_text)
+        over_tokens, over_chars = tokens - budget.tokens, len(clip_text) - budget.chars
+        if (over_tokens <= 0 and over_chars <= 0) or end <= skip + 1:
+            return TokenClip(start, map_.byte(end), end - skip, clip_text, tokens, limited_by)
+        limited_by = "max_tokens" if over_tokens > 0 else "max_characters"
+        fewer = max(1, over_tokens if over_tokens > 0 else (end - skip) * over_chars // len(clip_text))
+        shorter = map_.whole(skip, max(skip + 1, end - fewer))
+        if shorter >= end:
+            return TokenClip(start, map_.byte(end), end - skip, clip_text, tokens, limited_by)
+        end = shorter
+
+
+class _Positions:
+    """Byte positions of the ends of tokens, in data that need not be UTF-8."""
+
+    def __init__(self, data: bytes, text: str, ids: list[int], tokenizer: Tokenizer) -> None:
+        self._data = data
+        self._text = text
+        self._encoded = text.encode()
+        self._ids = ids
+        self._tokenizer = tokenizer
+        self._valid = self._encoded == data
+
+    def byte(self, token: int) -> int:
+        """Returns where token number `token` begins."""
+        at = self._at(token)
+        if self._valid:
+            return at
+        keep = len(self._encoded[:at].decode("utf-8", "ignore"))
+        return raw_length(self._data, self._text, keep)
+
+    def whole(self, low: int, high: int) -> int:
+        """Returns the last position in (low, high] that splits no character; the next one above if there is none."""
+        for token in range(high, low, -1):
+            if self._ends_character(token) and (self._valid or self.byte(token) > self.byte(low)):
+                return token
+        if self._valid:
+            return low + 1
+        above = high
+        while above < len(self._ids) and not (self._ends_character(above) and self.byte(above) > self.byte(low)):
+            above += 1
+        return above
+
+    def _at(self, token: int) -> int:
+        return len(self._tokenizer.decode(self._ids[:token]))
+
+    def _ends_character(self, token: int) -> bool:
+        at = self._at(token)
+        return at >= len(self._encoded) or self._encoded[at] & 0xC0 != 0x80  # noqa: PLR2004 - UTF-8 continuation
+
+
+ROW = 16
+MIN_TOKENS = 64
+"""More tokens than the longest row has; below this, nothing could be shown."""
+
+
+def hex_row(piece: bytes, offset: int) -> str:
+    """Returns up to 16 bytes with their offset and their ASCII, and a line end."""
+    ascii_text = "".join(chr(b) if 0x20 <= b <= 0x7E else "." for b in piece)  # noqa: PLR2004 - visible ASCII
+    return f"{offset:08x}: {piece.hex(' '):<47}  {ascii_text}\n"
+
+
+def clip_dump(data: bytes, offset: int, budget: ClipBudget, tokenizer: Tokenizer) -> tuple[int, str, int, Cut | None]:
+    """Returns as many whole rows as the budget allows: bytes shown, text, its tokens, and what cut it.
+
+    `budget.tokens` is at least MIN_TOKENS and `budget.chars` one row, so there is always one.
+    """
+    rows = [hex_row(data[n : n + ROW], offset + n) for n in range(0, len(data), ROW)]
+    limited_by: Cut | None = None
+    fitting, length = 0, 0
+    for row in rows:
+        length += len(row)
+        if length > budget.chars:
+            limited_by = "max_characters"
+            break
+        fitting += 1
+    while True:
+        text = "".join(rows[:fitting])
+        tokens = tokenizer.count(text)
+        if tokens <= budget.tokens or fitting <= 1:
+            return min(len(data), fitting * ROW), text, tokens, limited_by
+        limited_by = "max_tokens"
+        fitting = max(1, min(fitting - 1, fitting * budget.tokens // tokens))

@@ -17,8 +17,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.core.views import parts
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
-from coatcheck.usecases.payloads.ingest import Ingest
-from coatcheck.usecases.payloads.store_blobs import store_blobs
+from coatcheck.usecases.payloads.ingest import Ingest, store_blobs
 from coatcheck.usecases.web_search.budget_search import SearchResults, SearchResultsRequest
 from coatcheck_client.contract.cards import withheld
 from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
@@ -106,7 +105,7 @@ async def _card(
         if e.code is not Code.SECRET_REFUSED:
             raise
         return withheld(f"{slot.size:,} bytes")
-    if receipt is not None and receipt.is_stored and not receipt.inline:
+    if receipt is not None and receipt.stored and not receipt.inline:
         return receipt.text
     is_shorter = data is not parted.data or (slot.at is not None and receipt is not None and receipt.inline)
     return data.decode("utf-8", "replace") if is_shorter else None

@@ -33,17 +33,17 @@ from coatcheck.core.context import (
     splice_body,
     turn_searches,
 )
-from coatcheck.core.context.body.pointer import Pointer
-from coatcheck.core.context.body.shape import Value, too_deep
-from coatcheck.core.context.encoded import find_encoded
+from coatcheck.core.context.body.encoding import Value, too_deep
+from coatcheck.core.context.body.splice import Pointer
+from coatcheck.core.context.replaceable import find_encoded
 from coatcheck.core.event import CHANGES
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.ingest_request import Notice
 from coatcheck.storing.ledger import Ledger
-from coatcheck.usecases.context.examine_history import HistoryBody, examine_history
 from coatcheck.usecases.context.look_up_references import LookUpReferences
+from coatcheck.usecases.context.measure_context import HistoryBody, examine_history
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
 from coatcheck_client.contract.blobs import REFUSED
 

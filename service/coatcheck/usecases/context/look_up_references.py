@@ -24,18 +24,16 @@ from coatcheck.core.context.references import HistoryReferences
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
 from coatcheck.core.policies.policy import NO_RULES, Rules, value_or
-from coatcheck.core.redact.answers import reveal_strings
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.search_results import laid_of
+from coatcheck.core.redact.masked_artifact import laid_of, reveal_strings
 from coatcheck.core.search import Budgeted, Limits, ResponseLayout, budget_search, lay_out, normalise, summarise
-from coatcheck.core.search.limits import MOST_IN_ALL, MOST_RESULTS, Switches
-from coatcheck.core.search.shorten import QUERY, short
+from coatcheck.core.search.model import MOST_IN_ALL, MOST_RESULTS, QUERY, Switches, short
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.find import Find
 from coatcheck.storing.redaction import RedactionPolicy
-from coatcheck.usecases.operations.list_events import ListEvents
+from coatcheck.usecases.operations.show_overview import ListEvents
 
 log = logging.getLogger(__name__)
 

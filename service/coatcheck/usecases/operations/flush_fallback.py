@@ -16,14 +16,13 @@ import msgspec
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact, UploadFenced
-from coatcheck.ports.blobs import BlobWriter
-from coatcheck.ports.uploads import AbandonUpload, BeginUpload
+from coatcheck.ports.blobs import AbandonUpload, BeginUpload, BlobWriter
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.storing import upload_session
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.commit_artifact import CommitAnswer, CommitArtifact
 from coatcheck.storing.fallback_buffer import FallbackBuffer, FallbackPayload, Key
-from coatcheck.usecases.operations.check_readiness import CheckReadiness
+from coatcheck.usecases.operations.show_overview import CheckReadiness
 
 log = logging.getLogger(__name__)
 

@@ -18,12 +18,12 @@ from coatcheck.core.findings import HARMLESS, EngineReport, Finding
 from coatcheck.core.progress import Progress, untold
 from coatcheck.ports.blobs import BlobStore, StoredName
 from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.clock import Clock
 from coatcheck.ports.maintenance import DeadBlob, MarkBlobCorrupt, Upkeep
+from coatcheck.ports.telemetry import Clock
 from coatcheck.ports.text_index import TextIndex
 from coatcheck.storing.blob_routing import all_stores, not_opened, store_of
 from coatcheck.storing.content import OpenContent
-from coatcheck.upkeep.check_text_index import check_text_index
+from coatcheck.upkeep.index import check_text_index
 
 ORPHAN_AGE = timedelta(days=1)
 """An unknown blob younger than this may belong to an upload whose intent is not visible yet."""

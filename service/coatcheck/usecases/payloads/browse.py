@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import query_keys
-from coatcheck.core.views.position_seal import seal, unseal
+from coatcheck.core.views.cursor import seal, unseal
 from coatcheck.ports.catalog import ArtifactFilter, Catalog
-from coatcheck.ports.clock import Clock
+from coatcheck.ports.telemetry import Clock
+from coatcheck.storing.find import SessionNames
 from coatcheck.storing.redaction import RedactionPolicy
-from coatcheck.storing.session_names import SessionNames
 from coatcheck.upkeep.index import Index
-from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.upkeep.store_binding import SealKey
 
 MAX_PAGE = 200
 

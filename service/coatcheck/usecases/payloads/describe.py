@@ -11,9 +11,9 @@ from coatcheck.core.card import Card
 from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.policies.policy import NO_RULES, Rules
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.survey.survey import unpack_survey
+from coatcheck.core.survey import unpack_survey
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.draft import RenderedCard, budget_of, cut, policy_of, prepare, remake_draft

@@ -8,11 +8,10 @@ from msgspec import UNSET, UnsetType
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import ADMIN
-from coatcheck.core.policies.expiry import check_idle_ttl
-from coatcheck.core.policies.policy import NO_RULES, Rules, resolve_terms
+from coatcheck.core.policies.policy import NO_RULES, Rules, check_idle_ttl, resolve_terms
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
-from coatcheck.ports.clock import Clock
+from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import gone_error, not_found, require_seen
 from coatcheck.storing.redaction import RedactionPolicy

@@ -40,13 +40,12 @@ from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import open_payload
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.survey.survey import survey_of
+from coatcheck.core.survey import survey_of
 from coatcheck.core.text.long_text import LongText, is_text
 from coatcheck.core.views import parts
 from coatcheck.core.views.parts import PartsPayload
 from coatcheck.runtime.circuit_breaker import REFUSALS
-from coatcheck.runtime.pool import in_pool
-from coatcheck.runtime.work_placement import SMALL
+from coatcheck.runtime.work_placement import SMALL, in_pool
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.draft import cut, remake_draft
@@ -301,21 +300,21 @@ class FindOrIngest:
         )
         receipt = await self._ingest(caller, self._stream_blocks(source), lambda: ingest_request)
         if (
-            receipt.is_stored and not receipt.created
+            receipt.stored and not receipt.created
         ):  # another request was faster, and may have declared it differently
             artifact = (await self._live(caller, [identity])).get(ids.number(identity))
             card = await self._recall_card(caller, identity, artifact, source, declared, budget, request.tools)
             if card is not None:
                 return card
         plain = self._deps.redacting is None or self._deps.redacting.never
-        if receipt.created and receipt.is_stored and plain:
+        if receipt.created and receipt.stored and plain:
             card = _Known(receipt.text, receipt.tokens)
             self._remember(_Key(caller.namespace, receipt.id, declared, ENGINE, budget, tools=request.tools), card)
         return PayloadCard(
             id=receipt.id,
             text=receipt.text if budget is not None else None,
             tokens=receipt.tokens,
-            is_stored=receipt.is_stored,
+            is_stored=receipt.stored,
             created=receipt.created,
             notices=receipt.warnings,
         )

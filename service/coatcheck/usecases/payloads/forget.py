@@ -8,15 +8,13 @@ from datetime import datetime, timedelta
 
 from coatcheck.core.artifact import Caller, Gone
 from coatcheck.core.keys import require_session
-from coatcheck.core.retention.audit import By
-from coatcheck.core.retention.holds import HoldConflict, refusal_of_delete
+from coatcheck.core.retention.audit import By, HoldConflict, refusal_of_delete
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.clock import Clock
+from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.find import gone_error, not_found, require_seen
+from coatcheck.storing.find import SessionNames, gone_error, not_found, require_seen
 from coatcheck.storing.policies import Policies
-from coatcheck.storing.session_names import SessionNames
 
 BATCH = 200
 """Artifacts deleted in one transaction, so few that others wait milliseconds at most."""

@@ -1,6 +1,12 @@
-"""Take in a payload, keep it, and return what the model should read instead."""
+"""Take in a payload, keep it, and return what the model should read instead.
 
-from collections.abc import AsyncIterator, Callable
+Store the bytes that are encoded in a text as artifacts of their own, and name them in it.
+
+Crash story: one ingest for each. The text still has those that were not stored.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Self
 
 from msgspec.structs import replace
@@ -9,6 +15,7 @@ from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.card.compose import MAX_BUDGET
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.parts.blobs import identify_blobs
 from coatcheck.core.policies.policy import value_or as decided
 from coatcheck.runtime.concurrency_limiter import Sender
 from coatcheck.runtime.work_placement import SMALL, WorkPlacement
@@ -20,9 +27,10 @@ from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.ingestion import Ingestion, IngestSteps
 from coatcheck.storing.oversize import OversizeGuard
-from coatcheck.storing.redacted_ingest import RedactedIngest
+from coatcheck.storing.redaction import RedactedIngest
 from coatcheck.storing.stored_before import StoredBefore
 from coatcheck.storing.upload_session import UploadSession
+from coatcheck_client.contract.blobs import Blob, with_ids
 
 
 class Ingest:
@@ -111,9 +119,9 @@ class Ingest:
         opening = await _Opening.read(source)
         with await self._deps.limiters.payloads.acquire(_holder(caller, request.declared)):
             again = await self._take_in(caller, opening, lambda: shorter, request.declared, keep_ends=request.keep_ends)
-        if receipt.is_stored and receipt.created:
+        if receipt.stored and receipt.created:
             self._deps.ledger.gave(caller.namespace, request.declared.session, again.tokens - receipt.tokens)
-        if again.is_stored != receipt.is_stored:
+        if again.stored != receipt.stored:
             return replace(again, created=receipt.created or again.created)
         return replace(receipt, inline=again.inline, text=again.text, tokens=again.tokens, card=again.card)
 
@@ -157,7 +165,7 @@ class Ingest:
         return min(limits)
 
     def _count(self, receipt: Receipt) -> None:
-        outcome = "unstored" if not receipt.is_stored else "stored" if receipt.created else "repeated"
+        outcome = "unstored" if not receipt.stored else "stored" if receipt.created else "repeated"
         card, shown_tokens = receipt.card, None if receipt.inline or not receipt.text else receipt.tokens
         self._deps.meter.record_ingest(card.kind, outcome, card.size, card.tokens.count, shown_tokens)
 
@@ -199,3 +207,20 @@ class _Opening:
 def _holder(caller: Caller, declared: DeclaredMetadata) -> str | None:
     """Returns who holds a slot: a key, else an address, else a session on this machine."""
     return caller.key_id or caller.address or declared.session
+
+
+Store = Callable[[bytes, str | None], Awaitable[Receipt]]
+"""Stores bytes of a media type."""
+
+
+async def store_blobs(store: Store, text: bytes) -> bytes:
+    """Returns a text with names in place of large encoded bytes; the same object if there are none.
+
+    Raises:
+        CoatcheckError: whatever `store` raises.
+    """
+    ids: list[tuple[Blob, str | None]] = []
+    for blob in await asyncio.to_thread(identify_blobs, text):
+        receipt = await store(await asyncio.to_thread(blob.decode, text), blob.media_type)
+        ids.append((blob, receipt.id if receipt.stored else None))
+    return with_ids(text, ids) if any(artifact_id for _, artifact_id in ids) else text

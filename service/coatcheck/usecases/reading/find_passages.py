@@ -38,16 +38,15 @@ from coatcheck.core.passages import (
 from coatcheck.core.passages import (
     MAX_CHARS as QUERY_CHARS,
 )
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.text.count import plural
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.plain_lines import find_parts, plain_lines
-from coatcheck.core.text.plural import plural
+from coatcheck.core.text.visible_text import find_parts, plain_lines
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, Position
-from coatcheck.reading.reader import Reader
-from coatcheck.reading.view import ViewReading
-from coatcheck.runtime.pool import in_pool
+from coatcheck.reading.view import Reader, ViewReading
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
 from coatcheck_client.contract.inert import MARK, one_line
 

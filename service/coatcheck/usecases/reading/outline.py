@@ -12,21 +12,18 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.outline.line_scanner import Phases, times
 from coatcheck.core.outline.model import Entry, Landmarks, OutlineEntries, OutlineReader, OutlineScanner
-from coatcheck.core.outline.narrow import choose_entry, section_of
-from coatcheck.core.outline.output import Phases, times
-from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, render
-from coatcheck.core.outline.section_names import SectionPart
-from coatcheck.core.outline.sections import of_sections
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget
-from coatcheck.core.text.plural import plural
+from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, choose_entry, render, section_of
+from coatcheck.core.outline.section_names import SectionPart, of_sections
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget
+from coatcheck.core.text.count import plural
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import NUMBER_LIMIT, Position
-from coatcheck.reading.byte_positions import at_byte
-from coatcheck.reading.reader import Reader
-from coatcheck.reading.view import ViewReading
-from coatcheck.runtime.pool import in_pool
+from coatcheck.reading.positions import at_byte
+from coatcheck.reading.view import Reader, ViewReading
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
 
 MAX_LIMIT: Final = 1_000

@@ -14,14 +14,12 @@ from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import SectionPart, nth_section
 from coatcheck.core.parts.blobs import ends_inside, hidden_parts
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget, text_instead
 from coatcheck.core.text.visible_text import VisibleText, complete_length
 from coatcheck.core.views import cursor as cursors
-from coatcheck.core.views.clip import ClipBudget, Verbatim, clip
+from coatcheck.core.views.clip import MIN_TOKENS as HEX_MIN_TOKENS
+from coatcheck.core.views.clip import ROW, ClipBudget, Verbatim, clip, clip_dump, clip_tokens
 from coatcheck.core.views.cursor import Cursor
-from coatcheck.core.views.hexdump import MIN_TOKENS as HEX_MIN_TOKENS
-from coatcheck.core.views.hexdump import ROW, clip_dump
-from coatcheck.core.views.token_clip import clip_tokens
 from coatcheck.core.views.window import (
     Extent,
     Position,
@@ -35,11 +33,9 @@ from coatcheck.core.views.window import (
     span,
     window,
 )
-from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
-from coatcheck.reading.reader import Reader
-from coatcheck.reading.token_positions import TokenPositions
-from coatcheck.reading.view import ViewReading
-from coatcheck.runtime.pool import in_pool
+from coatcheck.reading.positions import TokenPositions, at_byte, past_end_of, place_of
+from coatcheck.reading.view import Reader, ViewReading
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck_client.contract.blobs import rest_of
 
 _SEEN_LIMIT = 1024 * 1024

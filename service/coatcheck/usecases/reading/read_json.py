@@ -12,27 +12,40 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath import cursor as cursors
-from coatcheck.core.jsonpath.collect import collect
-from coatcheck.core.jsonpath.contents import contents, heading
-from coatcheck.core.jsonpath.cursor import ValueCursor
-from coatcheck.core.jsonpath.decode import ODD
+from coatcheck.core.jsonpath import page as cursors
+from coatcheck.core.jsonpath.children import collect
 from coatcheck.core.jsonpath.descend import not_json
-from coatcheck.core.jsonpath.hits import Kind, Resume, ValueHit, ValuePage, compact
-from coatcheck.core.jsonpath.location import normalize_path
-from coatcheck.core.jsonpath.page import PATIENCE_SECONDS, PageRequest
+from coatcheck.core.jsonpath.page import (
+    PATIENCE_SECONDS,
+    Kind,
+    PageRequest,
+    Resume,
+    ValueCursor,
+    ValueHit,
+    ValuePage,
+    compact,
+)
 from coatcheck.core.jsonpath.parse import parse_path
-from coatcheck.core.jsonpath.part import TextPart, part_of
-from coatcheck.core.jsonpath.query import QueryPlan, plan_of
-from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, RenderedValues, render, render_notices, sentence, title
+from coatcheck.core.jsonpath.query import QueryPlan, TextPart, normalize_path, part_of, plan_of
+from coatcheck.core.jsonpath.render import (
+    LONGEST,
+    MIN_TOKENS,
+    RenderedValues,
+    contents,
+    heading,
+    render,
+    render_notices,
+    sentence,
+    title,
+)
+from coatcheck.core.jsonpath.structure import ODD
 from coatcheck.core.jsonpath.walk import Walk
-from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, check_budget
-from coatcheck.core.text.plural import plural
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, check_budget
+from coatcheck.core.text.count import plural
 from coatcheck.core.views.window import Extent
 from coatcheck.reading.json_path_walk import DocumentContent, JsonContent, walk_over
-from coatcheck.reading.reader import Reader
-from coatcheck.reading.view import ViewReading
-from coatcheck.runtime.pool import aside, count_aside, in_pool
+from coatcheck.reading.view import Reader, ViewReading
+from coatcheck.runtime.work_placement import aside, count_aside, in_pool
 from coatcheck_client.contract.inert import MARK
 
 MAX_LIMIT = 1_000

@@ -14,10 +14,9 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import is_everywhere, not_a_cursor, resolve_administered
-from coatcheck.core.retention.audit import By
-from coatcheck.core.retention.holds import MAX_REASON, NAMED, Hold, check_hold_id, hold_id, is_hold_id
-from coatcheck.ports.clock import Clock
+from coatcheck.core.retention.audit import MAX_REASON, NAMED, By, Hold, check_hold_id, hold_id, is_hold_id
 from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
+from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.find import gone_error, not_found
 
 MAX_PAGE = 200

@@ -11,10 +11,9 @@ from msgspec import Struct
 from coatcheck.core.artifact import Caller
 from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
 from coatcheck.core.retention.audit import AuditLine, By
-from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
-from coatcheck.ports.clock import Clock
+from coatcheck.core.retention.jobs import JobState, Outcome, RetentionRun
 from coatcheck.ports.retention import Retention
-from coatcheck.ports.telemetry import Accounts, Overdue
+from coatcheck.ports.telemetry import Accounts, Clock, Overdue
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 from coatcheck.usecases.retention.run_retention import RunRetention, find_run

@@ -15,9 +15,8 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job, JobScope, check_scope
 from coatcheck.core.retention.plan import PlanBuilder, PlanPart, RetentionPlan, Sample
-from coatcheck.ports.clock import DeletionClock
-from coatcheck.ports.retention import Retention
-from coatcheck.ports.retention_changes import KeepPlan, LiveTotals
+from coatcheck.ports.retention import KeepPlan, LiveTotals, Retention
+from coatcheck.ports.telemetry import DeletionClock
 
 _PAGE: Final = 5_000
 """Candidates that one statement asks for, in tens of milliseconds."""

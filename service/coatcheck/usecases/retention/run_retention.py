@@ -19,12 +19,10 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import is_everywhere
 from coatcheck.core.retention.audit import By
-from coatcheck.core.retention.jobs import REMOVING, Job, JobScope
+from coatcheck.core.retention.jobs import REMOVING, Job, JobScope, Outcome, RetentionRun, begin_run
 from coatcheck.core.retention.plan import check_share, check_still
-from coatcheck.core.retention.runs import Outcome, RetentionRun, begin_run
-from coatcheck.ports.clock import DeletionClock
-from coatcheck.ports.retention import Retention
-from coatcheck.ports.retention_changes import BatchResult, BeginRun, ClaimRun, EndRun, LiveTotals, RemoveBatch
+from coatcheck.ports.retention import BatchResult, BeginRun, ClaimRun, EndRun, LiveTotals, RemoveBatch, Retention
+from coatcheck.ports.telemetry import DeletionClock
 from coatcheck.upkeep.maintenance import MaintenanceJobResult
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 

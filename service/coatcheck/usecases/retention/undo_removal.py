@@ -23,9 +23,8 @@ from coatcheck.core.keys import resolve_administered
 from coatcheck.core.retention.audit import By
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.retention import Retention
-from coatcheck.ports.retention_changes import RemovedArtifact, RestoreArtifact, RestoredView
-from coatcheck.runtime.pool import in_pool
+from coatcheck.ports.retention import RemovedArtifact, RestoreArtifact, RestoredView, Retention
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced_error

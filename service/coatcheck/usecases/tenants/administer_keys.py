@@ -29,8 +29,8 @@ from coatcheck.core.keys import (
     resolve_administered,
 )
 from coatcheck.core.rates import Rates
-from coatcheck.ports.clock import Clock
 from coatcheck.ports.keys import Keys, MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+from coatcheck.ports.telemetry import Clock
 
 MAX_PAGE = 200
 UNSAID: Final = Rates()

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import Key, KeyRow, allow, caller_of, parse, refusal_of_caller
-from coatcheck.ports.clock import Clock
 from coatcheck.ports.keys import Keys
+from coatcheck.ports.telemetry import Clock
 from coatcheck.runtime.circuit_breaker import REFUSALS
 
 log = logging.getLogger(__name__)

@@ -20,9 +20,8 @@ from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
 from coatcheck.core.policies.policy import NO_RULES, Rules, value_or
-from coatcheck.core.redact.answers import reveal_answer, reveal_strings
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.search_results import laid_of
+from coatcheck.core.redact.masked_artifact import laid_of, reveal_answer, reveal_strings
 from coatcheck.core.search import (
     Counts,
     Domains,
@@ -39,22 +38,20 @@ from coatcheck.core.search import (
     summarise,
     text_result,
 )
-from coatcheck.core.search.limits import Switches, check_limits
-from coatcheck.core.search.model import UNKNOWN
-from coatcheck.core.search.result_views import ResultListed, ResultShown, results_listed, results_shown
+from coatcheck.core.search.budget_model import ResultListed, ResultShown, results_listed, results_shown
+from coatcheck.core.search.model import UNKNOWN, Switches, check_limits
 from coatcheck.core.search.view import EXTRACTOR
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import TITLE_CHARS, ExtractedText
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.reading.sources import SessionSources, Sources, query_of, sources_of
 from coatcheck.runtime.circuit_breaker import REFUSALS
-from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt
 from coatcheck.storing.keep_text import KeepText
 from coatcheck.storing.ledger import Ledger
-from coatcheck.storing.redacted_ingest import RedactedIngest
-from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.storing.redaction import RedactedIngest, RedactionPolicy
 from coatcheck.usecases.payloads.ingest import Ingest
 from coatcheck_client.contract.inert import MARK
 
@@ -187,7 +184,7 @@ class SearchResults:
             notices.append(Notice("secrets_masked", incoming.notice))
         mask = None if self._deps.redacting is None else self._deps.redacting.mask(caller.namespace, declared)
         session_sources = SessionSources(())
-        if receipt.is_stored:
+        if receipt.stored:
             artifact = await self._keep(caller, receipt, parsed_response, notices)
             session_sources = await self._find_known_sources(caller, ask, artifact, notices)
         cap = shape.limits.max_total_tokens
@@ -202,14 +199,14 @@ class SearchResults:
             notices,
             mask,
         )
-        if receipt.created and receipt.is_stored:  # its ingest counted a card, which nobody reads
+        if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
             self._deps.ledger.gave(caller.namespace, ask.declared.session, answer.tokens - receipt.tokens)
         self._deps.ledger.log(
             caller,
             ask.declared.session,
             "web_search",
             answer.tokens,
-            artifact=ids.parse(receipt.id) if receipt.is_stored else None,
+            artifact=ids.parse(receipt.id) if receipt.stored else None,
             before=receipt.card.tokens.count,
             details={
                 "query": answer.query,
@@ -342,7 +339,7 @@ class SearchResults:
             laid,
             tokenizer,
             query=ask.query,
-            artifact_id=receipt.id if receipt.is_stored else None,
+            artifact_id=receipt.id if receipt.stored else None,
             limits=shape.limits,
             earlier=earlier,
             prints=parsed_response.prints,
@@ -357,7 +354,7 @@ class SearchResults:
             summary = reveal_strings(summary, mask)
         return SearchResultsAnswer(
             id=receipt.id,
-            stored=receipt.is_stored,
+            stored=receipt.stored,
             text=budgeted.text,
             tokens=budgeted.tokens,
             payload=Payload(budgeted.tokens, cap, f"~{budgeted.tokens:,} of {cap:,}"),

@@ -5,12 +5,11 @@ from typing import Final
 
 from sqlalchemy import Connection, Executable, bindparam, delete
 
-from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
+from coatcheck.adapters.sql.dialect import DIALECTS, UtcDateTime, insert_into
 from coatcheck.adapters.sql.tables import activity
-from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.core.event import UsageDelta
 from coatcheck.core.keys import EVERYWHERE
-from coatcheck.core.session_usage import UsageDelta
-from coatcheck.ports.session_accounts import AddSessionUsage
+from coatcheck.ports.keys import AddSessionUsage
 
 SUMS: Final = ("artifacts", "raw_tokens", "given_tokens", "reads", "read_tokens", "compactions", "unsent_tokens")
 _LIFE: Final = timedelta(days=90)

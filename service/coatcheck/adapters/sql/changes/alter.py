@@ -1,4 +1,10 @@
-"""Changes the mutable properties of a live artifact: expiry, pin, labels, moment of the last read."""
+"""Changes the mutable properties of a live artifact: expiry, pin, labels, moment of the last read.
+
+Replaces what is declared about an existing artifact by the declaration of a repeated request.
+
+Also replaced are detected metadata, the survey, and the text view if the extractor's inputs differ. Labels, expiry and
+the comparison with an earlier artifact stay. `DeclaredMetadata.merged_over` decides.
+"""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -9,14 +15,14 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, f
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.holds import holds_of
-from coatcheck.adapters.sql.changes.texts import wait_for_index
-from coatcheck.adapters.sql.changes.tombstone import tombstone_of
-from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.changes.tombstone import lock_row, tombstone_of
+from coatcheck.adapters.sql.changes.views import add_survey, drop_survey, replace_view, wait_for_index
+from coatcheck.adapters.sql.dialect import Many, among
 from coatcheck.adapters.sql.tables import artifacts, blobs
-from coatcheck.adapters.sql.types import Many
 from coatcheck.core.artifact import Artifact, Gone
-from coatcheck.core.policies.expiry import expiry
-from coatcheck.ports.artifacts import PatchArtifact, Touch
+from coatcheck.core.policies.policy import expiry
+from coatcheck.core.read_answer import view_inputs
+from coatcheck.ports.artifacts import PatchArtifact, StoreArtifact, Touch
 
 _HERE = (artifacts.c.namespace == bindparam("space")) & (artifacts.c.number == bindparam("at"))
 
@@ -148,3 +154,27 @@ def _movable(conn: Connection, artifact_keys: Collection[tuple[str, int]]) -> Se
         for namespace, numbers in by_namespace.items()
         for row in conn.execute(_READ_OF_ONE, {"space": namespace, "numbers": numbers})
     ]
+
+
+_NAMES = ("said", "facts", "tool_name", "kind", "url", "engine", "declared_at")
+_DECLARE = (
+    update(artifacts)
+    .where(artifacts.c.seq == bindparam("row"))
+    .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _NAMES})
+)
+
+
+def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact) -> bool:
+    """Declares the artifact of a row anew. Returns False if the row was deleted meanwhile; then nothing is changed."""
+    if not lock_row(conn, seq):
+        return False
+    declared = change.declared.merged_over(there.declared)
+    facts = change.facts.keeping_first_time_fields(there.facts)
+    columns = rows.columns_of_metadata(declared, facts)
+    conn.execute(_DECLARE, {"row": seq, "engine": change.engine, "declared_at": change.now, **columns})
+    drop_survey(conn, seq)
+    add_survey(conn, change, seq)
+    if view_inputs(declared, facts) != view_inputs(there.declared, there.facts):
+        replace_view(conn, change, change.text_view, seq)
+    wait_for_index(conn, change.namespace, [seq])
+    return True

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, insert, literal_column, null, select
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes import dedupe, store, surveys, usage, views
-from coatcheck.adapters.sql.changes.artifact_slot import PROBES, Numberer
-from coatcheck.adapters.sql.changes.quota import no_room
-from coatcheck.adapters.sql.changes.texts import wait_for_index
-from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.changes import dedupe, store, usage, views
+from coatcheck.adapters.sql.changes import views as surveys
+from coatcheck.adapters.sql.changes.dedupe import PROBES, Numberer
+from coatcheck.adapters.sql.changes.uploads import no_room
+from coatcheck.adapters.sql.changes.views import wait_for_index
+from coatcheck.adapters.sql.dialect import Many, among
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombstones, uploads
 from coatcheck.adapters.sql.tables import views as view_table
-from coatcheck.adapters.sql.types import Many
 from coatcheck.core.artifact import Blob
 from coatcheck.ports.artifacts import IngestResult, StoreAnswer, StoreArtifact, UploadFenced
 

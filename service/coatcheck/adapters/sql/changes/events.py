@@ -7,10 +7,9 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import BigInteger, Connection, Executable, bindparam, delete, select
 
-from coatcheck.adapters.sql.dialect import DIALECTS, among, insert_into
+from coatcheck.adapters.sql.dialect import DIALECTS, Many, among, insert_into
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import events
-from coatcheck.adapters.sql.types import Many
 from coatcheck.core.event import Event, first_number
 
 _LIFE: Final = timedelta(days=30)

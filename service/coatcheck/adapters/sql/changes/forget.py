@@ -8,9 +8,8 @@ from sqlalchemy import Column, Connection, Executable, Table, Text, bindparam, d
 
 from coatcheck.adapters.sql.changes import activity, audit, events, session_usage
 from coatcheck.adapters.sql.changes.tombstone import NOW, is_unused, is_used
-from coatcheck.adapters.sql.dialect import among, by_now
+from coatcheck.adapters.sql.dialect import Many, among, by_now
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones, writers
-from coatcheck.adapters.sql.types import Many
 from coatcheck.ports.maintenance import ForgetBlobs, MarkBlobCorrupt, PurgeRecords
 
 log = logging.getLogger(__name__)

@@ -28,14 +28,13 @@ from sqlalchemy import (
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import audit
-from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
+from coatcheck.adapters.sql.dialect import UtcDateTime
+from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, holds, tombstones
-from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core import ids
 from coatcheck.core.artifact import Gone
-from coatcheck.core.retention.audit import AuditLine, By, Detail
-from coatcheck.core.retention.holds import NAMED, Hold, HoldConflict
+from coatcheck.core.retention.audit import NAMED, AuditLine, By, Detail, Hold, HoldConflict
 from coatcheck.ports.decisions import PlaceHold, ReleaseHold
 
 _NOW: Final = bindparam("now", type_=UtcDateTime)

@@ -7,11 +7,10 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Executable, bindparam, case, delete, func, select, tuple_
 
 from coatcheck.adapters.sql.changes import activity, events
-from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
+from coatcheck.adapters.sql.dialect import DIALECTS, UtcDateTime, insert_into
 from coatcheck.adapters.sql.tables import session_usage
-from coatcheck.adapters.sql.types import UtcDateTime
-from coatcheck.core.session_usage import GAUGES, SessionUsage, UsageDelta
-from coatcheck.ports.session_accounts import AddSessionUsage
+from coatcheck.core.event import GAUGES, SessionUsage, UsageDelta
+from coatcheck.ports.keys import AddSessionUsage
 
 _LIFE: Final = timedelta(days=90)
 _SUMS: Final = (

@@ -12,9 +12,12 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import holds, usage
-from coatcheck.adapters.sql.changes.artifact_slot import ArtifactSlot, Numberer, find_slot
+from coatcheck.adapters.sql.changes.alter import redeclare
 from coatcheck.adapters.sql.changes.dedupe import (
+    ArtifactSlot,
+    Numberer,
     add_dead_blob,
+    find_slot,
     payload_of,
     repair,
     resolve_blob,
@@ -22,18 +25,15 @@ from coatcheck.adapters.sql.changes.dedupe import (
     view_of,
     without_seq,
 )
-from coatcheck.adapters.sql.changes.quota import no_room
-from coatcheck.adapters.sql.changes.redeclare import redeclare
-from coatcheck.adapters.sql.changes.surveys import add_survey
-from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.changes.tombstone import Removal, lock_row, note_removal, release, remove, tombstone_of
-from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
-from coatcheck.adapters.sql.changes.views import add_view
+from coatcheck.adapters.sql.changes.uploads import no_room
+from coatcheck.adapters.sql.changes.views import add_survey, add_view, wait_for_index
+from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
-from coatcheck.core.policies.expiry import expiry
+from coatcheck.core.policies.policy import expiry
 from coatcheck.core.retention.audit import SCHEDULE
 from coatcheck.ports.artifacts import (
     IdempotencyKey,

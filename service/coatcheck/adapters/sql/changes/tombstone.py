@@ -23,16 +23,15 @@ from sqlalchemy import (
     update,
 )
 
-from coatcheck.adapters.sql.changes import audit, events, holds, removal_records, session_usage, usage
-from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
-from coatcheck.adapters.sql.dialect import DIALECTS, among, by_now, insert_into
+from coatcheck.adapters.sql.changes import audit, events, holds, session_usage, usage
+from coatcheck.adapters.sql.changes import audit as removal_records
+from coatcheck.adapters.sql.dialect import DIALECTS, Many, UtcDateTime, among, by_now, insert_into
+from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.rows import Reason, make_tombstone
 from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones, views
-from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.core.artifact import Gone
-from coatcheck.core.retention.audit import AuditLine, By
-from coatcheck.core.retention.holds import HoldConflict
+from coatcheck.core.retention.audit import AuditLine, By, HoldConflict
 from coatcheck.core.views.view import TEXT
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.maintenance import ExpireArtifacts

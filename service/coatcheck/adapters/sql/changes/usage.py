@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, func, select, update
 
-from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
 from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
+from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, uploads, usage
 from coatcheck.core.errors import CoatcheckError, Code

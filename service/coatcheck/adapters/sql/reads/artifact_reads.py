@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.tombstone import NOW, is_live
-from coatcheck.adapters.sql.dialect import among, by_now, contains_text
+from coatcheck.adapters.sql.dialect import Many, UtcDateTime, among, by_now, contains_text
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import (
     artifacts,
@@ -38,7 +38,6 @@ from coatcheck.adapters.sql.tables import (
     uploads,
     views,
 )
-from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.views.view import TEXT
 from coatcheck.ports.artifacts import KeyRecord

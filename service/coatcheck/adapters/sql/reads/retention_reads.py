@@ -1,6 +1,10 @@
 """Queries of retention: candidates, plans, runs, jobs.
 
 Queries over many rows are paged by row number, so that none of them occupies a connection for long.
+
+The audit log's lines, as they are stored.
+
+Lists the event log.
 """
 
 from datetime import datetime, timedelta
@@ -16,20 +20,22 @@ from sqlalchemy import (
     case,
     func,
     literal_column,
+    or_,
     select,
     tuple_,
 )
 
-from coatcheck.adapters.sql import run_rows
+from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import audit, holds
-from coatcheck.adapters.sql.changes.retention.conditions import IN_PART, belongs, part_values, values_of
+from coatcheck.adapters.sql.changes.runs import IN_PART, belongs, part_values, values_of
 from coatcheck.adapters.sql.changes.tombstone import is_live
-from coatcheck.adapters.sql.dialect import by_now
+from coatcheck.adapters.sql.dialect import RowNumber, UtcDateTime, by_now
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import (
     artifacts,
     audit_log,
     blobs,
+    events,
     idempotency_keys,
     jobs,
     plan_parts,
@@ -38,12 +44,12 @@ from coatcheck.adapters.sql.tables import (
     tombstones,
 )
 from coatcheck.adapters.sql.tables import holds as hold_rows
-from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
 from coatcheck.core import ids
-from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
+from coatcheck.core.event import Event
+from coatcheck.core.retention.audit import AuditLine, By, unpack_numbers
+from coatcheck.core.retention.jobs import REMOVING, Criteria, Job, JobState, Outcome, RetentionRun
 from coatcheck.core.retention.plan import AGES, RetentionCandidate, RetentionPlan, Sample
-from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
-from coatcheck.ports.retention_changes import KeptPlan, LiveTotals
+from coatcheck.ports.retention import KeptPlan, LiveTotals
 
 _NAMESPACE = bindparam("namespace", type_=Text())
 _AFTER = bindparam("after", type_=RowNumber)
@@ -246,7 +252,7 @@ def part_left(conn: Connection, plan_id: str, part: int, now: datetime) -> LiveT
 def run(conn: Connection, run_id: str) -> RetentionRun | None:
     """Returns the retention run with this ID; None if there is none."""
     row = conn.execute(select(runs).where(runs.c.id == run_id)).first()
-    return None if row is None else run_rows.run_of(row)
+    return None if row is None else rows.run_of(row)
 
 
 def list_runs(
@@ -270,9 +276,71 @@ def list_runs(
         statement = statement.where(runs.c.outcome == outcome.value)
     if namespace is not None:
         statement = statement.where(runs.c.namespace == namespace)
-    return [run_rows.run_of(row) for row in conn.execute(statement)]
+    return [rows.run_of(row) for row in conn.execute(statement)]
 
 
 def list_jobs(conn: Connection) -> list[JobState]:
     """Returns jobs that were changed or have run."""
-    return [run_rows.job_of(row) for row in conn.execute(select(*jobs.c).order_by(jobs.c.name))]
+    return [rows.job_of(row) for row in conn.execute(select(*jobs.c).order_by(jobs.c.name))]
+
+
+def find_lines(
+    conn: Connection,
+    *,
+    before: int | None = None,
+    limit: int,
+    namespace: str | None = None,
+    run_id: str | None = None,
+    action: str | None = None,
+) -> list[AuditLine]:
+    """Returns lines that meet all conditions, latest first."""
+    statement: Any = select(audit_log).order_by(audit_log.c.seq.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(audit_log.c.seq < before)
+    if namespace is not None:
+        statement = statement.where(audit_log.c.namespace == namespace)
+    if run_id is not None:
+        statement = statement.where(audit_log.c.run_id == run_id)
+    if action is not None:
+        statement = statement.where(or_(audit_log.c.action == action, audit_log.c.action.startswith(f"{action}.")))
+    return [_line(row) for row in conn.execute(statement)]
+
+
+def _line(row: Any) -> AuditLine:  # noqa: ANN401 - a row of `audit_log`
+    return AuditLine(
+        seq=row.seq,
+        at=row.at,
+        action=row.action,
+        by=By(row.actor, row.key_id, row.run_id),
+        namespace=row.namespace,
+        reason=row.reason,
+        size=row.size,
+        numbers=unpack_numbers(row.numbers),
+        details=msgspec.json.decode(row.details),
+    )
+
+
+def list_events(
+    conn: Connection, namespace: str, *, session: str | None, artifact: int | None, before: int | None, limit: int
+) -> list[Event]:
+    """Returns events of a session, of an artifact, or of both, latest first."""
+    of = {"session": session, "artifact": artifact}
+    conditions = [events.c[name] == value for name, value in of.items() if value is not None]
+    if before is not None:
+        conditions.append(events.c.number < before)
+    statement = select(events).where(events.c.namespace == namespace, *conditions)
+    return [_event(row) for row in conn.execute(statement.order_by(events.c.number.desc()).limit(limit))]
+
+
+def _event(row: Any) -> Event:  # noqa: ANN401 - a row of `events`
+    return Event(
+        number=row.number,
+        namespace=row.namespace,
+        session=row.session,
+        artifact=row.artifact,
+        action=row.action,
+        key_id=row.key_id,
+        tokens=row.tokens,
+        tokens_before=row.tokens_before,
+        details=msgspec.json.decode(row.details),
+    )

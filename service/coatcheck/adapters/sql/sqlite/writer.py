@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 
-from coatcheck.adapters.disk_reserve import DiskReserve
 from coatcheck.adapters.sql.change_group import (
     GATHER_SECONDS,
     MOST_BYTES,
@@ -28,12 +27,13 @@ from coatcheck.adapters.sql.change_group import (
     FunctionChange,
     carry_out,
 )
-from coatcheck.adapters.sql.changes.artifact_slot import Numberer
+from coatcheck.adapters.sql.changes.dedupe import Numberer
 from coatcheck.adapters.sql.engine import BUSY_MS
 from coatcheck.adapters.sql.faults import closed_error
 from coatcheck.adapters.sql.sqlite.damage import CatalogDamage
+from coatcheck.adapters.system import DiskReserve
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.change import CatalogChange
+from coatcheck.ports.decisions import CatalogChange
 
 T = TypeVar("T")
 

@@ -12,10 +12,17 @@ from coatcheck.adapters.sql.tables.administration import (
     audit_log,
     events,
     holds,
+    jobs,
     keys,
     leases,
     namespaces,
+    plan_parts,
+    plans,
     policies,
+    removed,
+    removed_surveys,
+    removed_views,
+    runs,
     session_usage,
     usage,
     writers,
@@ -25,21 +32,14 @@ from coatcheck.adapters.sql.tables.artifacts import (
     blobs,
     idempotency_keys,
     inline_bytes,
+    metadata,
     surveys,
+    text_parts,
+    text_segments,
     tombstones,
+    unindexed,
     uploads,
     views,
-)
-from coatcheck.adapters.sql.tables.full_text import text_parts, text_segments, unindexed
-from coatcheck.adapters.sql.tables.metadata import metadata
-from coatcheck.adapters.sql.tables.retention import (
-    jobs,
-    plan_parts,
-    plans,
-    removed,
-    removed_surveys,
-    removed_views,
-    runs,
 )
 
 __all__ = [

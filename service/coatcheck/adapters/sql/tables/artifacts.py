@@ -1,9 +1,46 @@
-"""Tables of what is stored: blobs, artifacts and views that point at them, uploads in progress, tombstones."""
+"""Tables of what is stored: blobs, artifacts and views that point at them, uploads in progress, tombstones.
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Identity, Index, Integer, LargeBinary, Table, Text
+What all tables share: the names of their constraints, and partial indexes.
 
-from coatcheck.adapters.sql.tables.metadata import metadata, partial_index
-from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+The full-text index, maintained by our own code: see `core/fulltext`.
+
+An artifact's row may be in more than one segment, or in one about a former artifact in its place: each result is
+compared with the row itself.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+from coatcheck.adapters.sql.dialect import RowNumber, UtcDateTime
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
+    """Creates an index of only the rows that meet a condition, on either database."""
+    Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
 
 blobs = Table(
     "blobs",
@@ -146,3 +183,35 @@ idempotency_keys = Table(
     Column("expires_at", UtcDateTime, nullable=False),
 )
 Index("ix_idempotency_keys_expires_at", idempotency_keys.c.expires_at)
+
+
+unindexed = Table(  # no foreign key: what no longer exists is skipped when its turn comes
+    "unindexed",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("artifact_seq", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+text_segments = Table(
+    "text_segments",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # random: never reused
+    Column("namespace", Text, nullable=False),
+    Column("bits", Integer, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("documents", Integer, nullable=False),
+    Column("postings", Integer, nullable=False),
+    Column("listed", LargeBinary, nullable=False),
+)
+Index("ix_text_segments_namespace_last_seq", text_segments.c.namespace, text_segments.c.last_seq)
+
+text_parts = Table(
+    "text_parts",
+    metadata,
+    Column("segment_id", BigInteger, ForeignKey("text_segments.id", ondelete="CASCADE"), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("namespace", Text, nullable=False),  # that of its segment
+    Column("postings", LargeBinary, nullable=False),
+)

@@ -1,17 +1,63 @@
 """Writing values as JSON, also those that hold a `LongText`, which is written in pieces.
 
 Values without one are written as `json.dumps` writes them, and every value as if all its texts were a `str`.
+
+Accessors for JSON values of unchecked types.
+
+Decoding JSON so that long texts stay as small as they came: as UTF-8 where they are not ASCII (`LongText`).
+
+What is short, and what is ASCII, is decoded as ever; only on the way to a long text are containers opened, one level at
+a time. A text is unescaped in pieces, so that never more than one piece of it is a `str`.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
-from typing import Final, final
+from typing import Any, Final, cast, final
 
+import msgspec
 from msgspec import Raw, Struct
 
-from coatcheck.core.context.body.shape import Value, as_list, as_object
-from coatcheck.core.text.long_text import LongText, Text, small, strings, text_of
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.long_text import LEAST, LongText, Text, is_inside, is_text, small, strings, text_of
+
+Value = Any
+Object = dict[str, Any]
+
+
+def as_object(value: Value) -> Object:
+    """Returns a JSON object; an empty one for anything else."""
+    return cast("Object", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Value) -> list[Value]:
+    """Returns a JSON array; an empty one for anything else."""
+    return cast("list[Value]", value) if isinstance(value, list) else []
+
+
+def as_text(value: Value) -> str | None:
+    """Returns a string that is not empty; None for anything else."""
+    return str(value) if is_text(value) and value else None
+
+
+def kind_of(block: Object) -> str | None:
+    """Returns the `type` of a part or an item; None if it has none, and empty if that is not a string."""
+    kind = block.get("type")
+    return kind if kind is None or isinstance(kind, str) else ""
+
+
+def is_utf8(text: Text) -> bool:
+    """Returns whether a text can be encoded: JSON can contain halves of surrogate pairs, which no encoding has."""
+    try:
+        _ = isinstance(text, LongText) or text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def too_deep() -> CoatcheckError:
+    """Returns the refusal of a body nested more deeply than the interpreter's stack allows."""
+    return CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.")
 
 
 class JsonForm(Struct, frozen=True):
@@ -136,3 +182,89 @@ def _line(value: Value) -> list[bytes]:
         return list(pieces(value, COMPACT))
     except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can spell
         return [json.dumps(plain(value), separators=(",", ":")).encode()]
+
+
+_DEPTH: Final = 16
+"""Containers that are opened one in the other: what is further down is decoded as a whole."""
+_QUOTE, _BRACKET, _BRACE = b'"[{'
+_WHOLE: Final = msgspec.json.Decoder(Raw)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY: Final = msgspec.json.Decoder(list[Raw])
+_PIECE: Final = 64 * 1024
+"""Bytes of a text that are unescaped at once."""
+_ESCAPE, _UNICODE = 2, 6
+"""Bytes of an escape like that of a line's end, and of one by number."""
+
+_FIRST_HALVES: Final = tuple(b"\\ud" + digit for digit in (b"8", b"9", b"a", b"b"))
+"""How the first half of a surrogate pair begins; the second half follows."""
+
+Leaf = Callable[[memoryview], Value]
+
+
+def decode(data: bytes | memoryview | Raw, leaf: Leaf = msgspec.json.decode) -> Value:
+    """Returns a JSON value with `LongText` for long texts that are not ASCII.
+
+    Args:
+        data: JSON.
+        leaf: decodes everything else.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON; and what `leaf` raises.
+        UnicodeDecodeError: it is not UTF-8.
+        RecursionError: it is nested too deeply.
+    """
+    return _decode_view(memoryview(_WHOLE.decode(data)), leaf, _DEPTH)
+
+
+def _decode_view(view: memoryview, leaf: Leaf, depth: int) -> Value:
+    if len(view) < LEAST or depth == 0 or view[0] not in {_QUOTE, _BRACKET, _BRACE} or _is_plain(view):
+        return leaf(view)
+    if view[0] == _QUOTE:
+        return text_of(_unescape(view[1:-1]))
+    if view[0] == _BRACE:
+        return {key: _decode_view(memoryview(raw), leaf, depth - 1) for key, raw in _OBJECT.decode(view).items()}
+    return [_decode_view(memoryview(raw), leaf, depth - 1) for raw in _ARRAY.decode(view)]
+
+
+def _is_plain(view: memoryview) -> bool:
+    """Whether JSON of some size says nothing beyond ASCII."""
+    for at in range(0, len(view), _PIECE):
+        piece = bytes(view[at : at + _PIECE + 1])
+        if not piece.isascii() or b"\\u" in piece:
+            return False
+    return True
+
+
+def _unescape(text: memoryview) -> bytes:
+    """What stands between the quotes of a JSON string, as UTF-8."""
+    pieces: list[bytes] = []
+    start = 0
+    while start < len(text):
+        end = _boundary(text, start, min(start + _PIECE, len(text)))
+        piece = bytes(text[start:end])
+        if b"\\" in piece:
+            chunk: str = msgspec.json.decode(b'"' + piece + b'"')
+            piece = chunk.encode()
+        pieces.append(piece)
+        start = end
+    return b"".join(pieces)
+
+
+def _boundary(text: memoryview, start: int, end: int) -> int:
+    """The first place from `end` on where neither an escape, nor a pair of them, nor a character is split.
+
+    `start` is such a place.
+    """
+    before = bytes(text[max(start, end - 2 * _UNICODE) : end])
+    last = before.rfind(b"\\")
+    if end < len(text) and last >= 0:
+        slash = end - len(before) + last
+        run = bytes(text[start : slash + 1])
+        if (len(run) - len(run.rstrip(b"\\"))) % 2:
+            escape = bytes(text[slash : slash + _UNICODE])
+            behind = slash + (_UNICODE if escape.startswith(b"\\u") else _ESCAPE)
+            behind += _UNICODE if escape.lower().startswith(_FIRST_HALVES) else 0
+            end = min(max(end, behind), len(text))
+    while end < len(text) and is_inside(text[end]):
+        end += 1
+    return end

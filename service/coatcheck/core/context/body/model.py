@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from coatcheck.core.context.body.pointer import Pointer
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object
+from coatcheck.core.context.body.splice import Pointer
 from coatcheck.core.text.long_text import Text
 
 T = TypeVar("T")

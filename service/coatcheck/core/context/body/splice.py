@@ -4,18 +4,83 @@ A body that is decoded and encoded again has other bytes though it means the sam
 the order of keys, blanks. Here only the containers on the way to a change are walked through, and what lies between is
 skipped as a whole. If an object has a key twice, the last one counts, as for decoders. Nothing is validated: the body
 was decoded before, so it is JSON.
+
+Places in a JSON body, and changes of values there without copying the rest.
+
+A pointer is a tuple of keys and indices; `render` writes it as RFC 6901. `apply_edits` copies each container on the
+way to an edit once, and shares everything else with the given body, which it never changes.
+
+Texts inside a JSON document that is itself a string, like the arguments of a call in OpenAI's formats.
+
+Whatever is not replaced keeps its bytes, spaces and escapes, because providers cache by bytes: the new text replaces
+only the old one's literal. Only text that is not strict JSON is rewritten.
 """
 
+import contextlib
+import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, final
+from typing import Any, Final, final
 
 import msgspec
 from msgspec import Raw, Struct
 
-from coatcheck.core.context.body.encoding import as_raw
-from coatcheck.core.context.body.pointer import Pointer
-from coatcheck.core.context.body.shape import Value
+from coatcheck.core.context.body.encoding import JsonForm, Value, as_list, as_object, as_raw, decode, pieces, plain
+from coatcheck.core.text.long_text import LEAST, LongText, Text, is_ascii, text_of
+
+Pointer = tuple[str | int, ...]
+
+_MISSING = object()
+
+
+def render(pointer: Pointer) -> str:
+    """Returns the pointer as RFC 6901 writes it: `/messages/3/content`."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in pointer)
+
+
+def get(body: Value, pointer: Pointer, default: Value = None) -> Value:
+    """Returns the value at a pointer; `default` if there is none."""
+    value = body
+    for step in pointer:
+        if isinstance(step, str):
+            value = as_object(value).get(step, _MISSING)
+        else:
+            items = as_list(value)
+            value = items[step] if 0 <= step < len(items) else _MISSING
+        if value is _MISSING:
+            return default
+    return value
+
+
+def apply_edits(body: Value, edits: Mapping[Pointer, Value]) -> Value:
+    """Returns the body with other values at these pointers; what no edit reaches is the same object as before.
+
+    Every pointer must name an existing value, and none may lead through another.
+    """
+    tree: dict[str | int, Any] = {}
+    for pointer, new in edits.items():
+        if not pointer:
+            return new
+        node = tree
+        for step in pointer[:-1]:
+            node = node.setdefault(step, {})
+        node[pointer[-1]] = _Leaf(new)
+    return _apply(body, tree) if tree else body
+
+
+class _Leaf:
+    """A new value, distinguishable from the containers on the way to one."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+def _apply(value: Value, tree: dict[str | int, Any]) -> Value:
+    copy: Value = value.copy()
+    for step, below in tree.items():
+        copy[step] = below.value if isinstance(below, _Leaf) else _apply(copy[step], below)
+    return copy
+
 
 _BLANK: Final = re.compile(rb"[ \t\n\r]*+")
 _BETWEEN: Final = re.compile(rb"[ \t\n\r,:]*+")
@@ -178,3 +243,47 @@ def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
     if match is None:
         raise ValueError(f"no JSON at byte {at}")
     return match.end()
+
+
+MAX_DEPTH = 64
+"""Maximum depth that is read; arguments of tools are flat."""
+
+
+def parse_document(text: Text) -> Value:
+    """Returns the document in a string; None if there is none, or it is nested too deeply."""
+    try:
+        if isinstance(text, LongText) or (len(text) >= LEAST and "\\u" in text):
+            with contextlib.suppress(msgspec.DecodeError, ValueError):  # Python takes more than JSON allows
+                return decode(_bytes(text), _loads)
+        return json.loads(str(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def splice_inner(text: Text, edits: Mapping[Pointer, Value]) -> Text:
+    """Returns the document with other values at these places."""
+    form = JsonForm(ascii=is_ascii(text))
+    raw_edits = {pointer: msgspec.Raw(b"".join(pieces(new, form))) for pointer, new in edits.items()}
+    try:
+        new = splice_body(_bytes(text), raw_edits)
+    except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair, which Python accepts
+        return _rewritten(str(text), apply_edits(plain(parse_document(text)), edits))
+    return new.decode() if isinstance(text, str) else text_of(new)
+
+
+def _bytes(text: Text) -> bytes:
+    return text.encode() if isinstance(text, str) else text.data
+
+
+def _loads(raw: memoryview) -> Value:
+    return json.loads(bytes(raw))
+
+
+def _rewritten(text: str, document: Value) -> str:
+    separators = (", ", ": ") if '": ' in text else (",", ":")
+    json_text = json.dumps(document, ensure_ascii=text.isascii(), separators=separators)
+    try:
+        _ = json_text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(document, separators=separators)
+    return json_text

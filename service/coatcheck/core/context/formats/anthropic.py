@@ -6,11 +6,22 @@ text can ever be replaced, never ciphertext.
 
 from typing import Final
 
+from coatcheck.core.context.body.encoding import Object, Value, as_object, as_text, kind_of
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, add_item
-from coatcheck.core.context.body.pointer import Pointer
-from coatcheck.core.context.body.shape import Object, Value, as_object, as_text, kind_of
-from coatcheck.core.context.formats.content import is_untyped, parts, read_content_part, read_output, read_reasoning
-from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, show, site_of, tell_prompt
+from coatcheck.core.context.body.splice import Pointer
+from coatcheck.core.context.formats.content import (
+    index_messages,
+    is_untyped,
+    item_of,
+    keys_of,
+    parts,
+    read_content_part,
+    read_output,
+    read_reasoning,
+    show,
+    site_of,
+    tell_prompt,
+)
 from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}

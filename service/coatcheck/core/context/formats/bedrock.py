@@ -5,6 +5,7 @@ A result's JSON has to stay an object: a card can replace each of its values, or
 
 from typing import Final
 
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.body.model import (
     Format,
     HistoryCall,
@@ -16,10 +17,17 @@ from coatcheck.core.context.body.model import (
     Role,
     add_item,
 )
-from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
-from coatcheck.core.context.formats.content import read_values
-from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, say, show, site_of, tell_prompt
+from coatcheck.core.context.body.splice import Pointer, get
+from coatcheck.core.context.formats.content import (
+    index_messages,
+    item_of,
+    keys_of,
+    read_values,
+    say,
+    show,
+    site_of,
+    tell_prompt,
+)
 from coatcheck.core.text.long_text import Text, is_text
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}

@@ -7,11 +7,18 @@ card}` (`{"error": card}` if it failed).
 
 from typing import Final
 
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, add_item
-from coatcheck.core.context.body.pointer import Pointer
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
-from coatcheck.core.context.formats.content import media, read_content_part, read_values
-from coatcheck.core.context.formats.items import index_messages, item_of, site_of, tell_prompt
+from coatcheck.core.context.body.splice import Pointer
+from coatcheck.core.context.formats.content import (
+    index_messages,
+    item_of,
+    media,
+    read_content_part,
+    read_values,
+    site_of,
+    tell_prompt,
+)
 
 _ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL, "tool": Role.TOOL}
 

@@ -8,12 +8,21 @@ Integrations differ in which copy reaches the provider, so every copy of a call 
 
 from typing import Final
 
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role, add_item
-from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
+from coatcheck.core.context.body.splice import Pointer, get
 from coatcheck.core.context.formats import anthropic
-from coatcheck.core.context.formats.content import parts, read_content_part, read_message, read_reasoning, tool_message
-from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, site_of
+from coatcheck.core.context.formats.content import (
+    index_messages,
+    item_of,
+    keys_of,
+    parts,
+    read_content_part,
+    read_message,
+    read_reasoning,
+    site_of,
+    tool_message,
+)
 
 _KINDS: Final = {
     "human": Role.USER,

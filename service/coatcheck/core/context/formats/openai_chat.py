@@ -6,11 +6,19 @@ messages, names, and fields of servers' own are accepted too.
 
 from typing import Final
 
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Role, add_item
-from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
-from coatcheck.core.context.formats.content import is_foreign, read_message, tool_message
-from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, say, site_of
+from coatcheck.core.context.body.splice import Pointer, get
+from coatcheck.core.context.formats.content import (
+    index_messages,
+    is_foreign,
+    item_of,
+    keys_of,
+    read_message,
+    say,
+    site_of,
+    tool_message,
+)
 from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {

@@ -6,12 +6,19 @@ their output themselves. Items of unknown types that are named like calls or out
 
 from typing import Final
 
-from coatcheck.core.context.body.inner import parse_document
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role, add_item
-from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
-from coatcheck.core.context.formats.content import is_foreign, read_message, read_output, read_reasoning
-from coatcheck.core.context.formats.items import item_of, keys_of, show, site_of
+from coatcheck.core.context.body.splice import Pointer, get, parse_document
+from coatcheck.core.context.formats.content import (
+    is_foreign,
+    item_of,
+    keys_of,
+    read_message,
+    read_output,
+    read_reasoning,
+    show,
+    site_of,
+)
 from coatcheck.core.text.long_text import is_text
 
 _CALLS: Final = {

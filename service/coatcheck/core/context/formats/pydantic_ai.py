@@ -6,7 +6,7 @@ stay, because a card would break their type.
 
 from typing import Final
 
-from coatcheck.core.context.body.encoding import serialise_canonical
+from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_text, serialise_canonical
 from coatcheck.core.context.body.model import (
     Format,
     HistoryCall,
@@ -18,10 +18,8 @@ from coatcheck.core.context.body.model import (
     Role,
     add_item,
 )
-from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
-from coatcheck.core.context.formats.content import parts
-from coatcheck.core.context.formats.items import index_messages, item_of, keys_of, say, show, site_of
+from coatcheck.core.context.body.splice import Pointer, get
+from coatcheck.core.context.formats.content import index_messages, item_of, keys_of, parts, say, show, site_of
 from coatcheck.core.text.long_text import is_text
 
 _CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})

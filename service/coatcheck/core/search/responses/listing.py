@@ -16,13 +16,11 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, MAX_TEXT, ProviderAnswer, SearchResponse, SearchResult
-from coatcheck.core.search.responses.dates import iso
-from coatcheck.core.search.responses.elements import elements
 from coatcheck.core.search.responses.generic_results import best_list
 from coatcheck.core.search.responses.markup import format_of, one_line
 from coatcheck.core.search.responses.providers import COMMON
 from coatcheck.core.search.responses.reading import read_result
-from coatcheck.core.search.responses.values import is_url, key
+from coatcheck.core.search.responses.values import elements, is_url, iso, key
 from coatcheck_client.contract.canonical import canonical
 
 _LABELS: Final = {

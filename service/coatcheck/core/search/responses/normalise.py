@@ -19,11 +19,18 @@ from coatcheck.core.search.model import (
     SearchResponse,
     SearchResult,
 )
-from coatcheck.core.search.responses.failures import has_list, is_silence, reasons_of, reports_no_results, text_failure
+from coatcheck.core.search.responses.failures import (
+    has_list,
+    is_error_result,
+    is_silence,
+    reasons_of,
+    reports_no_results,
+    text_failure,
+    unwrap_response,
+)
 from coatcheck.core.search.responses.generic_results import result_lists
 from coatcheck.core.search.responses.listing import read_listing
 from coatcheck.core.search.responses.markup import excerpt_text, format_of, one_line, page_title, readable
-from coatcheck.core.search.responses.provider_extras import complete_response
 from coatcheck.core.search.responses.providers import (
     ANSWER_TEXTS,
     ANSWER_TITLES,
@@ -35,6 +42,7 @@ from coatcheck.core.search.responses.providers import (
     UNNAMED,
     Fields,
     Shape,
+    complete_response,
 )
 from coatcheck.core.search.responses.reading import read_result
 from coatcheck.core.search.responses.values import (
@@ -52,8 +60,7 @@ from coatcheck.core.search.responses.values import (
     text_at,
     text_of,
 )
-from coatcheck.core.search.responses.wrappers import is_error_result, unwrap_response
-from coatcheck.core.structure.json_values import read_json
+from coatcheck.core.structure import read_json
 
 _WARNED: Final = 300
 """Maximum characters of a provider's own warning."""

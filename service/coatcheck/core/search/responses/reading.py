@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Final
 
 from coatcheck.core.search.model import MAX_LINE, SearchResult
-from coatcheck.core.search.responses.dates import iso, iso_of_number
 from coatcheck.core.search.responses.markup import format_of, one_line
 from coatcheck.core.search.responses.providers import Fields
 from coatcheck.core.search.responses.values import (
@@ -18,6 +17,8 @@ from coatcheck.core.search.responses.values import (
     find_values,
     fold_names,
     is_url,
+    iso,
+    iso_of_number,
     items_of,
     record_of,
     text_of,

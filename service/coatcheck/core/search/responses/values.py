@@ -3,10 +3,22 @@
 A path is names joined by dots; `[]` after a name goes through the items of a list, `[name=value]` through those items
 with that member. Names are compared without case, `_` and `-`, so `publishedDate` equals `published_date`. A string
 that contains a JSON document counts as that document.
+
+Converts providers' dates to ISO 8601, if they are unambiguous.
+
+`03/04/2026` can mean two days, and `2 days ago` depends on when it was written: both stay as they are. A time without a
+zone stays without one. No clock is read.
+
+Results wrapped in elements, such as `<document><source>…</source>…</document>`, read in one linear pass.
+
+XML-like: elements need not be well-formed documents, and their contents are taken as they are. There is no parser, only
+common entities, and no nesting of a wrapper in another of its name.
 """
 
+import html
 import re
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from itertools import islice
 from typing import Final, cast
 
@@ -172,3 +184,179 @@ def is_plain(value: object) -> bool:
 def is_empty(value: object) -> bool:
     """Returns whether a member is empty."""
     return value is None or value in ("", False, 0) or (isinstance(value, (list, dict)) and not value)
+
+
+_MONTHS: Final = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january jan januar janvier enero ene gennaio gen janeiro januari",
+            "february feb februar février fevrier févr febrero febbraio fevereiro fev februari",
+            "march mar märz mars marzo março marco maart",
+            "april apr avril avr abril abr aprile",
+            "may mai mayo maggio maio mag mei",
+            "june jun juni juin junio giugno giu junho",
+            "july jul juli juillet juil julio luglio lug julho",
+            "august aug août aout agosto ago augustus",
+            "september sep sept septembre septiembre settembre set setembro",
+            "october oct oktober okt octobre octubre ottobre ott outubro out",
+            "november nov novembre noviembre novembro",
+            "december dec dezember dez décembre déc diciembre dic dicembre dezembro decembre",
+        ),
+        1,
+    )
+    for name in names.split()
+}
+_CLOCK: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d{1,9})?)?"
+_ZONE: Final = r"\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2})?"
+_WORD: Final = r"(?P<month>[^\W\d_]{3,10})\.?"
+_YEAR: Final = r"(?P<year>\d{4})"
+_MONTH: Final = r"(?P<month>\d{1,2})"
+_DAY: Final = r"(?P<day>\d{1,2})"
+_WEEKDAY: Final = r"(?:[^\W\d_]{2,10}\.?,\s*)?"
+_FORMS: Final = (
+    re.compile(rf"{_YEAR}(?P<sign>[-/.]){_MONTH}(?P=sign){_DAY}(?:[T ,]\s*{_CLOCK}{_ZONE})?"),
+    re.compile(rf"{_YEAR}\s?[年년]\s?{_MONTH}\s?[月월]\s?{_DAY}\s?[日일]?(?:\s*{_CLOCK}{_ZONE})?"),
+    re.compile(
+        rf"{_WEEKDAY}{_DAY}(?:st|nd|rd|th|\.|er)?(?:\s+de)?[\s-]+{_WORD}(?:\s+de)?[\s,-]+{_YEAR}"
+        rf"(?:[ ,]\s*{_CLOCK}{_ZONE})?"
+    ),
+    re.compile(rf"{_WEEKDAY}{_WORD}\s+{_DAY}(?:st|nd|rd|th)?,?\s+{_YEAR}(?:(?:[ ,]|\s+at)\s*{_CLOCK}{_ZONE})?"),
+)
+"""Unambiguous forms."""
+_SLASHED: Final = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})")
+_LONGEST: Final = 64
+_SECONDS: Final = (315_532_800.0, 4_102_444_800.0)
+"""Range of a number that is taken for seconds since 1970: from 1980 to 2100. A thousand times that: milliseconds."""
+_MONTHS_OF_YEAR: Final = 12
+
+
+def iso(text: str) -> str | None:
+    """Returns `2026-11-19` or `2026-11-19T10:00:00Z`; None if the text is ambiguous or not a date."""
+    text = " ".join(text[: _LONGEST + 1].split())
+    if not text or len(text) > _LONGEST:
+        return None
+    for form in _FORMS:
+        if (match := form.fullmatch(text)) is not None:
+            month = match["month"]
+            day = _day(match["year"], int(month) if month.isdigit() else _MONTHS.get(month.lower(), 0), match["day"])
+            return day and day + _time(match)
+    match = _SLASHED.fullmatch(text)
+    return None if match is None else _parse_slashed_date(*match.groups())
+
+
+def iso_of_number(number: float) -> str | None:
+    """Returns a moment in seconds or milliseconds since 1970 as ISO 8601; None for one before 1980 or after 2099."""
+    least, most = _SECONDS
+    seconds = number / 1000 if number >= least * 1000 else number
+    if not least <= seconds <= most:
+        return None
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _parse_slashed_date(first: str, sign: str, second: str, year: str) -> str | None:
+    """Returns a date if one of two numbers cannot be a month, both are equal, or dots show that the day comes first."""
+    one, two = int(first), int(second)
+    if sign == "." or one > _MONTHS_OF_YEAR or one == two:
+        return _day(year, two, first)
+    return _day(year, one, second) if two > _MONTHS_OF_YEAR else None
+
+
+def _day(year: str, month: int, day: str) -> str | None:
+    try:
+        return date(int(year), month, int(day)).isoformat()
+    except ValueError:
+        return None
+
+
+def _time(match: re.Match[str]) -> str:
+    """Returns the time of day to append in ISO 8601; empty if there is none, or it is invalid."""
+    hour, minute, second, zone = match.group("hour", "minute", "second", "zone")
+    if hour is None or not (int(hour) < 24 and int(minute) < 60 and int(second or 0) < 60):  # noqa: PLR2004 - a clock's
+        return ""
+    return f"T{int(hour):02}:{minute}:{second or '00'}{_zone(zone)}"
+
+
+def _zone(zone: str | None) -> str:
+    if zone is None:
+        return ""
+    if zone in {"Z", "UTC", "GMT"} or zone.strip("+-:0") == "":
+        return "Z"
+    return zone if ":" in zone else f"{zone[:3]}:{zone[3:]}"
+
+
+_OPEN: Final = re.compile(
+    r"<(document|search_result|searchresult|result|source|item|entry|webpage|page)\b([^<>]{0,4000}?)(/?)>",
+    re.IGNORECASE,
+)
+_ATTRIBUTE: Final = re.compile(r"([\w:-]{1,40})\s*=\s*(?:\"([^\"<>]*)\"|'([^'<>]*)')")
+_CHILD: Final = re.compile(r"<([a-zA-Z][\w:-]{0,40})(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
+_CDATA: Final = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
+_WRAPPERS: Final = frozenset({"metadata", "meta", "documents", "results"})
+_ELEMENT_NAMES: Final = {
+    "documentcontent": "content",
+    "document_content": "content",
+    "pubdate": "published_date",
+    "page_content": "content",
+    "content:encoded": "content",
+}
+_MOST: Final = 1_000
+_CHILDREN: Final = 40
+
+
+def elements(text: str) -> tuple[str, list[dict[str, object]]]:
+    """Returns what precedes the first wrapper, and a record for each; none if wrappers contain no addresses."""
+    if "<" not in text:
+        return text, []
+    out: list[dict[str, object]] = []
+    first, at = 0, 0
+    while len(out) < _MOST and (match := _OPEN.search(text, at)) is not None:
+        name, attributes, closed = match.groups()
+        record: dict[str, object] = {
+            pair[1].lower(): html.unescape(pair[2] or pair[3] or "") for pair in _ATTRIBUTE.finditer(attributes)
+        }
+        at = match.end()
+        if not closed:
+            end = text.find(f"</{name}>", at)
+            if end < 0:
+                break
+            _read(text[at:end], record)
+            at = end + len(name) + 3
+        if any("://" in str(record.get(key, "")) for key in ("url", "link", "href", "source", "uri")):
+            first = first if out else match.start()
+            out.append(record)
+    return text[:first], out
+
+
+def _read(inner: str, record: dict[str, object]) -> None:
+    """Reads children as members; text outside them is the content."""
+    at = 0
+    rest: list[str] = []
+    children = 0
+    while children < _CHILDREN and (match := _CHILD.search(inner, at)) is not None:
+        name = match.group(1)
+        rest.append(inner[at : match.start()])
+        if match.group().endswith("/>"):
+            href = next((pair[2] or pair[3] for pair in _ATTRIBUTE.finditer(match.group()) if pair[1] == "href"), "")
+            record.setdefault(name.lower(), html.unescape(href or ""))
+            at = match.end()
+            continue
+        end = inner.find(f"</{name}>", match.end())
+        if end < 0:
+            at = match.start()
+            break
+        if name.lower() in _WRAPPERS:
+            _read(inner[match.end() : end], record)
+        else:
+            record.setdefault(_ELEMENT_NAMES.get(name.lower(), name.lower()), _text(inner[match.end() : end]))
+        at = end + len(name) + 3
+        children += 1
+    rest.append(inner[at:])
+    text = "\n".join(piece.strip() for piece in rest if piece.strip())
+    if text:
+        record.setdefault("content", _text(text))
+
+
+def _text(inner: str) -> str:
+    match = _CDATA.fullmatch(inner)
+    return (match.group(1) if match else html.unescape(inner)).strip()

@@ -1,0 +1,138 @@
+"""Creates, revokes and disables keys and namespaces; each with its line in the audit log, in the same transaction.
+
+No row is ever removed or made valid again: a revoked key stays revoked.
+
+The mark of a namespace that is being deleted: nothing can be stored in it while it has the mark.
+
+It is set if no hold covers the namespace itself, and removed when the namespace is empty.
+"""
+
+from sqlalchemy import Connection, Text, bindparam, select, update
+
+from coatcheck.adapters.sql.changes import audit
+from coatcheck.adapters.sql.changes.audit import append
+from coatcheck.adapters.sql.changes.holds import holds_on, stand_by_now
+from coatcheck.adapters.sql.dialect import DIALECTS, UtcDateTime, insert_into
+from coatcheck.adapters.sql.rows import KEY_COLUMNS, info_of, namespace_of, scopes_column
+from coatcheck.adapters.sql.tables import keys, namespaces, usage
+from coatcheck.core.artifact import Caller
+from coatcheck.core.keys import EVERYWHERE, KeyInfo, NamespaceInfo
+from coatcheck.core.retention.audit import AuditLine, By, Detail, HoldConflict
+from coatcheck.ports.decisions import MarkNamespace
+from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+
+_ONE = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()
+_REVOKE = update(keys).where(keys.c.id == bindparam("key_id"), keys.c.revoked_at.is_(None))
+_NAMESPACE = select(namespaces).where(namespaces.c.namespace == bindparam("name")).with_for_update()
+_ADD_KEY = {dialect: insert_into(keys, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
+_MAKE = {dialect: insert_into(namespaces, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
+
+
+def apply_make_key(conn: Connection, change: MakeKey) -> None:
+    """Carries out MakeKey."""
+    info = change.info
+    if info.namespace != EVERYWHERE:
+        apply_make_namespace(conn, MakeNamespace(name=info.namespace, now=info.created_at, by=change.by))
+    result = conn.execute(
+        _ADD_KEY[conn.dialect.name],
+        {
+            "id": info.id,
+            "namespace": info.namespace,
+            "name": info.name,
+            "scopes": scopes_column(info.scopes),
+            "session_prefix": info.session_prefix,
+            "digest": change.digest,
+            "created_at": info.created_at,
+            "expires_at": info.expires_at,
+            "revoked_at": None,
+            "requests_per_minute": info.requests_per_minute,
+            "bytes_per_minute": info.bytes_per_minute,
+        },
+    )
+    if not result.rowcount:
+        # Created already by this same change, if the answer to its commit was lost; two keys never have the same bytes.
+        if conn.execute(select(keys.c.digest).where(keys.c.id == info.id)).scalar_one() != change.digest:
+            raise RuntimeError("a key's ID was drawn twice")
+        return
+    _tell(conn, "key.created", info, change.by)
+
+
+def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
+    """Carries out RevokeKey."""
+    row = conn.execute(_ONE, {"key_id": change.key_id}).first()
+    if row is None or change.namespace not in {None, row.namespace}:
+        return None
+    if row.revoked_at is not None:
+        return info_of(row)
+    conn.execute(_REVOKE.values(revoked_at=change.now), {"key_id": change.key_id})
+    revoked_row = conn.execute(_ONE, {"key_id": change.key_id}).one()
+    info = info_of(revoked_row)
+    _tell(conn, "key.revoked", info, change.by)
+    return info
+
+
+def apply_make_namespace(conn: Connection, change: MakeNamespace) -> tuple[NamespaceInfo, bool]:
+    """Carries out MakeNamespace."""
+    values = {"namespace": change.name, "created_at": change.now, "disabled_at": None}
+    if not conn.execute(_MAKE[conn.dialect.name], values).rowcount:
+        return namespace_of(conn.execute(_NAMESPACE, {"name": change.name}).one()), False
+    _tell_of_namespace(conn, "namespace.created", change)
+    return NamespaceInfo(name=change.name, created_at=change.now, disabled_at=None), True
+
+
+def apply_switch_namespace(conn: Connection, change: SwitchNamespace) -> NamespaceInfo | None:
+    """Carries out SwitchNamespace."""
+    row = conn.execute(_NAMESPACE, {"name": change.name}).first()
+    if row is None:
+        return None
+    if (row.disabled_at is not None) is change.disabled:
+        return namespace_of(row)
+    at = change.now if change.disabled else None
+    conn.execute(update(namespaces).where(namespaces.c.namespace == change.name).values(disabled_at=at))
+    _tell_of_namespace(conn, "namespace.disabled" if change.disabled else "namespace.enabled", change)
+    return NamespaceInfo(name=change.name, created_at=row.created_at, disabled_at=at)
+
+
+def _tell(conn: Connection, action: str, info: KeyInfo, by: Caller) -> None:
+    details: dict[str, Detail] = {"key": info.id, "name": info.name, "scopes": scopes_column(info.scopes)}
+    if info.session_prefix is not None:
+        details["session_prefix"] = info.session_prefix
+    at = info.revoked_at or info.created_at
+    namespace = None if info.namespace == EVERYWHERE else info.namespace
+    append(conn, AuditLine(at=at, action=action, by=By.of(by), namespace=namespace, details=details))
+
+
+def _tell_of_namespace(conn: Connection, action: str, change: MakeNamespace | SwitchNamespace) -> None:
+    append(conn, AuditLine(at=change.now, action=action, by=By.of(change.by), namespace=change.name))
+
+
+_NAMESPACE_NAME = bindparam("space", type_=Text())
+_ZERO = {"bytes": 0, "artifacts": 0, "reserved": 0}
+_STATE = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE_NAME).with_for_update()
+_MARK = (
+    update(usage).where(usage.c.namespace == _NAMESPACE_NAME).values(deleting_at=bindparam("mark", type_=UtcDateTime))
+)
+
+
+def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
+    """Carries out MarkNamespace."""
+    stand_by_now(conn)
+    if change.deleting:
+        conflict = holds_on(conn, change.namespace, None, change.now)
+        if conflict is not None:
+            return conflict
+        conn.execute(
+            insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), {"namespace": change.namespace, **_ZERO}
+        )
+    before = conn.execute(_STATE, {"space": change.namespace}).scalar()
+    if (before is not None) == change.deleting:
+        return False
+    conn.execute(_MARK, {"space": change.namespace, "mark": change.now if change.deleting else None})
+    line = AuditLine(
+        at=change.now,
+        action="namespace.deletion_begun" if change.deleting else "namespace.deletion_ended",
+        by=change.by,
+        namespace=change.namespace,
+    )
+    audit.append(conn, line)
+    return True

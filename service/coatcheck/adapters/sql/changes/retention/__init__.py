@@ -1,1 +1,0 @@
-"""Changes that retention runs make."""

@@ -1,0 +1,387 @@
+"""Which artifacts belong to a job, in SQL: the same conditions for planning and for removing.
+
+Plans as rows: kept part by part, found by their digest, and deleted when they have ended.
+
+Runs as rows: begun, carried on part by part, ended; and scheduled rounds summed up by the hour.
+
+A part advances the run in the transaction that removes its artifacts. So whoever carries a run on, after a crash or
+concurrently, does each part once; and what was counted is what was removed.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Executable,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes import audit, holds
+from coatcheck.adapters.sql.changes.tombstone import (
+    ARTIFACT_ROW,
+    ArtifactRow,
+    Removal,
+    is_live,
+    read_rows,
+    tombstone,
+    tombstone_expired,
+)
+from coatcheck.adapters.sql.dialect import DIALECTS, Many, RowNumber, UtcDateTime, among, by_now, insert_into
+from coatcheck.adapters.sql.rows import Reason
+from coatcheck.adapters.sql.tables import artifacts, blobs, jobs, plan_parts, plans, runs
+from coatcheck.core.retention.audit import AuditLine, By, Detail, unpack_numbers
+from coatcheck.core.retention.jobs import (
+    LIVE_ONLY,
+    REMOVING,
+    Criteria,
+    Job,
+    JobState,
+    Outcome,
+    RetentionRun,
+    make_scheduled_round,
+)
+from coatcheck.core.retention.plan import PLAN_LIFE
+from coatcheck.ports.maintenance import ExpireArtifacts
+from coatcheck.ports.retention import (
+    BatchResult,
+    BeginRun,
+    ClaimRun,
+    EndRun,
+    ForgetRemoved,
+    KeepPlan,
+    MarkJob,
+    NoteRound,
+    RemoveBatch,
+    SetJob,
+)
+
+_MOMENT: Final = bindparam("moment", type_=UtcDateTime)
+_READ_UNTIL: Final = bindparam("read_until", type_=UtcDateTime)
+
+
+def belongs(job: Job) -> list[ColumnElement[bool]]:
+    """Returns conditions on an artifact's row; their parameters are those of `values_of`, and `:now`.
+
+    Holds are separate.
+    """
+    conditions: list[ColumnElement[bool]] = [artifacts.c.created_at <= _MOMENT]
+    if job in LIVE_ONLY:
+        conditions.append(is_live())
+    if job is Job.EXPIRE:
+        conditions.append(artifacts.c.expires_at <= by_now(_MOMENT))
+    elif job is Job.SESSION:
+        conditions.append(artifacts.c.session == bindparam("session", type_=Text()))
+    elif job is Job.LOST:
+        conditions.append(_is_lost())
+    elif job is Job.EVICT:
+        conditions += [artifacts.c.pinned.is_(False), _is_old()]
+    return conditions
+
+
+def _is_lost() -> ColumnElement[bool]:
+    there = blobs.alias("own")
+    return there.select().where(there.c.seq == artifacts.c.blob_seq, there.c.condemned_at.is_not(None)).exists()
+
+
+def _is_old() -> ColumnElement[bool]:
+    last = and_(artifacts.c.read_at == _READ_UNTIL, artifacts.c.seq <= bindparam("read_until_seq", type_=RowNumber))
+    return or_(artifacts.c.read_at < _READ_UNTIL, last)
+
+
+_PART = select(plan_parts, plans.c.criteria).where(
+    plan_parts.c.plan_id == plans.c.id, plans.c.id == bindparam("plan"), plan_parts.c.part == bindparam("part")
+)
+IN_PART: Final = (
+    artifacts.c.namespace == bindparam("namespace", type_=Text()),
+    artifacts.c.seq.between(bindparam("first", type_=RowNumber), bindparam("last", type_=RowNumber)),
+    among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
+)
+"""Selects what is in a part of a plan, with the parameters of `part_values`."""
+
+
+def part_values(
+    conn: Connection, plan_id: str | None, part: int, now: datetime
+) -> tuple[Criteria, dict[str, Any]] | None:
+    """Returns a plan's criteria and the parameters of IN_PART and `belongs`; None if there is no such part."""
+    row = conn.execute(_PART, {"plan": plan_id, "part": part}).first()
+    if row is None:
+        return None
+    criteria = msgspec.json.decode(row.criteria, type=Criteria)
+    members = {"namespace": row.namespace, "first": row.first_seq, "last": row.last_seq}
+    return criteria, members | {"numbers": unpack_numbers(row.numbers), "now": now, **values_of(criteria)}
+
+
+def values_of(criteria: Criteria) -> dict[str, Any]:
+    """Returns the parameters of `belongs`."""
+    values: dict[str, Any] = {"moment": criteria.moment}
+    if criteria.job is Job.SESSION:
+        values["session"] = criteria.session
+    if criteria.job is Job.EVICT:
+        values |= {"read_until": criteria.read_until, "read_until_seq": criteria.read_until_seq}
+    return values
+
+
+_NOW = bindparam("now", type_=UtcDateTime)
+_OVER = (
+    select(plans.c.id)
+    .where(
+        plans.c.until <= _NOW,
+        ~select(runs.c.id)
+        .where(runs.c.plan_id == plans.c.id, runs.c.outcome == Outcome.RUNNING.value)
+        .correlate(plans)
+        .exists(),
+    )
+    .limit(10)
+)
+
+
+def _keep(dialect: str) -> Executable:
+    statement = insert_into(plans, dialect)
+    new = {name: statement.excluded[name] for name in ("digest", "summary")}
+    return statement.on_conflict_do_update(index_elements=[plans.c.id], set_=new)
+
+
+_KEEP = {dialect: _keep(dialect) for dialect in DIALECTS}
+_DROP = delete(plans).where(plans.c.id.in_(_OVER))
+
+
+def apply_keep(conn: Connection, change: KeepPlan) -> None:
+    """Keeps parts of a plan; `plan` makes it findable."""
+    values = {
+        "id": change.plan_id,
+        "digest": b"" if change.plan is None else bytes.fromhex(change.plan.digest),
+        "namespace": change.scope.namespace,
+        "job": change.criteria.job.value,
+        "scope": msgspec.json.encode(change.scope).decode(),
+        "criteria": msgspec.json.encode(change.criteria).decode(),
+        "summary": msgspec.json.encode(change.plan).decode(),
+        "until": change.criteria.moment + PLAN_LIFE,
+    }
+    conn.execute(_KEEP[conn.dialect.name], values)
+    if change.parts:
+        parts = [{"plan_id": change.plan_id, **msgspec.structs.asdict(part)} for part in change.parts]
+        conn.execute(insert(plan_parts), parts)
+
+
+def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:
+    """Carries out ForgetRemoved; a plan that a run is applying is kept."""
+    conn.execute(_DROP, {"now": change.now})
+    return audit.forget(conn, change.before, change.limit)
+
+
+_RUNNING = select(runs).where(runs.c.outcome == Outcome.RUNNING.value)
+_LOCK = _RUNNING.where(runs.c.id == bindparam("run")).with_for_update()
+_OF_PLAN = _RUNNING.where(runs.c.plan_id == bindparam("plan"))
+_PARTS = select(func.count()).where(plan_parts.c.plan_id == bindparam("plan"))
+_LEFT = (
+    _RUNNING.where(runs.c.lease_until <= bindparam("now", type_=runs.c.lease_until.type))
+    .order_by(runs.c.lease_until)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+# In row order, as all lock them.
+_MEMBERS = {
+    job: select(*ARTIFACT_ROW)
+    .where(*IN_PART, *belongs(job), holds.is_not_held())
+    .order_by(artifacts.c.seq)
+    .with_for_update()
+    for job in REMOVING
+}
+_REASONS: Final[dict[Job, Reason]] = {
+    Job.EXPIRE: "expired",
+    Job.EVICT: "evicted",
+    Job.SESSION: "session_deleted",
+    Job.NAMESPACE: "deleted",
+    Job.LOST: "deleted",
+}
+
+
+def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
+    """Carries out BeginRun."""
+    run = change.run
+    # Of two concurrent calls, the second waits here and then sees the first one's run.
+    conn.execute(select(plans.c.id).where(plans.c.id == change.plan_id).with_for_update()).all()
+    row = conn.execute(_OF_PLAN, {"plan": change.plan_id}).first()
+    if row is not None:
+        return rows.run_of(row)
+    values = {
+        "plan_id": change.plan_id,
+        "parts": conn.execute(_PARTS, {"plan": change.plan_id}).scalar_one(),
+        "next_part": 0,
+        "worker": change.worker,
+        "lease_until": change.lease_until,
+    }
+    conn.execute(insert(runs), rows.values_of(run) | values)
+    _tell(conn, run, "run.started", run.started_at, {"planned": run.planned, "plan": run.plan})
+    return run
+
+
+def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
+    """Carries out ClaimRun."""
+    row = conn.execute(_LEFT, {"now": change.now}).first()
+    if row is None:
+        return None
+    run = rows.run_of(row)
+    conn.execute(update(runs).where(runs.c.id == run.id), {"worker": change.worker, "lease_until": change.lease_until})
+    return run
+
+
+def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
+    """Carries out RemoveBatch."""
+    row = conn.execute(_LOCK, {"run": change.run_id}).first()
+    if row is None:
+        return None
+    run = rows.run_of(row)
+    members = part_values(conn, row.plan_id, row.next_part, change.now)
+    if members is None:
+        return BatchResult(run, more=False)
+    criteria, values = members
+    artifact_rows = read_rows(conn, _MEMBERS[criteria.job], values)
+    reason = _REASONS[Job(run.job)]
+    by = By(run.actor, run.key_id, run.id)
+    tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
+    counts = _counts(artifact_rows, change.now)
+    moved = msgspec.structs.replace(
+        run,
+        artifacts=run.artifacts + counts["artifacts"],
+        bytes=run.bytes + counts["bytes"],
+        oldest_overdue_seconds=max(
+            run.oldest_overdue_seconds, counts["oldest_overdue_seconds"] if reason == "expired" else 0.0
+        ),
+        updated_at=change.now,
+    )
+    place = {"next_part": row.next_part + 1, "worker": change.worker, "lease_until": change.lease_until}
+    conn.execute(update(runs).where(runs.c.id == run.id), rows.values_of(moved) | place)
+    return BatchResult(moved, more=row.next_part + 1 < row.parts)
+
+
+def _counts(artifact_rows: list[ArtifactRow], now: datetime) -> dict[str, Any]:
+    """Returns a run's counts after removing these artifacts."""
+    late = [(now - each.expires_at).total_seconds() for each in artifact_rows if each.expires_at is not None]
+    return {
+        "artifacts": len(artifact_rows),
+        "bytes": sum(each.size for each in artifact_rows),
+        "oldest_overdue_seconds": max(late, default=0.0),
+    }
+
+
+def apply_end(conn: Connection, change: EndRun) -> None:
+    """Carries out EndRun."""
+    row = conn.execute(_LOCK, {"run": change.run_id}).first()
+    if row is None:
+        return
+    run = rows.run_of(row)
+    ended = msgspec.structs.replace(
+        run,
+        outcome=change.outcome,
+        detail=change.detail,
+        finished_at=change.now,
+        updated_at=change.now,
+        bytes=run.bytes + change.bytes,
+        items=run.items + change.items,
+        busy_seconds=run.busy_seconds + change.busy_seconds,
+    )
+    conn.execute(update(runs).where(runs.c.id == run.id), rows.values_of(ended))
+    details: dict[str, Detail] = {"artifacts": ended.artifacts, "bytes": ended.bytes, "items": ended.items}
+    _tell(conn, ended, f"run.{change.outcome.value}", change.now, details)
+
+
+def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, details: dict[str, Detail]) -> None:
+    line = AuditLine(
+        at=at,
+        action=action,
+        by=By(run.actor, run.key_id, run.id),
+        namespace=run.scope.namespace,
+        reason=run.job,
+        details=details if run.scope.session is None else {**details, "session": run.scope.session},
+    )
+    audit.append(conn, line)
+
+
+# ---------------------------------------------------------------------------------------------- the schedule
+
+_ADDED = ("artifacts", "bytes", "items", "busy_ms")
+
+
+def _add(dialect: str) -> Executable:
+    statement = insert_into(runs, dialect)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[runs.c.id],
+        set_={
+            **{name: runs.c[name] + new[name] for name in _ADDED},
+            "oldest_overdue": rows.larger(dialect, runs.c.oldest_overdue, new.oldest_overdue),
+            "updated_at": rows.larger(dialect, runs.c.updated_at, new.updated_at),
+        },
+    )
+
+
+_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
+
+
+def apply_note_round(conn: Connection, change: NoteRound) -> None:
+    """Carries out NoteRound."""
+    _add_round(conn, change.run)
+
+
+def _add_round(conn: Connection, run: RetentionRun) -> None:
+    """Adds a round to the hour's run.
+
+    It comes after the locks of what it counts, and before those that all take last.
+    """
+    conn.execute(_ADD[conn.dialect.name], rows.values_of(run) | {"parts": 0, "next_part": 0})
+
+
+def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
+    """Removes what has expired, and adds it to its run in the same transaction."""
+    artifact_rows = tombstone_expired(conn, change)
+    if artifact_rows and change.by.run_id is not None:
+        run = make_scheduled_round("expire", change.now, **_counts(artifact_rows, change.now))
+        _add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
+    return len(artifact_rows)
+
+
+_JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
+
+
+def apply_set_job(conn: Connection, change: SetJob) -> JobState:
+    """Carries out SetJob."""
+    state = _state(conn, change.name)
+    interval = state.interval if change.interval is None else (change.interval or None)
+    paused = state.paused if change.paused is None else change.paused
+    changed = {"paused": paused, "interval": interval, "changed_by": change.by.actor, "changed_at": change.now}
+    conn.execute(update(jobs).where(jobs.c.name == change.name), changed)
+    line = AuditLine(
+        at=change.now,
+        action="job.changed",
+        by=change.by,
+        reason=change.name,
+        details={"paused": paused, "interval": interval},
+    )
+    audit.append(conn, line)
+    return msgspec.structs.replace(state, **changed)
+
+
+def apply_mark_job(conn: Connection, change: MarkJob) -> None:
+    """Carries out MarkJob."""
+    _state(conn, change.name)
+    values = {"last_at": change.now, "last_outcome": change.outcome, "last_detail": change.detail}
+    conn.execute(update(jobs).where(jobs.c.name == change.name), values)
+
+
+def _state(conn: Connection, name: str) -> JobState:
+    conn.execute(insert_into(jobs, conn.dialect.name).on_conflict_do_nothing(), {"name": name, "paused": False})
+    return rows.job_of(conn.execute(_JOB, {"job": name}).one())

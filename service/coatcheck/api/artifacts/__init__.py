@@ -1,1 +1,0 @@
-"""Artifacts: look them up, change how long they are kept, delete them."""

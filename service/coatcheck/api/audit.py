@@ -1,0 +1,100 @@
+"""The audit log. For administrators.
+
+Wire types of the audit log: fields of requests and answers, with their bounds.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from coatcheck.api.parameters import MAX_SEQ, Limit, Name, OneNamespace
+from coatcheck.api.route import RouteCall, route
+from coatcheck.core import ids
+from coatcheck.core.retention.audit import AuditLine
+
+
+class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/admin/audit`."""
+
+    namespace: OneNamespace | None = None
+    run: Annotated[Name, Meta(description="Only lines of this run.")] | None = None
+    action: (
+        Annotated[
+            Name,
+            Meta(
+                description="Only this action, such as `artifact.removed`; `artifact` selects all that begin with it."
+            ),
+        ]
+        | None
+    ) = None
+    limit: Limit = 50
+    before: (
+        Annotated[int, Meta(ge=1, le=MAX_SEQ, description="Only lines before this one: `next` of the previous page.")]
+        | None
+    ) = None
+
+
+class LineView(Struct, frozen=True, kw_only=True):
+    """A line of the audit log."""
+
+    seq: int
+    at: datetime
+    action: str
+    actor: str
+    key_id: str | None
+    namespace: str | None
+    reason: str
+    run: str | None
+    count: Annotated[int, Meta(description="Number of artifacts that the line is about.")]
+    bytes: int
+    artifacts: Annotated[tuple[str, ...], Meta(description="IDs of all these artifacts.")]
+    details: dict[str, Any]
+
+
+class LinesView(Struct, frozen=True, kw_only=True):
+    """A page of the audit log, latest first."""
+
+    items: tuple[LineView, ...]
+    next: int | None
+
+
+def line_view(line: AuditLine) -> LineView:
+    """Returns a line of the audit log as callers see it."""
+    return LineView(
+        seq=line.seq,
+        at=line.at,
+        action=line.action,
+        actor=line.by.actor,
+        key_id=line.by.key_id,
+        namespace=line.namespace,
+        reason=line.reason,
+        run=line.by.run_id,
+        count=len(line.numbers),
+        bytes=line.size,
+        artifacts=tuple(map(ids.render, line.numbers)),
+        details=line.details,
+    )
+
+
+def lines_view(lines: list[AuditLine], limit: int) -> LinesView:
+    """Returns a page of the audit log as callers see it."""
+    return LinesView(items=tuple(map(line_view, lines)), next=lines[-1].seq if len(lines) == limit else None)
+
+
+@route("GET /v1/admin/audit", answers={200: "A page."})
+async def list_audit(call: RouteCall, query: AuditQuery) -> LinesView:
+    """List the lines of the audit log.
+
+    Latest first. Every removal is in exactly one line, with all its artifacts. Lines are kept for 90 days, or for the
+    time in COATCHECK_AUDIT_TTL.
+    """
+    lines = await call.services.retention.audit(
+        call.caller,
+        query.namespace,
+        before=query.before,
+        limit=query.limit,
+        run_id=query.run,
+        action=query.action,
+    )
+    return lines_view(lines, query.limit)

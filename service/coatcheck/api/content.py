@@ -1,0 +1,161 @@
+"""Routes of an artifact's bytes: raw ASGI handlers, called before Litestar, because ranges are the hottest path.
+
+They are not in Litestar's routing table: the router of 2.25 fails on a raw handler with a path parameter.
+
+Sends an artifact's bytes over ASGI, block by block.
+
+No response begins before its first bytes have been read; reading stops when the client has left.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, cast
+
+from litestar.types import HTTPScope, Receive, Send
+from msgspec import Struct
+
+from coatcheck.api.http.access import READ
+from coatcheck.api.http.problems import render
+from coatcheck.api.http.representation import ContentResponse, representation, request_fields, respond
+from coatcheck.api.http.request_parts import caller, read_query, resolve_citation
+from coatcheck.api.parameters import Section, View
+from coatcheck.api.route import ONE, Answer, route
+from coatcheck.api.services import Services
+from coatcheck.core.errors import Code
+
+Message = MutableMapping[str, Any]
+SendMessage = Callable[[Message], Awaitable[None]]
+ReceiveMessage = Callable[[], Awaitable[Message]]
+
+
+async def send_response(response: ContentResponse, receive: ReceiveMessage, send: SendMessage) -> None:
+    """Sends a response whose body is None or an iterator; stops reading the payload when the client has left.
+
+    Raises:
+        CoatcheckError: from the payload's first two blocks, before anything is sent. Later failures propagate too, and
+            leave the response shorter than its Content-Length, which tells the client.
+    """
+    blocks = response.body
+    first = await anext(blocks, b"") if blocks is not None else b""
+    second = await anext(blocks, None) if blocks is not None else None
+    headers = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in response.headers]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    if blocks is None or second is None:
+        await send({"type": "http.response.body", "body": first, "more_body": False})
+        return
+    disconnect_task = asyncio.create_task(_wait_for_disconnect(receive))
+    try:
+        for block in (first, second):
+            await send({"type": "http.response.body", "body": block, "more_body": True})
+        del first, second, block  # a client that reads slowly holds one block here, and one that is being written
+        async for each in blocks:
+            if disconnect_task.done():
+                return
+            await send({"type": "http.response.body", "body": each, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        disconnect_task.cancel()
+
+
+async def _wait_for_disconnect(receive: ReceiveMessage) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+_OURS: Final = frozenset({"content-type", "content-length", "cache-control"})
+_CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
+_UNCHANGED: Final = Answer("The caller's copy is current.", headers=("ETag",))
+
+
+class ContentQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/content`."""
+
+    section: Section | None = None
+    view: View | None = None
+
+
+@route(
+    "GET /v1/artifacts/{artifact_id}/content",
+    raw=True,
+    scope=READ,
+    tag="Reading",
+    query=ContentQuery,
+    headers=("Range", "If-Range", *_CONDITIONS),
+    answers={
+        200: Answer(
+            "The whole representation.",
+            media=("*/*",),
+            headers=("ETag", "Accept-Ranges", "Repr-Digest"),
+        ),
+        206: Answer(
+            "The requested ranges; several come as multipart/byteranges.",
+            media=("*/*", "multipart/byteranges"),
+            headers=("ETag", "Content-Range"),
+        ),
+        304: _UNCHANGED,
+    },
+    problems=(
+        *ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.PRECONDITION_FAILED,
+        Code.RANGE_NOT_SATISFIABLE,
+        Code.INTEGRITY,
+    ),
+)
+async def get_content(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Fetch the bytes.
+
+    Returns the payload, with ranges and conditions as in RFC 9110; with `view=text` its text view, with `section` a
+    part of that. Each has its own entity tag. Bytes are served inert: as an attachment, without sniffing, in a
+    sandbox.
+    """
+    await _serve(services, artifact_id, request_id, scope, receive, send)
+
+
+@route(
+    "HEAD /v1/artifacts/{artifact_id}/content",
+    raw=True,
+    scope=READ,
+    tag="Reading",
+    query=ContentQuery,
+    headers=_CONDITIONS,
+    answers={200: Answer("It exists.", headers=("ETag", "Accept-Ranges", "Repr-Digest")), 304: _UNCHANGED},
+    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
+)
+async def head_content(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Get the header fields of the bytes.
+
+    Returns the header fields of `getContent` without a Range, and no body.
+    """
+    await _serve(services, artifact_id, request_id, scope, receive, send)
+
+
+async def _serve(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Answers GET or HEAD.
+
+    Raises:
+        CoatcheckError: before the response has begun, whatever finding, opening and reading the artifact raise.
+    """
+    query = read_query(scope, ContentQuery)
+    number, section = resolve_citation(artifact_id, query.section)
+    reading = await services.open_view(caller(scope), number, view=query.view, section=section)
+    fields = request_fields(list(scope["headers"]))
+    method = str(scope["method"])
+    response = respond(representation(reading), method, fields, services.clock.now())
+    if response.error is None:
+        await send_response(response, cast("ReceiveMessage", receive), cast("SendMessage", send))
+        return
+    problem = render(response.error, request_id)
+    kept_headers = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]
+    headers = [*problem.headers, *kept_headers, ("content-length", str(len(problem.body)))]
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    await send({"type": "http.response.start", "status": response.status, "headers": encoded})
+    body = b"" if method == "HEAD" else problem.body
+    await send({"type": "http.response.body", "body": body, "more_body": False})

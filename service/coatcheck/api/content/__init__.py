@@ -1,1 +1,0 @@
-"""An artifact's bytes, with ranges and conditions."""

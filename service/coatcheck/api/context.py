@@ -1,0 +1,440 @@
+"""Routes that compact a model request, and measure how full a context is.
+
+Wire types of contexts: a model's request body, what to do with it, and the answers.
+"""
+
+import asyncio
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from coatcheck.api.http.access import INGEST
+from coatcheck.api.http.json_body import BOM, MENDED, decode_aside, mend
+from coatcheck.api.parameters import IdleTtl, LabelList, Pin, Session, Ttl, describe, plain, seconds_or_unset
+from coatcheck.api.route import JSON, JSON_BODY, RouteCall, route
+from coatcheck.api.views import WarningView, copy_fields, warnings_view
+from coatcheck.core.context import (
+    CompactionPolicy,
+    CompactionRule,
+    Format,
+    Measured,
+    MeasureRequest,
+    Meters,
+    ModelWindow,
+    Report,
+    input_tokens,
+)
+from coatcheck.core.context.body.encoding import as_object, decode
+from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET, QUIET_BATCH
+from coatcheck.usecases.context.compact_context import Compacted, CompactRequest, KeptPayload
+from coatcheck.usecases.context.measure_context import HistoryBody
+from coatcheck.usecases.payloads.find_or_ingest import PayloadRetention
+
+_SHOWN: Final = CompactionPolicy()
+_HISTORY_EXAMPLE: Final = {
+    "model": "gpt-5.6",
+    "messages": [
+        {"role": "user", "content": "Why does the build fail?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_8f2a", "type": "function", "function": {"name": "make", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_8f2a", "content": "FAILED tests/test_import.py\n"},
+    ],
+}
+_MOST: Final = 100_000_000
+"""Maximum tokens of a window or usage."""
+
+Body = Annotated[
+    Raw,
+    Meta(
+        description="A request body as the provider receives it, or only its list of messages: OpenAI Chat "
+        "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
+        "generateContent, Bedrock Converse, LangChain messages (`messages_to_dict`, `dumpd`, or flat as LangGraph's "
+        "servers send them), pydantic-ai's messages. Anything else, and a message whose role cannot be read, is "
+        "`unknown_format`, with a pointer to the first message that does not fit.",
+        examples=[_HISTORY_EXAMPLE],
+        extra_json_schema={"anyOf": [{"type": "object"}, {"type": "array", "items": {}}]},
+    ),
+]
+FormatName = Annotated[Format, Meta(description="The body's format. Default: detected by its structure.")]
+Tokens = Annotated[int, Meta(ge=0, le=_MOST)]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Names = Annotated[tuple[Name, ...], Meta(max_length=256)]
+
+
+class ArgumentRuleRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which arguments of which tools become markers once the call is done."""
+
+    tools: Annotated[Names, Meta(description="Compared without case and without a host's prefix.")] = (
+        CompactionRule().tools
+    )
+    fields: Annotated[Names, Meta(description="Names of arguments at any depth; `*` for every text.")] = (
+        CompactionRule().fields
+    )
+
+
+def _tokens(name: str) -> Any:  # noqa: ANN401 - an annotation
+    least, most = BOUNDS[name]
+    return Meta(ge=least, le=most)
+
+
+class CompactionPolicyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a body is compacted. Every size is in tokens of o200k_base."""
+
+    inline_tokens: Annotated[
+        int,
+        _tokens("inline_tokens"),
+        Meta(description="Output text of at most this many tokens stays as it is while the body is within its budget."),
+    ] = _SHOWN.inline_tokens
+    card_tokens: Annotated[
+        int,
+        _tokens("card_tokens"),
+        Meta(
+            description="Maximum tokens of a card; at most `inline_tokens`. Within a budget also at most an 80th of "
+            "it, or 128."
+        ),
+    ] = _SHOWN.card_tokens
+    protect: Annotated[
+        Literal["turn", "step", "none"],
+        Meta(
+            description="What is left alone while the model works with it. `turn`: everything from the user's "
+            "last message on, and the model's last step before it. `step`: the model's last step and "
+            "what came back since. `none`: only calls without an output, so an output is a card from "
+            "its first request on, which invalidates neither prompt cache nor thinking."
+        ),
+    ] = _SHOWN.protect
+    latest_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=_MOST,
+                description="Protected output text over this many tokens still becomes a card; null protects any "
+                "size. A value below `inline_tokens` counts as `inline_tokens`.",
+            ),
+        ]
+        | None
+    ) = _SHOWN.latest_tokens
+    exempt_tools: Annotated[
+        Names, Meta(description="Outputs of these tools never become cards, and their arguments never become markers.")
+    ] = _SHOWN.exempt_tools
+    arguments: Annotated[
+        tuple[ArgumentRuleRequest, ...],
+        Meta(
+            max_length=64,
+            description="Default: the content of tools that write files. Long arguments of any other tool become "
+            "markers when the body is over its budget.",
+        ),
+    ] = (ArgumentRuleRequest(),)
+    argument_tokens: Annotated[
+        int, _tokens("argument_tokens"), Meta(description="An argument of at most this many tokens stays as it is.")
+    ] = _SHOWN.argument_tokens
+    media: Annotated[
+        Literal["keep", "placeholder"],
+        Meta(description="Whether images and files in outputs that are not protected become placeholders."),
+    ] = _SHOWN.media
+    server_tools: Annotated[
+        bool, Meta(description="Whether to replace text of tools that the provider ran itself, too.")
+    ] = _SHOWN.server_tools
+    batch_tokens: (
+        Annotated[
+            int,
+            _tokens("batch_tokens"),
+            Meta(
+                description="What is no longer protected waits until this many tokens can be saved at once, so that "
+                "the prompt's cached prefix changes rarely; 0 replaces it once its turn is over. Null, with "
+                "`protect=turn`: search texts are replaced once their turn is over. Written files, outputs and reads, "
+                f"once the next turn is over, are replaced when {QUIET_BATCH:,} tokens can be saved at once "
+                "and repeating them has cost as much as changing the cached prefix does, or when the body is over its "
+                "budget."
+            ),
+        ]
+        | None
+    ) = _SHOWN.batch_tokens
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=LEAST_BUDGET,
+                le=_MOST,
+                description="Budget of the whole body; only if nothing else brings the body within it, the oldest "
+                "messages are dropped, with a notice that names where they are stored. Null: `compact_percent` of "
+                "the usable `window`, or of the model's own window, where it is known by the model's name; if "
+                "neither is, nothing is ever dropped.",
+            ),
+        ]
+        | None
+    ) = _SHOWN.max_tokens
+    settle_percent: Annotated[
+        int,
+        _tokens("settle_percent"),
+        Meta(
+            description="A body over its budget is reduced to this percentage of it, so that the next turns need "
+            "no further change."
+        ),
+    ] = _SHOWN.settle_percent
+
+    def policy(self) -> CompactionPolicy:
+        """Returns the policy as a core value."""
+        rules = tuple(copy_fields(CompactionRule, rule) for rule in self.arguments)
+        return copy_fields(CompactionPolicy, self, arguments=rules)
+
+
+class WindowRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The size of a model's window, and how much of it is reserved; in tokens."""
+
+    model: Annotated[int, Meta(ge=1, le=_MOST, description="The model's whole window.", examples=[262144])]
+    shown: (
+        Annotated[int, Meta(ge=1, le=_MOST, description="The window that the host shows or allows, if it differs.")]
+        | None
+    ) = None
+    output_reserve: Annotated[Tokens, Meta(description="Kept for the answer.")] = 0
+    safety_margin: Tokens = 0
+    compaction_limit: (
+        Annotated[int, Meta(ge=1, le=_MOST, description="The size at which the host compacts by itself.")] | None
+    ) = None
+
+
+class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request body, and what is known about it."""
+
+    body: Body
+    """Once the request is decoded, its values."""
+    format: FormatName | None = None
+    session: Session | None = None
+    policy: CompactionPolicyRequest | None = None
+    window: WindowRequest | None = None
+    usage: Annotated[
+        Any,
+        Meta(
+            description="The provider's `usage` object, unchanged, of this conversation's last answered request, or "
+            "its number of input tokens. Estimates are scaled by it. If it contains no plausible number, the estimate "
+            "stands, and a note says so.",
+            examples=[{"input_tokens": 8120, "cache_read_input_tokens": 7000, "output_tokens": 220}],
+        ),
+    ] = None
+    covers: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                description="How many of the body's messages the request of `usage` had. Default: those before the "
+                "model's last step.",
+            ),
+        ]
+        | None
+    ) = None
+    transient_tokens: Annotated[
+        Tokens, Meta(description="Tokens of tool payload of this turn that are not in the body.")
+    ] = 0
+    persisted_tokens: Annotated[
+        Tokens, Meta(description="Tokens of summaries that will be in the next turn and are not in the body yet.")
+    ] = 0
+    compact_percent: Annotated[
+        int, Meta(ge=1, le=100, description="Percentage of the usable window from which compaction is advised.")
+    ] = 80
+
+    def __post_init__(self) -> None:
+        """Decode the body, so that its long texts stay small.
+
+        Raises:
+            msgspec.DecodeError: a text in it is none; so does UnicodeDecodeError.
+        """
+        self.body = decode(self.body)
+
+    def compaction(self) -> CompactionPolicy:
+        """Returns the policy as a core value; the defaults if none is given."""
+        return (self.policy or CompactionPolicyRequest()).policy()
+
+    def request(self) -> MeasureRequest:
+        """Returns what is known in addition to the body, as a core value."""
+        window = None if self.window is None else copy_fields(ModelWindow, self.window)
+        stay = self.stay()
+        return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage), outputs_stay=stay)
+
+    def stay(self) -> bool | None:
+        """Returns whether this turn's outputs stay as they are after the turn; None: it is not known."""
+        return False
+
+
+class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /v1/context/measure`."""
+
+    EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "window": {"model": 262144}}]
+
+    outputs_stay: Annotated[
+        bool | None,
+        Meta(
+            description="Whether this turn's outputs stay as they are when the turn is over. Default: they stay, "
+            "except texts of web searches, which become their summaries, unless `policy` says how they are compacted. "
+            "The answer's `assumes` repeats it."
+        ),
+    ] = None
+
+    def stay(self) -> bool | None:
+        """Returns `outputs_stay`; None if nothing is said about compaction."""
+        return self.outputs_stay if self.outputs_stay is not None or self.policy is None else False
+
+
+class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /v1/context/compact`."""
+
+    EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "session": "run-42"}]
+
+    labels: LabelList = ()
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin = False
+    repair: Annotated[
+        bool,
+        Meta(
+            description="Whether to mend what a provider would refuse: outputs without a call are left out, calls "
+            "without an output get one that says that none was recorded, outputs apart from their calls are moved, "
+            "halves of surrogate pairs become U+FFFD. `report.repaired` says what was done. Without this, such faults "
+            "stay, and `report.notes` names them."
+        ),
+    ] = False
+    tools: (
+        Annotated[
+            Literal["read_artifact", "none"],
+            Meta(
+                description="Which tool the model has: with `none`, cards do not print calls for reading further. "
+                "Default: `none` if the body declares no `read_artifact`; a list of messages alone, LangChain's and "
+                "pydantic-ai's, is taken to belong to an agent that has it."
+            ),
+        ]
+        | None
+    ) = None
+
+
+def _real(usage: Any) -> int | None:  # noqa: ANN401 - whatever a caller takes for a usage
+    """Returns the input tokens of a usage; 0 if it contains no plausible number, None if there is no usage."""
+    if usage is None:
+        return None
+    tokens = input_tokens({"prompt_tokens": usage} if isinstance(usage, int) else as_object(usage))
+    return tokens if tokens is not None and tokens <= _MOST else 0
+
+
+class CompactView(Struct, frozen=True, kw_only=True):
+    """The answer to a compaction."""
+
+    body: Annotated[
+        Raw,
+        Meta(description="The request body to send; whatever no change touches is byte for byte as given."),
+    ]
+    report: Annotated[Report, Meta(description="What changed and why, what stays and why, and what to send with it.")]
+    meters: Annotated[
+        Meters, Meta(description="This turn and the next, before and after: as `/v1/context/measure` counts them.")
+    ]
+    payloads: Annotated[
+        tuple[KeptPayload, ...],
+        Meta(description="Payloads of the body that are stored, now or earlier, and those that could not be."),
+    ]
+    warnings: tuple[WarningView, ...] = ()
+
+
+def compact_view(result: Compacted) -> CompactView:
+    """Returns the result of a compaction as callers see it."""
+    return copy_fields(CompactView, result, body=Raw(result.body), warnings=warnings_view(result.warnings))
+
+
+@route(
+    "POST /v1/context/compact",
+    scope=INGEST,
+    tag="Contexts",
+    body={JSON: CompactBody},
+    answers={200: "The body to send, and the report."},
+    problems=JSON_BODY,
+)
+async def compact_context(call: RouteCall) -> CompactView:
+    """Make a model request smaller.
+
+    Takes a request body in any provider's format, stores its bulky parts (oversized tool outputs, arguments of
+    completed calls, images on request), and returns the same body with cards and markers in their place: the same items
+    in the same order, with the same roles, IDs and names, and everything else byte for byte unchanged. In turns that
+    are over, answers of `read_artifact` become one line, and the texts of `/v1/search-results` their summaries. The
+    same history gives the same bytes every turn, and compacting a compacted body changes nothing.
+
+    The budget is `max_tokens`, or else the `window`, or else the window of the model if its name is known. A body over
+    budget loses the following, in this order and only as far as needed: outputs (oldest first), long arguments of any
+    completed call, outputs of finished steps of this turn, files that the model asked for, the middle of long messages,
+    and then the oldest messages, which are stored as one artifact and replaced by a notice that names it. `report.over`
+    says by how much a body still exceeds its budget, and what would have to go.
+
+    `report` lists the first changed message, every change, what is large and stays, the thinking blocks that are now
+    invalid, and in `send` the headers and fields to send with every later request of the conversation. A payload that
+    is already stored is found by its identity (session, call ID, payload) and not stored again. A payload that cannot
+    be stored is cut in place to its head and tail; its text and `warnings` say so. An output that equals an earlier
+    one, byte for byte, says so instead of showing excerpts. The answer is never larger than the given body. The body
+    itself is not kept. `report.notes` names what a provider would refuse (outputs without calls, calls without outputs,
+    halves of surrogate pairs); `repair` mends it first. Token estimates are of o200k_base; `meters` are scaled by
+    `usage`.
+    """
+    with call.context.budget.reserve() as reservation:
+        data = (await call.json_bytes(call.limits.json_body, reservation)).removeprefix(BOM)
+        compact_body, mended = await decode_aside(data, CompactBody)
+        decodable = await asyncio.to_thread(mend, data) if mended else None
+        body = HistoryBody(data, compact_body.body, "body", decodable)
+        adjusted, notices = describe({"labels": compact_body.labels})
+        request = CompactRequest(
+            policy=compact_body.compaction(),
+            format=compact_body.format,
+            keep=PayloadRetention(
+                session=plain(compact_body.session, "session"),
+                labels=adjusted["labels"],
+                ttl=seconds_or_unset(compact_body.ttl, "ttl"),
+                idle_ttl=seconds_or_unset(compact_body.idle_ttl, "idle_ttl"),
+                pinned=compact_body.pin,
+            ),
+            ask=compact_body.request(),
+            repair=compact_body.repair,
+            tools=compact_body.tools,
+            notices=(*((MENDED,) if mended else ()), *notices),
+        )
+        del data, decodable, compact_body
+        result = await call.services.compact(call.caller, body, request)
+        del body
+        await asyncio.sleep(0)  # until its next turn, the loop holds the result that woke this task: the whole body
+    return compact_view(result)
+
+
+@route(
+    "POST /v1/context/measure",
+    scope=INGEST,
+    tag="Contexts",
+    body={JSON: MeasureBody},
+    answers={200: "The account."},
+    problems=JSON_BODY,
+)
+async def measure_context(call: RouteCall) -> Measured:
+    """Measure how full a context is.
+
+    `next_turn` counts instructions, tools and the history that stays; `this_turn` adds the tool payload in flight.
+    Unless a `policy` (or `outputs_stay: false`) is given, the caller is assumed not to compact at the end of a turn,
+    but to replace the texts of web searches by their summaries (`outputs_stay: true`: not even these); otherwise the
+    policy is applied as it is without pressure. `assumes` says which. Both numbers are given in
+    tokens and as a percentage of the usable window: the model's window minus what the host does not offer, the output
+    reserve, the safety margin, and everything beyond the host's compaction limit, as listed in `window.taken`. `line`
+    puts it into words for a status bar, `lines` does so in three lines, with the payload of this turn's web searches
+    (`search_payload`), and `turns` lists the size of each turn. `should_compact` becomes true at
+    `compact_percent`. The numbers are those of `meters.before` of a compaction of the same body. Without a `window`,
+    the model's own counts, if it is known by its name. Nothing is stored except, with a `session`, these numbers.
+    """
+    with call.context.budget.reserve() as reservation:
+        data = await call.json_bytes(call.limits.json_body, reservation)
+        measure_body, mended = await decode_aside(data, MeasureBody)
+        body = (
+            HistoryBody(data.removeprefix(BOM), measure_body.body, "body", data)
+            if mended
+            else HistoryBody(b"", measure_body.body)
+        )
+        del data
+        request = measure_body.request()
+        session = plain(measure_body.session, "session")
+        return await call.services.measure(
+            call.caller, body, request, measure_body.compaction(), format_name=measure_body.format, session=session
+        )

@@ -1,1 +1,0 @@
-"""Model requests: compacting and measuring them."""

@@ -1,1 +1,0 @@
-"""What was done with artifacts and in sessions."""

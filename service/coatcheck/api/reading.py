@@ -1,0 +1,316 @@
+"""Reading parts of an artifact: a span, where a pattern matches, what answers a query, values by path, an outline.
+
+Query parameters of the routes that read parts of an artifact.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from coatcheck.api.http.access import READ
+from coatcheck.api.http.request_parts import resolve_citation
+from coatcheck.api.parameters import Section, View, text_budget
+from coatcheck.api.route import ONE, RouteCall, route
+from coatcheck.api.views import copy_fields
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.jsonpath.parse import PATH_LIMIT
+from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
+from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
+from coatcheck.core.read_answer import DEFAULT_TOKENS
+from coatcheck.core.views.window import Unit
+from coatcheck.usecases.reading.find_passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
+from coatcheck.usecases.reading.find_passages import PassagesAnswer
+from coatcheck.usecases.reading.grep import (
+    DEFAULT_LIMIT,
+    MAX_CONTEXT,
+    MAX_LIMIT,
+    MIN_TOKENS,
+    PatternSearchRequest,
+    SearchAnswer,
+)
+from coatcheck.usecases.reading.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
+from coatcheck.usecases.reading.outline import OutlineAnswer
+from coatcheck.usecases.reading.read import ReadAnswer, ReadRequest
+from coatcheck.usecases.reading.read_json import MAX_FIELDS, JsonAnswer
+from coatcheck.usecases.reading.read_json import MAX_LIMIT as JSON_MAX_LIMIT
+
+
+class ReadQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/read`."""
+
+    unit: Annotated[Unit, Meta(description="What offset and limit count. Default: lines.")] | None = None
+    offset: (
+        Annotated[int, Meta(ge=0, description="Where to begin: lines count from 1, all other units from 0.")] | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, description="How many. Default: as much as the budget holds.")] | None = None
+    section: Section | None = None
+    view: View | None = None
+    cursor: (
+        Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the previous answer.")] | None
+    ) = None
+    max_tokens: Annotated[int, text_budget(1)] = DEFAULT_TOKENS
+
+
+class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/search`."""
+
+    pattern: Annotated[
+        str, Meta(min_length=1, max_length=1000, description="Regular expression (RE2).", examples=["error|fatal"])
+    ]
+    literal: Annotated[bool, Meta(description="Whether the pattern is literal text, not an expression.")] = False
+    ignore_case: Annotated[bool, Meta(description="Whether to ignore upper and lower case.")] = False
+    context: Annotated[int, Meta(ge=0, le=MAX_CONTEXT, description="Lines to show around a match.")] = 2
+    offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the previous answer.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of matches to show.")] = DEFAULT_LIMIT
+    section: Section | None = None
+    view: View | None = None
+    max_tokens: Annotated[int, text_budget(MIN_TOKENS)] = DEFAULT_TOKENS
+
+
+class PassagesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/windows`."""
+
+    query: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=4000,
+            description="What to look for, in words of any language; names, paths and error codes match as they are.",
+            examples=["why did the build fail"],
+        ),
+    ]
+    section: Section | None = None
+    view: View | None = None
+    max_tokens: Annotated[int, text_budget(PASSAGES_MIN_TOKENS)] = DEFAULT_TOKENS
+
+
+class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/json`."""
+
+    path: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=PATH_LIMIT,
+            description="JSONPath (RFC 9535), or a JSON Pointer (RFC 6901) such as `/items/0/id`.",
+            examples=["$.items[?@.status=='failed'].id"],
+        ),
+    ]
+    fields: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=1000,
+                description=(
+                    f"Members to which objects are reduced, at most {MAX_FIELDS}, joined with commas; `a.b` is a "
+                    "member inside a member. Each object becomes a row of these."
+                ),
+                examples=["id,name"],
+            ),
+        ]
+        | None
+    ) = None
+    limit: (
+        Annotated[
+            int,
+            Meta(
+                ge=1, le=JSON_MAX_LIMIT, description="Maximum number of values. Default: as many as the budget holds."
+            ),
+        ]
+        | None
+    ) = None
+    cursor: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=512,
+                description="`next` of the previous answer, with the same path and fields.",
+            ),
+        ]
+        | None
+    ) = None
+    max_tokens: Annotated[int, text_budget(JSON_MIN_TOKENS)] = DEFAULT_TOKENS
+
+
+class OutlineQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/outline`."""
+
+    section: Section | None = None
+    offset: Annotated[int, Meta(ge=0, description="Entries to skip; `next` of the previous answer.")] = 0
+    limit: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=OUTLINE_MAX_LIMIT,
+                description="Maximum number of entries. Default: as many as the budget holds.",
+            ),
+        ]
+        | None
+    ) = None
+    max_tokens: Annotated[int, text_budget(OUTLINE_MIN_TOKENS)] = DEFAULT_TOKENS
+
+
+@route(
+    "GET /v1/artifacts/{artifact_id}/read",
+    scope=READ,
+    tag="Reading",
+    answers={200: "The part, and where to continue."},
+    problems=(
+        *ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.NOT_TEXT,
+        Code.INVALID_CURSOR,
+        Code.OFFSET_PAST_END,
+        Code.COUNT_PENDING,
+        Code.INTEGRITY,
+    ),
+)
+async def read_artifact(call: RouteCall, artifact_id: str, query: ReadQuery) -> ReadAnswer:
+    """Read a part.
+
+    Returns a span of lines, characters, bytes or tokens, cut to `max_tokens`. Following `next.cursor` until it is null
+    returns every byte exactly once, even within a single line of any length; a cursor includes view and section.
+    `view=text` reads the text view, which is made on first use and kept from then on, so its ranges stay valid as
+    citations for as long as the artifact lives. With `section`, only that part is read; `window` and offsets still
+    count in the whole view, except for tokens, which count within the section.
+
+    Lines of the text view are shown as a terminal would show them: without escape sequences, and for a line overwritten
+    with carriage returns only the last frame, after a note of how many bytes it replaced. `window` still refers to the
+    original bytes; `view=raw`, and every other unit, returns them unchanged.
+
+    A section can be given by its name, its title, or an unambiguous beginning of its title.
+    """
+    number, section = resolve_citation(artifact_id, query.section)
+    request = copy_fields(ReadRequest, query, section=section)
+    return await call.services.read_span(call.caller, number, request)
+
+
+@route(
+    "GET /v1/artifacts/{artifact_id}/search",
+    scope=READ,
+    tag="Reading",
+    answers={200: "The matches, and where to continue."},
+    problems=(
+        *ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.NOT_TEXT,
+        Code.INVALID_PATTERN,
+        Code.OFFSET_PAST_END,
+        Code.INTEGRITY,
+    ),
+)
+async def search_artifact(call: RouteCall, artifact_id: str, query: SearchQuery) -> SearchAnswer:
+    """Search with a pattern.
+
+    Returns lines that match a regular expression (RE2, linear time) or a literal, with surrounding lines. With
+    `section`, nothing outside it is searched or shown; line numbers are those of the view. Matching lines are shown
+    whole as long as the budget has room for several. In the text view they are shown as a terminal would show them.
+    """
+    number, section = resolve_citation(artifact_id, query.section)
+    request = copy_fields(PatternSearchRequest, query, section=section)
+    return await call.services.search(call.caller, number, request)
+
+
+@route(
+    "GET /v1/artifacts/{artifact_id}/windows",
+    scope=READ,
+    tag="Reading",
+    answers={200: "The passages."},
+    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.NOT_TEXT, Code.INTEGRITY),
+)
+async def find_windows(call: RouteCall, artifact_id: str, query: PassagesQuery) -> PassagesAnswer:
+    """Find the passages that answer a query.
+
+    Returns the sentences and lines that best answer a query, with their surroundings, best first. Each is verbatim,
+    under a line that gives its position and the section or line that introduces it. Passages that score less than a
+    fifth of the best are left out, so the answer may be far shorter than `max_tokens`. Words are compared without
+    regard to case, accents and endings; rare words count more. Matching is by words, not by meaning: a passage that
+    uses other words is not found. If a time limit cut the search short, the answer says so (`partial`), and the same
+    call continues from there.
+    """
+    number, section = resolve_citation(artifact_id, query.section)
+    return await call.services.windows(
+        call.caller,
+        number,
+        query=query.query,
+        max_tokens=query.max_tokens,
+        view=query.view,
+        section=section,
+    )
+
+
+@route(
+    "GET /v1/artifacts/{artifact_id}/json",
+    scope=READ,
+    tag="Reading",
+    answers={200: "The values, and where to continue."},
+    problems=(
+        *ONE,
+        Code.INVALID_PATH,
+        Code.INVALID_CURSOR,
+        Code.NOT_JSON,
+        Code.JSON_TOO_LARGE,
+        Code.INTEGRITY,
+    ),
+)
+async def read_json(call: RouteCall, artifact_id: str, query: JsonQuery) -> JsonAnswer:
+    """Read JSON by path.
+
+    Returns the values that a path selects, one per line, with their normalized paths. A JSON Lines document counts as
+    an array of its lines. Names, indices, slices, `*` and filters over records work at any size, with one record (at
+    most 8 MiB) in memory at a time; other paths need the value under their leading names and indices in memory, and
+    are refused if it is larger than 8 MiB (`json_too_large`). `match` and `search` take linear time. A call takes
+    about a second; if that was not enough, `total_exact` is false and `next` continues. A single long value is
+    returned from its beginning, and `next` returns the rest; a long object starts with its members, their types and
+    sizes, a long array with its length. Parts of a damaged document that could not be read are reported (`partial`,
+    `notices`).
+    """
+    number, section = resolve_citation(artifact_id)
+    if section is not None:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "A path applies to the whole payload, not to a section of its text: leave the section out.",
+            parameter="section",
+        )
+    return await call.services.read_json(
+        call.caller,
+        number,
+        path=query.path,
+        limit=query.limit,
+        max_tokens=query.max_tokens,
+        cursor=query.cursor,
+        fields=tuple(name.strip() for name in query.fields.split(",")) if query.fields is not None else (),
+    )
+
+
+@route(
+    "GET /v1/artifacts/{artifact_id}/outline",
+    scope=READ,
+    tag="Reading",
+    answers={200: "The entries, and where to continue."},
+    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.OFFSET_PAST_END, Code.INTEGRITY),
+)
+async def outline_artifact(call: RouteCall, artifact_id: str, query: OutlineQuery) -> OutlineAnswer:
+    """Outline an artifact.
+
+    Returns what the artifact contains and where: headings, search results or parts (each with its `section`);
+    definitions in source code, also with line numbers or as grep output; files and hunks of a diff, with the lines that
+    each adds and removes; commits of a Git log; phases of a log; columns of a table; documents, keys and named items of
+    YAML; cells of a notebook; positions in a JSON document, each with its `path`. Lines and bytes are those of the view
+    that the answer names. Entries cut off by the budget are counted, and `next` continues; `partial` says that not all
+    of a large payload was examined.
+    """
+    number, section = resolve_citation(artifact_id, query.section)
+    return await call.services.outline(
+        call.caller,
+        number,
+        section=section,
+        offset=query.offset,
+        limit=query.limit,
+        max_tokens=query.max_tokens,
+    )

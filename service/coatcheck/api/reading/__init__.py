@@ -1,1 +1,0 @@
-"""Reading parts of an artifact."""

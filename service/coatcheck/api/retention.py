@@ -1,0 +1,268 @@
+"""Retention plans, runs, undo and the schedule. For administrators.
+
+Wire types of retention: fields of requests and answers, with their bounds.
+"""
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coatcheck.api.parameters import DURATION, MAX_SEQ, Cursor, Limit, Name, OneNamespace, plain, seconds
+from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
+from coatcheck.api.views import copy_fields
+from coatcheck.core import ids
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.ids import EXAMPLE_ID
+from coatcheck.core.policies.policy import MAX_BYTES
+from coatcheck.core.retention.jobs import Job, JobScope, JobState, Outcome, RetentionRun
+from coatcheck.core.retention.plan import RetentionPlan
+from coatcheck.usecases.retention.administer_retention import Status
+from coatcheck.usecases.retention.run_retention import MOST_WAIT
+from coatcheck.usecases.retention.undo_removal import LIMIT, UndoResult
+
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
+Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that plans a job."""
+
+    EXAMPLES: ClassVar = [{"job": "session", "namespace": "default", "session": "run-17"}]
+
+    job: Annotated[
+        Job,
+        Meta(
+            description="`expire`, `evict` (least recently read, down to a limit), `session`, `namespace` and `lost` "
+            "(bytes found missing or damaged) remove artifacts; `sweep` and `purge` remove what is left of removed "
+            "artifacts; `storage` and `verify` compare the store with the catalogue and remove nothing."
+        ),
+    ]
+    namespace: OneNamespace | None = None
+    session: Annotated[Name, Meta(description="For `session`.")] | None = None
+    max_bytes: Annotated[Count, Meta(description="For `evict`: bytes of content that may stay.")] | None = None
+    max_artifacts: Annotated[Count, Meta(description="For `evict`: artifacts that may stay.")] | None = None
+
+    def scope(self) -> JobScope:
+        """Returns the scope of the job."""
+        return copy_fields(JobScope, self)
+
+
+class ApplyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that applies a plan."""
+
+    EXAMPLES: ClassVar = [{"digest": "9b5548c95bd3aba995faea0cddc39669b22251faab643a18929fd3e6f3505731"}]
+
+    digest: Digest
+    confirm: Annotated[bool, Meta(description="Confirms that more than 20 % of the live bytes may be removed.")] = False
+    wait: Annotated[
+        float, Meta(ge=0, le=MOST_WAIT, description="Seconds to wait for the run to end before answering.")
+    ] = 5.0
+
+
+class UndoRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that restores removed artifacts: by their IDs, or everything that a run removed."""
+
+    EXAMPLES: ClassVar = [{"artifacts": [EXAMPLE_ID]}]
+
+    namespace: OneNamespace | None = None
+    artifacts: Annotated[
+        tuple[str, ...],
+        Meta(min_length=1, max_length=LIMIT, description="IDs of the artifacts to restore.", examples=[[EXAMPLE_ID]]),
+    ] = ()
+    run: Annotated[Name, Meta(description="A run's ID, instead of `artifacts`.")] | None = None
+    cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the previous answer.")] = 0
+    ttl: (
+        Annotated[
+            int | str, Meta(description=f"New TTL, counted from now, for artifacts that have expired. {DURATION}")
+        ]
+        | None
+    ) = None
+
+
+class JobRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that changes a job of the schedule; fields that are left out stay as they are."""
+
+    EXAMPLES: ClassVar = [{"interval": 60}]
+
+    paused: bool | UnsetType = UNSET
+    interval: Annotated[
+        int | None | UnsetType, Meta(description="Seconds between two rounds, 1 to 86,400. Null: as configured.")
+    ] = UNSET
+
+
+class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/admin/retention/runs`."""
+
+    job: Annotated[Name, Meta(description="Only runs of this job.")] | None = None
+    outcome: Annotated[Outcome, Meta(description="Only runs with this outcome.")] | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class RunsView(Struct, frozen=True, kw_only=True):
+    """A page of runs, latest first."""
+
+    items: tuple[RetentionRun, ...]
+    next: str | None
+
+
+class StatusView(Struct, frozen=True, kw_only=True):
+    """The status of retention."""
+
+    at: datetime
+    expired: Annotated[int, Meta(description="Artifacts that have expired and are not removed yet; up to 100,000.")]
+    oldest_overdue_seconds: float
+    dead_blobs: int
+    dead_bytes: int
+    artifacts: int | None
+    stored_bytes: int | None
+    jobs: tuple[JobState, ...]
+    running: tuple[RetentionRun, ...]
+
+
+def runs_view(runs: list[RetentionRun], limit: int) -> RunsView:
+    """Returns a page of runs as callers see it."""
+    last = runs[-1] if len(runs) == limit else None
+    cursor = None if last is None else _cursor(last.started_at, last.id)
+    return RunsView(items=tuple(runs), next=cursor)
+
+
+def _cursor(moment: datetime, run_id: str) -> str:
+    microseconds = (moment - _EPOCH) // timedelta(microseconds=1)
+    return base64.urlsafe_b64encode(msgspec.json.encode([microseconds, run_id])).decode().rstrip("=")
+
+
+def read_cursor(text: str | None) -> tuple[datetime, str] | None:
+    """Returns start and ID of the run after which a list continues.
+
+    Raises:
+        CoatcheckError: `invalid_cursor`.
+    """
+    if text is None:
+        return None
+    try:
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        microseconds, run_id = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=tuple[int, str])
+        return _EPOCH + timedelta(microseconds=microseconds), run_id
+    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise CoatcheckError(
+            Code.INVALID_CURSOR, "The cursor does not belong to this list. Start again without one."
+        ) from error
+
+
+def status_view(status: Status) -> StatusView:
+    """Returns the status of retention as callers see it."""
+    overdue = status.overdue
+    late = 0.0 if overdue.oldest is None else (status.at - overdue.oldest).total_seconds()
+    return copy_fields(
+        StatusView,
+        overdue,
+        at=status.at,
+        oldest_overdue_seconds=round(max(0.0, late), 3),
+        dead_blobs=overdue.dead,
+        jobs=status.jobs,
+        running=status.running,
+    )
+
+
+@route("POST /v1/admin/retention/plan", answers={200: "The plan."}, problems=(*JSON_BODY, Code.DELETIONS_PAUSED))
+async def plan_retention(call: RouteCall, body: PlanRequest) -> RetentionPlan:
+    """Plan a retention job.
+
+    Returns what a job would remove now, and why; removes nothing. For an hour, the plan can be applied by its digest,
+    which covers exactly that set.
+    """
+    plain(body.session, "session")
+    return await call.services.retention.plan(call.caller, body.job, body.scope())
+
+
+@route(
+    "POST /v1/admin/retention/apply",
+    answers={200: "The run has ended.", 202: "The run continues; get it to see its progress."},
+    problems=(*JSON_BODY, Code.PLAN_CHANGED, Code.CONFIRMATION_NEEDED, Code.DELETIONS_PAUSED),
+)
+async def apply_retention(call: RouteCall, body: ApplyRequest) -> Reply[RetentionRun]:
+    """Apply a plan.
+
+    Removes those artifacts of the plan that still meet its criteria, and nothing else. Refused if more than a tenth of
+    its artifacts or bytes have since gone, or are now held or pinned, and, without `confirm`, if it would remove more
+    than 20 % of the live bytes. Applying a plan that is already being applied returns its run.
+    """
+    apply = call.services.retention.running.apply
+    run = await apply(call.caller, body.digest, confirm=body.confirm, wait=body.wait)
+    return Reply(run, 202 if run.outcome is Outcome.RUNNING else 200)
+
+
+@route("GET /v1/admin/retention/runs", answers={200: "A page."}, problems=(Code.INVALID_CURSOR,))
+async def list_runs(call: RouteCall, query: RunsQuery) -> RunsView:
+    """List runs.
+
+    Latest first. The schedule records one run per job and hour, and none when there was nothing to do.
+    """
+    runs = await call.services.retention.runs(
+        call.caller,
+        before=read_cursor(query.cursor),
+        limit=query.limit,
+        job=query.job,
+        outcome=query.outcome,
+    )
+    return runs_view(runs, query.limit)
+
+
+@route("GET /v1/admin/retention/runs/{run_id}", answers={200: "The run."}, problems=(Code.RUN_NOT_FOUND,))
+async def get_run(call: RouteCall, run_id: str) -> RetentionRun:
+    """Get a run.
+
+    Returns its progress, or its result.
+    """
+    return await call.services.retention.run(call.caller, run_id)
+
+
+@route("GET /v1/admin/retention/status", answers={200: "The status."})
+async def get_retention_status(call: RouteCall) -> StatusView:
+    """Get the status of retention.
+
+    Returns what is overdue, the schedule, and the runs in progress. Needs a key of `*`.
+    """
+    return status_view(await call.services.retention.status(call.caller))
+
+
+@route("PATCH /v1/admin/retention/jobs/{name}", answers={200: "Changed."}, problems=JSON_BODY)
+async def change_job(call: RouteCall, name: str, body: JobRequest) -> JobState:
+    """Pause, resume or pace a scheduled job.
+
+    Takes effect on every replica within five seconds. Expiry itself is exact on every route, whether or not the job
+    is paused.
+
+    `deletions` stands for everything that deletes by time. The service pauses it when the clock jumps by more than a
+    day; to resume it confirms that the clock is right.
+    """
+    interval = None if body.interval is UNSET else (body.interval or 0)
+    paused = None if body.paused is UNSET else body.paused
+    return await call.services.retention.change_job(call.caller, name, paused=paused, interval=interval)
+
+
+@route(
+    "POST /v1/admin/retention/undo",
+    answers={200: "What was restored, and what was not."},
+    problems=(*JSON_BODY, Code.RUN_NOT_FOUND, Code.INVALID_ARTIFACT_ID),
+)
+async def undo_removal(call: RouteCall, body: UndoRequest) -> UndoResult:
+    """Restore what was removed.
+
+    Restores artifacts by ID, or everything that a run removed, until the grace period of the sweep has passed. An
+    artifact comes back with its ID, bytes, views, labels and expiry; one that has expired needs a `ttl`. Artifacts that
+    cannot be restored are listed with the reason. A run with more than 500 artifacts takes several calls, each with
+    `next` as cursor.
+    """
+    if (body.run is None) == (not body.artifacts):
+        raise CoatcheckError(Code.INVALID_REQUEST, "Give either `artifacts` or a `run`.", parameter="artifacts")
+    ttl = seconds(body.ttl, "ttl")
+    undo = call.services.retention.undo
+    if body.run is not None:
+        return await undo.run(call.caller, body.run, after=body.cursor, ttl=ttl)
+    return await undo.artifacts(call.caller, body.namespace, [ids.parse(each) for each in body.artifacts], ttl=ttl)

@@ -1,1 +1,0 @@
-"""Retention: plans, runs, undo, the schedule."""

@@ -1,1 +1,0 @@
-"""Budgeted web searches, and citations."""

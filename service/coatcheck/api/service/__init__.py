@@ -1,1 +1,0 @@
-"""Health, metrics and the OpenAPI document."""

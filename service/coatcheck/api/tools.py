@@ -1,0 +1,292 @@
+"""Routes of the tools for models: their declarations and their calls.
+
+Schemas of tool calls and their results in the OpenAPI document. Values only.
+
+They are open: providers add members to their objects, and calls are accepted with all of them.
+
+MCP at /mcp: streamable HTTP through the official SDK, stateless, with JSON answers.
+
+The tools provide the server; this module adds its transport. Hosts and origins are checked by the origin guard, as for
+every route, so the SDK's own check is off: two lists of allowed hosts would drift apart. Only POST is served: without
+sessions there is no stream to open or end. What fails before the SDK is called is answered as a JSON-RPC error.
+
+The SDK is imported, in a thread, when the first client connects: that takes a second of CPU time, which a start without
+MCP clients should not cost. It is an extra, `coatcheck[mcp]`, because agent frameworks in the same environment may need
+another version. Without it, every request is answered with what to install.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import msgspec
+from litestar import Response
+from litestar.types import HTTPReceiveMessage, HTTPScope, Method, Receive, Send, WebSocketReceiveMessage
+from msgspec import Meta, Struct
+
+from coatcheck.api.http.access import READ
+from coatcheck.api.http.body import body_too_large, content_length
+from coatcheck.api.http.json_body import decode_aside
+from coatcheck.api.http.limits import MIB
+from coatcheck.api.http.problems import Problem, members
+from coatcheck.api.http.request_parts import caller, require_json
+from coatcheck.api.mcp_sdk import MISSING, is_installed
+from coatcheck.api.route import JSON, JSON_BODY, Answer, RouteCall, json_response, route
+from coatcheck.api.services import Tools
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.ids import EXAMPLE_ID
+from coatcheck.core.read_answer import MAX_TOKENS
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+Node = dict[str, Any]
+_REF: Final = "#/components/schemas/"
+_ARGUMENTS: Final[Node] = {"artifact_id": EXAMPLE_ID, "pattern": "moon|sun"}
+
+_CALL: Final[Node] = {
+    "description": (
+        "A name with arguments; OpenAI's tool call or function_call item, Anthropic's tool_use, Gemini's functionCall, "
+        "the params of MCP's tools/call or the whole JSON-RPC request; or a message of a provider that holds calls."
+    ),
+    "type": "object",
+    "examples": [
+        {"name": "read_artifact", "arguments": _ARGUMENTS},
+        {"type": "tool_use", "id": "toolu_1", "name": "read_artifact", "input": _ARGUMENTS},
+    ],
+}
+_RESULT: Final[Node] = {
+    "description": (
+        "`text`, `tokens`, `is_error` and the call's `id` where it had one; or OpenAI's tool message or "
+        "function_call_output item, Anthropic's tool_result, Gemini's functionResponse, MCP's CallToolResult."
+    ),
+    "type": "object",
+    "examples": [{"text": f"[{EXAMPLE_ID} \u00b7 search_results \u00b7 \u2026", "tokens": 412, "is_error": False}],
+}
+
+TOOL_SCHEMAS: Final[dict[str, Node]] = {
+    "ToolCall": {
+        "description": "A call, or up to 32.",
+        "anyOf": [{"$ref": _REF + "OneToolCall"}, {"type": "array", "items": {"$ref": _REF + "OneToolCall"}}],
+    },
+    "OneToolCall": _CALL,
+    "ToolResult": {
+        "description": "A result for a call, a list of them for a list of calls.",
+        "anyOf": [{"$ref": _REF + "OneToolResult"}, {"type": "array", "items": {"$ref": _REF + "OneToolResult"}}],
+    },
+    "OneToolResult": _RESULT,
+}
+
+
+_BODY: Final = MIB
+"""Maximum bytes of a body with calls, which contains no payload."""
+ToolFormat = Annotated[
+    Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"],
+    Meta(description="The provider's form of the declarations.", examples=["anthropic"]),
+]
+ResultFormat = Annotated[
+    Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"],
+    Meta(description="The form of a result. Default: recognised by the call.", examples=["anthropic"]),
+]
+
+
+class ToolsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/tools`."""
+
+    format: ToolFormat = "json-schema"
+    strict: Annotated[
+        bool, Meta(description="The variant for strict mode, if the provider has one: every property is required.")
+    ] = False
+    listing: Annotated[
+        bool, Meta(description="Adds `list_artifacts`, which MCP always has. Each tool costs tokens in every request.")
+    ] = False
+
+
+class ToolCallQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `POST /v1/tools/call`."""
+
+    format: ResultFormat | None = None
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=800,
+                le=MAX_TOKENS,
+                description="Maximum tokens of one answer. Default: 4,000. At most 30,000 characters in any case.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ToolsView(Struct, frozen=True):
+    """Tools, declared in a provider's format."""
+
+    tools: Annotated[tuple[dict[str, Any], ...], Meta(description="Exactly what to put into the `tools` of a request.")]
+
+
+@route("GET /v1/tools", scope=None, tag="Tools", answers={200: "The declarations."})
+async def get_tools(call: RouteCall, query: ToolsQuery) -> ToolsView:
+    """Declare the tools.
+
+    Returns the declared tool, `read_artifact`, in the form each provider expects. It is the same for every request and
+    session of a deployment, so it can be part of a cached prompt. Every call printed on a card is a valid call of it.
+    MCP clients discover the tools themselves at `/mcp` (streamable HTTP).
+    """
+    declared = call.services.tools.declare(query.format, strict=query.strict, listing=query.listing)
+    return ToolsView(tuple(declared))
+
+
+@route(
+    "POST /v1/tools/call",
+    scope=READ,
+    tag="Tools",
+    body={JSON: "ToolCall"},
+    schemas=TOOL_SCHEMAS,
+    answers={200: Answer("The results, in the order of the calls.", schema="ToolResult")},
+    problems=JSON_BODY,
+)
+async def call_tool(call: RouteCall, query: ToolCallQuery) -> Response[bytes]:
+    """Execute tool calls.
+
+    Takes a name and arguments, or the call object of any provider as it was sent, alone or in a list (or the message
+    that contains them), and returns text or that provider's result object, with the call's ID; `format` selects another
+    form. Arguments are read leniently; the answer says which were ignored. Every call is answered with 200: a failure
+    is a sentence for the model that names the next step, marked as an error if the form has such a mark.
+    """
+    with call.context.budget.reserve() as reservation:
+        body, _ = await decode_aside(await call.json_bytes(_BODY, reservation), object)
+        results = await call.services.tools.answer(call.caller, body, query.format, query.max_tokens)
+    return json_response(results)
+
+
+PATH: Final = "/mcp"
+SCOPE: Final = READ
+"""Scope that a key needs."""
+METHODS: Final[frozenset[Method]] = frozenset({"POST", "OPTIONS"})
+"""Maximum bytes of a request: a tool call, which contains no payload."""
+_LEAD: Final = 4 * 1024
+"""Bytes of white space before a message within which a batch is detected."""
+_INVALID_REQUEST: Final = -32600
+_INTERNAL_ERROR: Final = -32603
+_SERVER_ERRORS: Final = 500
+
+
+class Mount:
+    """The MCP endpoint of one application, from its start to its end."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._open = False
+        self._stop = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        self._installed = is_installed()
+
+    async def open(self) -> None:
+        """Starts with the application."""
+        self._open = True
+        self._stop = asyncio.Event()
+
+    async def close(self) -> None:
+        """Ends with the application."""
+        self._open = False
+        self._stop.set()
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            await keeper
+
+    def check(self, scope: HTTPScope) -> None:
+        """Refuses requests that are not messages or cannot be served, whoever sends them.
+
+        Raises:
+            CoatcheckError: `method_not_allowed`; `route_not_found` without the SDK.
+        """
+        if not self._installed:
+            raise CoatcheckError(
+                Code.ROUTE_NOT_FOUND,
+                f"{MISSING} Without it the same tools are at /v1/tools and /v1/tools/call.",
+            )
+        if scope["method"] != "POST":
+            raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions: POST every message.")
+
+    async def serve(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        """Answers a request.
+
+        Raises:
+            CoatcheckError: `unsupported_media_type`, `body_too_large`; `invalid_request` for a batch; `overloaded`
+                while the application starts or ends.
+        """
+        if not self._open:
+            raise CoatcheckError(Code.OVERLOADED, "The service is starting or stopping. Retry the same call.")
+        require_json(scope)
+        length = content_length(scope)
+        if length is not None and length > _BODY:
+            raise body_too_large(_BODY)
+        receive = await _no_batch(receive)
+        manager = await self._manager()
+        await manager.handle_request(scope, receive, send)  # pyright: ignore[reportArgumentType] - the same ASGI
+
+    async def _manager(self) -> "StreamableHTTPSessionManager":
+        if self._keeper is None or (self._keeper.done() and not self._stop.is_set()):
+            self._ready = asyncio.get_running_loop().create_future()
+            self._keeper = asyncio.create_task(self._keep(self._ready))
+        assert self._ready is not None  # noqa: S101 - made with the keeper
+        return await asyncio.shield(self._ready)
+
+    async def _keep(self, ready: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
+        """Runs the SDK's manager until the application ends; the task that starts it must also end it."""
+        try:
+            manager = await asyncio.to_thread(_build, self._tools)
+            async with manager.run():
+                ready.set_result(manager)
+                await self._stop.wait()
+        except Exception as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+
+async def _no_batch(receive: Receive) -> Receive:
+    """Returns a `receive` that yields the whole body, after refusing a batch; the SDK's own error would not say why.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a batch.
+    """
+    messages: list[HTTPReceiveMessage | WebSocketReceiveMessage] = []
+    start, more = b"", True
+    while more and not start.strip() and len(start) < _LEAD:
+        message = await receive()
+        messages.append(message)
+        more = message["type"] == "http.request" and message["more_body"]
+        start += message["body"] if message["type"] == "http.request" else b""
+    if start.lstrip().startswith(b"["):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "Batches are not accepted: POST each message separately, as one JSON-RPC object."
+        )
+
+    async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:
+        return messages.pop(0) if messages else await receive()
+
+    return again
+
+
+def _build(tools: Tools) -> "StreamableHTTPSessionManager":
+    """Returns a manager over a new server; neither can be run twice."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415 - see above
+    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - see above
+
+    return StreamableHTTPSessionManager(
+        tools.mcp(caller),
+        json_response=True,
+        stateless=True,
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_request_body_size=_BODY,
+    )
+
+
+def json_rpc(error: CoatcheckError, problem: Problem, request_id: str) -> Problem:
+    """Returns a problem as an MCP client expects it: the body is a JSON-RPC error without an ID."""
+    code = _INTERNAL_ERROR if problem.status >= _SERVER_ERRORS else _INVALID_REQUEST
+    body: dict[str, Any] = {"code": code, "message": error.detail, "data": members(error, request_id)}
+    headers = [(name, "application/json" if name == "content-type" else value) for name, value in problem.headers]
+    return Problem(problem.status, headers, msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": body}))

@@ -1,1 +1,0 @@
-"""The tools for models: their declarations, their calls, and MCP."""

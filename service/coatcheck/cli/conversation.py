@@ -1,0 +1,212 @@
+"""`coatcheck compact`: makes a model-bound request smaller, through a running service.
+
+Whatever fails, the request is printed as it came: what follows in the pipe is about to send it.
+
+`hook claude-code`: for hosts that run a command as a hook; it also sees what the host has cut.
+
+For more than some 30,000 characters, the host writes a shell's output to a file on this machine and passes the hook
+only the beginning with the file's name. A service must not open files that a request names; this command, which the
+host itself has started, may. It never disturbs the host: errors go to standard error, nothing is printed, and it exits
+with 0.
+
+`coatcheck search-results`: what a model would read of a web search's response, and what stays of it.
+"""
+
+import json
+import sys
+from io import BufferedReader
+from typing import Any, Final
+
+import click
+import msgspec
+
+from coatcheck.cli.command_setup import PipeCommand, open_input, unreadable, waiting
+from coatcheck.cli.exits import Exit, Failure, echo, fail, standard_input
+from coatcheck.cli.http_client import ask, connect, encode_options, service_options, service_settings, timeout_option
+from coatcheck.core.search.model import BOUNDS
+from coatcheck.core.text.count import plural
+from coatcheck_client import Client, Retries
+from coatcheck_client.integrations.claude_code_event import whole_event
+
+
+def _rescue(_pipe: str, stream: BufferedReader, _failure: Failure, as_json: bool) -> None:
+    _print_unchanged(stream.read(), as_json=as_json)
+
+
+@click.command(cls=PipeCommand, rescue=_rescue)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--session", help="Conversation that the request belongs to.")
+@click.option("--format", help="The body's format (default: detected by its structure).")
+@click.option(
+    "--max-tokens",
+    type=int,
+    help="Maximum tokens of the request. If replacing outputs is not enough, the oldest messages are left out.",
+)
+@click.option(
+    "--no-tools", "tools", flag_value="none", help="The model cannot read further: leave the tool out of cards."
+)
+@click.option("--repair", is_flag=True, help="Mend what a provider would refuse, such as outputs without a call.")
+@timeout_option
+@service_options
+def compact(
+    file: str,
+    max_tokens: int | None,
+    repair: bool,
+    timeout: float,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+    **fields: Any,  # noqa: ANN401 - texts
+) -> None:
+    """Print a model request with cards in place of bulky outputs.
+
+    FILE is the request, - for standard input. With --json the whole answer is printed: the body, and the report of
+    what changed and why. If anything fails, the request is printed as it came, and the reason on standard error; with
+    --json as the body, with null as the report.
+    """
+    with open_input(file) as stream:
+        data = _read(file, stream)
+    try:
+        body = _parse_request(data)
+        request = {
+            "body": body,
+            **encode_options(fields),
+            "policy": {} if max_tokens is None else {"max_tokens": max_tokens},
+        }
+        request |= {"repair": True} if repair else {}
+        with connect(service, key, timeout) as client, waiting("Compacting"):
+            answer = ask(lambda: client.post("/v1/context/compact", json=request), client, body=object, report=dict)
+        printed = json.dumps(answer if as_json else answer["body"], ensure_ascii=False, indent=2 if as_json else None)
+    except BaseException:
+        _print_unchanged(data, as_json=as_json)
+        raise
+    echo(printed)
+    if not as_json:
+        echo(f"coatcheck: {plural(len(answer['report']['changes']), 'change')}; --json says which.", err=True)
+        for sentence in (*answer["report"].get("repaired", ()), *answer["report"].get("notes", ())):
+            echo(f"coatcheck: {sentence}", err=True)
+
+
+def _read(file: str, stream: BufferedReader) -> bytes:
+    try:
+        return stream.read()
+    except OSError as error:
+        unreadable(file, error)
+
+
+def _parse_request(data: bytes) -> Any:  # noqa: ANN401 - JSON
+    """Returns the request; ends the command if it is not JSON."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        fail(Exit.WRONG, f"the request is not JSON: {error}.")
+
+
+def _print_unchanged(data: bytes, *, as_json: bool) -> None:
+    """Prints the request as it came; as JSON the answer that changes nothing, in which what is not JSON is a text."""
+    if not as_json:
+        echo(data, nl=False)
+        return
+    try:
+        body: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        body = data.decode(errors="replace")
+    echo(json.dumps({"body": body, "report": None}, indent=2))
+
+
+SECONDS: Final = 10.0
+
+
+@click.group()
+def hook() -> None:
+    """Answer the hooks of agent hosts."""
+
+
+@hook.command("claude-code")
+@click.option("--url", "service", help="URL of the service (COATCHECK_URL).")
+@click.option("--key", help="Key to use (COATCHECK_KEY).")
+@click.option("--label", multiple=True, help="A label; may be given several times.")
+@click.option("--ttl", help="How long to keep the payload: seconds, or 30m, 12h, 7d.")
+@click.option("--card-tokens", type=int, help="Token budget of a card (600).")
+@click.option("--inline-tokens", type=int, help="Leave texts of up to this many tokens unchanged (1000).")
+def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+    """Read a PostToolUse event from standard input, and print what replaces the tool's output, if anything does."""
+    try:
+        settings = service_settings(service, key)
+    except SystemExit:
+        sys.exit(Exit.NOTHING)  # with 2, the host would show the error to its model
+    stdin = standard_input()
+    if stdin is None:
+        echo("coatcheck: the tool's output stays as it is: standard input is closed.", err=True)
+        return
+    try:
+        event = whole_event(json.load(stdin))
+        with Client(settings.url, key=settings.key or None, timeout=SECONDS, retries=Retries(attempts=1)) as client:
+            answer = client.answer_hook(event, labels=label, **options)
+    except Exception as e:  # noqa: BLE001 - whatever it is, the host goes on with what it has
+        echo(f"coatcheck: the tool's output stays as it is: {e}", err=True)
+        return
+    if "hookSpecificOutput" in answer:
+        echo(json.dumps(answer))
+
+
+def _limit(name: str, meaning: str) -> Any:  # noqa: ANN401 - click's decorator
+    least, most = BOUNDS[name]
+    return click.option(f"--web-{name.replace('_', '-')}", name, type=click.IntRange(least, most), help=meaning)
+
+
+@click.command("search-results")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--query", help="What was searched for (default: what the provider repeats).")
+@click.option("--session", help="Conversation that the search belongs to.")
+@click.option("--turn", help="Name of the turn, in which searches may be limited.")
+@click.option("--tool-name", help="Tool that made the search.")
+@_limit("max_results", "Results whose text is shown.")
+@_limit("max_tokens_per_result", "Maximum tokens of one result.")
+@_limit("max_total_tokens", "Maximum tokens in all.")
+@click.option("--summary", is_flag=True, help="Print what stays for later turns instead.")
+@service_options
+def search_results(
+    file: str,
+    *,
+    summary: bool,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+    **fields: Any,  # noqa: ANN401 - texts and numbers
+) -> None:
+    """Store a web search's response, and print what a model reads of it.
+
+    FILE is any search provider's response as it came, JSON or text; - for standard input.
+    """
+    with open_input(file) as stream:
+        try:
+            data = stream.read()
+        except OSError as error:
+            unreadable(file, error)
+    body = msgspec.json.encode(
+        {"response": _response(data), **{name: value for name, value in fields.items() if value is not None}}
+    )
+    with connect(service, key) as client:
+        answer = ask(
+            lambda: client.post("/v1/search-results", content=body, headers={"content-type": "application/json"}),
+            client,
+            text=str,
+            summary=dict,
+        )
+    if as_json:
+        echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+        return
+    echo(answer["summary"]["text"] if summary else answer["text"])
+    echo(f"coatcheck: {answer['payload']['text']} tokens", err=True)
+    for warning in answer["warnings"]:
+        echo(f"coatcheck: {warning['message']} [{warning['code']}]", err=True)
+
+
+def _response(data: bytes) -> object:
+    """Returns JSON as it is, byte for byte, and anything else as text."""
+    try:
+        msgspec.json.decode(data, type=dict | list)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return data.decode("utf-8", "replace")
+    return msgspec.Raw(data)

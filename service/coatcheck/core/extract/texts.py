@@ -1,0 +1,355 @@
+"""Formats minified JSON for reading: one member per line, indented. Values stay as they are written; none is parsed.
+
+A document that is cut off or not quite JSON (NaN, a missing brace) is indented as far as possible.
+
+A Jupyter notebook (nbformat 2 to 4) as text: its cells in order, each with its source and what it put out.
+
+A tool result of several parts as text: the text of each part under a heading, other parts on one line each.
+
+`core/views/parts.py` defines what a part is. Encoded bytes are named, with their size.
+
+A search response as a list with a section for each result, exactly as `core/search` lays it out.
+
+Budgeted searches give ranges of this view, so there must be only one way to make it.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final, cast
+
+import msgspec
+
+from coatcheck.core.extract.blocks import count_lines, locate_headings, one_line, sections
+from coatcheck.core.extract.boilerplate import TAG, words
+from coatcheck.core.media.archives import format_size
+from coatcheck.core.parts.blobs import name_blobs
+from coatcheck.core.text.visible_text import visible
+from coatcheck.core.views import parts
+from coatcheck.core.views.view import ExtractedText
+from coatcheck_client.contract.blobs import name_of
+
+JSON_EXTRACTOR: Final = "json-indented 2"
+_BOM: Final = b"\xef\xbb\xbf"
+_PRETTY: Final = 200
+"""Mean bytes of a line up to which a document is readable as it is."""
+_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
+_DEEPEST: Final = 32
+"""Levels that are indented; deeper ones are not, or a short document could become a huge one."""
+_GROWTH: Final = 8
+_TOKENS: Final = 4_000_000
+
+
+def extract_json(data: bytes) -> ExtractedText | None:
+    """Returns the indented text, with names in place of encoded bytes.
+
+    None if the document is readable as it is, is NDJSON, or does not begin like JSON.
+    """
+    body = data.removeprefix(_BOM).strip(b" \t\r\n")
+    if body[:1] not in {b"{", b"["}:
+        return None
+    without_blobs = name_blobs(body)
+    if _reads_well(without_blobs):
+        return None if without_blobs is body else ExtractedText(text=without_blobs + b"\n", extractor=JSON_EXTRACTOR)
+    body = without_blobs
+    try:
+        text = msgspec.json.format(body, indent=2)
+        text.decode()
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError):
+        pass
+    else:
+        if len(text) <= _GROWTH * len(body) + 1024:
+            return ExtractedText(text=text + b"\n", extractor=JSON_EXTRACTOR)
+    indented_text, whole = indent_json(body.decode("utf-8", "replace"))
+    return ExtractedText(text=indented_text.encode(), extractor=JSON_EXTRACTOR, partial=not whole)
+
+
+def _reads_well(body: bytes) -> bool:
+    lines = body.count(b"\n") + 1
+    if lines > 1 and len(body) <= _PRETTY * lines:
+        return True
+    if lines == 1:
+        return False
+    first = body[: body.index(b"\n")].rstrip()
+    try:  # a first line that is a document by itself
+        msgspec.json.decode(first, type=msgspec.Raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def indent_json(text: str) -> tuple[str, bool]:
+    """Returns the document indented token by token, and whether it was complete: all brackets and strings closed."""
+    out: list[str] = []
+    stack: list[str] = []
+    whole = True
+    last = ""
+    for match in islice(_TOKEN.finditer(text), _TOKENS):
+        mark = match.group()
+        begins = mark not in "}],:"
+        if not begins and mark in "}]":
+            whole = whole and bool(stack) and stack[-1] == mark
+            del stack[-1:]
+        if (begins and last and last in "{[,") or (mark in "}]" and last not in {"{", "["}):
+            out.append("\n" + "  " * min(len(stack), _DEEPEST))
+        out.append(": " if mark == ":" else mark)
+        if mark in "{[":
+            stack.append("}" if mark == "{" else "]")
+        elif begins:
+            whole = whole and (mark[0] != '"' or (len(mark) > 1 and mark[-1] == '"'))
+        last = mark
+    out.append("\n")
+    return "".join(out), whole and not stack
+
+
+NOTEBOOK_EXTRACTOR: Final = "notebook 1"
+_NOTEBOOK_MEMBER: Final = re.compile(rb'"nbformat"\s*:\s*[2-9]')
+_TITLE: Final = 80
+"""Characters of a cell's first line that are in its title."""
+_OLD_TYPES: Final = {
+    **{name: f"text/{name}" for name in ("html", "latex")},
+    **{name: f"image/{name}" for name in ("png", "jpeg")},
+    "svg": "image/svg+xml",
+    "text": "text/plain",
+    "json": "application/json",
+}
+"""Media types by the names of nbformat 2 and 3."""
+
+
+def may_be_notebook(head: bytes) -> bool:
+    """Returns whether a document that begins like this is worth reading as a notebook, whose format stands last."""
+    return b'"cell_type"' in head and (b'"cells"' in head or b'"worksheets"' in head)
+
+
+def extract_notebook(data: bytes) -> ExtractedText | None:
+    """Returns the text of a notebook; None for any other document, or one that is cut off."""
+    if not may_be_notebook(data) or _NOTEBOOK_MEMBER.search(data) is None:
+        return None
+    try:
+        value: object = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    cells = cells_of(value)
+    if cells is None:
+        return None
+    out: list[str] = []
+    headings: list[tuple[int, str, int, str | None]] = []
+    size = 0
+    for number, cell in enumerate(cells):
+        source = _text(cell.get("source", cell.get("input")))
+        first = next((line for line in source.splitlines() if line.strip()), "")
+        title = one_line(f"cell {number} {cell.get('cell_type') or ''}{f': {first[:_TITLE]}' if first else ''}")
+        lines = [f"{chr(10) if out else ''}## {title}", *([source.rstrip()] if source.strip() else [])]
+        for output in _dicts(cell.get("outputs")):
+            lines += [f"[out] {each}" if "\n" not in each else f"[out]\n{each}" for each in _outputs(output)]
+        lines += [f"[attached: {one_line(name)}]" for name in _dict(cell.get("attachments"))]
+        piece = "\n".join(lines) + "\n"
+        headings.append((size + bool(out), title, 1, None))
+        out.append(piece)
+        size += len(piece.encode("utf-8", "replace"))
+    text = "".join(out).encode("utf-8", "replace")
+    outline = sections(locate_headings(headings, text), prefix="p", size=len(text), lines=count_lines(text))
+    return ExtractedText(text=text, sections=outline, extractor=NOTEBOOK_EXTRACTOR) if text else None
+
+
+def cells_of(value: object) -> list[dict[str, Any]] | None:
+    """Returns the cells of a notebook that was decoded; None if it is none."""
+    notebook = _dict(value)
+    if not isinstance(notebook.get("nbformat"), int):
+        return None
+    sheets = [notebook] if "cells" in notebook else _dicts(notebook.get("worksheets"))
+    return [cell for sheet in sheets for cell in _dicts(sheet.get("cells"))] if sheets else None
+
+
+def _outputs(output: dict[str, Any]) -> Iterator[str]:
+    """Yields what a cell put out: text, or what it is and its size."""
+    if "ename" in output:
+        traceback = _text(output.get("traceback"), "\n").encode("utf-8", "replace")
+        trace_text = visible(traceback).decode("utf-8", "replace").strip()
+        last = f"{output.get('ename')}: {output.get('evalue')}"
+        yield trace_text if last in trace_text else f"{trace_text}\n{last}".strip()
+        return
+    forms = {_OLD_TYPES.get(name, name): value for name, value in {**output, **_dict(output.get("data"))}.items()}
+    plain = _text(forms.get("text/plain")).strip("\n")
+    if plain:
+        yield plain
+    for name, value in forms.items():
+        if name.startswith(("image/", "audio/", "video/", "application/pdf")):
+            text = _text(value)
+            size = len(text) if name == "image/svg+xml" else len("".join(text.split())) * 3 // 4
+            yield f"[{one_line(name)}, {format_size(size)}: not shown]"
+        elif not plain and name == "text/html":
+            yield " ".join(html.unescape(TAG.sub(" ", _text(value))).split())
+        elif not plain and name in {"text/markdown", "text/latex"}:
+            yield _text(value).strip("\n")
+        elif not plain and name == "application/json":
+            yield msgspec.json.encode(value).decode()
+
+
+def _text(value: object, end: str = "") -> str:
+    """Returns a text that may be written as a list of lines."""
+    return value if isinstance(value, str) else end.join(map(str, _list(value)))
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [mapping for each in _list(value) if (mapping := _dict(each))]
+
+
+PARTS_EXTRACTOR: Final = "parts 3"
+_TYPES: Final = words(
+    "text input_text output_text text-plain image image_url input_image audio input_audio file input_file document "
+    "resource resource_link search_result tool_reference video media refusal thinking redacted_thinking json "
+    "function_call_output code_execution_output"
+)
+_MEDIA: Final = ("inlineData", "inline_data", "fileData", "file_data", "functionResponse", "function_response")
+_PARTS_MEMBER: Final = re.compile(
+    rb'"type"\s*:\s*"(?:'
+    + b"|".join(sorted(name.encode() for name in _TYPES))
+    + rb')"|"(?:inline_?[dD]ata|file_?[dD]ata)"'
+)
+_START: Final = re.compile(
+    rb'\s*(?:\[\s*[{"]|\{\s*(?:"(?:jsonrpc|id)"\s*:[^,{\[]{1,80},\s*)*(?:"result"\s*:\s*\{\s*)?'
+    rb'"(?:content"\s*:\s*\[|structuredContent"|isError"|_meta"))'
+)
+"""Matches the beginning of a list of parts, or of an MCP call's result, also inside its JSON-RPC answer."""
+_RESULT: Final = frozenset(["content", "structuredContent", "isError", "_meta"])
+"""Members of the result of a call as MCP defines it."""
+_ANSWER: Final = frozenset(["jsonrpc", "id", "result"])
+"""Members of the answer around it."""
+
+
+def may_be_parts(head: bytes) -> bool:
+    """Returns whether a document that begins like this is worth reading as parts."""
+    return bool(_START.match(head) and _PARTS_MEMBER.search(head))
+
+
+def extract_parts(data: bytes) -> ExtractedText | None:
+    """Returns the text of a payload that `core/views/parts.py` made of several parts, or of the result of an MCP call.
+
+    None for any other payload. A result that is an error says so first.
+    """
+    if not may_be_parts(data):
+        return None
+    try:
+        value: object = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    whole = cast("dict[str, Any]", value) if isinstance(value, dict) else {"content": value}
+    if whole.keys() == _ANSWER and isinstance(whole["result"], dict):
+        whole = cast("dict[str, Any]", whole["result"])
+    content = whole.get("content")
+    if not whole.keys() <= _RESULT or not isinstance(content, list) or not is_parts(cast("list[object]", content)):
+        return None
+    return _write_parts(
+        cast("list[object]", content), whole.get("structuredContent"), failed=whole.get("isError") is True
+    )
+
+
+def is_parts(value: list[object]) -> bool:
+    """Returns whether a list is a provider's parts, rather than similar data."""
+    typed = 0
+    for each in value:
+        if isinstance(each, str):
+            continue
+        if not isinstance(each, dict):
+            return False
+        part = cast("dict[str, Any]", each)
+        kind = part.get("type")
+        if kind not in _TYPES if kind is not None else not (part.keys() & set(_MEDIA) or part.keys() == {"text"}):
+            return False
+        typed += kind is not None or part.keys() != {"text"}
+    return typed > 0
+
+
+def _write_parts(value: list[object], structured: object, *, failed: bool) -> ExtractedText:
+    out: list[bytes] = []
+    headings: list[tuple[int, str, int, str | None]] = []
+    size = 0
+
+    def put(title: str, text: str, url: str | None) -> None:
+        nonlocal size
+        body = text if text.endswith("\n") or not text else f"{text}\n"
+        heading = f"{chr(10) if out else ''}# Part {len(headings) + 1}: {one_line(title)}\n"
+        piece = heading.encode("utf-8", "replace") + name_blobs(body.encode("utf-8", "replace"))
+        headings.append((size + bool(out), title, 1, url))
+        out.append(piece)
+        size += len(piece)
+
+    if failed:
+        put("error", "The result says that the call failed.", None)
+    for part in value:
+        put(*_part(part))
+    if structured is not None:
+        put("structured content", _json(structured), None)
+    data = b"".join(out)
+    outline = sections(locate_headings(headings, data), prefix="p", size=len(data), lines=count_lines(data))
+    return ExtractedText(text=data, sections=outline, extractor=PARTS_EXTRACTOR)
+
+
+def _part(part: object) -> tuple[str, str, str | None]:
+    """Returns a part's title, its readable text, and its URL."""
+    if isinstance(part, str):
+        return "text", part, None
+    block = cast("dict[str, Any]", part)
+    kind = str(block.get("type") or next((key for key in _MEDIA if key in block), "text"))
+    resource = parts.open_part(block)
+    if resource is not None:
+        title = resource.title or resource.url or kind
+        media = resource.media_type or ""
+        if _is_text(resource.data, media):
+            return title, _indent_json(resource.data.decode()), resource.url
+        return title, name_of(resource.media_type, len(resource.data)), resource.url
+    text = block.get("text")
+    url = next((v for k in ("url", "uri", "source") if isinstance(v := block.get(k), str)), None)
+    name = block.get("title") or block.get("name")
+    title = name if isinstance(name, str) and name else url if url and not url.startswith("data:") else kind
+    if isinstance(text, str):
+        rest = {k: v for k, v in block.items() if k not in {"text", "type"}}
+        return title, f"{text}\n{_json(rest)}" if rest else text, url
+    content = block.get("content")
+    if isinstance(content, list) and is_parts(cast("list[object]", content)):
+        inner = [_part(each)[1] for each in cast("list[object]", content)]
+        head = f"{url}\n" if url else ""
+        return title, head + "\n".join(inner), url
+    return title, _json(block), url
+
+
+def _is_text(data: bytes, media_type: str) -> bool:
+    if media_type.startswith(("image/", "audio/", "video/")) or b"\x00" in data:
+        return False
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _indent_json(text: str) -> str:
+    """Returns a text that is JSON in one line, as results of programs often are, indented; any other as it is."""
+    if text.lstrip()[:1] not in {"{", "["} or "\n" in text.strip():
+        return text
+    try:
+        return _json(msgspec.json.decode(text))
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return text
+
+
+def _json(value: object) -> str:
+    return indent_json(msgspec.json.encode(value).decode())[0]
+
+
+def extract_results(data: bytes) -> ExtractedText | None:
+    """Returns the list; None if neither a result nor a provider's answer was found in the response."""
+    from coatcheck.core.search import search_view  # noqa: PLC0415 - a worker starts without what reads responses
+
+    view = search_view(data)
+    return None if view.text is None else view

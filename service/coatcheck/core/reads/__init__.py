@@ -1,1 +1,0 @@
-"""What a read may request, and the form of its answer."""

@@ -1,1 +1,0 @@
-"""Reads JSON, XML and delimited tables as far as possible, for descriptions and outlines."""

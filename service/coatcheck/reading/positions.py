@@ -1,0 +1,192 @@
+"""Finds the byte where a line or a character begins, by reading only the frame that contains it.
+
+Finds token positions exactly, from checkpoints that are counted on demand, block by block, and cached.
+
+Counting has a time limit. When it runs out, the caller is told to retry; counted blocks stay, so each retry gets
+further. The cache of checkpoints is bounded and can be lost at any time without harm.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from coatcheck.core.caches import BoundedCache
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.count import Checkpoint, TokenIndexer
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.window import NUMBER_LIMIT, Position, Span, nth_char, nth_newline, past_end
+from coatcheck.reading.view import ViewReading
+from coatcheck.runtime.work_placement import in_pool
+from coatcheck.storing.content import Content
+
+
+async def place_of(content: Content, span: Span) -> Position | None:
+    """Returns where a span of bytes, characters or lines begins; None if the content has no such unit.
+
+    Empty content has a beginning too. Character 0 begins at byte 0 even if stray continuation bytes come before the
+    first whole character, so that reading from there misses nothing.
+    """
+    nth = span.offset - span.first
+    if nth == 0:
+        return Position(0, 0, 0)
+    if span.unit == "line":
+        return await _after_newline(content, nth - 1)
+    if span.unit == "char":
+        return await _at_char(content, nth)
+    return await at_byte(content, nth) if nth < content.size else None
+
+
+async def at_byte(content: Content, byte: int) -> Position:
+    """Returns the position of a byte, 0 to the content's size."""
+    frame = byte // content.index.frame_size
+    return _start(content, frame).after(await content.read(frame * content.index.frame_size, byte))
+
+
+async def past_end_of(reading: ViewReading, span: Span) -> CoatcheckError:
+    """Returns `offset_past_end`, with the offsets that exist: those of a section count in its view."""
+    extent = reading.extent
+    if reading.section is None:
+        totals = {"line": reading.measure.lines, "char": reading.content.index.chars, "byte": reading.content.size}
+        return past_end(span, reading.artifact.id, totals.get(span.unit, reading.measure.tokens.count))
+    first, last = [await at_byte(reading.content, byte) for byte in (extent.start, extent.end)]
+    ends = {"line": (reading.lines.first, reading.lines.last), "char": (first.chars, last.chars - 1)}
+    low, high = ends.get(span.unit, (first.byte, last.byte - 1))
+    offset = str(span.offset) if span.offset <= NUMBER_LIMIT else "given"
+    return CoatcheckError(
+        Code.OFFSET_PAST_END,
+        f"Offset {offset} is past the end of {reading.name}, which is {span.unit}s {low} to {high} of the text. "
+        "Use an offset from there, or leave section out.",
+        unit=span.unit,
+        total=max(0, high - low + 1),
+    )
+
+
+async def _after_newline(content: Content, n: int) -> Position | None:
+    index = content.index
+    if n >= index.newlines:
+        return None
+    frame = index.frame_of_newline(n)
+    begin = _start(content, frame)
+    data = await content.read(begin.byte, begin.byte + index.frame_size)
+    place = begin.after(data[: nth_newline(data, n - begin.newlines) + 1])
+    return place if place.byte < content.size else None
+
+
+async def _at_char(content: Content, n: int) -> Position | None:
+    index = content.index
+    if n >= index.chars:
+        return None
+    frame = index.frame_of_char(n)
+    begin = _start(content, frame)
+    data = await content.read(begin.byte, begin.byte + index.frame_size)
+    return begin.after(data[: nth_char(data, n - begin.chars)])
+
+
+def _start(content: Content, frame: int) -> Position:
+    index = content.index
+    return Position(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
+
+
+MEMORY_BYTES = 8 * 1024 * 1024
+"""Size of the cache, at 16 bytes per 64 KB: enough for 32 GB of content."""
+BLOCK_BYTES = 256 * 1024
+"""Bytes counted between two checks of the time: about 20 ms."""
+
+
+class TokenSource(Protocol):
+    """Bytes whose tokens are counted from the beginning."""
+
+    @property
+    def key(self) -> str:
+        """Identifies these bytes permanently."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        ...
+
+    async def read(self, start: int, end: int) -> bytes:
+        """Returns the bytes from `start` to before `end`."""
+        ...
+
+
+class TokenCheckpoints:
+    """The checkpoints of one text so far. They are only ever added, in order."""
+
+    def __init__(self) -> None:
+        self._bytes = array("Q", [0])
+        self._tokens = array("Q", [0])
+
+    @property
+    def last(self) -> Checkpoint:
+        """The last checkpoint counted."""
+        return Checkpoint(self._bytes[-1], self._tokens[-1])
+
+    def add(self, checkpoints: list[Checkpoint]) -> None:
+        """Appends those checkpoints that another count has not appended already."""
+        for point in checkpoints:
+            if point.byte > self._bytes[-1]:
+                self._bytes.append(point.byte)
+                self._tokens.append(point.tokens)
+
+    def before(self, token: int) -> Checkpoint:
+        """Returns the last checkpoint at or before a token position."""
+        n = bisect_right(self._tokens, token) - 1
+        return Checkpoint(self._bytes[n], self._tokens[n])
+
+    def between(self, byte: int, token: int) -> list[int]:
+        """Returns the bytes of the checkpoints after `byte`, up to the first beyond `token`, or to the last.
+
+        Empty only if `byte` is the last checkpoint.
+        """
+        low = bisect_right(self._bytes, byte)
+        high = bisect_right(self._tokens, token) + 1
+        return list(self._bytes[low : max(high, low + 1)])
+
+
+class TokenPositions:
+    """Counts the tokens of texts as far as needed. Shared by all readers."""
+
+    def __init__(self, tokenizer: Tokenizer, pool: Executor, clock: Callable[[], float], patience: float) -> None:
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._clock = clock
+        self._patience = patience
+        self._known: BoundedCache[str, TokenCheckpoints] = BoundedCache("token_positions", MEMORY_BYTES)
+
+    async def reach(self, content: TokenSource, token: int) -> TokenCheckpoints:
+        """Returns checkpoints that reach past a token position, or to the content's end.
+
+        Raises:
+            CoatcheckError: `count_pending` if time ran out first; retrying gets further.
+        """
+        progress = self._known.get(content.key) or TokenCheckpoints()
+        deadline = self._clock() + self._patience
+        while progress.last.tokens <= token and progress.last.byte < content.size:
+            if self._clock() >= deadline:
+                raise _pending(progress.last.byte, content.size)
+            await self._advance(content, progress)
+            self._known.put(content.key, progress)
+        return progress
+
+    async def _advance(self, content: TokenSource, progress: TokenCheckpoints) -> None:
+        begin = progress.last
+        indexer = TokenIndexer(self._tokenizer, begin)
+        end = min(begin.byte + BLOCK_BYTES, content.size)
+        checkpoints = await in_pool(self._pool, indexer.feed, await content.read(begin.byte, end))
+        if end == content.size:
+            total = await in_pool(self._pool, indexer.finish)
+            checkpoints = [*checkpoints, Checkpoint(content.size, total.count)]
+        progress.add(checkpoints)
+
+
+def _pending(processed_bytes: int, size: int) -> CoatcheckError:
+    percent = 100 * processed_bytes // size
+    return CoatcheckError(
+        Code.COUNT_PENDING,
+        f"Token positions are still being counted ({percent} % so far). Retry the same call, or read by line.",
+        percent=percent,
+    )
