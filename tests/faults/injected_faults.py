@@ -35,7 +35,7 @@ from coatcheck.adapters.blobs import files
 from coatcheck.adapters.blobs.filesystem import FileSystem
 from coatcheck.adapters.sql import engine, rows
 from coatcheck.adapters.sql.change_group import HANDLERS
-from coatcheck.adapters.sql.changes import batch_store, dedupe, store, tombstone
+from coatcheck.adapters.sql.changes import dedupe, store, tombstone
 from coatcheck.adapters.sql.dialect import RowNumber
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import blobs
@@ -170,19 +170,13 @@ async def _trusting(*_: object) -> bool:
 
 
 def _no_fence() -> None:
-    real: Callable[..., bool] = getattr(store, "take_intent")  # noqa: B009
+    real: Callable[..., set[str]] = getattr(store, "take_intents")  # noqa: B009
 
-    def take(*arguments: object) -> bool:
-        real(*arguments)
-        return True
+    def take(conn: object, uploaded: Sequence[dedupe.NewBytes]) -> set[str]:
+        real(conn, uploaded)
+        return {ours.blob.id for ours in uploaded}
 
-    together: Callable[..., None] = getattr(batch_store, "_take_intents")  # noqa: B009
-
-    def take_all(conn: object, changes: object, answers: object) -> None:  # noqa: ARG001 - as the real one
-        together(conn, changes, {})
-
-    setattr(batch_store, "_take_intents", take_all)  # noqa: B010
-    setattr(store, "take_intent", take)  # noqa: B010
+    setattr(store, "take_intents", take)  # noqa: B010
     HANDLERS[RenewUpload] = _always
 
 

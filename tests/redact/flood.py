@@ -97,7 +97,7 @@ class Flood:
         offer = IngestRequest(
             declared=said, inline_tokens=random.choice((0, 1000)), card_tokens=random.choice((None, 128, 4000))
         )
-        receipt = await self.services.ingest(self.caller, _once(document.data), lambda: offer)
+        receipt = await self.services.ingest(self.caller, _once(document.data), offer)
         outs.append(("ingest", _json(receipt)))
         return ids.parse(receipt.id)
 

@@ -95,7 +95,7 @@ async def test_no_document_shows_a_secret_on_a_card_or_in_a_read(tmp_path: Path,
             payload = WAYS[way](_line(secret))
             assert seen(secret.secret, _view(payload))  # what a mask has to hide
             request = IngestRequest(declared=DeclaredMetadata(tool_name="get"), inline_tokens=0, card_tokens=2000)
-            receipt = await s.ingest(CALLER, once(payload), lambda request=request: request)
+            receipt = await s.ingest(CALLER, once(payload), request)
             artifact = ids.parse(receipt.id)
             read = ReadRequest(unit="line", offset=1, limit=80, view="text")
             answers = {"card": receipt.text, "lines": (await s.read_span(CALLER, artifact, read)).text}
@@ -120,7 +120,7 @@ async def test_no_document_is_stored_with_a_secret_or_taken_for_one_without(tmp_
             s = running.services
             for secret in CHOSEN:
                 try:
-                    receipt = await s.ingest(CALLER, once(WAYS[way](_line(secret))), lambda: request)
+                    receipt = await s.ingest(CALLER, once(WAYS[way](_line(secret))), request)
                 except CoatcheckError as error:
                     assert error.code is Code.SECRET_REFUSED  # noqa: PT017 - either answer keeps it
                     continue
@@ -129,4 +129,4 @@ async def test_no_document_is_stored_with_a_secret_or_taken_for_one_without(tmp_
                 stored = await reading.content.read(0, reading.content.size)
                 texts = [receipt.text, stored.decode("latin-1"), _view(stored)]
                 assert [seen(secret.secret, text) for text in texts] == [None, None, None]
-            assert await s.ingest(CALLER, once(WAYS[way]("harmless")), lambda: request)
+            assert await s.ingest(CALLER, once(WAYS[way]("harmless")), request)

@@ -70,7 +70,7 @@ async def test_no_secret_in_encoded_bytes_is_stored(tmp_path: Path, form: str) -
             for name, text in TEXTS.items():
                 payload = FORMS[form](base64.b64encode(text).decode()).encode()
                 try:
-                    receipt = await s.ingest(CALLER, once(payload), lambda: request)
+                    receipt = await s.ingest(CALLER, once(payload), request)
                 except CoatcheckError as error:
                     assert (error.code, mode) == (Code.SECRET_REFUSED, "refuse")  # noqa: PT017 - nothing is stored
                     continue

@@ -74,7 +74,7 @@ def _json(value: object) -> str:
 async def _take_in(services: Services, hidden: Hidden) -> tuple[int, str]:
     said = DeclaredMetadata(tool_name="make", media_type=hidden.media_type)
     request = IngestRequest(declared=said, inline_tokens=0, card_tokens=2000)
-    receipt = await services.ingest(CALLER, _once(hidden.payload), lambda: request)
+    receipt = await services.ingest(CALLER, _once(hidden.payload), request)
     return ids.parse(receipt.id), receipt.text
 
 

@@ -44,7 +44,7 @@ async def shown(tmp_path: Path) -> AsyncGenerator[Services]:
 
 async def test_a_card_says_what_is_masked_and_is_the_same_when_it_is_asked_for_again(shown: Services) -> None:
     said = DeclaredMetadata(title=f"build {TOKEN}", url=f"https://h/?access_token={TOKEN}", labels=(TOKEN,))
-    receipt = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=said))
+    receipt = await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest(declared=said))
     lines = receipt.text.splitlines()
     assert "Title: build [redacted: github-pat]" in lines
     assert "URL: https://h/?access_token=[redacted: github-pat]" in lines
@@ -52,7 +52,7 @@ async def test_a_card_says_what_is_masked_and_is_the_same_when_it_is_asked_for_a
     assert "token [redacted: github-pat] here" in lines
     assert receipt.card.redacted == "3 secrets (github-pat, private-key) masked here"
     described = await shown.describe(CALLER, ids.parse(receipt.id))
-    again = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=said))
+    again = await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest(declared=said))
     assert described.text == receipt.text == again.text
     assert (
         "ghp_"
@@ -61,7 +61,7 @@ async def test_a_card_says_what_is_masked_and_is_the_same_when_it_is_asked_for_a
 
 
 async def test_ranges_are_those_of_the_stored_bytes(shown: Services) -> None:
-    number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest)).id)
+    number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest())).id)
     got = await shown.read_span(CALLER, number, ReadRequest(offset=1, limit=25))
     assert got.text == "line one\ntoken [redacted: github-pat] here\n[redacted: private-key]\nafter the key\n"
     assert got.window.bytes.end == TEXT.index("nothing")
@@ -73,14 +73,14 @@ async def test_ranges_are_those_of_the_stored_bytes(shown: Services) -> None:
 
 
 async def test_patterns_queries_and_paths_cannot_probe_a_secret(shown: Services) -> None:
-    number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest)).id)
+    number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest())).id)
     for pattern in ("ghp_", "ghp_a.*", "aB3dE5", "MIIE", r"ghp_a[\s\S]{0,80}|ghp_b"):
         got = await shown.search(CALLER, number, PatternSearchRequest(pattern=pattern))
         assert (got.shown, got.total) == (0, 0), pattern
     hit = await shown.search(CALLER, number, PatternSearchRequest(pattern="token .* here"))
     assert hit.text.splitlines()[1] == "2:token [redacted: github-pat] here"
     body = json.dumps({"a": {"k": TOKEN}, "b": [{"token": TOKEN, "n": 1}]}).encode()
-    document = ids.parse((await shown.ingest(CALLER, _once(body), IngestRequest)).id)
+    document = ids.parse((await shown.ingest(CALLER, _once(body), IngestRequest())).id)
     found = await shown.read_json(CALLER, document, path=f"$.b[?@.token == '{TOKEN}']")
     assert found.total == 0
     value = await shown.read_json(CALLER, document, path="$.b[0]")
@@ -89,9 +89,7 @@ async def test_patterns_queries_and_paths_cannot_probe_a_secret(shown: Services)
 
 
 async def test_lists_words_and_tools_show_nothing_either(shown: Services) -> None:
-    receipt = await shown.ingest(
-        CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=DeclaredMetadata(title=TOKEN))
-    )
+    receipt = await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest(declared=DeclaredMetadata(title=TOKEN)))
     listed = await shown.browse(CALLER, ArtifactFilter(), None, 10)
     assert [each.declared.title for each in listed.items] == ["[redacted: github-pat]"]
     assert (await shown.browse(CALLER, ArtifactFilter(), None, 10, query=TOKEN)).items == []
@@ -105,7 +103,7 @@ async def test_lists_words_and_tools_show_nothing_either(shown: Services) -> Non
 
 
 async def test_a_small_payload_is_answered_inline_with_markers_and_counted_with_them(shown: Services) -> None:
-    receipt = await shown.ingest(CALLER, _once(f"hello {TOKEN} bye".encode()), IngestRequest)
+    receipt = await shown.ingest(CALLER, _once(f"hello {TOKEN} bye".encode()), IngestRequest())
     assert (receipt.inline, receipt.text) == (True, "hello [redacted: github-pat] bye")
     assert receipt.tokens < 16
 
@@ -113,7 +111,7 @@ async def test_a_small_payload_is_answered_inline_with_markers_and_counted_with_
 async def test_what_was_stored_unmasked_is_read_by_the_policy_of_now(tmp_path: Path) -> None:
     async with open_service(load({}, data=str(tmp_path), port=0)) as running:
         receipt = await running.services.ingest(
-            CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=DeclaredMetadata(title=TOKEN))
+            CALLER, _once(TEXT.encode()), IngestRequest(declared=DeclaredMetadata(title=TOKEN))
         )
         assert TOKEN in receipt.text
     async with open_service(load({}, data=str(tmp_path), redaction="shown", port=0)) as running:
@@ -132,7 +130,7 @@ async def test_stored_masks_before_storing_and_the_artifact_says_so(tmp_path: Pa
     async with open_service(load({}, data=str(tmp_path), redaction="stored", port=0)) as running:
         services = running.services
         receipt = await services.ingest(
-            CALLER, _once(TEXT.encode()), lambda: IngestRequest(declared=DeclaredMetadata(title=f"a {TOKEN}"))
+            CALLER, _once(TEXT.encode()), IngestRequest(declared=DeclaredMetadata(title=f"a {TOKEN}"))
         )
         assert [notice.code for notice in receipt.warnings] == ["secrets_masked"]
         assert "Redacted: 3 secrets (github-pat, private-key) masked before it was stored" in receipt.text
@@ -156,10 +154,10 @@ async def test_refuse_stores_nothing_and_names_the_place(
 ) -> None:
     async with open_service(load({}, data=str(tmp_path), redaction="refuse", port=0)) as running:
         with pytest.raises(CoatcheckError) as refused:
-            await running.services.ingest(CALLER, _once(body.encode()), lambda: IngestRequest(declared=said))
+            await running.services.ingest(CALLER, _once(body.encode()), IngestRequest(declared=said))
         assert (refused.value.code, refused.value.extra) == (Code.SECRET_REFUSED, expected)
         assert (await running.services.browse(CALLER, ArtifactFilter(), None, 10)).items == []
-        assert (await running.services.ingest(CALLER, _once(b"plain"), IngestRequest)).stored
+        assert (await running.services.ingest(CALLER, _once(b"plain"), IngestRequest())).stored
 
 
 async def test_nothing_of_a_secret_comes_out_of_a_few_documents_of_every_kind() -> None:
@@ -235,7 +233,7 @@ def test_a_secret_in_a_text_that_cannot_carry_a_marker_is_refused(tmp_path: Path
 async def test_stored_writes_markers_in_the_charset_of_the_payload(tmp_path: Path, charset: str, lines: int) -> None:
     text = f"token {TOKEN} here\n" + f"line of nothing {TOKEN}\n" * lines
     async with open_service(load({}, data=str(tmp_path), redaction="stored", port=0)) as running:
-        number = ids.parse((await running.services.ingest(CALLER, _once(text.encode(charset)), IngestRequest)).id)
+        number = ids.parse((await running.services.ingest(CALLER, _once(text.encode(charset)), IngestRequest())).id)
         reading = await running.services.open_view(CALLER, number, view="raw")
         stored = await reading.content.read(0, reading.content.size)
         assert stored.decode(charset) == text.replace(TOKEN, "[redacted: github-pat]")
@@ -280,15 +278,13 @@ async def test_a_comparison_shows_no_secret_of_either_run(shown: Services) -> No
     for extra in (f"{KEY}\n{private[1]}\n", f"{TOKEN}\n"):
         payload = f"{steps}{extra}end\n".encode()
         receipt = await shown.ingest(
-            CALLER, _once(payload), lambda: IngestRequest(declared=run, compare_to="previous", card_tokens=2_000)
+            CALLER, _once(payload), IngestRequest(declared=run, compare_to="previous", card_tokens=2_000)
         )
     assert "Compared with art_" in receipt.text
     one_line = DeclaredMetadata(session="t", tool_name="bash")
     for extra in (f"{private[1]}\n", ""):
         payload = f"{steps}{extra}end\n".encode()
-        receipt = await shown.ingest(
-            CALLER, _once(payload), lambda: IngestRequest(declared=one_line, compare_to="previous")
-        )
+        receipt = await shown.ingest(CALLER, _once(payload), IngestRequest(declared=one_line, compare_to="previous"))
     assert "Gone, line 401: before [redacted: github-pat] after" in receipt.text.splitlines()
     described = await shown.describe(CALLER, ids.parse(receipt.id))
     assert described.text == receipt.text
@@ -302,7 +298,7 @@ async def test_a_line_of_a_key_that_is_gone_is_masked_as_part_of_it(shown: Servi
     steps = "".join(f"step {n} of the build is done\n" for n in range(400))
     for first in (f"{lines[0]}x/y+\n".replace("MIIE", "Completely different words ZZ/"), ""):
         payload = f"{steps}{rest[0]}{first}{''.join(rest[1:])}end\n".encode()
-        receipt = await shown.ingest(CALLER, _once(payload), lambda: IngestRequest(declared=run, compare_to="previous"))
+        receipt = await shown.ingest(CALLER, _once(payload), IngestRequest(declared=run, compare_to="previous"))
     assert "of it gone" in receipt.text
     assert "QwErTyUiOp" not in receipt.text
     assert "Completely" not in receipt.text

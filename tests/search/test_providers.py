@@ -1,11 +1,13 @@
 """Every provider's shape gives the right results, and nothing that was not there."""
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from coatcheck.core.search import ProviderAnswer, normalise
+from coatcheck.core.search.responses.providers import SHAPES
 
 URL = "https://a.example/1"
 
@@ -353,6 +355,11 @@ def test_the_first_result_has_what_the_provider_gave_and_nothing_else(
     assert len(response.results) == 1
     assert response.warnings == ()
     assert response.unknown == ()
+
+
+def test_every_row_of_the_table_has_a_response_of_its_own() -> None:
+    rows = Counter(shape.provider for shape in SHAPES if not shape.note)  # nothing can be read of one with a note
+    assert rows - Counter(provider for provider, _, _ in FIRST) == Counter()
 
 
 def test_answers_stand_apart_from_results() -> None:

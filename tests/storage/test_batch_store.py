@@ -13,8 +13,7 @@ import pytest
 from msgspec import Struct
 from sqlalchemy import Connection, delete, select
 
-from coatcheck.adapters.sql.changes.batch_store import apply_stores
-from coatcheck.adapters.sql.changes.store import apply_store
+from coatcheck.adapters.sql.changes.store import apply_stores
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
@@ -113,7 +112,7 @@ def together(conn: Connection, changes: list[StoreArtifact]) -> list[StoreAnswer
 
 
 def one_by_one(conn: Connection, changes: list[StoreArtifact]) -> list[StoreAnswer]:
-    return [apply_store(conn, each, number_of) for each in changes]
+    return [apply_stores(conn, [each], number_of)[0] for each in changes]
 
 
 def rows(conn: Connection) -> list[list[Any]]:

@@ -141,7 +141,7 @@ class Harness(Generic[CatalogT, BlobsT]):
         """Hand over a payload; a `str` field of `said` is what the caller says about it."""
         source = stream(payload) if isinstance(payload, bytes) else payload
         asked = IngestRequest(declared=DeclaredMetadata(**(said or {})), keep_ends=keep_ends, **offer)
-        return await self.ingest(**(settings or {}))(caller, source, lambda: asked, keep_ends=keep_ends)
+        return await self.ingest(**(settings or {}))(caller, source, asked)
 
     async def content(self, artifact_id: str, caller: Caller = CALLER) -> bytes:
         """The stored payload, read through a reader that has cached nothing."""

@@ -49,7 +49,7 @@ class SessionUsageView(Struct, frozen=True, kw_only=True):
     ]
     persisted_tokens: Annotated[
         int | None,
-        Meta(description="Tokens of the context compacted or measured last: instructions, tools and what stays."),
+        Meta(description="Tokens of the last compacted or measured context: instructions, tools and what stays."),
     ]
     transient_tokens: Annotated[
         int | None,

@@ -121,7 +121,7 @@ def usage(namespace: str | None, session: str | None, service: str | None, key: 
     """Show how much each namespace holds: artifacts, stored bytes, and its limits.
 
     With --session, show one session's tokens: what was taken in, given out, read back and saved, and its context as it
-    was measured last. The session is one of the key's own namespace.
+    was last measured. The session is one of the key's own namespace.
     """
     if session is not None and namespace is not None:
         fail(Exit.WRONG, "--session is one of the key's own namespace: leave out --namespace.")

@@ -71,7 +71,7 @@ def shorten_details(details: dict[str, Any]) -> dict[str, Any]:
 
 
 GAUGES: Final = ("persisted_tokens", "transient_tokens", "window_tokens", "search_tokens", "search_cap")
-"""Fields of the context that was measured last; they replace earlier ones together."""
+"""Fields of the context that was last measured; they replace earlier ones together."""
 
 
 class UsageDelta(Struct, kw_only=True):

@@ -186,26 +186,13 @@ _AHEAD: Final = 1024 * 1024
 """Minimum bytes reserved beyond what has arrived, so that not every block is a transaction."""
 
 
-class ReservationDeps(Protocol):
-    """What a reservation needs."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """The store of reservations."""
-        ...
-
-    @property
-    def rooms(self) -> QuotaEnforcer:
-        """Knows the limits, and makes room."""
-        ...
-
-
 class Reservation:
     """The reservation of one upload."""
 
-    def __init__(self, deps: ReservationDeps, namespace: str, blob_id: str, *, limited: bool) -> None:
+    def __init__(self, catalog: Catalog, rooms: QuotaEnforcer, namespace: str, blob_id: str, *, limited: bool) -> None:
         """Reserves nothing yet; `limited` is false for what is stored whether or not there is room."""
-        self._deps = deps
+        self._catalog = catalog
+        self._rooms = rooms
         self._namespace = namespace
         self._blob_id = blob_id
         self._limited = limited
@@ -220,7 +207,7 @@ class Reservation:
         """
 
         async def begin_upload(reserve: int, quota: QuotaLimits | None) -> QuotaExceeded | None:
-            return await self._deps.catalog.commit(
+            return await self._catalog.commit(
                 BeginUpload(
                     namespace=self._namespace,
                     blob_id=self._blob_id,
@@ -244,7 +231,7 @@ class Reservation:
                 answer = await begin_upload(self._reserved, quota)
             return answer
 
-        await self._deps.rooms.within_quota(self._namespace, change)
+        await self._rooms.within_quota(self._namespace, change)
 
     async def cover(self, size: int) -> bool:
         """Ensures room for `size` bytes in total; returns false if the upload was reaped.
@@ -260,11 +247,11 @@ class Reservation:
             answer = await self._more(next(steps, size), quota)
             return await self._more(size, quota) if isinstance(answer, QuotaExceeded) else answer
 
-        return await self._deps.rooms.within_quota(self._namespace, change)
+        return await self._rooms.within_quota(self._namespace, change)
 
     async def _more(self, reserve: int, quota: QuotaLimits | None) -> bool | QuotaExceeded:
         change = ReserveMore(namespace=self._namespace, blob_id=self._blob_id, reserve=reserve, room=quota)
-        answer = await self._deps.catalog.commit(change)
+        answer = await self._catalog.commit(change)
         if answer is True:
             self._reserved = reserve
         return answer

@@ -94,6 +94,7 @@ class Ingestion:
         upload: UploadSession,
         oversize: OversizeGuard,
         redacted: RedactedIngest,
+        request: IngestRequest,
     ) -> None:
         """`upload` is already entered, and `redacted` knows what is masked before storing."""
         self._steps = steps
@@ -103,18 +104,23 @@ class Ingestion:
         self._encoder: PayloadEncoder = upload.encoder
         self._oversize = oversize
         self._redacted = redacted
-        self._request = IngestRequest()
+        self._request = request
         self._view: TextViewDraft | None = None
 
-    async def run(self, source: AsyncIterator[bytes], read_request: Callable[[], IngestRequest]) -> Receipt:
+    async def run(
+        self, source: AsyncIterator[bytes], complete_request: Callable[[], IngestRequest] | None = None
+    ) -> Receipt:
         """Stores the payload and returns its receipt; see `Ingest`."""
         with self._deps.tracer.stage("receive"):
             last = await self._receive(source)
-        self._request = _mask_request(read_request(), self._redacted)
+        # A form's fields may follow its file: everything is declared only now.
+        request = self._request if complete_request is None else complete_request()
+        self._request = _mask_request(request, self._redacted)
         require_session(self._caller, self._request.declared.session)
         if self._request.idle_ttl is not UNSET:
             check_idle_ttl(self._request.idle_ttl)
         with self._deps.tracer.stage("draft"):
+            # From here on there is no wait for the sender, so a writer may hold its group open for this commit.
             with self._deps.approaching:
                 await self._end(last)
                 receipt = await self._find_existing()
@@ -123,10 +129,12 @@ class Ingestion:
                 findings = await self._work(
                     look, self._encoder, self._request.declared, self._request.earlier, self._gets_card
                 )
+            # A slow page may take seconds: the commit is not on its way meanwhile, or all others would wait for it.
             await self._make_view(findings)
             with self._deps.approaching:
                 draft = await self._with_terms(await self._work(self._draft, findings))
                 rendered = await self._work(self._render_card, draft)
+            # The text is rendered before the commit, so that its record is stored with the artifact it is about.
             result = await self._store(draft, rendered)
             if isinstance(result, CoatcheckError):
                 return await self._handle_refusal(draft, result)

@@ -10,7 +10,7 @@ crash leaves is reaped. If two processes make it at once, the first commit count
 import asyncio
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import structs
 
@@ -29,17 +29,16 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.form import FormDecoder, open_payload
 from coatcheck.core.read_answer import ViewInputs, is_plain, view_inputs
-from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import OPENED, TEXT, ExtractedText, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView, StoredView, StoreView, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.telemetry import Extractor
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import in_pool
-from coatcheck.storing import upload_session
 from coatcheck.storing.content import Content, OpenContent
 from coatcheck.storing.draft import describe_form
 from coatcheck.storing.find import not_found
+from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced_error
 
 _AT_ONCE: Final = 2
@@ -52,19 +51,10 @@ _Key = tuple[str, str, bytes, ViewInputs]
 """An artifact as it is declared: namespace, ID, digest, and the extractor's inputs."""
 
 
-class KeepTextDeps(upload_session.UploadSessionDeps, Protocol):
-    """What making a view needs: what an ingest needs."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Counts the tokens of texts."""
-        ...
-
-
 class KeepText:
     """Makes an artifact's text view when it is first wanted, and stores it."""
 
-    def __init__(self, deps: KeepTextDeps, open_content: OpenContent, extractor: Extractor) -> None:
+    def __init__(self, deps: IngestDeps, open_content: OpenContent, extractor: Extractor) -> None:
         self._deps = deps
         self._open = open_content
         self._extractor = extractor

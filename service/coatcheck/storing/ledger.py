@@ -83,9 +83,11 @@ class Ledger:
         """Keeps an event; one that belongs to no session and no artifact is not logged."""
         if not self._logs or (session is None and artifact is None):
             return
+        # Storage may be away for long: what does not fit is counted, and the count is logged with the next write.
         if len(self._events) >= self.EVENTS:
             self._unlogged += 1
             return
+        # Numbers grow even if the clock does not, because lists continue after the last number they have seen.
         self._last = max(self._clock() // 1000, self._last + 1)
         event = Event(
             number=event_number(self._last, self._process),

@@ -38,6 +38,7 @@ def receipt_of(
                 f"{draft.measure.dropped:,} bytes between the two ends were over the limit and not kept.",
             )
         )
+    # What the policy changed is told once, when the artifact is created; a repeated put changes no terms.
     life = resolve_terms(policy_of(rules, draft), ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=ttl)
     if life.is_capped and result.created:
         notices.append(
@@ -76,6 +77,7 @@ def record_of(
     digest = hashlib.sha256(rendered.text.encode()).digest()
     if rendered.inline:
         return ReceiptRecord(engine=ENGINE, sha256=digest, tokens=rendered.tokens)
+    # The digest is always kept, so that a text can be recognised; the text itself only if a policy wants it.
     is_kept = decided(policy.keep_card_text, otherwise=False) and len(rendered.text) <= MAX_KEPT_TEXT
     return ReceiptRecord(
         engine=ENGINE,

@@ -90,6 +90,7 @@ class StoredBefore:
             if error.code not in REFUSALS:
                 raise
             return None
+        # A call ID of its own: a repeated call gets the same artifact, and so the same card, anyway.
         for a in earlier:
             earlier_card = a.facts.given
             is_another = a.declared.tool_call_id != declared.tool_call_id and spec_of(a.facts.kind) is spec_of(

@@ -7,21 +7,17 @@ what was written under it is swept.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import Executor
-from datetime import timedelta
+from collections.abc import AsyncIterator, Coroutine
 from typing import Protocol, Self, TypeVar
 
 from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.blobs import AbandonUpload, BlobStore, BlobWriter, RenewUpload
-from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.telemetry import Clock
-from coatcheck.runtime.circuit_breaker import REFUSALS, CircuitBreaker
+from coatcheck.ports.blobs import AbandonUpload, BlobWriter, RenewUpload
+from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import in_pool
-from coatcheck.storing.evict import QuotaEnforcer, Reservation
-from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.evict import Reservation
+from coatcheck.storing.ingest_deps import IngestDeps
 
 log = logging.getLogger(__name__)
 
@@ -45,76 +41,12 @@ class CommitResult(Protocol):
 C = TypeVar("C", bound=CommitResult)
 
 
-class UploadSessionDeps(Protocol):
-    """What an upload needs."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """The store of intents."""
-        ...
-
-    @property
-    def blobs(self) -> BlobStore:
-        """The store of large payloads."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """The clock that measures leases."""
-        ...
-
-    @property
-    def pool(self) -> Executor:
-        """Runs the digesting."""
-        ...
-
-    @property
-    def new_blob_id(self) -> Callable[[], str]:
-        """Returns names that are used once."""
-        ...
-
-    @property
-    def lease(self) -> timedelta:
-        """How long an upload may make no progress."""
-        ...
-
-    @property
-    def inline_bytes(self) -> int:
-        """Stored bytes up to which a payload is kept in the catalogue."""
-        ...
-
-    @property
-    def catalog_breaker(self) -> CircuitBreaker:
-        """Tells whether the catalogue responds."""
-        ...
-
-    @property
-    def blobs_breaker(self) -> CircuitBreaker:
-        """Tells whether the blob store responds."""
-        ...
-
-    @property
-    def rooms(self) -> QuotaEnforcer:
-        """Knows how much a namespace may hold."""
-        ...
-
-    @property
-    def fallback(self) -> FallbackBuffer:
-        """Memory for what may have to wait for storage."""
-        ...
-
-    @property
-    def afterwards(self) -> set[asyncio.Task[None]]:
-        """Clean-up that continues after the caller was answered. Tasks leave it when they end."""
-        ...
-
-
 class UploadSession:
     """One payload being received. An async context manager: its exit removes bytes that no commit points at."""
 
     def __init__(
         self,
-        deps: UploadSessionDeps,
+        deps: IngestDeps,
         caller: Caller,
         encoder: PayloadEncoder,
         *,
@@ -147,7 +79,7 @@ class UploadSession:
         self.refusal = refusal
         """Why it is not stored, once that is known. Digesting continues, as a card is made nevertheless."""
         self.blob_id = deps.new_blob_id()
-        self._room = Reservation(deps, caller.namespace, self.blob_id, limited=limited)
+        self._room = Reservation(deps.catalog, deps.rooms, caller.namespace, self.blob_id, limited=limited)
 
     async def __aenter__(self) -> Self:
         """Starts; nothing is written yet."""

@@ -220,7 +220,7 @@ async def test_uploads_of_one_key_or_address_leave_slots_to_others(
 
     async def upload(caller: Caller) -> Receipt:
         ingest = harness.ingest(**busy.settings)
-        return await ingest(caller, stream(LARGE), lambda: asked, sender=Sender())
+        return await ingest(caller, stream(LARGE), asked, sender=Sender())
 
     with await busy.limiters.uploads.acquire(holder):
         assert not (await upload(same)).stored  # half of two slots is one
@@ -234,6 +234,6 @@ async def test_on_one_machine_uploads_of_one_session_leave_slots_to_others(harne
         for session in ("first", "second", None):
             asked = IngestRequest(declared=DeclaredMetadata(session=session))
             ingest = harness.ingest(**busy.settings)
-            receipt = await ingest(CALLER, stream(LARGE), lambda asked=asked: asked, sender=Sender())
+            receipt = await ingest(CALLER, stream(LARGE), asked, sender=Sender())
             stored.append(receipt.stored)
     assert stored == [False, True, True]

@@ -54,7 +54,7 @@ LOG = b"".join(
 
 async def test_a_payload_that_is_answered_whole_gets_the_card_that_it_would_have_got(harness: Harness) -> None:
     carded = await harness.put(LOG, said={"session": "a"}, inline_tokens=0)
-    offers: tuple[tuple[str, dict[str, Any]], ...] = (("b", {"inline_tokens": 2000}), ("c", {"carded": False}))
+    offers: tuple[tuple[str, dict[str, Any]], ...] = (("b", {"inline_tokens": 2000}), ("c", {"with_card": False}))
     for session, offer in offers:
         receipt = await harness.put(LOG, said={"session": session}, **offer)
         assert receipt.text in {LOG.decode(), ""}

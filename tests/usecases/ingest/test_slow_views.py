@@ -53,7 +53,7 @@ async def test_views_that_take_long_keep_no_worker_thread_from_others(harness: H
     ingest = ingest_with(harness, extractor)
 
     def post(payload: bytes) -> asyncio.Task[Receipt]:
-        return asyncio.ensure_future(ingest(CALLER, stream(payload), lambda: IngestRequest(inline_tokens=0)))
+        return asyncio.ensure_future(ingest(CALLER, stream(payload), IngestRequest(inline_tokens=0)))
 
     pages = [post(page(n)) for n in range(2 * THREADS)]
     for _ in pages:

@@ -20,7 +20,6 @@ from coatcheck.adapters.sql.changes import (
     restore,
     runs,
     session_usage,
-    store,
     tombstone,
     uploads,
     usage,
@@ -30,9 +29,8 @@ from coatcheck.adapters.sql.changes import runs as plans
 from coatcheck.adapters.sql.changes import uploads as leases
 from coatcheck.adapters.sql.changes import uploads as quota
 from coatcheck.adapters.sql.changes import views as texts
-from coatcheck.adapters.sql.changes.batch_store import apply_stores
 from coatcheck.adapters.sql.changes.dedupe import Numberer
-from coatcheck.adapters.sql.changes.store import apply_store
+from coatcheck.adapters.sql.changes.store import apply_stores
 from coatcheck.adapters.sql.changes.tombstone import lock_ahead
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, StoreView, Touch
 from coatcheck.ports.blobs import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
@@ -87,7 +85,6 @@ HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
         _by(RenewUpload, uploads.apply_renew),
         _by(AbandonUpload, uploads.apply_abandon),
         _by(ReapUploads, uploads.apply_reap),
-        _by(StoreArtifact, store.apply_store),
         _by(StoreView, views.apply_store_view),
         _by(PatchArtifact, alter.apply_patch),
         _by(Touch, alter.apply_touch),
@@ -184,13 +181,11 @@ def _carry_out_in_one(conn: Connection, changes: dict[int, CatalogChange[Any]], 
         lock_ahead(conn, artifact_changes[0].namespace, [change.number for change in artifact_changes])
     answers: dict[int, object] = {}
     stores = {at: change for at, change in changes.items() if isinstance(change, StoreArtifact)}
-    if len(stores) > 1:
+    if stores:
         answers.update(zip(stores, apply_stores(conn, list(stores.values()), number), strict=True))
     for at, change in changes.items():
         if isinstance(change, FunctionChange):
             answers[at] = change.call(conn)
         elif not isinstance(change, StoreArtifact):
             answers[at] = HANDLERS[type(change)](conn, change)
-        elif at not in answers:
-            answers[at] = apply_store(conn, change, number)
     return answers

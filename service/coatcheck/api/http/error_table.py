@@ -28,7 +28,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         400,
         "Invalid request",
         "A parameter, a field of the body or a header field is missing, unknown or out of bounds.",
-        "Correct the field that `detail` names.",
+        "Fix the field named in the message.",
     ),
     Code.HEADER_TOO_LARGE: StatusRow(
         431,

@@ -135,9 +135,7 @@ async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptV
     _refuse_early(call, keep_ends=request.keep_ends)
     body = open_body(call.scope, call.receive, call.limits)
     source = body if query.allow_empty else _not_empty(body)
-    receipt = await call.services.ingest(
-        call.caller, source, lambda: request, keep_ends=request.keep_ends, sender=body.sender
-    )
+    receipt = await call.services.ingest(call.caller, source, request, sender=body.sender)
     return _reply(call.scope, receipt)
 
 
@@ -176,6 +174,7 @@ async def store_artifacts(call: RouteCall) -> BatchView:
     with call.context.budget.reserve() as reservation:
         items, most = await _items(await call.whole_body(call.limits.json_body, reservation))
         results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
+        # All texts are known now, so the large ones can share what the small ones leave.
         if most is not None:
             rooms = shares([0 if isinstance(each, CoatcheckError) else each.tokens for each in results], most)
             results = await asyncio.gather(*map(shorter, items, results, rooms))
@@ -233,7 +232,7 @@ async def _store(call: RouteCall, data: bytes, key: str | None, standalone: bool
     """Stores the payload of a JSON body."""
     payload, request, pictures = await _read(call, data, key)
     request = structs.replace(request, standalone=standalone)
-    receipt = await call.services.ingest(call.caller, _pieces(payload), lambda: request, keep_ends=request.keep_ends)
+    receipt = await call.services.ingest(call.caller, _pieces(payload), request)
     return structs.replace(receipt, pictures=pictures)
 
 
@@ -259,16 +258,11 @@ async def _store_form(call: RouteCall) -> Receipt:
     form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
     await form.open()
     before = from_pairs(form.fields, DeclaredParameters)
-    keep_ends = before.oversize == "keep_ends"
-    _refuse_early(call, keep_ends=keep_ends, extra=_FORM_ROOM)
-    request = _form_request(call, form, key, before)
+    early_request = to_ingest_request(before, to_declared(before, call.services.clock.now())[0], key=key)
+    _refuse_early(call, keep_ends=early_request.keep_ends, extra=_FORM_ROOM)
+    complete_request = _form_request(call, form, key, before)
     return await call.services.ingest(
-        call.caller,
-        form,
-        request,
-        keep_ends=keep_ends,
-        early_metadata=to_declared(before, call.services.clock.now())[0],
-        sender=body.sender,
+        call.caller, form, early_request, complete_request=complete_request, sender=body.sender
     )
 
 

@@ -281,7 +281,7 @@ def _search_payload(of: _Counted, caps: SearchCaps, counter: Counter) -> SearchP
 
 
 def session_lines(usage: UsageDelta) -> list[str]:
-    """Returns the three lines of the context that was measured last; none if none was."""
+    """Returns the three lines of the context that was last measured; none if none was."""
     persisted, transient = usage.persisted_tokens, usage.transient_tokens
     payload, cap = usage.search_tokens, usage.search_cap
     if persisted is None or transient is None or payload is None or cap is None:

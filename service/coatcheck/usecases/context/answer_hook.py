@@ -90,7 +90,7 @@ async def _card(
         page = event.fetch or PageFetch()
         media = {"url": url or event.url or page.url, "title": parted.title or page.title}
         ingest_request = _build_request(event, request, {"media_type": media_type, **media})
-        return await ingest(caller, _pieces(data), lambda: ingest_request)
+        return await ingest(caller, _pieces(data), ingest_request)
 
     try:
         text = parted.data.decode("utf-8", "replace")

@@ -9,7 +9,6 @@ there after its commit, and if a crash comes between the two, it is offered agai
 import asyncio
 import logging
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import msgspec
 
@@ -18,10 +17,10 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact, UploadFenced
 from coatcheck.ports.blobs import AbandonUpload, BeginUpload, BlobWriter
 from coatcheck.runtime.circuit_breaker import REFUSALS
-from coatcheck.storing import upload_session
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.commit_artifact import CommitAnswer, CommitArtifact
 from coatcheck.storing.fallback_buffer import FallbackBuffer, FallbackPayload, Key
+from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.usecases.operations.show_overview import CheckReadiness
 
 log = logging.getLogger(__name__)
@@ -30,10 +29,6 @@ _FINAL = frozenset({Code.QUOTA_EXCEEDED, Code.NAMESPACE_DELETING})
 """Refusals that are not outages: a payload that waited for storage does not wait for room."""
 LAST_SECONDS = 5.0
 """Seconds that the last round may take when the service stops."""
-
-
-class FlushFallbackDeps(upload_session.UploadSessionDeps, Protocol):
-    """What the composition hands to this verb: what ingest needs too."""
 
 
 def _payloads(count: int) -> str:
@@ -53,7 +48,7 @@ class _UncommittedFile(msgspec.Struct):
 class FlushFallback:
     """Stores the payloads in the fallback buffer once storage accepts them."""
 
-    def __init__(self, deps: FlushFallbackDeps, readiness: CheckReadiness) -> None:
+    def __init__(self, deps: IngestDeps, readiness: CheckReadiness) -> None:
         """Shares ingest's circuit breakers, so that a silent store is not called for every payload.
 
         `readiness` asks the stores that are silent whether they answer again, and closes their breakers.
@@ -99,7 +94,7 @@ class FlushFallback:
             except Exception:
                 log.exception("%s waits for storage and could not be stored", entry.artifact.id)
         if count:
-            log.info("%d payloads that waited for storage are stored", count)
+            log.info("%d payloads from the fallback buffer were stored", count)
         if refused is not None:
             raise refused
         return count

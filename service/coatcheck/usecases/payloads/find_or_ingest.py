@@ -298,10 +298,8 @@ class FindOrIngest:
             standalone=True,
             tools=request.tools,
         )
-        receipt = await self._ingest(caller, self._stream_blocks(source), lambda: ingest_request)
-        if (
-            receipt.stored and not receipt.created
-        ):  # another request was faster, and may have declared it differently
+        receipt = await self._ingest(caller, self._stream_blocks(source), ingest_request)
+        if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently
             artifact = (await self._live(caller, [identity])).get(ids.number(identity))
             card = await self._recall_card(caller, identity, artifact, source, declared, budget, request.tools)
             if card is not None:

@@ -55,10 +55,9 @@ class Ingest:
         self,
         caller: Caller,
         source: AsyncIterator[bytes],
-        read_request: Callable[[], IngestRequest],
+        request: IngestRequest,
         *,
-        keep_ends: bool = False,
-        early_metadata: DeclaredMetadata | None = None,
+        complete_request: Callable[[], IngestRequest] | None = None,
         sender: Sender | None = None,
     ) -> Receipt:
         """Returns a payload's receipt, once the payload is durable or known not to be stored.
@@ -71,11 +70,9 @@ class Ingest:
         Args:
             caller: who offers the payload; names the namespace.
             source: the payload's identity bytes. What it raises is raised here, and nothing is stored.
-            read_request: returns the request; called when the source has ended, as a form's fields may follow its file,
-                and without `early_metadata` also before the first byte.
-            early_metadata: what was declared before the payload's first byte, if more may follow it; None: everything
-                is known from the start.
-            keep_ends: whether a payload over the limit keeps its two ends instead of being refused.
+            request: what is asked and declared; with `complete_request`, as far as it is known before the first byte.
+            complete_request: returns the whole request. It is called once, when the source has ended, because a form's
+                fields may follow its file.
             sender: who sends the source while it is read; None: it is in memory.
 
         Raises:
@@ -84,19 +81,20 @@ class Ingest:
                 `artifact_gone` (the key's artifact was deleted), `invalid_request` (an idle TTL under a minute),
                 `upload_fenced`.
         """
-        limiters, declared = self._deps.limiters, early_metadata or read_request().declared
+        limiters = self._deps.limiters
         opening = await _Opening.read(source)
-        holder = _holder(caller, declared)
+        holder = _holder(caller, request.declared)
         sender = None if opening.is_whole else sender
         limiter = limiters.payloads if sender is None else limiters.uploads
         busy: CoatcheckError | None = None
         try:
             slot = await limiter.acquire(holder, sender)
         except CoatcheckError as error:
+            # Digesting and rendering need a slot too, but of their own kind: a card is owed even to who is not stored.
             busy = error
             slot = await limiters.cards.acquire(holder, sender)
         with slot:
-            receipt = await self._take_in(caller, opening, read_request, declared, keep_ends=keep_ends, busy=busy)
+            receipt = await self._take_in(caller, opening, request, complete_request, busy)
         self._count(receipt)
         return receipt
 
@@ -118,7 +116,7 @@ class Ingest:
         shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET), standalone=True)
         opening = await _Opening.read(source)
         with await self._deps.limiters.payloads.acquire(_holder(caller, request.declared)):
-            again = await self._take_in(caller, opening, lambda: shorter, request.declared, keep_ends=request.keep_ends)
+            again = await self._take_in(caller, opening, shorter)
         if receipt.stored and receipt.created:
             self._deps.ledger.gave(caller.namespace, request.declared.session, again.tokens - receipt.tokens)
         if again.stored != receipt.stored:
@@ -129,20 +127,19 @@ class Ingest:
         self,
         caller: Caller,
         opening: "_Opening",
-        read_request: Callable[[], IngestRequest],
-        declared: DeclaredMetadata,
-        *,
-        keep_ends: bool,
+        request: IngestRequest,
+        complete_request: Callable[[], IngestRequest] | None = None,
         busy: CoatcheckError | None = None,
     ) -> Receipt:
         """Stores a payload, or only makes its card if the service is too `busy`; the caller holds a slot for that."""
-        deps = self._deps
+        deps, declared = self._deps, request.declared
         redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
-        limit = self.limit(caller, declared if keep_ends else None)
-        oversize = OversizeGuard(limit, keep_ends=keep_ends)
+        limit = self.limit(caller, declared if request.keep_ends else None)
+        oversize = OversizeGuard(limit, keep_ends=request.keep_ends)
         encoder = PayloadEncoder(deps.tokenizer, stores=busy is None, media_type=declared.media_type)
         async with UploadSession(deps, caller, encoder, refusal=busy) as upload:
-            return await Ingestion(self._steps, caller, upload, oversize, redacted).run(opening.pieces(), read_request)
+            ingestion = Ingestion(self._steps, caller, upload, oversize, redacted, request)
+            return await ingestion.run(opening.pieces(), complete_request)
 
     def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
         """Returns the most bytes that any payload from this caller may have, whatever the payload turns out to be.

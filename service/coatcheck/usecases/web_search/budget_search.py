@@ -178,7 +178,7 @@ class SearchResults:
         if untaken is not None:
             return BudgetedSearch(_untaken_answer(untaken, shape.limits, self._deps.tokenizer, ask), created=False)
         parsed_response = await in_pool(self._deps.pool, _read, payload)
-        receipt = await self._deps.ingest(caller, _pieces(payload), lambda: _build_request(ask, parsed_response))
+        receipt = await self._deps.ingest(caller, _pieces(payload), _build_request(ask, parsed_response))
         notices = [*receipt.warnings]
         if incoming.notice is not None:
             notices.append(Notice("secrets_masked", incoming.notice))

@@ -1,22 +1,23 @@
-"""The bytes of a change: their upload intent, and the row under which they are kept.
+"""Where the bytes of changes are kept, and where their artifacts are: for any number of changes at once.
 
 A namespace keeps equal bytes once, whether they are payloads or views: an existing healthy blob is used, and corrupt
 blobs with the same content are replaced. Pointing artifacts at the row is up to the caller.
-
-Where an identity's artifact is, was, or may be: the number that its artifact ID is derived from.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
     Connection,
-    Table,
+    Text,
     bindparam,
     delete,
+    func,
     insert,
+    literal_column,
     null,
     select,
     type_coerce,
@@ -33,25 +34,18 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombst
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.ports.artifacts import StoreArtifact, StoreView
 
-
-def without_seq(table: Table) -> list[str]:
-    """Returns the columns that get values if the database numbers the rows."""
-    return [column.name for column in table.c if column.name != "seq"]
-
-
-_TAKE_INTENT = Prepared(
+_NAMESPACE = bindparam("namespace", type_=Text())
+_TAKE_INTENTS = Prepared(
     delete(uploads)
-    .where(uploads.c.blob_id == bindparam("blob_id"), uploads.c.namespace == bindparam("namespace"))
-    .returning(uploads.c.reserved)
+    .where(uploads.c.namespace == _NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
+    .returning(uploads.c.blob_id, uploads.c.reserved)
 )
 _SAME_BYTES = Prepared(
     select(blobs.c.seq, *rows.BLOB_COLUMNS)
     .where(
-        blobs.c.digest == bindparam("digest"),
+        among(blobs.c.digest, bindparam("digests", type_=Many(BigInteger()))),
         blobs.c.dead_at.is_(None),
-        blobs.c.namespace == bindparam("namespace"),
-        blobs.c.sha256 == bindparam("sha256"),
-        blobs.c.size == bindparam("size"),
+        blobs.c.namespace == _NAMESPACE,
     )
     .order_by(blobs.c.seq)
     .with_for_update(read=True)
@@ -62,7 +56,21 @@ _REPOINT = [
     .values(blob_seq=bindparam("whole", type_=RowNumber))
     for table in (artifacts, views)
 ]
-_ADD_BLOB = Prepared(insert(blobs).returning(blobs.c.seq), columns=without_seq(blobs))
+_COUNT = bindparam("count", type_=BigInteger())
+_NUMBERED = func.generate_series(literal_column("1"), _COUNT).table_valued("n")
+_NEXT_SEQS = {
+    # The only writer: the next number is what SQLite itself would choose.
+    "sqlite": Prepared(
+        select(
+            select(func.coalesce(func.max(blobs.c.seq), 0)).scalar_subquery(),
+            select(func.coalesce(func.max(artifacts.c.seq), 0)).scalar_subquery(),
+        )
+    ),
+    "postgresql": Prepared(
+        select(func.nextval("blobs_seq_seq"), func.nextval("artifacts_seq_seq")).select_from(_NUMBERED)
+    ),
+}
+_ADD_BLOB = Prepared(insert(blobs), columns=blobs.c.keys())
 _ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
 
 
@@ -72,7 +80,13 @@ class NewBytes(NamedTuple):
     namespace: str
     blob: Blob
     inline: bytes | None
+    """The bytes themselves if they are kept in the catalogue; None: a store of blobs has them."""
     now: datetime
+
+    @property
+    def content(self) -> tuple[bytes, int]:
+        """What identifies them: digest and size."""
+        return self.blob.sha256, self.blob.size
 
 
 class BlobReference(NamedTuple):
@@ -97,46 +111,107 @@ def view_of(change: StoreArtifact | StoreView) -> NewBytes | None:
     return NewBytes(change.namespace, new.blob, new.inline, change.now)
 
 
+def bytes_of(change: StoreArtifact) -> list[NewBytes]:
+    """Returns all bytes of an ingest: its payload's, and its view's if that has its own."""
+    view = view_of(change)
+    return [payload_of(change)] if view is None else [payload_of(change), view]
+
+
+def take_intents(conn: Connection, uploaded: Sequence[NewBytes]) -> set[str]:
+    """Uses up the intents of uploads: the fence. Returns the IDs of blobs that have passed; inline bytes need none."""
+    passed = {ours.blob.id for ours in uploaded if ours.blob.placement == "inline"}
+    ids = [ours.blob.id for ours in uploaded if ours.blob.placement != "inline"]
+    if ids:
+        intents = _TAKE_INTENTS.rows(conn, {"namespace": uploaded[0].namespace, "ids": ids})
+        usage.count(conn, uploaded[0].namespace, reserved=-sum(reserved for _, reserved in intents))
+        passed.update(blob_id for blob_id, _ in intents)
+    return passed
+
+
 def take_intent(conn: Connection, ours: NewBytes) -> bool:
-    """Uses up the intent of our upload: the fence. Returns true for inline bytes, which need none."""
-    if ours.blob.placement == "inline":
-        return True
-    intents = _TAKE_INTENT.rows(conn, {"blob_id": ours.blob.id, "namespace": ours.namespace})
-    if intents:
-        usage.count(conn, ours.namespace, reserved=-intents[0][0])
-    return bool(intents)
+    """Uses up the intent of one upload; see `take_intents`."""
+    return ours.blob.id in take_intents(conn, [ours])
+
+
+def resolve_blobs(
+    conn: Connection, brought: Sequence[NewBytes], seqs: Iterator[int] | None = None
+) -> list[BlobReference]:
+    """Finds or creates the row of each of these bytes, all of one namespace; of equal ones, the first creates it.
+
+    What points at corrupt bytes with this content points at the new row from now on. A row that is found is locked, so
+    that it cannot die before the transaction ends.
+
+    Args:
+        conn: the transaction.
+        brought: the bytes.
+        seqs: numbers for new rows; None: they are drawn here.
+    """
+    healthy: dict[tuple[bytes, int], tuple[int, Blob]] = {}
+    corrupt: defaultdict[tuple[bytes, int], list[int]] = defaultdict(list)
+    # The index is on 64 bits of the digest; what else has these bits differs in content and is overlooked below.
+    digests = [rows.digest(ours.blob.sha256) for ours in brought]
+    for seq, *columns in _SAME_BYTES.rows(conn, {"namespace": brought[0].namespace, "digests": digests}):
+        blob = rows.blob(tuple(columns))
+        if blob.condemned:
+            corrupt[blob.sha256, blob.size].append(seq)
+        else:
+            healthy.setdefault((blob.sha256, blob.size), (seq, blob))
+    # Rows are numbered before they are inserted, so that artifacts and views can point at them in the same call.
+    missing = {ours.content for ours in brought} - healthy.keys()
+    numbers = seqs or iter([blob_seq for blob_seq, _ in next_seqs(conn, len(missing))] if missing else ())
+    references: list[BlobReference] = []
+    added: list[tuple[int, NewBytes]] = []
+    for ours in brought:
+        used = ours.content not in healthy
+        if used:
+            added.append((next(numbers), ours))
+            healthy[ours.content] = added[-1][0], ours.blob
+        references.append(BlobReference(*healthy[ours.content], used=used))
+    _ADD_BLOB.many(conn, [blob_row(ours) | {"seq": seq} for seq, ours in added])
+    inline = [(seq, ours) for seq, ours in added if ours.blob.placement == "inline"]
+    _ADD_INLINE.many(
+        conn, [{"blob_seq": seq, "namespace": ours.namespace, "stored": ours.inline} for seq, ours in inline]
+    )
+    if added:
+        usage.count(conn, brought[0].namespace, bytes_=sum(ours.blob.stored_size for _, ours in added))
+    # Whoever posts bytes that were lost repairs every artifact and view that shares them, not only its own.
+    for content in corrupt.keys() & {ours.content for ours in brought}:
+        for repoint in _REPOINT:
+            conn.execute(repoint, {"lost": corrupt[content], "whole": healthy[content][0]})
+        release(conn, corrupt[content], brought[0].now)
+    return references
 
 
 def resolve_blob(conn: Connection, ours: NewBytes) -> BlobReference:
-    """Finds or creates the row of our bytes. What points at corrupt bytes with this content points at it from now on.
-
-    A row that is found is locked, so that it cannot die before the transaction ends.
-    """
-    same = _same_bytes(conn, ours)
-    reference = next((BlobReference(seq, blob, used=False) for seq, blob in same if not blob.condemned), None)
-    if reference is None:
-        reference = BlobReference(_add_blob(conn, ours, dead_at=None), ours.blob, used=True)
-        usage.count(conn, ours.namespace, bytes_=ours.blob.stored_size)
-        if ours.blob.placement == "inline":
-            _ADD_INLINE.run(conn, {"blob_seq": reference.seq, "namespace": ours.namespace, "stored": ours.inline})
-    corrupt_seqs = [seq for seq, blob in same if blob.condemned]
-    if corrupt_seqs:
-        for repoint in _REPOINT:
-            conn.execute(repoint, {"lost": corrupt_seqs, "whole": reference.seq})
-        release(conn, corrupt_seqs, ours.now)
-    return reference
+    """Finds or creates the row of our bytes; see `resolve_blobs`."""
+    return resolve_blobs(conn, [ours])[0]
 
 
-def repair(conn: Connection, ours: NewBytes) -> None:
-    """Replaces corrupt bytes with our bytes of the same content; if there are none, keeps nothing."""
-    if any(blob.condemned for _, blob in _same_bytes(conn, ours)):
-        resolve_blob(conn, ours)
+def find_corrupt(conn: Connection, brought: Sequence[NewBytes]) -> set[tuple[bytes, int]]:
+    """Returns the contents, digest and size, of those bytes that are kept but corrupt."""
+    if not brought:
+        return set()
+    digests = [rows.digest(ours.blob.sha256) for ours in brought]
+    same = _SAME_BYTES.rows(conn, {"namespace": brought[0].namespace, "digests": digests})
+    return {(blob.sha256, blob.size) for row in same if (blob := rows.blob(row[1:])).condemned}
 
 
-def add_dead_blob(conn: Connection, ours: NewBytes) -> None:
-    """Leaves our unreferenced file to the sweep, in case its writer does not remove it."""
-    if ours.blob.placement != "inline":
-        _add_blob(conn, ours, dead_at=ours.now)
+def add_dead_blobs(conn: Connection, unused: Sequence[NewBytes]) -> None:
+    """Leaves unreferenced files to the sweep, in case their writers do not remove them."""
+    files = [ours for ours in unused if ours.blob.placement != "inline"]
+    if files:
+        seqs = next_seqs(conn, len(files))
+        dead = [blob_row(ours) | {"seq": seq, "dead_at": ours.now} for ours, (seq, _) in zip(files, seqs, strict=True)]
+        _ADD_BLOB.many(conn, dead)
+
+
+def next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
+    """Returns numbers for new rows, `count` pairs of one for a blob and one for an artifact."""
+    seq_rows = _NEXT_SEQS[conn.dialect.name].rows(conn, {"count": count})
+    if conn.dialect.name != "sqlite":
+        return [(row[0], row[1]) for row in seq_rows]
+    blob_seq, artifact_seq = seq_rows[0]
+    return [(blob_seq + i, artifact_seq + i) for i in range(1, count + 1)]
 
 
 def blob_row(ours: NewBytes) -> dict[str, Any]:
@@ -156,21 +231,6 @@ def blob_row(ours: NewBytes) -> dict[str, Any]:
     }
 
 
-def _same_bytes(conn: Connection, ours: NewBytes) -> list[tuple[int, Blob]]:
-    parameters = {
-        "digest": rows.digest(ours.blob.sha256),
-        "namespace": ours.namespace,
-        "sha256": ours.blob.sha256,
-        "size": ours.blob.size,
-    }
-    return [(row[0], rows.blob(row[1:])) for row in _SAME_BYTES.rows(conn, parameters)]
-
-
-def _add_blob(conn: Connection, ours: NewBytes, *, dead_at: datetime | None) -> int:
-    seq: int = _ADD_BLOB.rows(conn, blob_row(ours) | {"dead_at": dead_at})[0][0]
-    return seq
-
-
 Numberer = Callable[[bytes, int], int]
 """Returns the number of an identity's n-th candidate ID."""
 
@@ -178,8 +238,8 @@ PROBES = 4
 """Candidates examined together. Among them an identity is found even after the artifact with its first number is gone;
 a longer chain needs four colliding identities (about 10^-24 at 10^8 artifacts)."""
 
-_NUMBERS = [bindparam(f"n{i}", type_=BigInteger()) for i in range(PROBES)]
-_TAKEN = Prepared(
+_NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
+_HOLDERS = Prepared(
     union_all(
         select(
             artifacts.c.number,
@@ -191,7 +251,7 @@ _TAKEN = Prepared(
             null().label("reason"),
             type_coerce(null(), UtcDateTime).label("at"),  # the union takes its types from here
             artifacts.c.session,
-        ).where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number.in_(_NUMBERS)),
+        ).where(artifacts.c.namespace == _NAMESPACE, among(artifacts.c.number, _NUMBERS)),
         select(
             tombstones.c.number,
             tombstones.c.identity,
@@ -202,59 +262,84 @@ _TAKEN = Prepared(
             tombstones.c.reason,
             tombstones.c.at,
             tombstones.c.session,
-        ).where(tombstones.c.namespace == bindparam("namespace"), tombstones.c.number.in_(_NUMBERS)),
+        ).where(tombstones.c.namespace == _NAMESPACE, among(tombstones.c.number, _NUMBERS)),
     )
 )
 
 
 class ArtifactSlot(NamedTuple):
-    """The place of an identity's artifact."""
+    """The place of an identity's artifact: the number that its artifact ID is derived from, and what is there."""
 
     number: int
-    seq: int | None
+    seq: int | None = None
     """The existing row of this identity, live or expired."""
-    expires_at: datetime | None
-    blob_seq: int | None
-    buried: Gone | None
+    expires_at: datetime | None = None
+    blob_seq: int | None = None
+    tombstone: Gone | None = None
     """How it was last removed: its tombstone, even if that has ended, or its expiry."""
+
+    def is_live(self, now: datetime) -> bool:
+        """Returns whether an artifact is here that has not expired."""
+        return self.seq is not None and (self.expires_at is None or self.expires_at > now)
+
+
+def find_slots(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> list[ArtifactSlot]:
+    """Returns where the identities of changes are, or their first free numbers.
+
+    The changes are of one namespace, no two of one identity; no two of them get the same free number.
+    """
+    slots: dict[int, ArtifactSlot] = {}
+    assigned: set[int] = set()
+    first = 0
+    while len(slots) < len(changes):
+        # Almost always one pass: a second one only if others hold all of an identity's first candidates.
+        probes = {
+            at: [number(change.identity, probe) for probe in range(first, first + PROBES)]
+            for at, change in enumerate(changes)
+            if at not in slots
+        }
+        numbers = [candidate for candidates in probes.values() for candidate in candidates]
+        holders: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        for row in _HOLDERS.rows(conn, {"namespace": changes[0].namespace, "numbers": numbers}):
+            holders[row[0]].append(row)
+        for at, candidates in probes.items():
+            identity, now = changes[at].identity, changes[at].now
+            mine = [row for candidate in candidates for row in holders.get(candidate, ()) if row[1] == identity]
+            free = next((each for each in candidates if each not in holders and each not in assigned), None)
+            if mine:
+                slots[at] = _slot_of(mine, now)
+            elif free is not None:
+                assigned.add(free)
+                slots[at] = ArtifactSlot(free)
+        first += PROBES
+    return [slots[at] for at in range(len(changes))]
 
 
 def find_slot(conn: Connection, change: StoreArtifact, number: Numberer) -> ArtifactSlot:
-    """Returns where this identity is, or its first free number."""
-    first = 0
-    free: int | None = None
-    while free is None:
-        candidates = [number(change.identity, probe) for probe in range(first, first + PROBES)]
-        parameters: dict[str, Any] = {f"n{i}": candidate for i, candidate in enumerate(candidates)}
-        holder_rows = _TAKEN.rows(conn, {"namespace": change.namespace, **parameters})
-        # Prefer an artifact: two replicas may have left a tombstone after it.
-        mine = sorted((row for row in holder_rows if row[1] == change.identity), key=_is_tombstone)
-        if mine:
-            at, _, seq, expires_at, blob_seq, *_ = mine[0]
-            burials = [
-                tombstone for row in mine if row[0] == at and (tombstone := _burial(row, change.now)) is not None
-            ]
-            return ArtifactSlot(at, seq, expires_at, blob_seq, max(burials, key=_moment, default=None))
-        occupied = {row[0] for row in holder_rows}
-        free = next((candidate for candidate in candidates if candidate not in occupied), None)
-        first += PROBES
-    return ArtifactSlot(free, None, None, None, None)
+    """Returns where one identity is, or its first free number."""
+    return find_slots(conn, [change], number)[0]
+
+
+def _slot_of(mine: list[tuple[Any, ...]], now: datetime) -> ArtifactSlot:
+    """Returns the slot of an identity with these rows of _HOLDERS."""
+    # Prefer an artifact: two replicas may have left a tombstone after it.
+    at, _, seq, expires_at, blob_seq, *_ = min(mine, key=_is_tombstone)
+    removals = [removal for row in mine if row[0] == at and (removal := _removal_of(row, now)) is not None]
+    return ArtifactSlot(at, seq, expires_at, blob_seq, max(removals, key=_moment, default=None))
 
 
 def _is_tombstone(row: tuple[Any, ...]) -> bool:
     return row[2] is None
 
 
-def _burial(row: tuple[Any, ...], now: datetime) -> Gone | None:
-    """Returns how the row of _TAKEN was removed; None: it is live."""
+def _removal_of(row: tuple[Any, ...], now: datetime) -> Gone | None:
+    """Returns how the row of _HOLDERS was removed; None: it is live."""
     number, _, seq, expires_at, _, tool_name, reason, at, session = row
     if seq is None:
         return rows.make_tombstone(number, reason, at, tool_name, session)
-    return (
-        rows.make_tombstone(number, "expired", expires_at, tool_name, session)
-        if expires_at and expires_at <= now
-        else None
-    )
+    if expires_at is None or expires_at > now:
+        return None
+    return rows.make_tombstone(number, "expired", expires_at, tool_name, session)
 
 
 def _moment(tombstone: Gone) -> datetime:

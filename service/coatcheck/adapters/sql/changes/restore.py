@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import audit, usage
 from coatcheck.adapters.sql.changes.audit import COPIED, OF_VIEW
-from coatcheck.adapters.sql.changes.dedupe import NewBytes, add_dead_blob, resolve_blob, take_intent
+from coatcheck.adapters.sql.changes.dedupe import NewBytes, add_dead_blobs, resolve_blob, take_intent
 from coatcheck.adapters.sql.changes.views import wait_for_index
 from coatcheck.adapters.sql.dialect import RowNumber, UtcDateTime
 from coatcheck.adapters.sql.tables import (
@@ -68,12 +68,12 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
     there = conn.execute(_THERE, here).first()
     if removed_row is None or there is not None:
         for ours in copies:
-            add_dead_blob(conn, ours)
+            add_dead_blobs(conn, [ours])
         return None if there is None else IngestResult(rows.artifact(there), created=False, blob_used=False)
     references = {ours.blob.id: resolve_blob(conn, ours) for ours in copies}
     for ours in copies:
         if not references[ours.blob.id].used:
-            add_dead_blob(conn, ours)
+            add_dead_blobs(conn, [ours])
     values = {name: removed_row[name] for name in COPIED} | _life(change, removed_row)
     values["blob_seq"] = references[change.blob.id].seq
     seq: int = conn.execute(_ADD, values).scalar_one()

@@ -1,33 +1,38 @@
-"""The one transaction of an ingest: fence, key, identity, blob, artifact, view.
+"""The one transaction of an ingest, for any number of them: fence, key, identity, blob, artifact, view.
 
 The caller must have made the bytes durable before. Afterwards it must remove its bytes, unless `blob_used` says that
 they are now referenced.
 """
 
 import math
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import holds, usage
 from coatcheck.adapters.sql.changes.alter import redeclare
 from coatcheck.adapters.sql.changes.dedupe import (
+    PROBES,
     ArtifactSlot,
     Numberer,
-    add_dead_blob,
-    find_slot,
+    add_dead_blobs,
+    bytes_of,
+    find_corrupt,
+    find_slots,
+    next_seqs,
     payload_of,
-    repair,
     resolve_blob,
-    take_intent,
+    resolve_blobs,
+    take_intents,
     view_of,
-    without_seq,
 )
 from coatcheck.adapters.sql.changes.tombstone import Removal, lock_row, note_removal, release, remove, tombstone_of
 from coatcheck.adapters.sql.changes.uploads import no_room
-from coatcheck.adapters.sql.changes.views import add_survey, add_view, wait_for_index
+from coatcheck.adapters.sql.changes.views import ADD_SURVEY, ADD_VIEW, survey_row, view_row, wait_for_index
+from coatcheck.adapters.sql.dialect import Many, among
 from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones
@@ -65,6 +70,14 @@ _BY_SEQ = Prepared(
     .join_from(artifacts, blobs)
     .where(artifacts.c.seq == bindparam("seq"))
 )
+_THERE = Prepared(
+    select(artifacts.c.seq, *rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
+    .join_from(artifacts, blobs)
+    .where(
+        artifacts.c.namespace == bindparam("namespace", type_=Text()),
+        among(artifacts.c.seq, bindparam("seqs", type_=Many(BigInteger()))),
+    )
+)
 _BY_NUMBER = select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name, artifacts.c.session).where(
     artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
 )
@@ -89,51 +102,118 @@ _REVIVE = (
     .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _LIFE})
 )
 _SIZE = select(blobs.c.size).where(blobs.c.seq == bindparam("seq"))
-_ADD_ARTIFACT = Prepared(insert(artifacts).returning(artifacts.c.seq), columns=without_seq(artifacts))
+_ADD_ARTIFACT = Prepared(insert(artifacts), columns=artifacts.c.keys())
 
 
-def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> StoreAnswer:
-    """Stores an artifact, or returns the existing one."""
-    full = no_room(conn, change, number)
-    if full is not None:
-        return full
-    if not take_intent(conn, payload_of(change)):
-        return UploadFenced()
-    return apply_fenced_store(conn, change, number)
+def apply_stores(
+    conn: Connection, changes: Sequence[StoreArtifact], number: Numberer = ids.number
+) -> list[StoreAnswer]:
+    """Stores artifacts of one namespace, or returns the existing ones; an answer for each.
+
+    The answers and effects are those of one change after the other: the changes of a group wait for the same commit, so
+    any order is valid. All that the changes have in common is done by one statement for all of them.
+    """
+    answers: dict[int, StoreAnswer] = {}
+    for at, change in enumerate(changes):
+        full = no_room(conn, change, number)
+        if full is not None:
+            answers[at] = full
+    passed = take_intents(conn, [payload_of(change) for at, change in enumerate(changes) if at not in answers])
+    for at, change in enumerate(changes):
+        if at not in answers and change.blob.placement != "inline":
+            if change.blob.id not in passed:
+                answers[at] = UploadFenced()
+            passed.discard(change.blob.id)  # an intent can be used only once
+    fenced_in = [at for at in range(len(changes)) if at not in answers]
+    looks = 0
+    while pending := {at: changes[at] for at in fenced_in if at not in answers}:
+        stored = _store_round(conn, _without_twins(pending, number), number)
+        # Nothing is stored if other replicas have changed every slot since it was found: then look again.
+        looks = 0 if stored else looks + 1
+        if looks == _LOOKS:
+            raise TransactionConflict
+        answers |= stored
+    # Whatever the outcome, the file of a payload that nothing points at must be known to the sweep.
+    add_dead_blobs(conn, [payload_of(changes[at]) for at in fenced_in if not _is_used(answers[at])])
+    return [answers[at] for at in range(len(changes))]
 
 
-def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer) -> StoreAnswer:
-    """Stores an artifact after the fence: the upload's intent has been taken in this transaction."""
-    key_record = None if change.key is None else _find_key(conn, change, change.key)
-    if key_record is not None and change.key is not None:
-        same = key_record.fingerprint == change.key.fingerprint
-        answer = _replay(conn, change, key_record) if same else KeyConflict()
-    else:
-        place, answer = _place_and_store(conn, change, number)
-        if change.key is not None and isinstance(answer, IngestResult):
-            _remember(conn, change, change.key, place.number, created=answer.created)
-    if not (isinstance(answer, IngestResult) and answer.blob_used):
-        add_dead_blob(conn, payload_of(change))
-    return answer
+def _is_used(answer: StoreAnswer) -> bool:
+    return isinstance(answer, IngestResult) and answer.blob_used
 
 
-def _place_and_store(
-    conn: Connection, change: StoreArtifact, number: Numberer
-) -> tuple[ArtifactSlot, IngestResult | Gone]:
-    """Stores it, or returns what exists. Tries again if another replica has changed the slot since it was found."""
-    for _ in range(_LOOKS):
-        place = find_slot(conn, change, number)
-        if place.seq is not None and _is_live(place.expires_at, change):
-            answer = _repeat_post(conn, change, place.seq)
+def _without_twins(changes: dict[int, StoreArtifact], number: Numberer) -> dict[int, StoreArtifact]:
+    """Returns the changes without those that must see what an earlier one has done.
+
+    These share an identity, a key or bytes with it, or may want the number of one that waits for that reason.
+    """
+    batch: dict[int, StoreArtifact] = {}
+    seen_marks: set[object] = set()
+    waiting_numbers: set[int] = set()
+    for at, change in changes.items():
+        marks = {change.identity, change.key and change.key.key, *(ours.content for ours in bytes_of(change))} - {None}
+        numbers = {number(change.identity, probe) for probe in range(PROBES)}
+        if seen_marks.isdisjoint(marks) and waiting_numbers.isdisjoint(numbers):
+            batch[at] = change
         else:
-            answer = _outdone(change, place) or _create(conn, change, place)
-        if answer is not None:
-            return place, answer
-    raise TransactionConflict
+            waiting_numbers |= numbers
+        seen_marks |= marks
+    return batch
 
 
-def _is_live(expires_at: datetime | None, change: StoreArtifact) -> bool:
-    return expires_at is None or expires_at > change.now
+def _store_round(conn: Connection, changes: dict[int, StoreArtifact], number: Numberer) -> dict[int, StoreAnswer]:
+    """Stores what can be stored now; a change without an answer lost its slot to another replica."""
+    # Keys first: a request that was answered before gets its answer, whatever has happened to the slot since.
+    answers: dict[int, StoreAnswer] = {}
+    for at, change in changes.items():
+        record = None if change.key is None else _find_key(conn, change, change.key)
+        if record is not None and change.key is not None:
+            same = record.fingerprint == change.key.fingerprint
+            answers[at] = _replay(conn, change, record) if same else KeyConflict()
+    new = {at: change for at, change in changes.items() if at not in answers}
+    slots = dict(zip(new, find_slots(conn, list(new.values()), number), strict=True)) if new else {}
+    # Slots next: what is live is returned, what prevails over a late change is too, and the rest is cleared.
+    creations: dict[int, _Creation] = {}
+    existing: dict[int, tuple[StoreArtifact, int]] = {}
+    for at, slot in slots.items():
+        change = new[at]
+        if slot.seq is not None and slot.is_live(change.now):
+            existing[at] = change, slot.seq
+            continue
+        answer = _outdone(change, slot) or _clear_slot(conn, change, slot)
+        if isinstance(answer, _Creation):
+            creations[at] = answer
+        elif answer is not None:
+            answers[at] = answer
+    answers |= _answer_existing(conn, existing)
+    answers |= _create(conn, creations)
+    # A key is remembered with the number that was found, even if the artifact existed: a replay must find the same.
+    for at, change in new.items():
+        answer = answers.get(at)
+        if change.key is not None and isinstance(answer, IngestResult):
+            _remember(conn, change, change.key, slots[at].number, created=answer.created)
+    return answers
+
+
+def _answer_existing(conn: Connection, existing: dict[int, tuple[StoreArtifact, int]]) -> dict[int, StoreAnswer]:
+    """Returns the artifacts that exist, declared as in these changes, and with the bytes that they had lost."""
+    if not existing:
+        return {}
+    changes = [change for change, _ in existing.values()]
+    parameters = {"namespace": changes[0].namespace, "seqs": [seq for _, seq in existing.values()]}
+    artifacts_by_seq = {row[0]: rows.artifact(row[1:]) for row in _THERE.rows(conn, parameters)}
+    corrupt = find_corrupt(conn, [view for change in changes if (view := view_of(change)) is not None])
+    answers: dict[int, StoreAnswer] = {}
+    for at, (change, seq) in existing.items():
+        artifact, view = artifacts_by_seq.get(seq), view_of(change)
+        if artifact is None:
+            continue  # deleted meanwhile
+        is_whole = not artifact.blob.condemned and (view is None or view.content not in corrupt)
+        if is_whole and not redeclares(change, artifact):
+            answers[at] = IngestResult(artifact, created=False, blob_used=False)
+        elif (answer := _repeat_post(conn, change, seq)) is not None:
+            answers[at] = answer
+    return answers
 
 
 def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> IngestResult | None:
@@ -143,8 +223,8 @@ def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) 
         return None
     artifact = rows.artifact(artifact_rows[0])
     view = view_of(change)
-    if view is not None:
-        repair(conn, view)
+    if view is not None and find_corrupt(conn, [view]):
+        resolve_blob(conn, view)
     if not artifact.blob.condemned or artifact.blob.sha256 != change.blob.sha256:
         return IngestResult(artifact, created=created, blob_used=False)
     if not lock_row(conn, seq):
@@ -175,10 +255,10 @@ def redeclares(change: StoreArtifact, there: Artifact) -> bool:
     return change.unless_buried_since is None and is_new
 
 
-def _outdone(change: StoreArtifact, place: ArtifactSlot) -> Gone | None:
+def _outdone(change: StoreArtifact, slot: ArtifactSlot) -> Gone | None:
     """Returns the tombstone, or expiry, of a removal that prevails over this change."""
     since = change.unless_buried_since
-    return place.buried if since is not None and place.buried is not None and place.buried.at > since else None
+    return slot.tombstone if since is not None and slot.tombstone is not None and slot.tombstone.at > since else None
 
 
 def _replay(conn: Connection, change: StoreArtifact, key_record: KeyRecord) -> IngestResult | Gone | None:
@@ -186,7 +266,7 @@ def _replay(conn: Connection, change: StoreArtifact, key_record: KeyRecord) -> I
     row = conn.execute(_BY_NUMBER, {"namespace": change.namespace, "number": key_record.number}).first()
     if row is None:
         return tombstone_of(conn, change.namespace, key_record.number, change.now)
-    if not _is_live(row.expires_at, change):
+    if row.expires_at is not None and row.expires_at <= change.now:
         return rows.make_tombstone(key_record.number, "expired", row.expires_at, row.tool_name, row.session)
     answer = _there(conn, change, row.seq, created=key_record.created)
     if answer is None:
@@ -220,37 +300,78 @@ def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, numb
     )
 
 
-def _create(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> IngestResult | None:
-    """Creates the artifact in this slot. None: another replica was first, and nothing is changed."""
-    # Removing what is in the way reserves the slot until the transaction ends.
+class _Creation(NamedTuple):
+    """A change that creates an artifact in a slot that is free now."""
+
+    change: StoreArtifact
+    number: int
+    blob_seqs: list[int]
+    """Blobs of what was removed from the slot, to be released."""
+
+
+def _clear_slot(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) -> _Creation | IngestResult | None:
+    """Removes what is in the way, which reserves the slot until the transaction ends.
+
+    Returns the artifact that is there if a hold forbids replacing it, revived. None: another replica was first, and
+    nothing is changed.
+    """
     blob_seqs: list[int] = []
-    if place.seq is not None:
-        if not lock_row(conn, place.seq):
+    if slot.seq is not None:
+        if not lock_row(conn, slot.seq):
             return None
-        if holds.holds_of(conn, place.seq, change.now) is not None:
-            return _revive(conn, change, place.seq)
-        blob_seqs = remove(conn, [place.seq], change.now)
-        _note_expiry(conn, change, place)
-    if place.buried is not None:
-        _expect_unburied(conn, change, place.number)
-        removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": place.number})
-        if place.seq is None and not removed:
+        if holds.holds_of(conn, slot.seq, change.now) is not None:
+            return _revive(conn, change, slot.seq)
+        blob_seqs = remove(conn, [slot.seq], change.now)
+        _note_expiry(conn, change, slot)
+    if slot.tombstone is not None:
+        _expect_unburied(conn, change, slot.number)
+        removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": slot.number})
+        if slot.seq is None and not removed:
             return None
-    blob_seq, blob, used = resolve_blob(conn, payload_of(change))
-    artifact = artifact_of(change, place.number, blob)
-    row = artifact_row(change, artifact, place.number, blob_seq)
-    seq: int = _ADD_ARTIFACT.rows(conn, row)[0][0]
-    usage.count(conn, change.namespace, artifacts=1)
-    wait_for_index(conn, change.namespace, [seq])
-    if change.text_view is not None:
-        add_view(conn, change, change.text_view, seq)
-    add_survey(conn, change, seq)
-    if place.blob_seq is not None and place.blob_seq != blob_seq:
-        blob_seqs.append(place.blob_seq)
+    if slot.blob_seq is not None:
+        blob_seqs.append(slot.blob_seq)
+    return _Creation(change, slot.number, blob_seqs)
+
+
+def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, StoreAnswer]:
+    """Creates artifacts; what they share with the store, and with each other, is kept once."""
+    if not creations:
+        return {}
+    changes = [each.change for each in creations.values()]
+    brought = [bytes_of(change) for change in changes]
+    # Numbers come in pairs of blob and artifact; the artifact's number beside a view's blob stays unused.
+    seqs = next_seqs(conn, sum(map(len, brought)))
+    references = iter(
+        resolve_blobs(conn, [ours for each in brought for ours in each], iter([blob_seq for blob_seq, _ in seqs]))
+    )
+    answers: dict[int, StoreAnswer] = {}
+    artifact_rows: list[dict[str, Any]] = []
+    view_rows: list[dict[str, Any]] = []
+    survey_rows: list[dict[str, Any]] = []
+    for (at, creation), each, (_, seq) in zip(creations.items(), brought, seqs, strict=False):
+        change, payload = creation.change, next(references)
+        view = next(references) if len(each) > 1 else None
+        artifact = artifact_of(change, creation.number, payload.blob)
+        artifact_rows.append(artifact_row(change, artifact, creation.number, payload.seq) | {"seq": seq})
+        if change.text_view is not None:
+            view_rows.append(view_row(change.namespace, change.text_view, seq, None if view is None else view.seq))
+        if change.survey is not None:
+            survey_rows.append(survey_row(change.namespace, seq, change.survey))
+        answers[at] = IngestResult(artifact, created=True, blob_used=payload.used)
+    # Two replicas that store the same artifacts meet at the same row first, which prevents deadlocks.
+    artifact_rows.sort(key=_by_number)
+    _ADD_ARTIFACT.many(conn, artifact_rows)
+    ADD_VIEW.many(conn, view_rows)
+    ADD_SURVEY.many(conn, survey_rows)
+    usage.count(conn, changes[0].namespace, artifacts=len(artifact_rows))
+    wait_for_index(conn, changes[0].namespace, [row["seq"] for row in artifact_rows])
+    # The rows of what was replaced are gone, but what is stored now may share its blobs.
+    blob_seqs = [blob_seq for each in creations.values() for blob_seq in each.blob_seqs]
     if blob_seqs:
-        release(conn, blob_seqs, change.now)
-    _expect_unburied(conn, change, place.number)
-    return IngestResult(artifact, created=True, blob_used=used)
+        release(conn, blob_seqs, changes[0].now)
+    for each in creations.values():
+        _expect_unburied(conn, each.change, each.number)
+    return answers
 
 
 def _revive(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
@@ -272,10 +393,10 @@ def _revive(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult |
     return _repeat_post(conn, change, seq)
 
 
-def _note_expiry(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> None:
+def _note_expiry(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) -> None:
     """Records in the audit log that an expired artifact was removed before its sweep, because it is stored again."""
-    size: int = conn.execute(_SIZE, {"seq": place.blob_seq}).scalar() or 0
-    note_removal(conn, change.namespace, Removal("expired", change.now, change.now, SCHEDULE), place.number, size)
+    size: int = conn.execute(_SIZE, {"seq": slot.blob_seq}).scalar() or 0
+    note_removal(conn, change.namespace, Removal("expired", change.now, change.now, SCHEDULE), slot.number, size)
 
 
 def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> None:
@@ -331,3 +452,8 @@ def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_se
         else rows.encode(change.receipt),
         **rows.columns_of_metadata(declared, change.facts),
     }
+
+
+def _by_number(row: dict[str, Any]) -> int:
+    number: int = row["number"]
+    return number

@@ -72,15 +72,14 @@ def no_room(conn: Connection, change: StoreArtifact, number: Numberer) -> QuotaE
     room, namespace = change.room, change.namespace
     if room is None:
         return None
-    view = dedupe.view_of(change)
-    brought = [dedupe.payload_of(change), *(() if view is None else (view,))]
+    brought = dedupe.bytes_of(change)
     most = sum(ours.blob.stored_size for ours in brought)
     if usage.claim(conn, namespace, room, bytes_=most, artifacts=1) is None:
         return None
     if change.key is not None and _knows(conn, change):
         return None
     place = find_slot(conn, change, number)
-    if place.seq is not None and (place.expires_at is None or place.expires_at > change.now):
+    if place.is_live(change.now):
         return None
     needed = sum(ours.blob.stored_size for ours in brought if not _is_there(conn, ours)) - _read_reservation(
         conn, change

@@ -20,7 +20,7 @@ from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, in
 from sqlalchemy.dialects import postgresql
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.dedupe import BlobReference, add_dead_blob, resolve_blob, take_intent, view_of
+from coatcheck.adapters.sql.changes.dedupe import BlobReference, add_dead_blobs, resolve_blob, take_intent, view_of
 from coatcheck.adapters.sql.changes.tombstone import release
 from coatcheck.adapters.sql.dialect import Many, among
 from coatcheck.adapters.sql.prepared_statements import Prepared
@@ -183,7 +183,7 @@ _DESCRIBE = (
     .where(artifacts.c.seq == bindparam("row"))
     .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _DESCRIBED})
 )
-_ADD = Prepared(insert(views), columns=views.c.keys())
+ADD_VIEW = Prepared(insert(views), columns=views.c.keys())
 
 
 def apply_store_view(conn: Connection, change: StoreView) -> StoredView | UploadFenced | None:
@@ -193,7 +193,7 @@ def apply_store_view(conn: Connection, change: StoreView) -> StoredView | Upload
         return UploadFenced()
     answer = _keep(conn, change)
     if ours is not None and not (isinstance(answer, StoredView) and answer.blob_used):
-        add_dead_blob(conn, ours)
+        add_dead_blobs(conn, [ours])
     return answer
 
 
@@ -238,7 +238,7 @@ def add_view(conn: Connection, change: StoreArtifact | StoreView, new: NewView, 
     """Keeps the first view of an artifact whose row we have locked; returns None if it is the payload itself."""
     ours = view_of(change)
     reference = None if ours is None else resolve_blob(conn, ours)
-    _ADD.run(conn, view_row(change.namespace, new, seq, None if reference is None else reference.seq))
+    ADD_VIEW.run(conn, view_row(change.namespace, new, seq, None if reference is None else reference.seq))
     return reference
 
 
@@ -267,14 +267,14 @@ def view_row(namespace: str, new: NewView, seq: int, blob_seq: int | None) -> di
     }
 
 
-ADD = Prepared(insert(surveys), columns=surveys.c.keys())
+ADD_SURVEY = Prepared(insert(surveys), columns=surveys.c.keys())
 _DROP_SURVEY = Prepared(delete(surveys).where(surveys.c.artifact_seq == bindparam("seq")))
 
 
 def add_survey(conn: Connection, change: StoreArtifact, seq: int) -> None:
     """Keeps the survey of a change, if it has one, for the artifact of a row."""
     if change.survey is not None:
-        ADD.run(conn, survey_row(change.namespace, seq, change.survey))
+        ADD_SURVEY.run(conn, survey_row(change.namespace, seq, change.survey))
 
 
 def drop_survey(conn: Connection, seq: int) -> None:
