@@ -14,12 +14,13 @@ from collections.abc import Callable
 from bench.throughput import text
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import card
-from coatcheck.core.artifact import SAMPLE_BYTES, DeclaredMetadata, Measure, PayloadSample, Tokens
+from coatcheck.core.artifact import SAMPLE_BYTES, DeclaredMetadata, Measure, PayloadSample
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.survey import Survey, Surveyor
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.answers import TokenCount
 
 SIZES = {"16 KB": 16_000, "1 MB": 1_000_000, "100 MB": 100_000_000}
 LIMITS = {"16 KB": 3.0, "1 MB": 25.0, "100 MB": 60.0}
@@ -121,7 +122,7 @@ def sampled(data: bytes, size: int, tokenizer: Tokenizer) -> tuple[PayloadSample
         size=sample.size,
         lines=max(1, data.count(b"\n") * size // len(data)),
         chars=sample.size,
-        tokens=Tokens(sample.size // 4, exact=False),
+        tokens=TokenCount(sample.size // 4, exact=False),
         sha256=hashlib.sha256(data).digest(),
         utf8=True,
     )

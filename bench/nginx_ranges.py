@@ -25,14 +25,15 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
-from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.system import SystemClock
 from coatcheck.api.content import send_response
 from coatcheck.api.http.representation import payload, request_fields, respond
-from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.storing.content import OpenContent
+from coatcheck_client.contract.answers import TokenCount
+from support.memory_blobs import MemoryBlobStore
 
 CREATED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 DATE, BEFORE, AFTER = "Sat, 14 Mar 2026 15:09:26 GMT", "Sat, 14 Mar 2026 15:09:25 GMT", "Sat, 14 Mar 2026 15:09:27 GMT"
@@ -61,7 +62,14 @@ def found_of(data: bytes) -> FoundArtifact:
         id=digest.hex(), placement="inline", size=len(data), stored_size=len(stored), sha256=digest,
         index=encoder.index.pack(),
     )  # fmt: skip
-    measure = Measure(size=len(data), lines=0, chars=0, tokens=Tokens(0, exact=False), sha256=digest, utf8=False)
+    measure = Measure(
+        size=len(data),
+        lines=0,
+        chars=0,
+        tokens=TokenCount(0, exact=False),
+        sha256=digest,
+        utf8=False,
+    )
     artifact = Artifact(
         namespace="default", id="art_000000000000000097", declared=DeclaredMetadata(), measure=measure,
         facts=DetectedMetadata(kind=Kind.BINARY), blob=blob,

@@ -19,7 +19,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench import expiry
-from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
@@ -27,16 +26,18 @@ from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.system import SystemClock, steady_seconds
 from coatcheck.core.artifact import Caller
 from coatcheck.core.encoding.frames import new_blob_id
-from coatcheck.core.retention.jobs import WHOLE_STORE, Job, Outcome
-from coatcheck.jobs.schedule import rounds
+from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RunOutcome
+from coatcheck.jobs.schedule import PeriodicJob, repeat
 from coatcheck.ports.telemetry import Clock
+from coatcheck.runtime.noop_telemetry import UNMETERED
 from coatcheck.storing.ledger import ReadLog
 from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 from coatcheck.upkeep.job_schedule import JobSchedule
-from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
+from coatcheck.upkeep.maintenance import Maintenance, maintenance_lease
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 from coatcheck.usecases.retention.run_retention import RunRetention
 from contract.sample_changes import store
+from support.memory_blobs import MemoryBlobStore
 from support.postgres import running_postgres
 
 MANY = 1_000_000
@@ -98,15 +99,15 @@ async def _plans(name: str, catalog: Any) -> None:  # noqa: ANN401 - either cata
     runs = RunRetention(catalog, deletions, plan, _new_id, me="bench", tombstone_life=timedelta(days=30))
     whole = replace(WHOLE_STORE, namespace="default")
     session = replace(whole, session="s77")
-    everything = await _timed(name, "everything of a namespace", lambda: plan(Caller(), Job.NAMESPACE, whole))
-    await _timed(name, "what has expired", lambda: plan(Caller(), Job.EXPIRE, WHOLE_STORE))
-    await _timed(name, "a session", lambda: plan(Caller(), Job.SESSION, session))
+    everything = await _timed(name, "everything of a namespace", lambda: plan(Caller(), RetentionJob.NAMESPACE, whole))
+    await _timed(name, "what has expired", lambda: plan(Caller(), RetentionJob.EXPIRE, WHOLE_STORE))
+    await _timed(name, "a session", lambda: plan(Caller(), RetentionJob.SESSION, session))
     half = replace(whole, max_bytes=everything.live_bytes // 2)
-    await _timed(name, "half of it, evicted", lambda: plan(Caller(), Job.EVICT, half))
+    await _timed(name, "half of it, evicted", lambda: plan(Caller(), RetentionJob.EVICT, half))
     began = time.perf_counter()
     run = await runs.apply(Caller(), everything.digest, confirm=True)
     asked = time.perf_counter() - began
-    assert run.outcome is Outcome.RUNNING
+    assert run.outcome is RunOutcome.RUNNING
     await asyncio.sleep(10)
     await runs.close(0.0)
     run = await catalog.run(run.id)
@@ -146,7 +147,9 @@ async def _round(server: Any, *, expiring: bool) -> tuple[float, float, float, f
     stop = asyncio.Event()
     try:
         tidying = [
-            asyncio.create_task(rounds("tidying", _tidy(catalog, name), PAUSE, stop))
+            asyncio.create_task(
+                repeat(PeriodicJob(name="maintenance", work=_tidy(catalog, name), pause=PAUSE), stop, UNMETERED)
+            )
             for name, catalog in enumerate(catalogs if expiring else [])
         ]
         if expiring:
@@ -178,7 +181,7 @@ def _tidy(catalog: PostgresCatalog, name: int) -> Maintenance:
         ReadLog(),
         tombstone_life=timedelta(days=30),
         grace=GRACE,
-        leader=LeaderLease(f"replica {name}", PAUSE),
+        leader=maintenance_lease(catalog, catalog.clock, f"replica {name}", PAUSE),
         retention=catalog,
     )
 

@@ -20,7 +20,7 @@ from langchain_core.runnables import RunnableLambda
 
 from bench.replay.runs import Message, identifiers, words
 from coatcheck.core.context import CountCache, Counter
-from coatcheck.core.context.counting import Sizes
+from coatcheck.core.context.counting import ContextTokens
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.tokens import Tokenizer
 
@@ -54,7 +54,7 @@ class Sizer:
         """Of each message."""
         body = {"messages": list(messages)}
         counter = Counter(self._tokenizer, self._counts)
-        sizes: list[Sizes] = [counter.item(body, item) for item in index_of(body, "openai-chat").items]
+        sizes: list[ContextTokens] = [counter.item(body, item) for item in index_of(body, "openai-chat").items]
         return [size.total for size in sizes]
 
     def total(self, messages: Sequence[Message]) -> int:

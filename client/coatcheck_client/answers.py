@@ -73,13 +73,13 @@ def read(status: int, headers: Mapping[str, str], data: bytes, kind: type[T], *,
 def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -> ServiceError:
     """Returns the error in an answer."""
     after = _retry_after(headers)
-    said = _members(data)
-    code, detail = said.pop("code", None), said.pop("detail", None)
+    extra = _members(data)
+    code, detail = extra.pop("code", None), extra.pop("detail", None)
     if not is_code(code) or code in _OURS or not isinstance(detail, str):
         shown = data[:_SHOWN].decode("utf-8", "replace")
         detail = f"{url} answered {status}, but not as Coatcheck does: {shown!r}."
         return ServiceError(UNEXPECTED, detail, status=status, retry_after=after)
-    return ServiceError(cast("str", code), detail, status=status, extra=said, retry_after=after)
+    return ServiceError(cast("str", code), detail, status=status, extra=extra, retry_after=after)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -88,7 +88,7 @@ def ends_of_file(path: Path, budget: int) -> Ends:
     return ends
 
 
-def said_of_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
+def declare_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
     """Returns the declaration, completed by the file's name where the caller said nothing."""
     known: DeclaredFields = {"title": path.name}
     media_type = mimetypes.guess_type(path.name)[0]

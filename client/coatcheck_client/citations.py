@@ -43,7 +43,7 @@ _URL: Final = re.compile(rf"(?:https?://(?:\[[0-9a-f:.]+\])?|www\.)[^{_SIGNS}]{{
 _CITATION: Final = re.compile(rf"(?<!\w)(art_[0-9]{{12,}})(?:#([^{_SIGNS}(),;]{{1,200}}))?")
 _ENDS: Final = ".,;:!?'*_~"
 """What follows an address, or a section, rather than ending it."""
-_MARKS: Final = ("“”", "„“”", "‚‘’", "«»", "»«", "‹›", "「」", "『』", "””", "＂＂", "〝〞〟")
+_QUOTATION_PAIRS: Final = ("“”", "„“”", "‚‘’", "«»", "»«", "‹›", "「」", "『』", "””", "＂＂", "〝〞〟")
 """An opening quotation mark, then those that close it."""
 _ALIKE: Final = (
     r"(?<!\w)\"(?=\S)([^\"]+)(?<=\S)\"(?!\w)",
@@ -51,7 +51,7 @@ _ALIKE: Final = (
     r"(?<![\w'])'(?=\w)([^']*(?:(?<=\w)'(?=\w)[^']*)*)(?<=\S)'(?!\w)",
 )
 """Marks that close as they open, or are apostrophes within words."""
-_QUOTED: Final = re.compile("|".join([*(f"{each[0]}([^{each}]+)[{each[1:]}]" for each in _MARKS), *_ALIKE]))
+_QUOTED: Final = re.compile("|".join([*(f"{each[0]}([^{each}]+)[{each[1:]}]" for each in _QUOTATION_PAIRS), *_ALIKE]))
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _CODE: Final = re.compile(r"`[^`\n]+`")
 _BLOCK: Final = re.compile(r"^ {0,3}>[> ]*", re.MULTILINE)
@@ -131,12 +131,12 @@ class _Examination(Struct, kw_only=True):
     unknown: str = ""
     """Why it may stand somewhere nevertheless."""
     ratio: float = 0.0
-    settled: bool = False
+    is_exact: bool = False
 
     def take_match(self, verdict: str, where: str, text: str, ratio: float, *, moved: bool = False) -> None:
         """Takes what was found at a place, if nothing better is known."""
         if verdict in {"exact", "normalised"}:
-            self.settled = True
+            self.is_exact = True
             self.checked.set("supported", where, f"stands in {where}")
             if moved:
                 self.checked.set("inexact", where, f"stands in {where}, not in {self.cited}, which is cited")
@@ -191,12 +191,12 @@ class AnswerCheck:
         """Returns what is known; `unasked` says why what is left of the questions was not asked."""
         for each in self._examined:
             unknown = each.unknown or (unasked if each.artifacts else "")
-            if unknown and not each.settled and each.checked.verdict != "supported":
+            if unknown and not each.is_exact and each.checked.verdict != "supported":
                 each.checked.set("unchecked", each.checked.where, f"was not checked: {unknown}")
         return AnswerReport(tuple(checked for _, checked in sorted(self._checked, key=lambda each: each[0])))
 
     def _open(self) -> list[_Examination]:
-        return [each for each in self._examined if each.artifacts and not each.settled]
+        return [each for each in self._examined if each.artifacts and not each.is_exact]
 
     def _is_late(self) -> bool:
         return time.monotonic() >= self._ends

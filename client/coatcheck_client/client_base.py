@@ -34,7 +34,7 @@ class ClientBase:
         return await self._sender.is_ready()
 
     def _declared(self, declared: DeclaredFields) -> DeclaredFields:
-        return {**self._setup.said, **declared}
+        return {**self._setup.defaults, **declared}
 
     def _in_session(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        return {"session": self._setup.said.get("session"), **parameters}
+        return {"session": self._setup.defaults.get("session"), **parameters}

@@ -11,13 +11,14 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from coatcheck_client.contract.answers import Notice
 from coatcheck_client.contract.cards import withheld
 from coatcheck_client.errors import UNEXPECTED, ServiceError, is_code
 from coatcheck_client.excerpt_parts import OmittedParts, joined, texts_of
 from coatcheck_client.options import OnUnreachable
 from coatcheck_client.payload import EncodedJson, Payload
 from coatcheck_client.requests import DeclaredFields
-from coatcheck_client.results import Receipt, Warned
+from coatcheck_client.results import Receipt
 from coatcheck_client.wire import mended
 
 BYTES_PER_TOKEN: Final = 3
@@ -94,7 +95,7 @@ def instead_of(payload: Payload, declared: DeclaredFields, mode: OnUnreachable, 
     """
     budgets = asked(declared)
     if mode == "original" and error.code not in _WITHHELD and (text := _original(payload)) is not None:
-        return _receipt(text, _warned(error), inline=True)
+        return _receipt(text, _notice_of(error), inline=True)
     return receipt(ends_of(payload, budgets.room), budgets, error)
 
 
@@ -144,9 +145,9 @@ def ends_of(payload: Payload, budget: int) -> Ends:
     return ends
 
 
-def _warned(error: ServiceError) -> Warned:
+def _notice_of(error: ServiceError) -> Notice:
     code = error.code if is_code(error.code) else UNEXPECTED
-    return Warned(code, f"{_line(error.detail)} The payload was not stored and cannot be read back.")
+    return Notice(code, f"{_line(error.detail)} The payload was not stored and cannot be read back.")
 
 
 def receipt(ends: Ends, budgets: Budgets, error: ServiceError) -> Receipt:
@@ -157,24 +158,24 @@ def receipt(ends: Ends, budgets: Budgets, error: ServiceError) -> Receipt:
         budgets: those of the answer.
         error: how the put ended.
     """
-    warned = _warned(error)
-    code = warned.code
+    notice = _notice_of(error)
+    code = notice.code
     whole = ends.head + ends.tail
     if code in _WITHHELD:
-        return _receipt(withheld(_what(ends)), warned, inline=False)
+        return _receipt(withheld(_what(ends)), notice, inline=False)
     if (
         ends.unshown is None
         and ends.size == len(whole)
         and len(whole) <= budgets.inline * BYTES_PER_TOKEN
         and (text := _exact(whole)) is not None
     ):
-        return _receipt(text, warned, inline=True)
-    return _receipt(_excerpt(ends, budgets.card * BYTES_PER_TOKEN, code), warned, inline=False)
+        return _receipt(text, notice, inline=True)
+    return _receipt(_excerpt(ends, budgets.card * BYTES_PER_TOKEN, code), notice, inline=False)
 
 
-def _receipt(text: str, warned: Warned, *, inline: bool) -> Receipt:
+def _receipt(text: str, notice: Notice, *, inline: bool) -> Receipt:
     tokens = -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
-    return Receipt(id=None, stored=False, inline=inline, text=text, tokens=tokens, card=None, warnings=(warned,))
+    return Receipt(id=None, stored=False, inline=inline, text=text, tokens=tokens, card=None, warnings=(notice,))
 
 
 def _what(ends: Ends) -> str:

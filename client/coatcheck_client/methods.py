@@ -55,7 +55,7 @@ class ClientMethods(PutMethods, ReadMethods, ModelMethods):
         Raises:
             ValueError: for an invalid URL or key.
         """
-        said = {"session": session, "card_tokens": card_tokens, "inline_tokens": inline_tokens}
+        defaults = {"session": session, "card_tokens": card_tokens, "inline_tokens": inline_tokens}
         setup = options(
             url,
             key,
@@ -63,6 +63,6 @@ class ClientMethods(PutMethods, ReadMethods, ModelMethods):
             deadline=deadline,
             retries=retries,
             on_unreachable=on_unreachable,
-            said=said,
+            defaults=defaults,
         )
         super().__init__(setup, type(self)._connects(setup, transport, sleep))  # noqa: SLF001 - its own

@@ -29,7 +29,7 @@ class Options(Struct, frozen=True, kw_only=True):
     deadline: float
     retries: Retries
     on_unreachable: OnUnreachable
-    said: DeclaredFields
+    defaults: DeclaredFields
     """Declared for every payload, unless a put specifies otherwise."""
 
 
@@ -41,7 +41,7 @@ def options(
     deadline: float,
     retries: Retries | None,
     on_unreachable: OnUnreachable,
-    said: Mapping[str, object],
+    defaults: Mapping[str, object],
 ) -> Options:
     """Returns checked options; missing ones come from `COATCHECK_URL` and `COATCHECK_KEY`.
 
@@ -59,7 +59,7 @@ def options(
     if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key and key):
         raise ValueError("The key is empty or contains characters that a key cannot have.")
     headers = {"accept": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
-    given = {name: value for name, value in said.items() if value is not None}
+    given = {name: value for name, value in defaults.items() if value is not None}
     return Options(
         url=url.rstrip("/"),
         headers=headers,
@@ -67,7 +67,7 @@ def options(
         deadline=deadline,
         retries=retries or Retries(),
         on_unreachable=on_unreachable,
-        said=cast("DeclaredFields", given),
+        defaults=cast("DeclaredFields", given),
     )
 
 

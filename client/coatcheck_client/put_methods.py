@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from coatcheck_client import fallback, fields, requests, results
-from coatcheck_client.bytes import RememberedPieces, ends_of_file, said_of_file, size_of
+from coatcheck_client.bytes import RememberedPieces, declare_file, ends_of_file, size_of
 from coatcheck_client.client_base import ClientBase
 from coatcheck_client.client_method import client_factory, client_method
 from coatcheck_client.connection import pieces_of
@@ -93,7 +93,7 @@ class PutMethods(ClientBase):
             OSError: if the file cannot be read.
         """
         file = Path(path)
-        whole = said_of_file(file, self._declared(declared))
+        whole = declare_file(file, self._declared(declared))
 
         async def sending() -> Receipt:
             ask = requests.raw(None, whole, idempotency_key or new_key())
@@ -128,18 +128,18 @@ class PutMethods(ClientBase):
         """
         whole = self._declared(declared)
         budgets = fallback.asked(whole)
-        watched = RememberedPieces(pieces_of(payload, self._connection), budgets.room)
+        remembered_pieces = RememberedPieces(pieces_of(payload, self._connection), budgets.room)
 
         async def sending() -> Receipt:
             ask = requests.raw(None, whole, idempotency_key or new_key())
             return await self._sender.repeat(
-                lambda: self._sender.once(ask, watched, seconds=self._setup.deadline),
-                again=lambda: watched.ends.size == 0,
+                lambda: self._sender.once(ask, remembered_pieces, seconds=self._setup.deadline),
+                again=lambda: remembered_pieces.ends.size == 0,
                 soon=True,
             )
 
         async def instead(error: ServiceError) -> Receipt:
-            return fallback.receipt(await watched.drained(), budgets, error)
+            return fallback.receipt(await remembered_pieces.drained(), budgets, error)
 
         return await self._stored(sending(), instead)
 
@@ -177,10 +177,10 @@ class PutMethods(ClientBase):
             "card_tokens": min(max_tokens, fallback.asked(self._declared({})).card),
         }
 
-        async def card(text: str, **said: Unpack[DeclaredFields]) -> str:
-            if not _is_worth_a_card(text, max_tokens, said):
+        async def card(text: str, **call_fields: Unpack[DeclaredFields]) -> str:
+            if not _is_worth_a_card(text, max_tokens, call_fields):
                 return text
-            receipt = await self._put(text, None, on_unreachable, {**limits, **declared, **said})
+            receipt = await self._put(text, None, on_unreachable, {**limits, **declared, **call_fields})
             return text if receipt.inline else receipt.text
 
         return card
@@ -199,9 +199,9 @@ class PutMethods(ClientBase):
         return await self._sender.send(post("/v1/search-results", body, results.SearchResults, key=key))
 
 
-def _is_worth_a_card(text: object, max_tokens: int, said: DeclaredFields) -> bool:
+def _is_worth_a_card(text: object, max_tokens: int, fields: DeclaredFields) -> bool:
     """Returns whether something is text, may have more tokens than that (each has at least a byte), and is not ours."""
-    if not issubclass(type(text), str) or is_own(said.get("tool_name")):
+    if not issubclass(type(text), str) or is_own(fields.get("tool_name")):
         return False
     plain = str.__str__(cast("str", text))
     return not is_card(plain) and (len(plain) > max_tokens or len(plain.encode("utf-8", "replace")) > max_tokens)

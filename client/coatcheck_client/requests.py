@@ -76,8 +76,8 @@ def put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[r
     if isinstance(payload, str) and len(payload) > AS_JSON:
         return raw(wire.mended(payload).encode(), declared, key)
     content = encoded(payload) if isinstance(payload, str) else payload.data
-    said = encoded(members(declared))[1:]
-    body = b"".join((b'{"content":', content, b"," if len(said) > 1 else b"", said))
+    encoded_fields = encoded(members(declared))[1:]
+    body = b"".join((b'{"content":', content, b"," if len(encoded_fields) > 1 else b"", encoded_fields))
     return ClientRequest(
         method="POST",
         path="/v1/artifacts",
@@ -93,10 +93,10 @@ def search_put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRe
     text = payload_text(value)
     if text is None or not is_search(text, declared.get("tool_name"), declared.get("kind")):
         return None
-    said = {name: declared.get(name) for name in _OF_SEARCHES if name in declared}
+    fields = {name: declared.get(name) for name in _OF_SEARCHES if name in declared}
     response = cast("Json", value) if isinstance(value, dict) else text
     return post(
-        "/v1/search-results", {"response": response, **members(said)}, results.SearchResults, key=f"{key}-search"
+        "/v1/search-results", {"response": response, **members(fields)}, results.SearchResults, key=f"{key}-search"
     )
 
 

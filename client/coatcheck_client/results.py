@@ -2,11 +2,28 @@
 
 Tokens are of o200k_base. Unknown values are None. The service's OpenAPI document describes every member.
 """
+# ruff: noqa: PLC0414 - what the service shares is exported from here, too
 
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
+
+from coatcheck_client.contract.answers import (
+    ArtifactHold as ArtifactHold,
+)
+from coatcheck_client.contract.answers import (
+    Notice as Notice,
+)
+from coatcheck_client.contract.answers import (
+    PayloadSize as PayloadSize,
+)
+from coatcheck_client.contract.answers import (
+    ReceiptRecord as ReceiptRecord,
+)
+from coatcheck_client.contract.answers import (
+    TokenCount as TokenCount,
+)
 
 Members = dict[str, Any]
 """A JSON object whose members the OpenAPI document describes."""
@@ -19,21 +36,6 @@ class MembersPage(Struct, frozen=True):
     next: str | int | None = None
 
 
-class Warned(Struct, frozen=True):
-    """A warning about a request that succeeded."""
-
-    code: str
-    message: str
-
-
-class Tokens(Struct, frozen=True):
-    """A token count."""
-
-    count: int
-    exact: bool
-    encoding: str = "o200k_base"
-
-
 class Card(Struct, frozen=True, kw_only=True):
     """The content of a card, for programs."""
 
@@ -42,7 +44,7 @@ class Card(Struct, frozen=True, kw_only=True):
     size: int
     chars: int
     lines: int
-    tokens: Tokens
+    tokens: TokenCount
     engine: int
     media_type: str | None = None
     title: str | None = None
@@ -89,28 +91,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     """If there were images among the parts: what to put into the tool result in place of `text`."""
     image_tokens: int = 0
     """Tokens of these images; not included in `tokens`."""
-    warnings: tuple[Warned, ...] = ()
-
-
-class Size(Struct, frozen=True, kw_only=True):
-    """The size of a payload."""
-
-    bytes: int
-    chars: int
-    lines: int
-    tokens: Tokens
-    dropped_bytes: int = 0
-
-
-class Hold(Struct, frozen=True, kw_only=True):
-    """A hold that keeps an artifact from being deleted."""
-
-    id: str
-    covers: str
-    """`artifact`, `session` or `namespace`: this artifact, its session, or its namespace."""
-    reason: str
-    until: datetime | None
-    """When it ends; None: when it is released."""
+    warnings: tuple[Notice, ...] = ()
 
 
 class Artifact(Struct, frozen=True, kw_only=True):
@@ -125,7 +106,7 @@ class Artifact(Struct, frozen=True, kw_only=True):
     url: str | None
     title: str | None
     labels: tuple[str, ...]
-    size: Size
+    size: PayloadSize
     utf8: bool
     sha256: str
     created_at: datetime
@@ -147,7 +128,7 @@ class Artifact(Struct, frozen=True, kw_only=True):
     content_type: str | None = None
     """What the page's server called it."""
     fetched_at: datetime | None = None
-    holds: tuple[Hold, ...] | None = None
+    holds: tuple[ArtifactHold, ...] | None = None
     """The holds that keep it from being deleted; None: unknown, because storage is away or the service is older."""
 
 
@@ -158,20 +139,6 @@ class CardText(Struct, frozen=True, kw_only=True):
     text: str
     tokens: int
     card: Card
-
-
-class ReceiptRecord(Struct, frozen=True, kw_only=True):
-    """The text that was returned when a payload was stored, for a model to read in its place."""
-
-    engine: int
-    sha256: str
-    tokens: int
-    budget: int | None
-    """Token budget of the card; None: the text was the payload itself."""
-    query: str | None
-    tools: bool
-    text: str | None
-    """The card's text, if a policy keeps it."""
 
 
 class Described(Struct, frozen=True, kw_only=True):
@@ -311,7 +278,7 @@ class SearchResults(Struct, frozen=True, kw_only=True):
     counts: Members
     unknown: tuple[str, ...]
     limits: Members
-    warnings: tuple[Warned, ...]
+    warnings: tuple[Notice, ...]
 
 
 def receipt_of_search(answer: SearchResults, searches: str) -> Receipt:
@@ -342,4 +309,4 @@ class Compacted(Struct, frozen=True, kw_only=True):
     report: Members
     meters: Members
     payloads: tuple[Members, ...]
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[Notice, ...] = ()

@@ -8,7 +8,7 @@ from coatcheck_client.answers import worth_repeating
 from coatcheck_client.errors import UNREACHABLE, ServiceError
 from coatcheck_client.retry import AGAIN, Retries, delay
 
-DOUBT_SECONDS: Final = 30.0
+SINGLE_ATTEMPT_SECONDS: Final = 30.0
 """Seconds for which a service that failed gets only one attempt per request; also the first rest for a silent one."""
 LONGEST_REST: Final = 300.0
 SLOW_SECONDS: Final = 1.0
@@ -50,7 +50,7 @@ class CircuitBreaker:
 
     def retry_state(self, retries: Retries, patience: float | None) -> "RetryState":
         """Returns the state of a new request, which takes at most `patience` seconds, or those of `retries`."""
-        recent = self._failed is not None and self._clock() - self._failed < DOUBT_SECONDS
+        recent = self._failed is not None and self._clock() - self._failed < SINGLE_ATTEMPT_SECONDS
         attempts = 1 if recent else retries.attempts
         patient = retries.patience if patience is None else min(patience, retries.patience)
         slow = SLOW_SECONDS if patience is None else min(SLOW_SECONDS, patience)
@@ -67,7 +67,7 @@ class CircuitBreaker:
         self._failed = now
         if seconds < slow or self._until > now:  # a rest that has begun is not extended
             return
-        self._rest = min(self._rest * 2, LONGEST_REST) if self._rest else DOUBT_SECONDS
+        self._rest = min(self._rest * 2, LONGEST_REST) if self._rest else SINGLE_ATTEMPT_SECONDS
         self._until = now + self._rest
 
 

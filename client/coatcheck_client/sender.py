@@ -81,12 +81,12 @@ class Sender:
     async def is_ready(self) -> bool:
         """Returns whether the service answers now, by one short attempt: without storage, it still makes cards."""
         try:
-            await self._ask_health()
+            await self._check_health()
         except ServiceError:
             return False
         return True
 
-    async def _ask_health(self) -> None:
+    async def _check_health(self) -> None:
         retry_state = self._breaker.retry_state(Retries(attempts=1), None)
         try:
             await self.once(get("/health/live", dict[str, Any]), seconds=PROBE_SECONDS)
@@ -115,7 +115,7 @@ class Sender:
             ServiceError: how the last attempt ended, or `unreachable` if none is made because the service is silent.
         """
         if self._breaker.needs_probe(self._setup.url):
-            await self._ask_health()
+            await self._check_health()
         retry_state = self._breaker.retry_state(self._setup.retries, self._setup.deadline if soon else None)
         cards = [] if cards is None else cards
         while True:

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_type_hints
+from typing import Annotated, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -32,19 +32,22 @@ _UNITS = {
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything that can be set. A field `x_y` is read from `COATCHECK_X_Y`."""
+    """Everything that can be set. A field `x_y` is read from `COATCHECK_X_Y`.
+
+    A number is annotated with its bounds, both allowed, and a word with those that are allowed.
+    """
 
     host: str = "127.0.0.1"
     """Address to listen on. An address other than loopback is refused while no key is required: create a key first
     (`coatcheck key create`), or set `COATCHECK_REQUIRE_KEYS` or `COATCHECK_ALLOW_UNAUTHENTICATED`."""
-    port: int = 8321
+    port: Annotated[int, (0, 65535)] = 8321
     """Port to listen on; 0 takes a free one and prints it."""
     data: str = "coatcheck-data"
     """Directory of the embedded store: the SQLite catalogue and the blobs."""
     database_url: str = ""
     """`postgresql://user:password@host/database`: the catalogue, shared by any number of replicas. Empty: the embedded
     store in `data`. Not through a pooler that shares connections between transactions."""
-    database_connections: int = 8
+    database_connections: Annotated[int, (1, 1000)] = 8
     """Connections to PostgreSQL for reading; one more is for writing."""
     blob_url: str = ""
     """`s3://bucket/prefix?endpoint=https://…&region=…`: where the bytes of larger payloads are stored. Credentials come
@@ -57,9 +60,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     authenticates callers."""
     allowed_hosts: str = ""
     """Host names, separated by commas, that requests may use in addition to loopback names."""
-    card_tokens: int = 600
+    card_tokens: Annotated[int, (64, 8192)] = 600
     """Token budget of a card when the caller names none; 64 to 8192."""
-    inline_tokens: int = 1000
+    inline_tokens: Annotated[int, (0, 100_000)] = 1000
     """Payloads of at most this many tokens are returned unchanged instead of as a card; 0 makes a card of
     everything."""
     search_enabled: bool = True
@@ -67,83 +70,83 @@ class Settings(Struct, frozen=True, kw_only=True):
     off, and nothing is stored."""
     search_keep_summary: bool = True
     """Whether sentences and sources of a web search stay for later turns when no policy decides, or only one line."""
-    search_max_searches: int = 0
+    search_max_searches: Annotated[int, (0, 10_000)] = 0
     """Maximum searches with results in a session when no policy names a number; 0: no limit."""
-    search_max_searches_per_turn: int = 0
+    search_max_searches_per_turn: Annotated[int, (0, 10_000)] = 0
     """Maximum searches with results in a turn that the caller names; 0: no limit."""
-    search_max_results: int = 3
+    search_max_results: Annotated[int, (1, 20)] = 3
     """Results of a web search whose text is shown when neither the caller nor a policy names a number; 1 to 20."""
-    search_max_tokens_per_result: int = 2048
+    search_max_tokens_per_result: Annotated[int, (64, 8192)] = 2048
     """Maximum tokens of one such result; 64 to 8192."""
-    search_max_total_tokens: int = 8192
+    search_max_total_tokens: Annotated[int, (128, 32_768)] = 8192
     """Maximum tokens of a web search's whole text; 128 to 32768."""
-    ttl: int = 30 * 86400
+    ttl: Annotated[int, (1, 10**10)] = 30 * 86400
     """Seconds that an artifact is kept if the caller gives no `ttl`; a unit may follow: `30d`, `12h`."""
-    tombstone_ttl: int = 30 * 86400
+    tombstone_ttl: Annotated[int, (0, 10**10)] = 30 * 86400
     """Seconds for which reads of a deleted or expired artifact still say that it is gone, and why."""
-    audit_ttl: int = 90 * 86400
+    audit_ttl: Annotated[int, (86400, 10**10)] = 90 * 86400
     """Seconds that a line of the audit log is kept; a unit may follow: `365d`."""
-    events: int = 100_000
+    events: Annotated[int, (0, 10_000_000)] = 100_000
     """Events (who read what, searches, compactions) that are kept, the latest of all namespaces, for 30 days at most;
     0 keeps none."""
-    payload_limit: int = 1024**3
+    payload_limit: Annotated[int, (1, 64 * 1024**3)] = 1024**3
     """Largest payload in bytes after decoding; a unit may follow: `64mib`, `1gib`."""
-    redaction: str = "off"
+    redaction: Annotated[str, ("off", "shown", "stored", "refuse")] = "off"
     """What happens to secrets in payloads when no policy decides: `off`: nothing; `shown`: masked in everything that a
     model sees; `stored`: masked before storing; `refuse`: the payload is refused."""
     redaction_rules: str = ""
     """Names of redaction rules, separated by commas: a name turns on a rule that is off by default, `-` before a name
     turns a rule off. `coatcheck redaction` lists them all."""
-    json_limit: int = 32 * 1024**2
+    json_limit: Annotated[int, (1024, 1024**3)] = 32 * 1024**2
     """Largest JSON request body in bytes. Larger payloads are streamed to `/v1/artifacts/raw`."""
-    inline_bytes: int = 32 * 1024
+    inline_bytes: Annotated[int, (0, 1024**2)] = 32 * 1024
     """Payloads of at most this many stored (compressed) bytes are kept in the catalogue instead of in a file or
     object."""
-    fallback_bytes: int = 64 * 1024**2
+    fallback_bytes: Annotated[int, (0, 64 * 1024**3)] = 64 * 1024**2
     """Bytes of memory for compressed payloads while storage does not accept them; the oldest are dropped first. 0: no
     buffer."""
-    reserve_bytes: int = 32 * 1024**2
+    reserve_bytes: Annotated[int, (0, 1024**3)] = 32 * 1024**2
     """Bytes of the data directory's disk that a file of the embedded store keeps free for deletions on a full disk; no
     payloads are stored while it cannot be made. 0: none, and a full disk needs an administrator."""
-    sweep_seconds: int = 10
+    sweep_seconds: Annotated[int, (1, 86400)] = 10
     """Seconds between two runs of expiry, reaping and sweeping."""
-    grace_seconds: int = 600
+    grace_seconds: Annotated[int, (0, 7 * 86400)] = 600
     """Seconds that the bytes of a dead blob are kept, because a reader may still use them."""
-    lease_seconds: int = 900
+    lease_seconds: Annotated[int, (1, 86400)] = 900
     """Seconds that an upload may go without progress before it is reaped."""
-    workers: int = 1
+    workers: Annotated[int, (1, 256)] = 1
     """Processes that serve, on one port; more than 1 only with PostgreSQL. Each has its own threads, connections,
     limits and buffers, like a replica; the metrics cover all of them."""
-    threads: int = 0
+    threads: Annotated[int, (0, 256)] = 0
     """Threads that hash, compress and count payloads at ingest; 0: as many as there are processors, at least 2. More
     threads ingest no faster, and delay everything else."""
-    readers: int = 4
+    readers: Annotated[int, (1, 256)] = 4
     """Threads in a separate pool for reads, so that reads never queue behind writes."""
-    ingests: int = 64
+    ingests: Annotated[int, (1, 10_000)] = 64
     """Uploads received at the same time, at most half of them from one caller; each may use a few MiB of memory. As
     many payloads that have arrived are processed beside them."""
-    ingests_waiting: int = 256
+    ingests_waiting: Annotated[int, (0, 100_000)] = 256
     """Uploads that may wait for an ingest slot, and payloads that have arrived; any beyond that get a card at once, but
     are not stored."""
-    ingests_wait_seconds: int = 5
+    ingests_wait_seconds: Annotated[int, (1, 600)] = 5
     """Maximum seconds that a payload waits for an ingest slot before it gets a card without being stored; keep it below
     the clients' own timeouts."""
-    rate_requests: int = 0
+    rate_requests: Annotated[int, (0, 10**9)] = 0
     """Requests that a caller may make per minute, unless its key sets another limit; 0: no limit. Each process counts
     separately."""
-    rate_bytes: int = 0
+    rate_bytes: Annotated[int, (0, 10**14)] = 0
     """Bytes that a caller may send per minute, unless its key sets another limit; a unit may follow; 0: no limit. A
     larger body is always refused."""
-    extract_workers: int = 2
+    extract_workers: Annotated[int, (0, 64)] = 2
     """Processes that extract text from large pages and documents; started on first use. 0: extract in threads, without
     limits on time and memory, and skip payloads over 2 MiB."""
-    extract_seconds: int = 8
+    extract_seconds: Annotated[int, (1, 60)] = 8
     """Seconds that one extraction may take before its process is ended and a simpler method is tried."""
-    extract_memory: int = 1024**3
+    extract_memory: Annotated[int, (256 * 1024**2, 64 * 1024**3)] = 1024**3
     """Bytes of memory that an extraction process may address (not enforced on macOS)."""
-    log_level: str = "info"
+    log_level: Annotated[str, ("debug", "info", "warning", "error")] = "info"
     """`debug`, `info`, `warning` or `error`."""
-    log_format: str = "text"
+    log_format: Annotated[str, ("text", "json")] = "text"
     """`text`, or `json`: one object per line, for log collectors."""
     access_log: bool = False
     """Log every request: ID, route, status, duration, key ID, artifact. Never its content; probes and scrapes only if
@@ -167,7 +170,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 def load(environment: Mapping[str, str] | None = None, **overrides: str | int | None) -> Settings:
-    """Read the settings from the environment; overrides (from the command line) that are not None win.
+    """Reads the settings from the environment; overrides (from the command line) that are not None win.
 
     Raises:
         ValueError: an unknown name or a value of the wrong form, with a sentence for the operator.
@@ -196,13 +199,13 @@ def load(environment: Mapping[str, str] | None = None, **overrides: str | int | 
 
 
 def is_set(field: str) -> bool:
-    """Whether the environment gives a setting, by itself or in a file."""
+    """Returns whether the environment gives a setting, by itself or in a file."""
     name = PREFIX + field.upper()
     return name in os.environ or name + FILE in os.environ  # noqa: TID251 - as above
 
 
 def _has_standard_telemetry(env: Mapping[str, str]) -> bool:
-    """Whether OpenTelemetry's own variables ask for traces by OTLP over HTTP."""
+    """Returns whether OpenTelemetry's own variables ask for traces by OTLP over HTTP."""
     if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     if env.get("OTEL_TRACES_EXPORTER", "otlp").strip().lower() not in {"", "otlp"}:
@@ -211,7 +214,7 @@ def _has_standard_telemetry(env: Mapping[str, str]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address to listen on."""
+    """Returns whether only this machine reaches an address to listen on."""
     if host == "localhost":
         return True
     try:
@@ -221,7 +224,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _read(name: str, path: str) -> str:
-    """The text of a file, without the line end that editors leave."""
+    """Returns the text of a file, without the line end that editors leave."""
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -242,57 +245,21 @@ def _parse(name: str, text: str, kind: type) -> object:
 
 
 def _check(s: Settings) -> None:
-    bounds = {
-        "port": (0, 65535),
-        "card_tokens": (64, 8192),
-        "inline_tokens": (0, 100_000),
-        "search_max_searches": (0, 10_000),
-        "search_max_searches_per_turn": (0, 10_000),
-        "search_max_results": (1, 20),
-        "search_max_tokens_per_result": (64, 8192),
-        "search_max_total_tokens": (128, 32_768),
-        "ttl": (1, 10**10),
-        "tombstone_ttl": (0, 10**10),
-        "audit_ttl": (86400, 10**10),
-        "events": (0, 10_000_000),
-        "payload_limit": (1, 64 * 1024**3),
-        "json_limit": (1024, 1024**3),
-        "inline_bytes": (0, 1024**2),
-        "fallback_bytes": (0, 64 * 1024**3),
-        "reserve_bytes": (0, 1024**3),
-        "sweep_seconds": (1, 86400),
-        "grace_seconds": (0, 7 * 86400),
-        "lease_seconds": (1, 86400),
-        "workers": (1, 256),
-        "threads": (0, 256),
-        "readers": (1, 256),
-        "ingests": (1, 10_000),
-        "ingests_waiting": (0, 100_000),
-        "ingests_wait_seconds": (1, 600),
-        "rate_requests": (0, 10**9),
-        "rate_bytes": (0, 10**14),
-        "extract_workers": (0, 64),
-        "extract_seconds": (1, 60),
-        "extract_memory": (256 * 1024**2, 64 * 1024**3),
-        "database_connections": (1, 1000),
-    }
-    for name, (low, high) in bounds.items():
-        value = getattr(s, name)
-        if not low <= value <= high:
-            raise ValueError(f"{PREFIX}{name.upper()}={value} is out of bounds: {low} to {high}.")
+    # The bounds stand at the fields, so that none can be forgotten here.
+    for name, hint in get_type_hints(Settings, include_extras=True).items():
+        for allowed in getattr(hint, "__metadata__", ()):
+            value, variable = getattr(s, name), f"{PREFIX}{name.upper()}"
+            if isinstance(value, str) and value not in allowed:
+                raise ValueError(f"{variable}={value!r} is not one of {', '.join(allowed)}.")
+            if not isinstance(value, str) and not allowed[0] <= value <= allowed[1]:
+                raise ValueError(f"{variable}={value} is out of bounds: {allowed[0]} to {allowed[1]}.")
     _check_store_urls(s)
     if s.require_keys and s.allow_unauthenticated:
         raise ValueError(f"{PREFIX}REQUIRE_KEYS and {PREFIX}ALLOW_UNAUTHENTICATED contradict each other. Set one.")
-    if s.redaction not in {"off", "shown", "stored", "refuse"}:
-        raise ValueError(f"{PREFIX}REDACTION={s.redaction!r} is not one of off, shown, stored, refuse.")
-    if s.log_level not in {"debug", "info", "warning", "error"}:
-        raise ValueError(f"{PREFIX}LOG_LEVEL={s.log_level!r} is not one of debug, info, warning, error.")
-    if s.log_format not in {"text", "json"}:
-        raise ValueError(f"{PREFIX}LOG_FORMAT={s.log_format!r} is not one of text, json.")
 
 
 def _check_store_urls(s: Settings) -> None:
-    """Raise ValueError for URLs that name no store. Whether anything is there is for whoever opens it to say."""
+    """Raises ValueError for URLs that name no store. Whether anything is there is for whoever opens it to say."""
     scheme, _, rest = s.database_url.partition(":")
     if s.database_url and scheme not in {"postgresql", "postgres", "postgresql+asyncpg"}:
         raise ValueError(f"{PREFIX}DATABASE_URL is not postgresql://… Without it the store is embedded.")
@@ -318,7 +285,7 @@ def _check_store_urls(s: Settings) -> None:
 
 
 def describe() -> list[dict[str, object]]:
-    """Every setting with its default and its documentation, for `coatcheck settings` and the documentation."""
+    """Returns every setting with its default and its documentation, for `coatcheck settings` and the documentation."""
     source = Path(__file__).read_text(encoding="utf-8")
     rows: list[dict[str, object]] = []
     for f in msgspec.structs.fields(Settings):

@@ -36,7 +36,7 @@ class CallCounter:
 
 
 async def main(data: str) -> None:
-    """Counts for the second request of each kind: the first one loads what it needs."""
+    """Counts what several requests of each kind pass: the first one also loads what it needs."""
     counter = CallCounter()
     threading.setprofile(counter)  # for the writer's thread, which starts with the service
     counts: dict[str, tuple[int, int]] = {}
@@ -54,14 +54,18 @@ async def main(data: str) -> None:
                 sys.setprofile(None)
                 counter.is_on = False
                 assert response.is_success, response.text
-                counts[name] = len(counter.modules), len(counter.functions)
+                count = len(counter.modules), len(counter.functions)
+                # The least of several: what runs every second may run meanwhile.
+                counts[name] = min(counts.get(name, count), count)
                 return response
 
-            for content in (b"eighteen old bytes", b"eighteen new bytes"):
-                await send("put of 18 bytes", "POST", "/v1/artifacts/raw", content)
-            for content in (LOG.replace(b"INFO", b"WARN")[: 16 * 1024], LOG[: 16 * 1024]):
-                receipt = await send("put of 16 KB", "POST", "/v1/artifacts/raw", content)
-            for offset in (10, 20):
+            for number in range(6):
+                await send("put of 18 bytes", "POST", "/v1/artifacts/raw", b"eighteen bytes  %02d" % number)
+            receipt = await client.post("/v1/artifacts/raw", content=LOG, headers={"content-type": "text/plain"})
+            for number in range(6):
+                content = LOG.replace(b"0 ms", b"%d ms" % number)[: 16 * 1024]
+                await send("put of 16 KB", "POST", "/v1/artifacts/raw", content)
+            for offset in range(10, 60, 10):
                 url = f"/v1/artifacts/{receipt.json()['id']}/read?offset={offset}&limit=10"
                 await send("read of lines", "GET", url)
     sys.stdout.write(json.dumps(counts))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.api.http.codings import STEP, Decoder, gzip_decoder, zstd_decoder
+from coatcheck.api.http.codings import STEP_BYTES, Decoder, gzip_decoder, zstd_decoder
 from coatcheck.core.encoding.frames import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -20,7 +20,7 @@ def pack(coding: str, data: bytes, level: int = 3) -> bytes:
     return gzip.compress(data, level) if coding == "gzip" else zstd.compress(data, level)
 
 
-def unpack(coding: str, data: bytes, cuts: list[int], most: int = STEP) -> tuple[bytes, int]:
+def unpack(coding: str, data: bytes, cuts: list[int], most: int = STEP_BYTES) -> tuple[bytes, int]:
     """Decode in pieces; answer the bytes and the largest step."""
     decoder = MAKE[coding]()
     places = [0, *sorted(cuts), len(data)]
@@ -54,7 +54,7 @@ def test_any_payload_cut_anywhere_comes_back_whole(coding: str, data: st.DataObj
     payload = sample(data.draw(st.integers(0, 20)), data.draw(st.integers(0, 300_000)))
     packed = pack(coding, payload, data.draw(st.integers(1, 9)))
     cuts = data.draw(st.lists(st.integers(0, len(packed)), max_size=8))
-    assert unpack(coding, packed, cuts, data.draw(st.sampled_from([100, 1000, 200_000, STEP])))[0] == payload
+    assert unpack(coding, packed, cuts, data.draw(st.sampled_from([100, 1000, 200_000, STEP_BYTES])))[0] == payload
 
 
 @pytest.mark.parametrize("coding", MAKE)
@@ -74,13 +74,13 @@ def test_a_bomb_expands_by_a_megabyte_a_step_at_most(coding: str) -> None:
     bomb = pack(coding, b"\0" * 64_000_000, 9)
     assert len(bomb) < 100_000
     decoded, largest = unpack(coding, bomb, [])
-    assert (len(decoded), largest <= STEP) == (64_000_000, True)
+    assert (len(decoded), largest <= STEP_BYTES) == (64_000_000, True)
 
 
 def test_four_bytes_of_zstd_that_stand_for_a_block_do_not_exceed_a_step() -> None:
     frame = b"\x28\xb5\x2f\xfd\x00\x58" + (b"\x02\x00\x10" + b"a") * 500 + b"\x01\x00\x00"
     decoded, largest = unpack("zstd", frame, [])
-    assert (len(decoded), largest) == (500 * 131072, STEP)
+    assert (len(decoded), largest) == (500 * 131072, STEP_BYTES)
 
 
 @pytest.mark.parametrize("coding", MAKE)
@@ -147,7 +147,7 @@ def test_many_members_that_hold_nothing_are_refused_after_a_thousand(what: str) 
     decoder = MAKE[coding]()
     decoder.feed(EMPTY[what] * 2_000_000)
     with pytest.raises(CoatcheckError):
-        decoder.step(STEP)
+        decoder.step(STEP_BYTES)
     assert decoder.pending > 10_000_000
 
 

@@ -14,10 +14,11 @@ from coatcheck.api.http.json_body import decode
 from coatcheck.api.http.problems import constraint_text
 from coatcheck.api.http.request_parts import from_pairs
 from coatcheck.api.ingest.wire import StoreBody
-from coatcheck.api.reading import JsonQuery, OutlineQuery, ReadQuery, SearchQuery
+from coatcheck.api.reading import JsonQuery, OutlineQuery, SearchQuery
 from coatcheck.api.tools import ToolsQuery
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.usecases.reading.read import ReadRequest
 
 
 def said(model: type[Struct], *pairs: tuple[str, str]) -> str:
@@ -36,9 +37,9 @@ def said(model: type[Struct], *pairs: tuple[str, str]) -> str:
         (SearchQuery, "limit", "1e400", "a whole number from 1 to 200"),
         (SearchQuery, "literal", "maybe", "true or false"),
         (SearchQuery, "view", "html", "one of raw, text"),
-        (ReadQuery, "limit", "1.5", "a whole number of at least 1"),
-        (ReadQuery, "max_tokens", "9000", "a whole number from 1 to 8,000"),
-        (ReadQuery, "unit", "word", "one of byte, char, line, token"),
+        (ReadRequest, "limit", "1.5", "a whole number of at least 1"),
+        (ReadRequest, "max_tokens", "9000", "a whole number from 1 to 8,000"),
+        (ReadRequest, "unit", "word", "one of byte, char, line, token"),
         (OutlineQuery, "limit", "1001", "a whole number from 1 to 1,000"),
         (JsonQuery, "fields", "", "text of 1 to 1,000 characters"),
         (ToolsQuery, "format", "x", "one of anthropic, gemini, json-schema, mcp, openai-chat, openai-responses"),

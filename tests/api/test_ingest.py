@@ -474,7 +474,7 @@ async def test_what_is_asked_otherwise_of_what_was_there_already_is_named_unless
         assert warned(await posted(**same)) == [], same
     other = await posted("k2", title="Two", url="https://e.org/", labels=["b", "c"], ttl="8d", pin=True)
     (warning,) = other.json()["warnings"]
-    assert (other.status_code, other.json()["id"], warning["code"]) == (200, new.json()["id"], "said_before")
+    assert (other.status_code, other.json()["id"], warning["code"]) == (200, new.json()["id"], "parameters_not_applied")
     assert ": labels, ttl, pin." in warning["message"]
     kept = (await client.get(f"/v1/artifacts/{new.json()['id']}")).json()["artifact"]
     assert (kept["title"], kept["url"]) == ("Two", "https://e.org/")

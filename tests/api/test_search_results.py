@@ -149,7 +149,7 @@ def test_an_answer_stays_within_its_limits_and_counts_what_is_missing(service: S
     assert answer["payload"] == {"tokens": answer["tokens"], "cap": 1_500, "text": f"~{answer['tokens']:,} of 1,500"}
     counts = answer["counts"]
     assert counts["results"] == 6 == counts["shown"] + counts["listed"] + counts["unlisted"] + counts["folded"]
-    assert counts["chars_of_shown"] == counts["shown_chars"] + counts["cut_chars"] + counts["furniture_chars"]
+    assert counts["chars_of_shown"] == counts["shown_chars"] + counts["cut_chars"] + counts["boilerplate_chars"]
     assert counts["cut_chars"] > 0
     assert "tides form twice a day" in answer["text"]
     summary = answer["summary"]
@@ -339,7 +339,7 @@ def test_a_replayed_response_that_is_something_else_by_now_is_said_to_have_no_se
     assert service.post(text, kind="text", session=session)["id"] == first["id"]
     again = service.client.post("/v1/search-results", json=asked, headers=headers).json()
     assert again["id"] == first["id"]
-    assert "stored_as_other" in warned(again)
+    assert "kind_conflict" in warned(again)
 
 
 def test_a_quotation_is_told_apart_from_what_stands_there(service: Service) -> None:

@@ -68,4 +68,4 @@ def test_a_service_manager_that_is_away_does_not_keep_the_service_from_serving(t
         assert "is listening" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, "cannot be told READY=1" in err) == (0, True), err
+    assert (process.returncode, "cannot send READY=1 to the service manager" in err) == (0, True), err

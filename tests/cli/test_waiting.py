@@ -22,8 +22,8 @@ with waiting("Working", quiet=0.1, tick=0.1):
 """
 
 AT_ONCE = """
-from coatcheck.cli import waiting
-waiting.waiting.__wrapped__.__kwdefaults__.update(quiet=0.0, tick=0.001)
+from coatcheck.cli import command_setup
+command_setup.waiting.__wrapped__.__kwdefaults__.update(quiet=0.0, tick=0.001)
 from coatcheck.cli import main
 main()
 """

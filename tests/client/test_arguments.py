@@ -316,13 +316,13 @@ def test_content_of_any_depth_is_sent_and_a_body_of_any_depth_is_an_error(client
 def test_where_the_service_is_and_the_key_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COATCHECK_URL", "http://coatcheck.example:1234/")
     monkeypatch.setenv("COATCHECK_KEY", "ck_live_abc")
-    made = options(None, None, timeout=1, deadline=1, retries=None, on_unreachable="ends", said={})
+    made = options(None, None, timeout=1, deadline=1, retries=None, on_unreachable="ends", defaults={})
     assert (made.url, made.headers["authorization"]) == ("http://coatcheck.example:1234", "Bearer ck_live_abc")
-    given = options("http://other:1", "own", timeout=1, deadline=1, retries=None, on_unreachable="ends", said={})
+    given = options("http://other:1", "own", timeout=1, deadline=1, retries=None, on_unreachable="ends", defaults={})
     assert (given.url, given.headers["authorization"]) == ("http://other:1", "Bearer own")
     monkeypatch.delenv("COATCHECK_URL")
     monkeypatch.delenv("COATCHECK_KEY")
-    plain = options(None, None, timeout=1, deadline=1, retries=None, on_unreachable="ends", said={})
+    plain = options(None, None, timeout=1, deadline=1, retries=None, on_unreachable="ends", defaults={})
     assert (plain.url, "authorization" in plain.headers) == (DEFAULT_URL, False)
 
 

@@ -13,7 +13,7 @@ import pytest
 from client.transports import Scripted, answers, refuses
 from coatcheck_client import AsyncClient, Client, ServiceError
 from coatcheck_client.retry import Retries
-from coatcheck_client.retry_state import DOUBT_SECONDS, LONGEST_REST, CircuitBreaker
+from coatcheck_client.retry_state import LONGEST_REST, SINGLE_ATTEMPT_SECONDS, CircuitBreaker
 from support.service import Service
 
 LOG = "".join(f"line {n}\n" for n in range(20_000))
@@ -141,7 +141,7 @@ def test_after_a_rest_one_short_question_decides_and_rests_grow() -> None:
             breaker.needs_probe("u")
         now[0] += 1
         breaker.failed(1)
-    assert rests == [DOUBT_SECONDS, 60, 120, 240, LONGEST_REST, LONGEST_REST]
+    assert rests == [SINGLE_ATTEMPT_SECONDS, 60, 120, 240, LONGEST_REST, LONGEST_REST]
     breaker.heard()
     assert not breaker.needs_probe("u")
 
@@ -164,7 +164,7 @@ def test_a_service_that_answers_again_is_used_again(service: Service) -> None:
         client._sender._breaker = breaker  # pyright: ignore[reportPrivateUsage]
         breaker.failed(10)
         assert not client.put("during the rest").stored
-        now[0] += DOUBT_SECONDS
+        now[0] += SINGLE_ATTEMPT_SECONDS
         assert client.put("after it").stored
         breaker.failed(10)
         assert client.ready()  # who asks is told, and the rest is over

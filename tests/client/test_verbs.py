@@ -253,16 +253,16 @@ def test_results_have_the_members_of_the_openapi_document(service: Service) -> N
     named = {
         results.Receipt: "ReceiptView",
         results.Card: "Card",
-        results.Warned: "Warned",
+        results.Notice: "Notice",
         results.Artifact: "ArtifactView",
-        results.Hold: "ArtifactHoldView",
-        results.Size: "SizeView",
-        results.Tokens: "TokensView",
+        results.ArtifactHold: "ArtifactHold",
+        results.PayloadSize: "PayloadSize",
+        results.TokenCount: "TokenCount",
         results.CardText: "CardView",
-        results.Described: "DescribedView",
-        results.ReceiptRecord: "ReceiptRecordView",
-        results.Listing: "ListView",
-        results.ReadNext: "Next",
+        results.Described: "ArtifactDescriptionView",
+        results.ReceiptRecord: "ReceiptRecord",
+        results.Listing: "ArtifactsView",
+        results.ReadNext: "ReadNext",
         results.Read: "ReadAnswer",
         results.Found: "SearchAnswer",
         results.Passages: "PassagesAnswer",
@@ -270,7 +270,7 @@ def test_results_have_the_members_of_the_openapi_document(service: Service) -> N
         results.Outline: "OutlineAnswer",
         results.SearchResults: "SearchResultsAnswer",
         results.Verdict: "QuotationView",
-        results.Compacted: "CompactView",
+        results.Compacted: "CompactAnswer",
     }
     for model, name in named.items():
         fields = {field.encode_name for field in msgspec.structs.fields(model)}

@@ -14,16 +14,16 @@ from coatcheck.core import ids
 from coatcheck.core.context import (
     CompactionPlan,
     CompactionPolicy,
+    CompactionReport,
     Counter,
     KnownArtifacts,
     ModelWindow,
     PlanContext,
     PlannedPayload,
-    Report,
+    Planner,
     StoredPayload,
     carry_out,
     index_of,
-    plan,
 )
 from coatcheck.core.context.body.encoding import MessageLines, as_list, as_object, plain
 
@@ -100,9 +100,17 @@ def stored(planned: CompactionPlan | list[PlannedPayload]) -> dict[str, StoredPa
     return kept
 
 
+def plan_with_cards(body: Body, policy: CompactionPolicy, counting: Counter, context: PlanContext) -> CompactionPlan:
+    """The plan, with every card that it asks for."""
+    planner, kept = Planner(body, policy, counting, context), dict[str, StoredPayload]()
+    while isinstance(step := planner.advance(kept), list):
+        kept |= stored(step)
+    return step
+
+
 def apply(
     body: Body, planned: CompactionPlan, kept: dict[str, StoredPayload], counting: Counter
-) -> tuple[Body, Report]:
+) -> tuple[Body, CompactionReport]:
     """The new body and the report."""
     done = carry_out(body, planned, kept, counting)
     return done.body, done.report
@@ -114,12 +122,11 @@ def compact(
     named: str | None = None,
     known: KnownArtifacts = KnownArtifacts(),  # noqa: B008 - frozen
     window: ModelWindow | None = None,
-) -> tuple[Body, Report]:
+) -> tuple[Body, CompactionReport]:
     """Both phases."""
     counting = counter()
-    planned = plan(
-        body, policy, counting, PlanContext(index=index_of(body, named), known_artifacts=known, window=window), stored
-    )
+    context = PlanContext(index=index_of(body, named), known_artifacts=known, window=window)
+    planned = plan_with_cards(body, policy, counting, context)
     return apply(body, planned, stored(planned), counting)
 
 

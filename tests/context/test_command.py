@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context.command import SHORT, command_of
+from coatcheck.core.context.command import COMMAND_CHARS, command_of
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_arguments_of_any_size_are_cut_at_the_bound(form: Any) -> None:  # noqa:
     many = form({f"key {n}": "x" * 100 for n in range(200_000)})
     short = command_of(many)
     assert short is not None
-    assert (len(short), short[-1]) == (SHORT, "…")
+    assert (len(short), short[-1]) == (COMMAND_CHARS, "…")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, detect, plan
+from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, plan
 from coatcheck.core.context.body.encoding import serialise_canonical
 from coatcheck.core.context.body.splice import splice_inner
-from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.detect import detect, index_of
 from coatcheck.core.context.timeline import pair
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import FORMATS, LISTS, apply, artifact_id, compact, conversation, counter, stored

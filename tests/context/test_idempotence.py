@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, ModelWindow, PlanContext, plan, replay
-from context.histories import FORMATS, apply, counter, stored, words
+from context.histories import FORMATS, apply, counter, plan_with_cards, stored, words
 from context.test_properties import KNOWN, SIZES, rich
 
 Json = Any
@@ -39,7 +39,7 @@ def test_again_changes_nothing(name: str, kind: str, monkeypatch: pytest.MonkeyP
     for seed in range(12):
         rng = random.Random(f"{name} {kind} {seed}")
         body = _body(name, seed, rng)
-        monkeypatch.setattr(replay, "QUIET_BATCH", rng.choice((200, 2_000)))  # these bodies are small
+        monkeypatch.setattr(replay, "QUIET_BATCH_TOKENS", rng.choice((200, 2_000)))  # these bodies are small
         size = plan(body, CompactionPolicy(), counter()).before.total
         sizes: dict[str, Any] = {**SIZES, "inline_tokens": rng.choice((100, 200, 400))}
         sizes["latest_tokens"] = rng.choice((None, 1_500))
@@ -55,10 +55,10 @@ def test_again_changes_nothing(name: str, kind: str, monkeypatch: pytest.MonkeyP
         policy, counting = CompactionPolicy(**sizes), counter()
         window = ModelWindow(model=max(size * rng.randint(20, 150) // 100, 4_000)) if kind == "window" else None
         context = PlanContext(known_artifacts=KNOWN, window=window)
-        first = plan(body, policy, counting, context, stored)
+        first = plan_with_cards(body, policy, counting, context)
         new, report = apply(body, first, stored(first), counting)
         changed += report.changed
-        second = plan(new, policy, counting, context, stored)
+        second = plan_with_cards(new, policy, counting, context)
         again, told = apply(new, second, stored(second), counting)
         assert again is new, (seed, told.changes[:3])
         assert told.fits == report.fits

@@ -9,7 +9,7 @@ from coatcheck.core.context.plan import payload_of
 from coatcheck.core.context.replace import TrueLengths, with_same
 from coatcheck.core.context.replaceable import PlannedPayload, Replacement, ReplacementCandidate
 from coatcheck.core.context.timeline import pair
-from context.histories import FORMATS, apply, compact, counter, stored
+from context.histories import FORMATS, apply, compact, counter, plan_with_cards, stored
 from context.test_properties import KNOWN, SIZES, rich
 
 Json = Any
@@ -89,7 +89,7 @@ def test_no_block_is_left_out_where_replacing_suffices(name: str) -> None:
         before, largest = sum(all_sizes), max(all_sizes)
         for share in sorted(1 + (seed * 7 + n * 100 // SHARES) % 100 for n in range(SHARES)):
             budget = max(before * share // 100, 2_000)
-            planned = plan(body, policy(budget), counting, PlanContext(known_artifacts=KNOWN), stored)
+            planned = plan_with_cards(body, policy(budget), counting, PlanContext(known_artifacts=KNOWN))
             new, report = apply(body, planned, stored(planned), counting)
             assert report.tokens_after <= report.tokens_before
             assert pair(index_of(new)).orphans == []

@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import Omitted, OmittedArtifact, merge_notices
+from coatcheck.core.context.notice import OmittedArtifact, OmittedHistory, merge_notices
 from coatcheck.core.context.timeline import pair
 from context.histories import FORMATS, LISTS, Call, Step, Turn, compact
 
@@ -44,9 +44,9 @@ def test_outputs_without_an_id_pair_by_name_in_order() -> None:
 
 def test_notices_add_up() -> None:
     first, second = OmittedArtifact("art_1", "bash"), OmittedArtifact("art_2", "")
-    one = Omitted(3, 1, 100, ("a",), (first,), 2, "art_3")
-    two = Omitted(4, 2, 50, ("b",), (second,), 0, "art_4")
-    assert merge_notices([one], two) == Omitted(7, 3, 150, ("a", "b"), (first, second), 2, "art_4")
+    one = OmittedHistory(3, 1, 100, ("a",), (first,), 2, "art_3")
+    two = OmittedHistory(4, 2, 50, ("b",), (second,), 0, "art_4")
+    assert merge_notices([one], two) == OmittedHistory(7, 3, 150, ("a", "b"), (first, second), 2, "art_4")
 
 
 @pytest.mark.parametrize("cut", ["calls", "results", "twice"])

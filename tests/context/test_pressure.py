@@ -8,7 +8,7 @@ from coatcheck.core.context import CompactionPolicy, ModelWindow, PlanContext, i
 from coatcheck.core.context.signs import is_ours
 from coatcheck.core.context.window import family_percent
 from coatcheck.core.repair import find_faults
-from context.histories import FORMATS, Call, Step, Turn, apply, chat, compact, counter, dumped, stored
+from context.histories import FORMATS, Call, Step, Turn, apply, chat, compact, counter, dumped, plan_with_cards, stored
 
 Json = Any
 WINDOW = ModelWindow(model=262_144)
@@ -205,7 +205,7 @@ def test_the_plan_counts_on_exactly_what_comes_out() -> None:
     body = FORMATS["openai-chat"]([Turn("Go", [step(f"c{n}", 3_000) for n in range(20)])])
     counting = counter()
     context = PlanContext(window=ModelWindow(model=30_000))
-    planned = plan(body, CompactionPolicy(), counting, context, stored)
+    planned = plan_with_cards(body, CompactionPolicy(), counting, context)
     _, report = compact(body, CompactionPolicy(), window=ModelWindow(model=30_000))
     assert report.tokens_after == planned.expected, "with the true lengths of cards"
     _, unknown = apply(body, assumed := plan(body, CompactionPolicy(), counting, context), stored(assumed), counting)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from coatcheck.adapters.blobs.files import FileBlobStore
-from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
@@ -18,6 +17,7 @@ from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.ports.blobs import BlobStore
 from contract.sample_changes import Everything
 from support.clock import HandClock
+from support.memory_blobs import MemoryBlobStore
 from support.postgres_shared import databases
 from support.s3 import S3Server, shared_s3
 

@@ -8,16 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import (
-    Blob,
-    DeclaredMetadata,
-    DetectedMetadata,
-    Kind,
-    Measure,
-    Placement,
-    ReceiptRecord,
-    Tokens,
-)
+from coatcheck.core.artifact import Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Placement, ReceiptRecord
 from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.views.view import TEXT, Section, View, ViewMeasure
@@ -29,6 +20,7 @@ from coatcheck.ports.maintenance import Upkeep
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.telemetry import Accounts
 from coatcheck.ports.text_index import TextIndex
+from coatcheck_client.contract.answers import TokenCount
 from support.clock import START
 
 DAY = timedelta(days=1)
@@ -77,7 +69,7 @@ def store(
             size=len(content),
             lines=encoder.newlines,
             chars=encoder.chars,
-            tokens=Tokens(len(content) // 4, exact=True),
+            tokens=TokenCount(len(content) // 4, exact=True),
             sha256=sha256,
             utf8=True,
         ),
@@ -116,7 +108,12 @@ def view(text: bytes | None = b"one\ntwo\n", *, placement: Placement = "inline",
     section = Section(name="s1", title="Über \0 uns", level=1, start=0, end=len(text or b""), line=1, lines=lines)
     result = Section(name="r1", title="", level=2, start=0, end=0, line=1, lines=0, url="https://example.org/")
     encoder, stored = _encoded(text or b"")
-    measure = ViewMeasure(size=len(text or b""), lines=lines, chars=encoder.chars, tokens=Tokens(3, exact=False))
+    measure = ViewMeasure(
+        size=len(text or b""),
+        lines=lines,
+        chars=encoder.chars,
+        tokens=TokenCount(3, exact=False),
+    )
     return NewView(
         view=View(name=TEXT, extractor=extractor, partial=text is None, sections=(section, result), measure=measure),
         blob=None if text is None else blob_of(text, placement=placement),

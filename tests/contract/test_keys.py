@@ -32,6 +32,8 @@ def making(
         created_at=at,
         expires_at=at + timedelta(days=1),
         revoked_at=None,
+        requests_per_minute=None,
+        bytes_per_minute=None,
     )
     return MakeKey(info=info, digest=key_id.encode() * 3, by=BY)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, Tokens
+from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure
 from coatcheck.core.card import MAX_BUDGET, MIN_BUDGET, Card, cut
 from coatcheck.core.card.model import BRIEF, CardInput, NextCall
 from coatcheck.core.card.text import TEXT_BYTES
@@ -18,6 +18,7 @@ from coatcheck.core.kinds import recognise
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.text.visible_text import visible
 from coatcheck.core.views.window import Extent
+from coatcheck_client.contract.answers import TokenCount
 from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import (
     ARTIFACT,
@@ -386,7 +387,12 @@ def test_a_card_of_facts_alone_needs_no_more_of_the_payload_than_the_sample() ->
     data = log(20_000)
     sample = sample_of(data)
     measure = Measure(
-        size=100_000_000, lines=1_000_000, chars=100_000_000, tokens=Tokens(1, exact=False), sha256=bytes(32), utf8=True
+        size=100_000_000,
+        lines=1_000_000,
+        chars=100_000_000,
+        tokens=TokenCount(1, exact=False),
+        sha256=bytes(32),
+        utf8=True,
     )
     huge = type(sample)(sample.head, sample.tail, 100_000_000)
     card, text, _ = cut(

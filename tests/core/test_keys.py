@@ -36,6 +36,8 @@ def row(key: keys.Key, **changed: object) -> KeyRow:
         created_at=NOW,
         expires_at=None,
         revoked_at=None,
+        requests_per_minute=None,
+        bytes_per_minute=None,
     )
     return KeyRow(replace(info, **changed), key.digest)
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from coatcheck.core.text.visible_text import find_parts, find_written_position, plain_lines
+from coatcheck.core.text.visible_text import find_parts, find_written_positions, plain_lines
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,6 @@ def test_every_word_leads_back_to_where_it_is_written() -> None:
         plain = plain_lines(data, parts)
         for word in words:
             at = plain.index(word.encode(), 6)
-            start, end = (find_written_position(parts, 6, place) for place in (at, at + len(word)))
+            start, end = find_written_positions(parts, (at, at + len(word)))
             assert data[start:end].startswith(word.encode()[:-1])
             assert data.startswith(word.encode(), start)

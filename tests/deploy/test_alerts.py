@@ -46,7 +46,9 @@ EVENTS = {
     "CoatcheckBugs": Event('coatcheck_problems_total.*code="internal".*', f"1x{LAST}", 1),
     "CoatcheckRefusing": Event("coatcheck_reads_refused_total", f"1+1x{LAST}", 6),
     "CoatcheckExpiryBehind": Event("coatcheck_overdue_seconds", f"1000x{LAST}", 11),
-    "CoatcheckUpkeepFailing": Event('coatcheck_job_runs_total.*result="failed",task="tidying".*', f"1+1x{LAST}", 25),
+    "CoatcheckUpkeepFailing": Event(
+        'coatcheck_job_runs_total.*result="failed",task="maintenance".*', f"1+1x{LAST}", 25
+    ),
     "CoatcheckDeletionsPaused": Event("coatcheck_deletions_paused", f"1x{LAST}", 2),
     "CoatcheckMetricsStale": Event("coatcheck_backlog_age_seconds", f"400x{LAST}", 6),
     "CoatcheckLoopLate": Event(

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 SERVICE = ROOT / "service" / "coatcheck"
 CLIENT = ROOT / "client" / "coatcheck_client"
 
-PUBLIC: Final = frozenset({"ask", "settle_percent"})
-"""Names of the HTTP interface that stay although they contain a retired word: Claude Code's own, and a share of a
-budget."""
+PUBLIC: Final = frozenset({"ask", "offer_read", "settle_percent"})
+"""Names of the interface that stay although they contain a retired word: Claude Code's own, a keyword argument of the
+LangChain middleware, and a share of a budget."""
 
 PARTICIPLES: Final = frozenset(
     re.findall(

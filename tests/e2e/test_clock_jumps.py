@@ -42,7 +42,7 @@ def _wait(until: Callable[[], bool]) -> None:
 
 
 def _expired(service: Service) -> float:
-    return _metric(service, 'coatcheck_tidied_total{what="expired"}')
+    return _metric(service, 'coatcheck_removed_rows_total{what="expired"}')
 
 
 def _go_on(service: Service) -> None:
@@ -67,8 +67,8 @@ def test_a_jump_of_the_wall_clock_deletes_nothing_and_is_said_everywhere(service
     assert "14.0 days" in service.client.get("/").text
     refused = service.client.post("/v1/admin/retention/plan", json={"job": "expire"})
     assert (refused.status_code, refused.json()["code"]) == (409, "deletions_paused")
-    rounds = _metric(service, 'coatcheck_job_runs_total{result="done",task="tidying"}')
-    _wait(lambda: _metric(service, 'coatcheck_job_runs_total{result="done",task="tidying"}') >= rounds + 2)
+    rounds = _metric(service, 'coatcheck_job_runs_total{result="done",task="maintenance"}')
+    _wait(lambda: _metric(service, 'coatcheck_job_runs_total{result="done",task="maintenance"}') >= rounds + 2)
     assert (_expired(service), jobs["deletions"]["name"]) == (0, "deletions")
     clock.set_wall_clock(-2 * WEEK)
     assert _status(service, artifact_id) == 200

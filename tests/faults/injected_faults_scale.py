@@ -25,8 +25,10 @@ from coatcheck.adapters.sql.postgres_pool import DatabaseClock
 from coatcheck.adapters.system import SystemClock
 from coatcheck.bootstrap import foundation
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.ports.maintenance import Upkeep
+from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
+from coatcheck.upkeep.maintenance import LeaderLease, maintenance_lease
 
 
 def _always(*_: object) -> bool:
@@ -60,16 +62,16 @@ def _deaf_s3() -> None:
 def named(name: str) -> None:
     """Have the replica be called so among those that tidy."""
 
-    def leader(me: str, pause: float) -> LeaderLease:  # noqa: ARG001 - as the real one
-        return LeaderLease(name, pause)
+    def lease(upkeep: Upkeep, clock: Clock, holder: str, pause: float) -> LeaderLease:  # noqa: ARG001 - as the real one
+        return maintenance_lease(upkeep, clock, name, pause)
 
-    assert getattr(foundation, "LeaderLease") is LeaderLease  # noqa: B009
-    setattr(foundation, "LeaderLease", leader)  # noqa: B010
+    assert getattr(foundation, "maintenance_lease") is maintenance_lease  # noqa: B009
+    setattr(foundation, "maintenance_lease", lease)  # noqa: B010
 
 
 def _all_lead() -> None:
-    assert hasattr(Maintenance, "_lead")
-    setattr(Maintenance, "_lead", _yes)  # noqa: B010
+    assert hasattr(LeaderLease, "lead")
+    setattr(LeaderLease, "lead", _yes)  # noqa: B010
 
 
 def _slow_burial() -> None:

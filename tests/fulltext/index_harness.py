@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core.artifact import Caller, DeclaredMetadata, Kind
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, PatchArtifact, StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter
@@ -15,6 +14,7 @@ from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.payloads.browse import Browse, Listing
 from contract.sample_changes import DAY, Everything, number_of, store
 from support.clock import HandClock
+from support.memory_blobs import MemoryBlobStore
 
 
 class IndexHarness:

@@ -47,7 +47,7 @@ def expected(text: bytes, encoding: str = "utf-8") -> list[int]:
     """The keys, chunk by chunk."""
     found: set[int] = set()
     for chunk in (read(run) for between in text.decode(encoding, "replace").split() for run in runs(between)):
-        for word, parts in chunk.words:
+        for word, parts, *_ in chunk.words:
             found |= {word_key(word), *map(word_key, parts), *map(pair_key, itertools.pairwise(parts))}
         found |= {*map(pair_key, chunk.joints), *map(gram_key, chunk.grams)}
     return sorted(found)

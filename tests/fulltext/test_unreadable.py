@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact
 from coatcheck.ports.blobs import BeginUpload
@@ -14,6 +13,7 @@ from coatcheck.upkeep.index import Index
 from coatcheck.usecases.payloads.browse import Browse
 from contract.sample_changes import DAY, START, store
 from fulltext.index_harness import IndexHarness
+from support.memory_blobs import MemoryBlobStore
 
 
 class Broken(MemoryBlobStore):

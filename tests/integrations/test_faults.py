@@ -106,9 +106,9 @@ async def passed(url: str, client: Options, *answers: Any, **options: Any) -> li
         for number, answer in enumerate(answers):
             method = answer.get("method", "tools/call")
             asked = {"id": number, "method": method, "params": answer.get("params", {"name": "build"})}
-            await proxy.host_said(json.dumps(asked).encode())
+            await proxy.take_host_line(json.dumps(asked).encode())
             if "result" in answer:
-                await proxy.server_said(json.dumps({"id": number, "result": answer["result"]}).encode())
+                await proxy.take_server_line(json.dumps({"id": number, "result": answer["result"]}).encode())
         await proxy.drained()
     return got
 

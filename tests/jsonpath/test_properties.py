@@ -186,7 +186,7 @@ def test_the_skeleton_of_a_large_block_is_that_of_its_pieces() -> None:
 def test_elements_from_the_end_are_those_from_the_beginning(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dumps([[n, "a,b"] for n in range(length)])
     for kept in (100_000, 3):
-        monkeypatch.setattr(walk, "KEPT", kept)
+        monkeypatch.setattr(walk, "INDEXED_CHILDREN", kept)
         for back in {1, 2, 3, 4, length - 1, length, length + 1} - {0}:
             hits = page_of(data, f"$[-{back}]").hits
             assert [hit.path for hit in hits] == ([] if back > length else [[length - back]])

@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.structure import MEMORY_LIMIT
+from coatcheck.core.jsonpath.structure import DECODED_BYTES
 from jsonpath.json_harness import JsonHarness, body, dumps, shown
 from support.harness import CALLER
 
@@ -232,7 +232,7 @@ async def test_a_document_that_is_not_loaded_answers_by_descent_and_refuses_the_
     pad = "x" * 900
     value = {"big": [{"id": n, "pad": pad} for n in range(10_000)], "map": {str(n): n for n in range(1_000)}, "last": 1}
     number = await desk.put_json(value)
-    assert desk.artifact(number).blob.size > MEMORY_LIMIT
+    assert desk.artifact(number).blob.size > DECODED_BYTES
     one = {
         "$.last": 1,
         "$.big[9999].id": 9_999,

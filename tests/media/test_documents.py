@@ -15,8 +15,9 @@ from coatcheck.adapters.extract.documents import extract_document, is_extractabl
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.extract.office import survey_sheets
 from coatcheck.adapters.extract.wire import check
-from coatcheck.core.artifact import Kind, Tokens
+from coatcheck.core.artifact import Kind
 from coatcheck.core.views.view import MISSING, ExtractedText, View, ViewMeasure
+from coatcheck_client.contract.answers import TokenCount
 from media.formats import FORMATS, pdf, workbook, zipped
 
 SECONDS = 30.0
@@ -140,7 +141,7 @@ def test_a_view_says_which_extra_is_missing_and_is_made_anew(library: str, paylo
     ended = subprocess.run([sys.executable, "-c", program], input=payload, capture_output=True, check=True)
     assert ended.stdout.decode().startswith(f"{MISSING} True [The ")
     assert b"with the extra coatcheck[documents], which is not installed." in ended.stdout
-    measure = ViewMeasure(size=1, lines=1, chars=1, tokens=Tokens(1, exact=True))
+    measure = ViewMeasure(size=1, lines=1, chars=1, tokens=TokenCount(1, exact=True))
     kept = View(name="text", extractor=MISSING, partial=True, sections=(), measure=measure)
     assert kept.is_old
     assert not replace(kept, extractor="pypdf 7").is_old

@@ -13,17 +13,17 @@ import pytest
 from coatcheck.core.artifact import Kind
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.landmarks import landmarks
-from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.model import OutlineEntry
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 MODULES = sorted([*STDLIB.glob("*.py"), *STDLIB.glob("[a-l]*/*.py")])[::4]
 
 
-def found(text: str | bytes, kind: Kind = Kind.CODE_OR_FILE, name: str | None = None) -> list[Entry]:
+def found(text: str | bytes, kind: Kind = Kind.CODE_OR_FILE, name: str | None = None) -> list[OutlineEntry]:
     return landmarks(spec_of(kind).landmarks, (name,), text.encode() if isinstance(text, str) else text)
 
 
-def lines(entries: list[Entry]) -> list[int]:
+def lines(entries: list[OutlineEntry]) -> list[int]:
     return [entry.lines.first for entry in entries if entry.lines is not None]
 
 

@@ -11,7 +11,7 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.model import OutlineEntry
 from coatcheck.usecases.reading.outline import Outline, OutlineAnswer
 from coatcheck.usecases.reading.read_json import ReadJson
 from coatcheck_client.contract.inert import inert
@@ -106,7 +106,7 @@ async def test_every_entry_is_reached_through_next_whatever_the_budget(shelf: Re
     source = "".join(f"def {'name_' * rng.randint(1, 12)}{n}(a, b):\n    pass\n" for n in range(300))
     number = await shelf.put(source.encode(), kind=Kind.CODE_OR_FILE, title="x.py")
     for max_tokens in (64, 100, 700, 4_000):
-        seen: list[Entry] = []
+        seen: list[OutlineEntry] = []
         offset: int | None = 0
         while offset is not None:
             answer = await outline(shelf, number, offset=offset, max_tokens=max_tokens)

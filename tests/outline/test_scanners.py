@@ -7,15 +7,15 @@ import pytest
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.landmarks import Symbols
 from coatcheck.core.outline.languages import PATTERNS, language_of
-from coatcheck.core.outline.line_scanner import Phases, times
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineScanner
+from coatcheck.core.outline.line_scanner import phase_scanner, times
+from coatcheck.core.outline.model import MAX_ENTRIES, OutlineEntry, OutlineScanner
 from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
 from coatcheck.core.views.window import Position
 
 START = Position(0, 0, 0)
 
 
-def scan(scanner: OutlineScanner, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
+def scan(scanner: OutlineScanner, text: str, cuts: tuple[int, ...] = ()) -> list[OutlineEntry]:
     """The entries of a text that comes in blocks that end after these numbers of lines."""
     lines = text.encode().splitlines(keepends=True)
     place = START
@@ -26,7 +26,7 @@ def scan(scanner: OutlineScanner, text: str, cuts: tuple[int, ...] = ()) -> list
     return scanner.finish(place, ends_line=text.endswith("\n") or not text)
 
 
-def shown(entries: list[Entry]) -> list[tuple[int, str, int, int]]:
+def shown(entries: list[OutlineEntry]) -> list[tuple[int, str, int, int]]:
     return [(e.level, e.title, e.lines.first, e.lines.last) for e in entries if e.lines is not None]
 
 
@@ -364,7 +364,7 @@ FILES = [
 ]
 
 
-def of_diff(entries: list[Entry]) -> list[tuple[int, str, str | None, int, int]]:
+def of_diff(entries: list[OutlineEntry]) -> list[tuple[int, str, str | None, int, int]]:
     return [(e.level, e.title, e.detail, e.lines.first, e.lines.last) for e in entries if e.lines is not None]
 
 
@@ -405,7 +405,7 @@ def test_a_log_is_its_phases_where_it_marks_them() -> None:
         "==== FAILURES ====\nz\n> Task :app:compile\n#7 [stage 2/5] RUN make\n"
         "make[1]: Entering directory '/x'\n$ ls\nplain\n"
     )
-    assert shown(scan(Phases(), text)) == [
+    assert shown(scan(phase_scanner(), text)) == [
         (1, "Run tests", 1, 2),
         (1, "Build", 3, 4),
         (1, "==== FAILURES ====", 5, 6),
@@ -443,7 +443,7 @@ def test_no_content_is_too_much(name: str) -> None:
         "x",
     ]
     for _ in range(50):
-        scanner: OutlineScanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
+        scanner: OutlineScanner = Diff() if name == "diff" else phase_scanner() if name == "output" else Symbols(name)
         text = "".join(rng.choices(pieces, k=rng.randint(0, 400)))
         entries = scan(scanner, text)
         size, lines = len(text.encode()), text.count("\n") + (not text.endswith("\n"))
@@ -453,7 +453,7 @@ def test_no_content_is_too_much(name: str) -> None:
             assert 1 <= entry.lines.first <= entry.lines.last <= lines
             assert 0 <= entry.bytes.start < entry.bytes.end <= size
             assert "\n" not in entry.title
-    full: OutlineScanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
+    full: OutlineScanner = Diff() if name == "diff" else phase_scanner() if name == "output" else Symbols(name)
     line = {"diff": "diff --git a/x b/x\n", "output": "$ ls\n", "script": "function a() {\n", "c": "int a(int b) {\n"}
     line["python"] = "class a:\n"
     scan(full, line.get(name, "class a {\n") * (MAX_ENTRIES + 10))

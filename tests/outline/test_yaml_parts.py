@@ -7,7 +7,7 @@ import pytest
 from coatcheck.core.artifact import Kind
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.landmarks import landmarks
-from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.model import OutlineEntry
 from coatcheck.core.outline.render import line_of
 from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
 from coatcheck.core.views.window import Position
@@ -87,7 +87,7 @@ TEXTS = {
 }
 
 
-def entries(scanner: YamlParts, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
+def entries(scanner: YamlParts, text: str, cuts: tuple[int, ...] = ()) -> list[OutlineEntry]:
     lines = text.encode().splitlines(keepends=True)
     place = Position(0, 0, 0)
     for low, high in zip((0, *cuts), (*cuts, len(lines)), strict=True):

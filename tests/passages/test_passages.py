@@ -401,7 +401,7 @@ async def test_what_is_estimated_fills_a_large_budget_as_what_is_counted_does(
     }[spoken]
     data, query = "\n".join(lines).encode(), "灯塔" if spoken == "chinese" else "lighthouse"
     estimated = await ask(shelf, data, query, 8_000)
-    monkeypatch.setattr(import_module("coatcheck.core.passages.compose"), "_COUNTED", 1_000_000)
+    monkeypatch.setattr(import_module("coatcheck.core.passages.compose"), "_COUNTED_TOKENS", 1_000_000)
     counted = await ask(shelf, data, query, 8_000)
     assert counted.tokens > 2_000
     assert estimated.tokens == pytest.approx(counted.tokens, rel=0.2)

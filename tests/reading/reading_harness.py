@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure
 from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.ports.artifacts import FoundView, IngestResult, StoreArtifact
@@ -24,9 +23,11 @@ from coatcheck.storing.keep_text import KeepText
 from coatcheck.usecases.reading.find_passages import FindPassages, PassagesAnswer
 from coatcheck.usecases.reading.grep import PatternSearchRequest, Search, SearchAnswer
 from coatcheck.usecases.reading.read import Read, ReadAnswer, ReadRequest
+from coatcheck_client.contract.answers import TokenCount
 from support.clock import HandClock
 from support.faulty_catalog import FaultyCatalog
 from support.harness import CALLER, LEASE, Harness
+from support.memory_blobs import MemoryBlobStore
 from support.outlines import SmallExtractor
 
 CREATED = datetime(2026, 11, 21, 8, 49, 37, 123456, tzinfo=UTC)
@@ -183,7 +184,7 @@ def _measure(data: bytes, encoder: FrameEncoder, digest: bytes) -> Measure:
         size=len(data),
         lines=encoder.newlines + (1 if data and not data.endswith(b"\n") else 0),
         chars=encoder.chars,
-        tokens=Tokens(len(data) // 4, exact=False),
+        tokens=TokenCount(len(data) // 4, exact=False),
         sha256=digest,
         utf8=utf8,
     )

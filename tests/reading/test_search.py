@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.grep.matcher import STRETCH
+from coatcheck.core.grep.matcher import STRETCH_BYTES
 from coatcheck.usecases.reading.grep import SearchAnswer
 from reading.reading_harness import ReadingHarness, ReadingStore
 
@@ -37,9 +37,9 @@ def naive(data: bytes, pattern: str, flags: int = 0) -> list[tuple[int, int]]:
             position = 0
             while (found := compiled.search(text, position)) and position <= len(text):
                 hits.append((number, start + found.start()))
-                if len(line) <= STRETCH:
+                if len(line) <= STRETCH_BYTES:
                     break
-                position = max(found.start() + STRETCH, found.end())
+                position = max(found.start() + STRETCH_BYTES, found.end())
                 if position >= len(text):
                     break
         start += len(line) + 1

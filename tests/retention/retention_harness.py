@@ -13,7 +13,7 @@ from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.retention.audit import AuditLine, By
-from coatcheck.core.retention.jobs import WHOLE_STORE, Job, Outcome, RetentionRun
+from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RetentionRun, RunOutcome
 from coatcheck.core.retention.plan import RetentionPlan
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.upkeep.job_schedule import JobSchedule
@@ -69,7 +69,7 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
             self.new_id,
             me=name,
             tombstone_life=TOMBSTONE_LIFE,
-            maintenance_jobs={Job.SWEEP: self.maintenance.sweep},
+            maintenance_jobs={RetentionJob.SWEEP: self.maintenance.sweep},
         )
 
     async def store(self, payload: bytes, *, namespace: str = "acme", **said: Any) -> int:  # noqa: ANN401 - as `put`
@@ -80,13 +80,13 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
         assert receipt.stored
         return ids.parse(receipt.id)
 
-    async def plan(self, job: Job, **scope: Any) -> RetentionPlan:  # noqa: ANN401 - of a Scope
+    async def plan(self, job: RetentionJob, **scope: Any) -> RetentionPlan:  # noqa: ANN401 - of a Scope
         return await self.plan_retention(EVERYONES, job, replace(WHOLE_STORE, **scope))
 
     async def apply(self, plan: RetentionPlan, *, confirm: bool = False) -> RetentionRun:
         """Apply a plan, to the end of its run."""
         run = await self.runs.apply(EVERYONES, plan.digest, confirm=confirm, wait=30)
-        assert run.outcome is not Outcome.RUNNING
+        assert run.outcome is not RunOutcome.RUNNING
         return run
 
     async def there(self, namespace: str = "acme") -> set[int]:

@@ -13,7 +13,7 @@ from coatcheck.adapters.sql.tables import artifacts, audit_log, plan_parts
 from coatcheck.core.artifact import Artifact, Blob, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import By, unpack_numbers
-from coatcheck.core.retention.jobs import Job, JobScope
+from coatcheck.core.retention.jobs import JobScope, RetentionJob
 from coatcheck.core.retention.plan import RetentionPlan
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.ports.blobs import BeginUpload
@@ -55,12 +55,14 @@ def _planning(world: "World") -> PlanRetention:
 async def plan(world: "World") -> None:
     """Rehearse a job in one namespace."""
     rng = world.rng
-    job = rng.choice([Job.EXPIRE, Job.EVICT, Job.SESSION, Job.NAMESPACE, Job.LOST])
+    job = rng.choice(
+        [RetentionJob.EXPIRE, RetentionJob.EVICT, RetentionJob.SESSION, RetentionJob.NAMESPACE, RetentionJob.LOST]
+    )
     scope = JobScope(
         namespace=world.space(),
-        session=rng.choice(["s", "t"]) if job is Job.SESSION else None,
-        max_bytes=rng.choice([None, 0, 100, 3000]) if job is Job.EVICT else None,
-        max_artifacts=rng.choice([0, 2]) if job is Job.EVICT else None,
+        session=rng.choice(["s", "t"]) if job is RetentionJob.SESSION else None,
+        max_bytes=rng.choice([None, 0, 100, 3000]) if job is RetentionJob.EVICT else None,
+        max_artifacts=rng.choice([0, 2]) if job is RetentionJob.EVICT else None,
     )
     made = await _planning(world)(_CALLER, job, scope)
     kept = await world.catalog.find_plan(made.digest, world.now)
@@ -81,8 +83,8 @@ async def apply(world: "World") -> None:
 
 async def _apply(world: "World", made: RetentionPlan, members: frozenset[tuple[str, int]]) -> None:
     before = await _rows(world)
-    world.evicting = made.job is Job.EVICT
-    world.expiring = made.job is Job.EXPIRE
+    world.evicting = made.job is RetentionJob.EVICT
+    world.expiring = made.job is RetentionJob.EXPIRE
     runs = RunRetention(
         world.catalog,
         HandClock(world.now),

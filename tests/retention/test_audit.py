@@ -12,7 +12,7 @@ from coatcheck.adapters.sql.tables import audit_log
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.retention.audit import AuditLine, By, merge_lines
-from coatcheck.core.retention.jobs import Job
+from coatcheck.core.retention.jobs import RetentionJob
 from coatcheck.ports.artifacts import DeleteArtifact
 from contract.sample_changes import START, number_of, store
 from retention.retention_harness import ALICE, AUDIT_LIFE, RetentionHarness
@@ -88,7 +88,7 @@ async def test_the_schedule_prunes_lines_that_are_too_old_and_a_plan_counts_them
     ).items == 3 + 1  # tombstones, and the line that is older than that to the moment
     assert [line.at for line in await harness.audit_lines()] == [START + timedelta(days=n) for n in (2, 1)]
     harness.clock.forward(days=1)
-    assert (await harness.plan(Job.PURGE)).items == 1
+    assert (await harness.plan(RetentionJob.PURGE)).items == 1
     assert (await harness.maintenance()).purged == 1
     assert [line.at for line in await harness.audit_lines(action="artifact")] == [START + timedelta(days=2)]
 

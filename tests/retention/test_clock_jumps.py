@@ -9,7 +9,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code
 from coatcheck.core.policies.policy import Policy, PolicyScope
 from coatcheck.core.retention.audit import By
-from coatcheck.core.retention.jobs import WHOLE_STORE, Job
+from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.storing.evict import Evict
 from coatcheck.storing.ledger import NoteReads
@@ -108,13 +108,13 @@ async def test_a_jump_pauses_sweeps_purges_plans_and_runs(
     await replica.pass_time(timedelta(hours=2))
     assert (await replica.maintenance()).expired == 1
     scope = replace(WHOLE_STORE, namespace="acme", session="s1")
-    plan = await replica.plan(EVERYONES, Job.SESSION, scope)
+    plan = await replica.plan(EVERYONES, RetentionJob.SESSION, scope)
     replica.wall.forward(jump)
     for work in (
         replica.maintenance.sweep(),
         replica.maintenance.purge(),
         replica.maintenance.flush_reads(),
-        replica.plan(EVERYONES, Job.SESSION, scope),
+        replica.plan(EVERYONES, RetentionJob.SESSION, scope),
         replica.runs.apply(EVERYONES, plan.digest, confirm=True),
     ):
         error = await refusal(work)

@@ -10,8 +10,8 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import Hold
-from coatcheck.core.retention.jobs import WHOLE_STORE, Job, Outcome, RetentionRun, begin_run
-from coatcheck.core.retention.plan import Group
+from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RetentionRun, RunOutcome, begin_run
+from coatcheck.core.retention.plan import ArtifactGroup
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
@@ -54,26 +54,26 @@ async def test_a_plan_says_what_and_why_and_changes_nothing(harness: RetentionHa
     await _filled(harness, 2, session="t")
     await _filled(harness, 2, session="s", namespace="other")
     before = await harness.there()
-    plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
+    plan = await harness.plan(RetentionJob.SESSION, namespace="acme", session="s")
     assert (plan.artifacts, plan.live_artifacts, plan.held, plan.needs_confirm) == (4, 6, 0, True)
     assert plan.why == "every live artifact of session s in namespace acme"
     assert plan.bytes == sum([len(await harness.bytes_of(n)) for n in mine])
     assert [(group.name, group.artifacts) for group in plan.by_tool] == [("", 1), ("bash", 3)]
-    assert plan.by_session == (Group("s", 4, plan.bytes),)
-    assert plan.by_age == (Group("under 1 hour", 4, plan.bytes),)
+    assert plan.by_session == (ArtifactGroup("s", 4, plan.bytes),)
+    assert plan.by_age == (ArtifactGroup("under 1 hour", 4, plan.bytes),)
     assert plan.samples[0].id == ids.render(mine[3])
     assert await harness.there() == before
-    assert (await harness.plan(Job.SESSION, namespace="acme", session="s")).digest == plan.digest
+    assert (await harness.plan(RetentionJob.SESSION, namespace="acme", session="s")).digest == plan.digest
 
 
 async def test_a_run_removes_exactly_the_plan_and_the_audit_says_each_once(harness: RetentionHarness) -> None:
     mine = await _filled(harness, 1203, session="s")
     others = await _filled(harness, 40, session="t")
-    plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
+    plan = await harness.plan(RetentionJob.SESSION, namespace="acme", session="s")
     late = await harness.store(b"came after the plan", session="s")
     run = await harness.apply(plan, confirm=True)
     assert (run.artifacts, run.bytes, run.planned) == (1203, plan.bytes, 1203)
-    assert (run.outcome, run.actor, run.key_id) == (Outcome.FINISHED, "alice", "k1")
+    assert (run.outcome, run.actor, run.key_id) == (RunOutcome.FINISHED, "alice", "k1")
     assert await harness.there() == {*others, late}
     assert sorted(await harness.removed_lines()) == sorted(mine)
     lines = await harness.audit_lines(run_id=run.id)
@@ -85,7 +85,7 @@ async def test_a_plan_that_covers_much_needs_a_confirmation_and_nothing_is_done_
     harness: RetentionHarness,
 ) -> None:
     await _filled(harness, 10, session="s")
-    plan = await harness.plan(Job.NAMESPACE, namespace="acme")
+    plan = await harness.plan(RetentionJob.NAMESPACE, namespace="acme")
     with pytest.raises(CoatcheckError) as refused:
         await harness.apply(plan)
     assert refused.value.code is Code.CONFIRMATION_NEEDED
@@ -100,7 +100,7 @@ async def test_what_has_gone_meanwhile_shrinks_a_plan_until_it_is_too_much(
 ) -> None:
     await _filled(harness, 80, session="kept")
     mine = await _filled(harness, 20, session="s")
-    plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
+    plan = await harness.plan(RetentionJob.SESSION, namespace="acme", session="s")
     for number in mine[:gone]:
         patch = PatchArtifact(namespace="acme", number=number, now=harness.clock.now(), ttl=1)
         await harness.catalog.commit(patch)
@@ -128,7 +128,7 @@ async def test_what_is_held_is_counted_and_stays(harness: RetentionHarness) -> N
         until=None,
     )
     await harness.catalog.commit(PlaceHold(hold=placed))
-    plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
+    plan = await harness.plan(RetentionJob.SESSION, namespace="acme", session="s")
     assert (plan.artifacts, plan.held) == (29, 1)
     second = Hold(
         id="hold_2",
@@ -150,7 +150,7 @@ async def test_expired_ones_are_planned_and_the_schedule_sums_its_rounds_by_the_
     await _filled(harness, 5, ttl=60)
     await _filled(harness, 50)
     harness.clock.forward(seconds=100)
-    plan = await harness.plan(Job.EXPIRE)
+    plan = await harness.plan(RetentionJob.EXPIRE)
     assert (plan.artifacts, plan.oldest_overdue_seconds) == (5, 40.0)
     assert (await harness.maintenance()).expired == 5
     await _filled(harness, 2, ttl=60, session="later")
@@ -181,9 +181,9 @@ async def test_a_sweep_of_the_schedule_says_how_many_bytes_went(harness: Retenti
 
 async def test_a_limit_of_one_is_told_in_the_singular(harness: RetentionHarness) -> None:
     await _filled(harness, 3)
-    plan = await harness.plan(Job.EVICT, namespace="acme", max_artifacts=1, max_bytes=1)
+    plan = await harness.plan(RetentionJob.EVICT, namespace="acme", max_artifacts=1, max_bytes=1)
     assert plan.why.endswith("until it is down to 1 byte and 1 artifact")
-    plan = await harness.plan(Job.EVICT, namespace="acme", max_artifacts=2)
+    plan = await harness.plan(RetentionJob.EVICT, namespace="acme", max_artifacts=2)
     assert plan.why.endswith("until it is down to 2 artifacts")
 
 
@@ -195,7 +195,7 @@ async def test_an_eviction_takes_the_least_recently_read_down_to_the_limit_and_n
     for i in range(9):
         harness.clock.forward(seconds=1)
         old.append(await harness.store(b"%010d" % i, session="s"))
-    plan = await harness.plan(Job.EVICT, namespace="acme", max_bytes=60)
+    plan = await harness.plan(RetentionJob.EVICT, namespace="acme", max_bytes=60)
     assert (plan.artifacts, plan.bytes, plan.live_bytes) == (4, 40, 100)
     await harness.apply(plan, confirm=True)
     assert await harness.there() == {pinned, *old[4:]}
@@ -206,7 +206,7 @@ async def test_an_eviction_takes_the_least_recently_read_down_to_the_limit_and_n
 
 async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(harness: RetentionHarness) -> None:
     mine = await _filled(harness, 1100, session="s")
-    plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
+    plan = await harness.plan(RetentionJob.SESSION, namespace="acme", session="s")
     kept = await harness.catalog.find_plan(plan.digest, harness.clock.now())
     assert kept is not None
     begun = await _begun(harness, kept)
@@ -219,7 +219,7 @@ async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(ha
     await second.close(60)
     run = await harness.catalog.run(begun.id)
     assert run is not None
-    assert (run.outcome, run.artifacts) == (Outcome.FINISHED, 1100)
+    assert (run.outcome, run.artifacts) == (RunOutcome.FINISHED, 1100)
     assert sorted(await harness.removed_lines()) == sorted(mine)
 
 
@@ -239,7 +239,7 @@ async def test_what_was_removed_comes_back_whole_within_the_grace(harness: Reten
     large = await harness.store(bytes(range(256)) * 4000, session="s")
     was = [await harness.catalog.find("acme", n, harness.clock.now(), with_view=True) for n in (small, large)]
     payloads = [await harness.bytes_of(n) for n in (small, large)]
-    plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
+    plan = await harness.plan(RetentionJob.SESSION, namespace="acme", session="s")
     run = await harness.apply(plan, confirm=True)
     harness.clock.forward(seconds=599)
     await harness.maintenance()

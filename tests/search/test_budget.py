@@ -9,7 +9,15 @@ import pytest
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.search import Budgeted, Limits, ResponseLayout, anthropic_result, budget_search, summarise, verify
+from coatcheck.core.search import (
+    Budgeted,
+    ResponseLayout,
+    SearchLimits,
+    anthropic_result,
+    budget_search,
+    summarise,
+    verify,
+)
 from coatcheck.core.search.model import shares
 from coatcheck_client.contract.inert import MARK, one_line
 from search.responses import ID, TOKENIZER, VOCABULARY, generated, laid_out, sentences, tavily
@@ -56,9 +64,9 @@ def test_no_response_in_any_language_passes_any_cap(part: int) -> None:
         laid = laid_out(body)
         limits = rng.choice(
             [
-                Limits(),
-                Limits(),
-                Limits(
+                SearchLimits(),
+                SearchLimits(),
+                SearchLimits(
                     max_results=rng.randint(1, 6),
                     max_tokens_per_result=rng.choice((64, 200, 900)),
                     max_total_tokens=rng.choice((128, 400, 1_500)),
@@ -144,7 +152,7 @@ def test_what_one_result_leaves_over_flows_to_the_others() -> None:
         ("B", "https://b.example/", long),
         ("C", "https://c.example/", "Short too."),
     ]
-    limits = Limits(max_total_tokens=2_000)
+    limits = SearchLimits(max_total_tokens=2_000)
     made = budget_search(laid_out(tavily(*items)), TOKENIZER, query="copper", artifact_id=ID, limits=limits)
     assert [each.tokens > 1_500 for each in made.shown_results] == [True, False, False]
     assert [each.section for each in made.shown_results] == ["r2", "r1", "r3"]
@@ -155,10 +163,15 @@ def test_what_one_result_leaves_over_flows_to_the_others() -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [Limits(max_results=0), Limits(max_results=21), Limits(max_tokens_per_result=10), Limits(max_total_tokens=100_000)],
+    [
+        SearchLimits(max_results=0),
+        SearchLimits(max_results=21),
+        SearchLimits(max_tokens_per_result=10),
+        SearchLimits(max_total_tokens=100_000),
+    ],
     ids=lambda limits: str(limits.max_total_tokens + limits.max_results),
 )
-def test_limits_out_of_bounds_are_refused(limits: Limits) -> None:
+def test_limits_out_of_bounds_are_refused(limits: SearchLimits) -> None:
     with pytest.raises(CoatcheckError) as refused:
         budget_search(laid_out([]), TOKENIZER, limits=limits)
     assert refused.value.code is Code.INVALID_REQUEST
@@ -167,7 +180,9 @@ def test_limits_out_of_bounds_are_refused(limits: Limits) -> None:
 def test_another_encoding_keeps_its_own_caps() -> None:
     rng, other = random.Random(9), load_tokenizer("cl100k_base")
     for body, query in (generated(rng) for _ in range(40)):
-        made = budget_search(laid_out(body), other, query=query, artifact_id=ID, limits=Limits(max_total_tokens=600))
+        made = budget_search(
+            laid_out(body), other, query=query, artifact_id=ID, limits=SearchLimits(max_total_tokens=600)
+        )
         assert other.count(made.text) <= 600
 
 
@@ -200,7 +215,7 @@ def test_where_every_token_counts_texts_are_read_from_their_beginning_and_each_r
     contents = [sentences(rng, "en", 1_500) for _ in range(5)]
     items = [(f"Title {n}", f"https://x.example/{n}", content) for n, content in enumerate(contents)]
     laid = laid_out(tavily(*items))
-    made = budget_search(laid, TOKENIZER, artifact_id=ID, limits=Limits(max_total_tokens=400))
+    made = budget_search(laid, TOKENIZER, artifact_id=ID, limits=SearchLimits(max_total_tokens=400))
     check(made, laid)
     assert (len(made.shown_results), len(made.title_results)) == (3, 2)
     for shown, content in zip(made.shown_results, contents, strict=False):

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from coatcheck.core.search import EarlierSource, Fold, budget_search, fingerprint
-from coatcheck.core.search.fold import SAME, same, similarity, unfold
+from coatcheck.core.search import EarlierSource, FoldedResult, budget_search, fingerprint
+from coatcheck.core.search.fold import SAME_SHARE, same, similarity, unfold
 from search.responses import ID, TOKENIZER, laid_out, sentences, tavily
 
 RNG = random.Random(11)
@@ -24,7 +24,7 @@ def test_a_text_with_few_changes_is_the_same_and_another_is_not(number: int) -> 
     text, other = fingerprint(TEXTS[number]), fingerprint(TEXTS[number - 1])
     assert same(text, fingerprint(TEXTS[number].upper() + "  "))
     assert same(text, fingerprint(changed(TEXTS[number], 0.015)))
-    assert similarity(text, fingerprint(changed(TEXTS[number], 0.2))) < SAME
+    assert similarity(text, fingerprint(changed(TEXTS[number], 0.2))) < SAME_SHARE
     assert not same(text, other)
     assert not same(b"", b"")
 
@@ -46,7 +46,7 @@ def test_pages_and_texts_are_folded_into_the_first() -> None:
     )
     left = unfold(laid)
     assert left.indices == (0, 3)
-    assert left.folds == (Fold("r2", "r1", "url"), Fold("r3", "r1", "text"))
+    assert left.folds == (FoldedResult("r2", "r1", "url"), FoldedResult("r3", "r1", "text"))
     text = budget_search(laid, TOKENIZER, artifact_id=ID).text
     assert "Not shown twice: r2 is r1 (same page); r3 is r1 (same text)" in text
 
@@ -58,7 +58,7 @@ def test_the_first_of_a_page_gives_way_to_one_with_a_text() -> None:
         )
     )
     assert unfold(laid).indices == (1,)
-    assert unfold(laid).folds == (Fold("r1", "r2", "url"), Fold("r3", "r2", "url"))
+    assert unfold(laid).folds == (FoldedResult("r1", "r2", "url"), FoldedResult("r3", "r2", "url"))
 
 
 def test_an_earlier_source_is_named_instead_and_its_other_passages_are_news() -> None:
@@ -66,8 +66,8 @@ def test_an_earlier_source_is_named_instead_and_its_other_passages_are_news() ->
     known = EarlierSource("art_1#r1", "https://a.example/", fingerprint(TEXTS[0]))
     other = EarlierSource("art_1#r2", "https://a.example/", fingerprint(TEXTS[2]))
     elsewhere = EarlierSource("art_1#r3", "https://z.example/", fingerprint(TEXTS[1]))
-    assert unfold(laid, (known,)).folds == (Fold("r1", "art_1#r1", "url"),)
-    assert unfold(laid, (elsewhere,)).folds == (Fold("r2", "art_1#r3", "text"),)
+    assert unfold(laid, (known,)).folds == (FoldedResult("r1", "art_1#r1", "url"),)
+    assert unfold(laid, (elsewhere,)).folds == (FoldedResult("r2", "art_1#r3", "text"),)
     assert unfold(laid, (other,)).folds == ()
     assert unfold(laid, (other,)).also == {0: "art_1#r2"}
     assert unfold(laid, (EarlierSource("art_1#r4", "https://a.example/"),)).indices == (1,)

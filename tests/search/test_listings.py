@@ -6,7 +6,8 @@
 
 import pytest
 
-from coatcheck.core.search import ProviderAnswer, normalise
+from coatcheck.core.search import normalise
+from coatcheck.core.search.model import ProviderAnswer
 
 ONE, TWO = "https://a.example/1", "https://b.example/2_(x)"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.core.search import Limits, budget_search, canonical, normalise, search_view, summarise, verify
+from coatcheck.core.search import SearchLimits, budget_search, canonical, normalise, search_view, summarise, verify
 from search.responses import ID, TOKENIZER, laid_out
 from search.test_listings import LISTS
 from search.test_providers import FIRST
@@ -72,7 +72,7 @@ def test_damaged_bodies_never_fail_and_give_no_address_that_was_not_there(row: i
         text = strings(body)
         assert all(result.url is None or result.url in text for result in response.results)
         laid = laid_out(json.dumps(body))
-        made = budget_search(laid, TOKENIZER, artifact_id=ID, limits=Limits(max_total_tokens=200))
+        made = budget_search(laid, TOKENIZER, artifact_id=ID, limits=SearchLimits(max_total_tokens=200))
         assert TOKENIZER.count(made.text) <= 200
         assert summarise(made, laid, TOKENIZER).token_estimate <= 768
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.search import ProviderAnswer, normalise
+from coatcheck.core.search import normalise
+from coatcheck.core.search.model import ProviderAnswer
 from coatcheck.core.search.responses.providers import SHAPES
 
 URL = "https://a.example/1"

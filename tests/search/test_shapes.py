@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from coatcheck.core.search import Budgeted, ToolSummary, budget_search, summarise
+from coatcheck.core.search import Budgeted, SearchSummary, budget_search, summarise
 from coatcheck_client.contract.inert import one_line
 from search.response_shapes import FAILED, FOUND, NOTHING, ONE, OTHER, READ, TWO, WORDS
 from search.responses import ID, TOKENIZER, laid_out
 
 
-def searched(body: object) -> tuple[Budgeted, ToolSummary]:
+def searched(body: object) -> tuple[Budgeted, SearchSummary]:
     laid = laid_out(body if isinstance(body, str) else json.dumps(body))
     made = budget_search(laid, TOKENIZER, query="x", artifact_id=ID)
     return made, summarise(made, laid, TOKENIZER)

@@ -4,7 +4,8 @@
 
 import pytest
 
-from coatcheck.core.search import Difference, action_line, budget_search, summarise, verify
+from coatcheck.core.search import Difference, budget_search, summarise, verify
+from coatcheck.core.search.responses.markup import action_line
 from coatcheck.core.views.window import Extent
 from search.responses import ID, TOKENIZER, laid_out, tavily
 

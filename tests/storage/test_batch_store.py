@@ -162,10 +162,11 @@ async def prepare(catalog: Everything, batch: Batch, answers: list[Any]) -> None
     for upload in batch.uploads:
         await catalog.commit(upload)
     stored = [answer.artifact for answer in answers if hasattr(answer, "artifact")]
-    kept = sorted([blob.id async for _, blob in catalog.all_blobs()])
+    # By content, and not by ID, which is random: the same seed is the same sequence in every run.
+    kept = sorted([(blob.sha256, blob.size, blob.placement, blob.id) async for _, blob in catalog.all_blobs()])
     for at in batch.spoilt:
         if kept:
-            blob_id = kept[at % len(kept)]
+            *_, blob_id = kept[at % len(kept)]
             await catalog.commit(MarkBlobCorrupt(namespace="acme", blob_id=blob_id, now=batch.now))
     for at in batch.deleted:
         if stored:

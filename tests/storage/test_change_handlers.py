@@ -8,7 +8,7 @@ from typing import Any
 from coatcheck import ports
 from coatcheck.adapters.sql.change_group import HANDLERS
 from coatcheck.ports.artifacts import StoreArtifact
-from coatcheck.ports.decisions import ArtifactChange, CatalogChange, NamespaceChange
+from coatcheck.ports.decisions import ArtifactChange, BatchChange, CatalogChange, NamespaceBatchChange, NamespaceChange
 
 
 def kinds(of: type[CatalogChange[Any]]) -> Iterator[type[CatalogChange[Any]]]:
@@ -22,4 +22,5 @@ def test_every_change_of_the_ports_has_a_handler() -> None:
         importlib.import_module(f"{ports.__name__}.{module.name}")
     changes = {kind for kind in kinds(CatalogChange) if kind.__module__.startswith(f"{ports.__name__}.")}
     # Ingests are carried out together, by `apply_stores`.
-    assert changes - {NamespaceChange, ArtifactChange, StoreArtifact} == set(HANDLERS)
+    bases = {NamespaceChange, ArtifactChange, BatchChange, NamespaceBatchChange}
+    assert changes - bases - {StoreArtifact} == set(HANDLERS)

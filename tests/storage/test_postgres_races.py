@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.adapters.sql.postgres import PostgresCatalog, PostgresExamination
+from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
@@ -112,7 +112,7 @@ async def test_views_kept_beside_deletes_and_posts_leave_nothing_that_contradict
 
     acts = (posts_pages, keeps_views, keeps_views, deletes_pages)
     await asyncio.gather(*(repeats(act, replica) for replica, act in enumerate(acts)))
-    assert (await PostgresExamination(replicas[0])(deep=True, repair=None)).findings == ()
+    assert (await replicas[0].examine(deep=True, repair=None)).findings == ()
     for turn in range(3):
         await deletes_pages(replicas[0], turn)
     assert [pair async for pair in replicas[1].all_blobs()] == []

@@ -11,7 +11,6 @@ from typing import Any
 
 from typing_extensions import override
 
-from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.api.http.rates import Allowances
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.service import contexts
@@ -43,11 +42,12 @@ from coatcheck.usecases.retention.undo_removal import UndoRemoval
 from coatcheck.usecases.tenants.administer_keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.tenants.authenticate import Authenticate
 from coatcheck.usecases.tenants.show_usage import EmptyNamespace, ShowUsage
-from coatcheck.usecases.web_search.budget_search import SearchResults, SearchResultsDeps
+from coatcheck.usecases.web_search.budget_search import SearchResults
 from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 from support.clock import HandClock
 from support.faulty_catalog import FaultyCatalog
 from support.harness import GRACE, THREADS, TOMBSTONE_LIFE, Harness, readiness_of
+from support.memory_blobs import MemoryBlobStore
 from support.outlines import SmallExtractor
 
 
@@ -72,10 +72,10 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
         read, search = Read(open_view, tokenizer, pool), Search(open_view, tokenizer, pool)
         read_json, outline = ReadJson(open_view, tokenizer, pool), Outline(open_view, tokenizer, pool)
         windows = FindPassages(open_view, tokenizer, pool)
-        context = contexts(catalog, ingest, deps, None, self.find, content)
+        context, accounts = contexts(catalog, ingest, deps, None, self.find, content)
         policies = Policies(catalog, clock)
         reading = ReadArtifact(open_view, read, search, outline, tokenizer, pool, passages=windows, values=read_json)
-        searching = SearchResultsDeps(
+        searching = SearchResults(
             ingest=ingest,
             find=self.find,
             keep_text=keep_text,
@@ -97,12 +97,9 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             tools=ToolDispatcher(reading, ListArtifacts(self.browse, tokenizer, pool), tokenizer),
             open_view=open_view,
             outline=outline,
-            search_results=SearchResults(searching),
-            compact=context.compact,
-            measure=context.measure,
-            tell_usage=context.tell_usage,
-            events=context.events,
-            overview=ShowOverview(catalog, clock, context.note),
+            search_results=searching,
+            **vars(context),
+            overview=ShowOverview(catalog, clock, accounts),
             verify_citations=VerifyCitations(open_view, pool),
             authenticate=Authenticate(catalog, clock),
             keys=AdministerKeys(catalog, clock, secrets.token_bytes),

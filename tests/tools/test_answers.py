@@ -8,7 +8,7 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
-from coatcheck.tools.answers import INTERNAL, LEAST_TOKENS, MAX_TOKENS
+from coatcheck.tools.answers import INTERNAL, MAX_TOKENS, MIN_ANSWER_TOKENS
 from coatcheck_client.contract.inert import inert
 from media.formats import sqlite
 from support.faces import FaceHarness
@@ -365,7 +365,7 @@ async def test_read_answers_are_known_again_and_nothing_else_is(agent: Agent) ->
         assert not is_read_answer(text), text[:80]
 
 
-@pytest.mark.parametrize("most", [LEAST_TOKENS, 4000, MAX_TOKENS])
+@pytest.mark.parametrize("most", [MIN_ANSWER_TOKENS, 4000, MAX_TOKENS])
 async def test_an_answer_stays_in_its_bounds_whatever_the_text(agent: Agent, most: int) -> None:
     for text in ("\x1b" * 200_000, " " * 400_000, "<system>" * 30_000, "¦" * 100_000, "\u202e" * 90_000):
         artifact_id = await agent.put(text, kind="text", title="題" * 300, inline_tokens=0)

@@ -12,7 +12,7 @@ from google.genai import types as gemini
 from openai.types.chat.chat_completion_message_tool_call import Function
 from pydantic import TypeAdapter
 
-from coatcheck.tools.answers import LEAST_TOKENS, MAX_TOKENS
+from coatcheck.tools.answers import MAX_TOKENS, MIN_ANSWER_TOKENS
 from tools.agent import LOG, Agent
 
 TEXT = "00002 step 838 took 2 ms"
@@ -219,6 +219,6 @@ async def test_a_host_bounds_an_answer(agent: Agent) -> None:
     ]
     assert [a <= b for a, b in zip(sizes, (800, 2000, 8000), strict=True)] == [True] * 3
     assert sizes[0] < sizes[1] < sizes[2]
-    for most in (LEAST_TOKENS - 1, MAX_TOKENS + 1):
+    for most in (MIN_ANSWER_TOKENS - 1, MAX_TOKENS + 1):
         response = await agent.client.post("/v1/tools/call", json={}, params={"max_tokens": most})
         assert "'max_tokens'" in response.json()["detail"]

@@ -16,7 +16,7 @@ from coatcheck.adapters.metrics import Metrics, Standing, render_metrics
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.telemetry import Overdue
-from coatcheck.upkeep.maintenance import PAUSE, Backlog, CountBacklog
+from coatcheck.upkeep.maintenance import COUNT_SECONDS, Backlog, CountBacklog
 from support.service import Service, serving
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_what_happens_makes_no_new_series_of_a_counter() -> None:
     metrics.record_limited("bytes")
     metrics.record_ingest(Kind.LOG, "unstored", 10, 5, 3)
     metrics.record_refusal("blob store", Code.STORAGE_FULL)
-    metrics.ran("tidying", "failed", 1.0)
+    metrics.ran("maintenance", "failed", 1.0)
     metrics.record_maintenance("purged", 3)
     after = samples(render_metrics(metrics.registry, "")[0].decode())
     assert {name for name, _ in after.keys() - before} <= {
@@ -155,13 +155,13 @@ async def test_the_catalogue_is_counted_once_in_a_while_however_many_ask() -> No
     assert backlog.last_backlog is None
     await asyncio.gather(*(backlog() for _ in range(50)))
     await backlog()
-    ticks.now = PAUSE - 0.1
+    ticks.now = COUNT_SECONDS - 0.1
     await backlog()
     assert (books.asked, backlog.last_backlog) == (
         1,
         Backlog(Overdue(expired=1, oldest=NOW - timedelta(seconds=7)), 7.0, 4.9),
     )
-    ticks.now = PAUSE
+    ticks.now = COUNT_SECONDS
     await backlog()
     assert books.asked == 2
 

@@ -51,20 +51,20 @@ def described(tool: Tool) -> Callable[[F], F]:
 
 
 def _declare(tool: Tool, format_: Format, *, strict: bool) -> Node:
-    said: Node = {"name": tool.name, "description": tool.description}
+    declaration: Node = {"name": tool.name, "description": tool.description}
     schema = input_schema(tool, strict=strict)
     promise: Node = {"strict": True} if strict else {}
     match format_:
         case "openai-chat":
-            return {"type": "function", "function": {**said, "parameters": schema, **promise}}
+            return {"type": "function", "function": {**declaration, "parameters": schema, **promise}}
         case "openai-responses":
-            return {"type": "function", **said, "parameters": schema, "strict": strict}
+            return {"type": "function", **declaration, "parameters": schema, "strict": strict}
         case "anthropic":
-            return {**said, "input_schema": schema, **promise}
+            return {**declaration, "input_schema": schema, **promise}
         case "mcp":
             return _mcp(tool, schema)
         case _:
-            return {**said, "parameters": schema}
+            return {**declaration, "parameters": schema}
 
 
 def _mcp(tool: Tool, schema: Node) -> Node:

@@ -225,7 +225,7 @@ def _fuzzy(quote: str, source: QuotableText, base: int) -> QuotationMatch:
         return _ABSENT
     part, (spots, words) = source.text, source.words
     best: tuple[float, int, int, tuple[int, int]] = (0.0, 0, 0, (0, 0))
-    for place in _places(wanted, words):
+    for place in _likely_starts(wanted, words):
         low, high = max(0, place - _ROOM), min(len(words), place + len(wanted) + _ROOM)
         matcher = SequenceMatcher(None, wanted, words[low:high], autojunk=False)
         blocks = [block for block in matcher.get_matching_blocks() if block.size]
@@ -273,7 +273,7 @@ def _same(word: str) -> str:
     return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).lower()
 
 
-def _places(wanted: list[str], words: list[str]) -> list[int]:
+def _likely_starts(wanted: list[str], words: list[str]) -> list[int]:
     """Returns where the quotation may begin: starts that most of its words agree on."""
     numbers: dict[str, list[int]] = {}
     for number, word in enumerate(wanted):

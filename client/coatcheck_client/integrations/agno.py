@@ -52,7 +52,7 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
     def hook(function_name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         result = function(**arguments)
         shown = (one.name for one in _functions(agent) if one.show_result or one.stop_after_tool_call)
-        return result if function_name in shown else _carded(result, outputs, function_name, arguments)
+        return result if function_name in shown else _card_result(result, outputs, function_name, arguments)
 
     if isinstance(agent.tools, list):
         agent.set_tools(list(agent.tools))  # the caller's list stays as it is
@@ -61,9 +61,9 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
     return agent
 
 
-def _carded(result: Any, outputs: ToolOutputs, name: str, arguments: dict[str, Any]) -> Any:
+def _card_result(result: Any, outputs: ToolOutputs, name: str, arguments: dict[str, Any]) -> Any:
     async def awaited() -> Any:
-        return await asyncio.to_thread(_carded, await result, outputs, name, arguments)
+        return await asyncio.to_thread(_card_result, await result, outputs, name, arguments)
 
     if inspect.isawaitable(result):
         return awaited()

@@ -38,25 +38,25 @@ def with_coatcheck(
     """
     outputs = ToolOutputs(client, **options)
     given = list(tools)
-    return [*(_carded(tool, outputs) for tool in given), _read_tool(outputs.client, given)]
+    return [*(_carding_tool(tool, outputs) for tool in given), _read_tool(outputs.client, given)]
 
 
-def _carded(tool: Any, outputs: ToolOutputs) -> Any:
-    def carded(result: Any, given: object) -> Any:
+def _carding_tool(tool: Any, outputs: ToolOutputs) -> Any:
+    def card_result(result: Any, given: object) -> Any:
         whole = list(result) if isinstance(result, Iterator) else result
         return outputs.card(whole, tool.name, arguments=given)
 
     def call(given: object) -> Any:
         try:
-            return carded(tool.call(given), given)
+            return card_result(tool.call(given), given)
         except runnable.ToolError as e:
-            raise runnable.ToolError(carded(e.content, given)) from e
+            raise runnable.ToolError(card_result(e.content, given)) from e
 
     async def acall(given: object) -> Any:
         try:
-            return await asyncio.to_thread(carded, await tool.call(given), given)
+            return await asyncio.to_thread(card_result, await tool.call(given), given)
         except runnable.ToolError as e:
-            raise runnable.ToolError(await asyncio.to_thread(carded, e.content, given)) from e
+            raise runnable.ToolError(await asyncio.to_thread(card_result, e.content, given)) from e
 
     if not isinstance(tool, _SYNC | _ASYNC):
         return tool

@@ -23,9 +23,9 @@ def whole_event(event: Object) -> Object:
     response = event.get("tool_response")
     if event.get("tool_name") not in _SHELLS or not isinstance(response, dict):
         return event
-    told = cast("Object", response)
-    path = told.get(_CUT[0])
+    shell_response = cast("Object", response)
+    path = shell_response.get(_CUT[0])
     if not isinstance(path, str) or not Path(path).is_file() or Path(path).stat().st_size > _LARGEST:
         return event
-    kept = {name: value for name, value in told.items() if name not in _CUT}
+    kept = {name: value for name, value in shell_response.items() if name not in _CUT}
     return {**event, "tool_response": {**kept, "stdout": Path(path).read_text("utf-8", "replace")}}

@@ -18,7 +18,7 @@ from mcp_types import CallToolRequestParams, ListToolsRequest, TextContent
 
 from coatcheck_client import Client, declarations
 from coatcheck_client.fallback import sentence
-from coatcheck_client.integrations.mcp_wrap.results import is_copy, payload_of, placed, text_of
+from coatcheck_client.integrations.mcp_wrap.results import is_copy, payload_of, replace_texts, text_of
 from coatcheck_client.integrations.tool_outputs import ToolOutputs, read_payload
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class CoatcheckServerMiddleware(Middleware):
         ]
         if text is not None and text is not payload:
             texts = [at for at, block in enumerate(blocks) if at not in cards and text_of(block) is not None]
-            content = placed(content, texts, TextContent(type="text", text=text))
+            content = replace_texts(content, texts, TextContent(type="text", text=text))
         keeps = text is payload and not is_copy(result.structured_content, blocks)
         return ToolResult(content, result.structured_content if keeps else None, result.meta, result.is_error)
 

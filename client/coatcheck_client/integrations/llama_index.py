@@ -41,20 +41,20 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
     if isinstance(agent, CodeActAgent):
         raise TypeError("a CodeActAgent calls its tools in code of its own, where read_artifact is not")
     outputs = ToolOutputs.of_agent((tool.metadata.get_name() for tool in agent.tools or ()), client, options)
-    agent.tools = [*(_carded(tool, outputs) for tool in agent.tools or ()), _read_tool(outputs.client)]
+    agent.tools = [*(_carding_tool(tool, outputs) for tool in agent.tools or ()), _read_tool(outputs.client)]
     if agent.tool_retriever is not None:
         retriever: Any = copy.copy(agent.tool_retriever)
         retrieve = retriever.aretrieve
 
         async def found(query: Any) -> list[AsyncBaseTool]:
-            return [_carded(tool, outputs) for tool in await retrieve(query)]
+            return [_carding_tool(tool, outputs) for tool in await retrieve(query)]
 
         retriever.aretrieve = found
         agent.tool_retriever = retriever
     return agent
 
 
-def _carded(tool: BaseTool, outputs: ToolOutputs) -> AsyncBaseTool:
+def _carding_tool(tool: BaseTool, outputs: ToolOutputs) -> AsyncBaseTool:
     """Returns the tool as one of its own type, by which the framework knows what needs a context."""
     own: Any = copy.copy(adapt_to_async_tool(tool))
     call = own.acall

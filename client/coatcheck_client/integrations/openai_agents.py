@@ -45,7 +45,7 @@ def with_coatcheck(
         ValueError: for an agent that has `read_artifact` already.
     """
     outputs = ToolOutputs.of_agent((tool.name for tool in agent.tools), client, options)
-    tools = [_carded(tool, outputs) if isinstance(tool, FunctionTool) else tool for tool in agent.tools]
+    tools = [_carding_tool(tool, outputs) if isinstance(tool, FunctionTool) else tool for tool in agent.tools]
     return agent.clone(tools=[*tools, _read_tool(outputs.client)])
 
 
@@ -56,12 +56,12 @@ def compacting(client: Client | None = None, **options: object) -> Callable[[Cal
     those of the client's `compact`; the default policy protects nothing.
     """
     used = client or Client()
-    said: Any = {"format": "openai-responses", "policy": {"protect": "none"}, **options}
+    arguments: Any = {"format": "openai-responses", "policy": {"protect": "none"}, **options}
 
     async def compacted(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
         try:
-            done = await asyncio.to_thread(lambda: used.compact({"input": given.input}, **said))
+            done = await asyncio.to_thread(lambda: used.compact({"input": given.input}, **arguments))
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a smaller request
             log.warning("a request to the model is sent as it is: %s", e)
             return given
@@ -70,7 +70,7 @@ def compacting(client: Client | None = None, **options: object) -> Callable[[Cal
     return compacted
 
 
-def _carded(tool: FunctionTool, outputs: ToolOutputs) -> FunctionTool:
+def _carding_tool(tool: FunctionTool, outputs: ToolOutputs) -> FunctionTool:
     invoke = tool.on_invoke_tool
 
     async def invoked(context: ToolContext[Any], arguments: str) -> Any:  # noqa: ANN401 - whatever tools return

@@ -48,13 +48,13 @@ def text_of(part: object) -> str | None:
 def with_card(parts: Sequence[Any], card: str) -> list[Any]:
     """Returns the parts with the card as the first text; the other texts are dropped, and everything else stays."""
     kept: list[Any] = []
-    placed = False
+    has_card = False
     for part in parts:
         if text_of(part) is None:
             kept.append(part)
-        elif not placed:
+        elif not has_card:
             kept.append(_with_text(part, card))
-            placed = True
+            has_card = True
     return kept
 
 

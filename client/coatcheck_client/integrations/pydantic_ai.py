@@ -60,10 +60,10 @@ class Coatcheck(AbstractCapability[Any]):
         if tool_def.tool_kind is not None:
             return result
         if isinstance(result, ToolReturn):
-            return dataclasses.replace(result, return_value=await self._carded(result.return_value, call))
-        return await self._carded(result, call)
+            return dataclasses.replace(result, return_value=await self._card_value(result.return_value, call))
+        return await self._card_value(result, call)
 
-    async def _carded(self, value: Any, call: ToolCallPart) -> Any:  # noqa: ANN401
+    async def _card_value(self, value: Any, call: ToolCallPart) -> Any:  # noqa: ANN401
         part = ToolReturnPart(call.tool_name, value, call.tool_call_id)
         text = read_payload(part.model_response_str, call.tool_name)
         card = await self._outputs.acard(text, call.tool_name, call.tool_call_id, arguments=call.args)

@@ -40,12 +40,12 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
     if isinstance(agent, CodeAgent):
         agent.step_callbacks.register(ActionStep, lambda step, **_: _card_observations(step, outputs, exempt))
     else:
-        agent.tools = {name: _carded(tool, outputs) for name, tool in agent.tools.items()}
+        agent.tools = {name: _carding_tool(tool, outputs) for name, tool in agent.tools.items()}
     agent.tools[read.name] = read
     return agent
 
 
-def _carded(tool: Tool, outputs: ToolOutputs) -> Tool:
+def _carding_tool(tool: Tool, outputs: ToolOutputs) -> Tool:
     own: Any = copy.copy(tool)
     forward = own.forward
     if tool.name != "final_answer":
@@ -58,8 +58,8 @@ def _carded(tool: Tool, outputs: ToolOutputs) -> Tool:
 def _card_observations(step: ActionStep, outputs: ToolOutputs, exempt: Collection[str]) -> None:
     if any(f"{name}(" in (step.code_action or "") for name in ("read_artifact", *exempt)):
         return
-    shown, said, _ = (step.observations or "").rpartition(_LAST)
-    text = f"{shown}{said}{step.action_output}" if said else step.observations or ""
+    shown, separator, _ = (step.observations or "").rpartition(_LAST)
+    text = f"{shown}{separator}{step.action_output}" if separator else step.observations or ""
     card = outputs.card(text, "python_interpreter", step.tool_calls[0].id if step.tool_calls else None)
     if card is not text:
         step.observations = card

@@ -112,8 +112,8 @@ class ToolOutputs:
         if tool_name in self._exempt or is_own(tool_name):
             return result
         try:
-            said = {"tool_name": tool_name, "tool_call_id": tool_call_id, "session": session}
-            return self._carded(result, {**said, **search_fields(tool_name, arguments, self._search_tools)})
+            call_fields = {"tool_name": tool_name, "tool_call_id": tool_call_id, "session": session}
+            return self._card_result(result, {**call_fields, **search_fields(tool_name, arguments, self._search_tools)})
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
             log.warning("the result of %s stays as it is: %s", tool_name, e)
             return result
@@ -154,21 +154,21 @@ class ToolOutputs:
             log.warning("embedded resources of %s stay as they are: %s", tool_name, e)
         return cards
 
-    def _carded(self, result: object, declared: dict[str, str | None]) -> object:
+    def _card_result(self, result: object, declared: dict[str, str | None]) -> object:
         texts = texts_of(result)
         if texts is None and is_media(result):
             return result
         payload = payload_of(result) if texts is None else "".join(texts)
         if _size(payload) <= self._most or _is_ours(payload, texts):
             return result
-        said = cast("DeclaredFields", {name: value for name, value in declared.items() if value is not None})
+        fields = cast("DeclaredFields", {name: value for name, value in declared.items() if value is not None})
         given = texts or ([result] if isinstance(result, str) else [])
-        named = [self._name_blobs(text, said) for text in given]
+        named = [self._name_blobs(text, fields) for text in given]
         receipt = self.client.put(
             (named[0] if named else result) if texts is None else [{"type": "text", "text": text} for text in named],
             on_unreachable=self._on_unreachable,
             searches=self._searches,
-            **{**self._limits, **said},
+            **{**self._limits, **fields},
         )
         if receipt.inline and named == given:
             return result
@@ -178,7 +178,7 @@ class ToolOutputs:
             return with_card(cast("list[Any]", result), receipt.text)
         except Exception as e:  # noqa: BLE001 - such as parts that cannot be changed
             # The result itself must not come back: it may have been refused for a secret in it.
-            log.warning("of the result of %s only the card is shown: %s", said.get("tool_name"), e)
+            log.warning("of the result of %s only the card is shown: %s", fields.get("tool_name"), e)
             return receipt.text
 
     def _name_blobs(self, text: str, declared: DeclaredFields) -> str:

@@ -6,7 +6,7 @@ session. `docs/metrics.md` explains every name; a test compares the two.
 
 from collections.abc import Callable, Iterable
 from itertools import product
-from typing import Final, get_args
+from typing import Annotated, Final, get_args, get_type_hints
 
 from msgspec import Struct
 from prometheus_client import (
@@ -33,71 +33,74 @@ _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"
 _STATUSES: Final = ("2xx", "4xx", "5xx")
 """Classes of statuses that any route may answer."""
 _REQUEST_SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+"""Upper bounds of the histogram's buckets, in seconds: from a small read to a request that waits for a slot and for
+storage."""
 _SHORT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+"""Upper bounds of the histogram's buckets, in seconds, for what happens within a request."""
 _JOB_SECONDS: Final = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0)
+"""Upper bounds of the histogram's buckets, in seconds: from an idle round to one that works off a backlog."""
 _PAYLOAD_TOKENS: Final = (64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576)
-_CHANGES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Upper bounds of the histogram's buckets, in tokens, by powers of four."""
+_CHANGES_PER_COMMIT: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Upper bounds of the histogram's buckets, in changes, up to the most that a group has."""
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """The present state. Fields are the gauges' names without `coatcheck_`; None: unknown."""
+    """The present state. Fields are the gauges' names without `coatcheck_`, with their help texts; None: unknown."""
 
-    ingests_running: int = 0
-    ingests_waiting: int = 0
-    ingests_shed_total: int = 0
-    ingests_refused_total: int = 0
-    ingests_stalled_total: int = 0
-    reads_waiting: int = 0
-    reads_refused_total: int = 0
-    fallback_payloads: int = 0
-    fallback_bytes: int = 0
-    catalog_silent: bool = False
-    blobs_silent: bool = False
-    degraded: bool = False
-    storage_full: bool = False
-    catalog_damaged: bool = False
-    extract_workers_started_total: int = 0
-    extract_workers_lost_total: int = 0
-    deletions_paused: bool = False
-    clock_drift_seconds: float = 0.0
-    artifacts: int | None = None
-    stored_bytes: int | None = None
-    expired_artifacts: int | None = None
-    overdue_seconds: float | None = None
-    dead_blobs: int | None = None
-    dead_blob_bytes: int | None = None
-    backlog_age_seconds: float | None = None
+    ingests_running: Annotated[int, "Payloads being ingested now."] = 0
+    ingests_waiting: Annotated[int, "Payloads waiting for an ingest slot."] = 0
+    ingests_shed_total: Annotated[
+        int, "Payloads that got a card but were not stored, because no ingest slot became free in time."
+    ] = 0
+    ingests_refused_total: Annotated[int, "Payloads refused because there was no slot for that either."] = 0
+    ingests_stalled_total: Annotated[
+        int, "Uploads that were ended because their senders were silent while others waited."
+    ] = 0
+    reads_waiting: Annotated[int, "Read tasks waiting for a reader thread."] = 0
+    reads_refused_total: Annotated[int, "Read tasks refused because too many were waiting."] = 0
+    fallback_payloads: Annotated[int, "Payloads in the fallback buffer: storage did not accept them yet."] = 0
+    fallback_bytes: Annotated[int, "Bytes of memory used by the fallback buffer."] = 0
+    catalog_silent: Annotated[bool, "1 while the catalogue does not answer."] = False
+    blobs_silent: Annotated[bool, "1 while the blob store does not answer."] = False
+    degraded: Annotated[
+        bool, "1 while the service is not ready: a store is away or refuses writes, as of the last check."
+    ] = False
+    storage_full: Annotated[bool, "1 while a store has no room for payloads, as of the last check of readiness."] = (
+        False
+    )
+    catalog_damaged: Annotated[
+        bool, "1 while the catalogue is known to be damaged and is only read, as of the last check."
+    ] = False
+    extract_workers_started_total: Annotated[int, "Extraction worker processes started."] = 0
+    extract_workers_lost_total: Annotated[
+        int, "Extraction worker processes that crashed or were killed by a payload."
+    ] = 0
+    deletions_paused: Annotated[
+        bool,
+        "1 while nothing is deleted by time, because the clock may be wrong, the catalogue is damaged, or an "
+        "administrator said so.",
+    ] = False
+    clock_drift_seconds: Annotated[float, "Seconds by which the authoritative clock was set ahead since the start."] = (
+        0.0
+    )
+    artifacts: Annotated[int | None, "Artifacts, including expired ones that are not removed yet."] = None
+    stored_bytes: Annotated[int | None, "Stored bytes charged to namespaces."] = None
+    expired_artifacts: Annotated[int | None, "Expired artifacts that are not removed yet; counted up to 10,000."] = None
+    overdue_seconds: Annotated[
+        float | None, "Seconds since the longest-expired artifact that is not removed yet expired; 0 if there is none."
+    ] = None
+    dead_blobs: Annotated[int | None, "Unreferenced blobs that are not swept yet; counted up to 10,000."] = None
+    dead_blob_bytes: Annotated[int | None, "Stored bytes of the dead blobs."] = None
+    backlog_age_seconds: Annotated[float | None, "Age in seconds of the gauges that are read from the catalogue."] = (
+        None
+    )
 
 
-_SAID: Final = {
-    "ingests_running": "Payloads being ingested now.",
-    "ingests_waiting": "Payloads waiting for an ingest slot.",
-    "ingests_shed_total": "Payloads that got a card but were not stored, because no ingest slot became free in time.",
-    "ingests_refused_total": "Payloads refused because there was no slot for that either.",
-    "ingests_stalled_total": "Uploads that were ended because their senders were silent while others waited.",
-    "reads_waiting": "Read tasks waiting for a reader thread.",
-    "reads_refused_total": "Read tasks refused because too many were waiting.",
-    "fallback_payloads": "Payloads in the fallback buffer: storage did not accept them yet.",
-    "fallback_bytes": "Bytes of memory used by the fallback buffer.",
-    "catalog_silent": "1 while the catalogue does not answer.",
-    "blobs_silent": "1 while the blob store does not answer.",
-    "degraded": "1 while the service is not ready: a store is away or refuses writes, as of the last check.",
-    "storage_full": "1 while a store has no room for payloads, as of the last check of readiness.",
-    "catalog_damaged": "1 while the catalogue is known to be damaged and is only read, as of the last check.",
-    "extract_workers_started_total": "Extraction worker processes started.",
-    "extract_workers_lost_total": "Extraction worker processes that crashed or were killed by a payload.",
-    "deletions_paused": "1 while nothing is deleted by time, because the clock may be wrong, the catalogue is "
-    "damaged, or an administrator said so.",
-    "clock_drift_seconds": "Seconds by which the authoritative clock was set ahead since the start.",
-    "artifacts": "Artifacts, including expired ones that are not removed yet.",
-    "stored_bytes": "Stored bytes charged to namespaces.",
-    "expired_artifacts": "Expired artifacts that are not removed yet; counted up to 10,000.",
-    "overdue_seconds": "Seconds since the longest-expired artifact that is not removed yet expired; 0 if there is "
-    "none.",
-    "dead_blobs": "Unreferenced blobs that are not swept yet; counted up to 10,000.",
-    "dead_blob_bytes": "Stored bytes of the dead blobs.",
-    "backlog_age_seconds": "Age in seconds of the gauges that are read from the catalogue.",
+_HELP_TEXTS: Final = {
+    name: str(hint.__metadata__[0]) for name, hint in get_type_hints(Standing, include_extras=True).items()
 }
+"""What each gauge says of itself."""
 
 
 class Metrics:
@@ -150,7 +153,7 @@ class Metrics:
         self._faults = self._counter(
             "storage_faults", "Calls to a store that failed.", store=get_args(StoreName), code=FAULTS
         )
-        self._changes = self._histogram("commit_changes", "Changes committed in one transaction.", _CHANGES)
+        self._changes = self._histogram("commit_changes", "Changes committed in one transaction.", _CHANGES_PER_COMMIT)
         self._waited = self._histogram(
             "commit_wait_seconds", "Seconds that the first change of a commit had waited.", _SHORT_SECONDS
         )
@@ -161,7 +164,7 @@ class Metrics:
         self._run_seconds = self._histogram("job_seconds", "Seconds that a maintenance job took.", _JOB_SECONDS, "task")
         for job in jobs:
             self._run_seconds.labels(job)
-        self._tidied = self._counter("tidied", "Rows that maintenance removed.", what=get_args(RemovedRows))
+        self._removed_rows = self._counter("removed_rows", "Rows that maintenance removed.", what=get_args(RemovedRows))
         self._lag = self._histogram(
             "event_loop_lag_seconds", "Event-loop lag in seconds; it delays every request.", _SHORT_SECONDS
         )
@@ -240,7 +243,7 @@ class Metrics:
 
     def record_maintenance(self, what: RemovedRows, rows: int) -> None:
         """See Meter."""
-        self._tidied.labels(what).inc(rows)
+        self._removed_rows.labels(what).inc(rows)
 
     def record_lag(self, seconds: float) -> None:
         """See Meter."""
@@ -281,7 +284,7 @@ class _Reading(Collector):
     def collect(self) -> Iterable[Metric]:
         """See Collector."""
         now = self._standing()
-        for field, documentation in _SAID.items():
+        for field, documentation in _HELP_TEXTS.items():
             value: float | None = getattr(now, field)
             if value is None:
                 continue
@@ -293,7 +296,7 @@ class _Reading(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Returns names and types for the registry, including gauges that are unknown at the moment."""
-        for field, documentation in _SAID.items():
+        for field, documentation in _HELP_TEXTS.items():
             name = f"coatcheck_{field}"
             if field.endswith("_total"):
                 yield CounterMetricFamily(name.removesuffix("_total"), documentation)

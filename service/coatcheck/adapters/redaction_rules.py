@@ -16,7 +16,7 @@ RELEASED: Final = "2026-07-22"
 """Its date."""
 SHA256: Final = "0ceeb4f9c567f9f80ee05e8e37eeba4646df809f69c736a64d5b8b1398eb3e4c"
 """Digest of the file, which `maintenance/update_redaction_rules.py` writes."""
-_LEAST_START: Final = 4
+_MIN_START_CHARS: Final = 4
 """Letters that suffice to recognise the beginning of a secret."""
 
 
@@ -64,7 +64,7 @@ def _starts(rules: RuleSet) -> tuple[str, ...]:
         plain = re.sub(r"\(\?i\)|\\b|\(\?:|\(|\\(?=[.-])", "", rule.source)
         for word in rule.keywords:
             text = word.decode()
-            if len(text) >= _LEAST_START and plain.lower().startswith(text):
+            if len(text) >= _MIN_START_CHARS and plain.lower().startswith(text):
                 starts.add(text)
     return tuple(sorted(starts))
 

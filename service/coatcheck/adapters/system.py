@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 NAME: Final = "coatcheck.reserve"
 """The file in the data directory."""
-_MARGIN: Final = 4
+_RESERVE_SHARE: Final = 4
 """A disk is full no more when this part of the reserve is free beside it: the log of a few payloads needs that much."""
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 """How a file system says that it cannot allocate ahead, where the C library does not write instead."""
@@ -82,7 +82,7 @@ class DiskReserve:
         now = time.monotonic()
         if self._full and now - self._checked_at >= _CHECK_SECONDS:
             self._checked_at = now
-            self._full = not (self._fill() and self._free() >= self._size // _MARGIN)
+            self._full = not (self._fill() and self._free() >= self._size // _RESERVE_SHARE)
             if not self._full:
                 log.warning("the disk that holds %s has room again", self._path.parent)
         return self._full

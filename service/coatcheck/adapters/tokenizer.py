@@ -88,11 +88,11 @@ def ranks_of(name: str) -> dict[bytes, int]:
 _ALIASES: Final = {"o200k_harmony": "o200k_base"}
 """Encodings that differ only in special tokens, which are never used here, so their counts are equal."""
 
-_BLANK_RUN: Final = 100_000
+_MAX_BLANK_CHARS: Final = 100_000
 """Maximum characters of whitespace passed to an encoder in one run: merging longer ones takes more than proportional
 time, and tiktoken's regex engine overflows its stack near a million (its issues 15 and 245)."""
 
-_LONG_BLANK: Final = re.compile(rf"\s{{{_BLANK_RUN}}}(?=\s)")
+_LONG_BLANK: Final = re.compile(rf"\s{{{_MAX_BLANK_CHARS}}}(?=\s)")
 
 _NUMBER: Final = np.dtype("<u4")
 _NO_WORD: Final = "qzxjkvqw"
@@ -102,7 +102,7 @@ _LONG_S: Final = "'\u017f"
 """An old form of `'s`, which tiktoken's patterns treat like the ending `'s`, since they ignore case. The faster encoder
 does not."""
 
-_HELD: Final = 16_000
+_UNSHARED_CHARS: Final = 16_000
 """Characters that are encoded without letting other threads run: 0.2 ms of ordinary text, 2 ms of one endless word.
 Releasing the interpreter for less costs more than it gains."""
 
@@ -215,7 +215,7 @@ class ExactTokenizer:
         """Returns the tokens' numbers, in as many parts as the text needs."""
         if not text.isascii():
             text = _without_surrogates(text)
-        if len(text) <= _BLANK_RUN or not _LONG_BLANK.search(text):
+        if len(text) <= _MAX_BLANK_CHARS or not _LONG_BLANK.search(text):
             return [self._part(text)]
         ends = [*(match.end() for match in _LONG_BLANK.finditer(text)), len(text)]
         return [self._part(text[start:end]) for start, end in pairwise([0, *ends])]
@@ -223,7 +223,7 @@ class ExactTokenizer:
     def _part(self, text: str) -> bytes:
         if _LONG_S in text:
             return np.array(self._tiktoken().encode_ordinary(text), _NUMBER).tobytes()
-        if len(text) <= _HELD:
+        if len(text) <= _UNSHARED_CHARS:
             return self._encoder.encode_flat(text)
         return self._encoder.encode_batch_flat([text])[0]
 

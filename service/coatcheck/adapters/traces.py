@@ -5,14 +5,12 @@ through a queue that drops what does not fit: a collector that is slow, away or 
 exception event, because the exception's text may come from a payload. Sampling, resource and headers are the SDK's own
 settings (`OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_EXPORTER_OTLP_HEADERS`).
 
-A catalogue and a blob store whose work appears in traces. They change nothing else.
-
-Used only if there is a tracer, so without one they cost nothing.
+`trace_catalog` and `trace_blobs` wrap the stores only if there is a tracer, so without one they cost nothing.
 """
 
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, cast
 
@@ -23,10 +21,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, StoreView
-from coatcheck.ports.blobs import BeginUpload, BlobStore, BlobWriter, StoredName
+from coatcheck.ports.blobs import BeginUpload, BlobStore, BlobWriter
 from coatcheck.ports.decisions import Answer, CatalogChange
 from coatcheck.ports.telemetry import Stage, Tracer
 
@@ -76,56 +73,32 @@ def _trace_call(call: Any, stage: str, tracer: Tracer) -> Any:  # noqa: ANN401 -
     return call_in_stage
 
 
-class TracedBlobs:
-    """A blob store whose reads and writes are stages."""
+def trace_blobs(blobs: BlobStore, tracer: Tracer) -> BlobStore:
+    """Returns a blob store whose reads and writes appear as stages of the request's trace."""
+    return cast("BlobStore", _Blobs(blobs, tracer))
+
+
+class _Blobs:
+    """Passes every call on."""
 
     def __init__(self, blobs: BlobStore, tracer: Tracer) -> None:
         self._blobs = blobs
         self._tracer = tracer
 
-    @property
-    def placement(self) -> Placement:
-        """That of the wrapped store."""
-        return self._blobs.placement
-
-    @property
-    def others(self) -> tuple[BlobStore, ...]:
-        """Those of the wrapped store."""
-        return self._blobs.others
-
-    async def check_reads(self) -> None:
-        """See CheckedStore."""
-        await self._blobs.check_reads()
-
-    async def check_writes(self, *, room: bool = False) -> None:
-        """See CheckedStore."""
-        await self._blobs.check_writes(room=room)
-
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
-        """See BlobStore."""
         with self._tracer.stage("blob create"):
             return _Writer(await self._blobs.create(namespace, blob_id), self._tracer)
 
     async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
-        """See BlobStore."""
         with self._tracer.stage("blob get") as stage:
             stage.note("bytes", length)
             return await self._blobs.read(namespace, blob_id, start, length, fresh=fresh)
 
     async def size(self, namespace: str, blob_id: str) -> int | None:
-        """See BlobStore."""
         with self._tracer.stage("blob size"):
             return await self._blobs.size(namespace, blob_id)
 
-    async def remove(self, namespace: str, blob_id: str) -> bool:
-        """See BlobStore."""
-        return await self._blobs.remove(namespace, blob_id)
-
-    def names(self) -> AsyncIterator[StoredName]:
-        """See BlobStore."""
-        return self._blobs.names()
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what else this store has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the store's own
         return getattr(self._blobs, name)
 
 
@@ -162,9 +135,8 @@ _NAMES: Final = {
     "artifact_id": "coatcheck.artifact_id",
 }
 """Facts of a request and their attribute names: the standard's, if it has one; the others are ours."""
-_LAST: Final = 3.0
+_CLOSE_SECONDS: Final = 3.0
 """Seconds for sending what is still queued at the end."""
-_SERVER_ERRORS: Final = 500
 
 
 class OtlpTracer:
@@ -223,12 +195,12 @@ class OtlpTracer:
         """Sends what is left, for a few seconds at most. Blocks."""
 
         def end() -> None:
-            self._provider.force_flush(int(_LAST * 1000))
+            self._provider.force_flush(int(_CLOSE_SECONDS * 1000))
             self._provider.shutdown()
 
         ending = threading.Thread(target=end, name="last traces", daemon=True)
         ending.start()
-        ending.join(_LAST)
+        ending.join(_CLOSE_SECONDS)
         self._exporter.shutdown()  # ends the pauses between its attempts, if it is still trying
 
 
@@ -244,7 +216,7 @@ class _Noted:
         """Adds an attribute."""
         if name == "route":
             self._route = str(value)
-        if name == "status" and int(value) >= _SERVER_ERRORS:
+        if name == "status" and int(value) >= 500:  # noqa: PLR2004 - server errors (RFC 9110)
             self._span.set_status(trace.StatusCode.ERROR)
         if name != "duration_ms":
             self._span.set_attribute(_NAMES.get(name, f"coatcheck.{name}"), value)

@@ -24,7 +24,7 @@ _ASIDE: Final = "coatcheck.unreadable."
 _MAGIC: Final = b"coatcheck waiting payloads 1\n"
 _HEAD: Final = struct.Struct(">cI32s")
 _WAITS: Final = b"w"
-_SETTLED: Final = b"s"
+_STORED: Final = b"s"
 
 
 class WaitingFileFolder:
@@ -41,6 +41,7 @@ class WaitingFileFolder:
         """See WaitingFiles."""
         room = limit - sum(path.stat().st_size for path in self._folder.glob(f"{NAME}*")) - len(_MAGIC)
         count = 0
+        # The newest are kept if there is no room for all, as in memory.
         for record in reversed(records):
             room -= _HEAD.size + len(record)
             if room < 0:
@@ -57,6 +58,7 @@ class WaitingFileFolder:
                     file.write(_HEAD.pack(_WAITS, len(record), hashlib.sha256(record).digest()) + record)
                 file.flush()
                 os.fsync(file.fileno())
+                # Only a complete, synced file gets the name that a start looks for.
                 draft.rename(draft.with_name(draft.name.replace(_DRAFT, NAME)))
             self._sync_folder()
         except OSError as error:
@@ -68,6 +70,7 @@ class WaitingFileFolder:
 
     def open_next(self) -> list[int]:
         """See WaitingFiles."""
+        # Drafts whose writer has ended are incomplete; nothing in them was promised to anybody.
         for draft in self._folder.glob(f"{_DRAFT}*"):
             with contextlib.suppress(OSError), draft.open("rb") as file:
                 if _try_lock(file.fileno()):
@@ -97,7 +100,7 @@ class WaitingFileFolder:
 
     def finish(self, position: int, *, durably: bool) -> None:
         """See WaitingFiles."""
-        os.pwrite(self._fd, _SETTLED, position)
+        os.pwrite(self._fd, _STORED, position)
         if durably:
             os.fdatasync(self._fd)
 

@@ -43,11 +43,16 @@ if TYPE_CHECKING:
     from coatcheck.api.page.app import Page
 
 _CONTENT: Final = {str(route.method): route for route in ROUTES if route.raw}
+"""Routes of an artifact's bytes, by method. They have one path."""
 _CONTENT_PATH: Final = _CONTENT["GET"].path
 _DIRECT: Final = {(str(route.method), route.path): route for route in ROUTES if route.direct}
-_ID_BYTES: Final = 16
+"""Routes that are called before Litestar, by method and path."""
+_REQUEST_ID_BYTES: Final = 16
+"""Random bytes of a request ID: as many as a UUID has."""
 _EVERY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
+"""What `OPTIONS *` answers: the methods of the whole service."""
 _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
+"""Matches a parameter in an escaped path template, and captures its type."""
 
 
 def create_app(
@@ -63,7 +68,7 @@ def create_app(
         limits: bounds of the interface.
         new_request_id: makes IDs for requests that come without one; None: random ones.
     """
-    random = RandomWords(_ID_BYTES)
+    random = RandomWords(_REQUEST_ID_BYTES)
     return Face(services, limits or RequestLimits(), new_request_id or (lambda: random().hex()))
 
 
@@ -81,6 +86,7 @@ class Face(Litestar):
         self._context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
         self._mcp = Mount(services.tools)
         self._services = services
+        # Litestar's own document, logging and limit of bodies are off: they would answer in another form than ours.
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             [route.handler() for route in ROUTES if not route.raw],
             dependencies={
@@ -96,21 +102,25 @@ class Face(Litestar):
         )
         self._limits = limits
         self._new_request_id = new_request_id
+        # OPTIONS and `Allow` need every path's methods; routes outside Litestar's table are added by hand.
         methods = {route.path: frozenset(route.methods) for route in self.routes}
         methods[_CONTENT_PATH] = frozenset({"GET", "OPTIONS"})
         methods[MCP_PATH] = MCP_METHODS
+        # A path without parameters is looked up; only the others are matched one by one.
         self._plain = {path: names for path, names in methods.items() if "{" not in path}
         self._patterns = [(_matcher(path), names) for path, names in methods.items() if "{" in path]
         self._content = _matcher(_CONTENT_PATH)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - Litestar's types are narrower
         """See ASGI."""
+        # The lifespan: Litestar starts and stops what is mounted.
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
         request_id = sane_request_id(scope) or self._new_request_id()
         scope.setdefault("state", {})["request_id"] = request_id
         exchange = Exchange(cast("HTTPScope", scope), receive, send, request_id)
+        # Here the protocol finds the exchange to cancel if the client leaves.
         scope["state"]["exchange"] = exchange
         if self._services.tracer.on and not exchange.is_asked_all_the_time:
             await self._trace_answer(exchange)
@@ -132,6 +142,7 @@ class Face(Litestar):
         parent, state = field(exchange.scope, b"traceparent"), field(exchange.scope, b"tracestate")
         with self._services.tracer.request(exchange.scope["method"], parent, state) as span:
             await self._answer(exchange)
+            # Only now are status, route and caller known.
             for name, value in exchange.facts(caller_of(exchange.scope)).items():
                 span.note(name, value)
 
@@ -159,8 +170,10 @@ class Face(Litestar):
             self._log.log_answer(exchange, caller_of(scope))
 
     async def _serve(self, scope: HTTPScope, receive: Receive, send: ResponseSender, request_id: str) -> None:
+        # Hosts and origins come first: what they refuse must not reach any code that answers.
         admit(scope, self._limits)
         method: str = scope["method"]
+        # The hottest routes skip Litestar, whose routing and injection cost more than the rest of this layer.
         direct = _DIRECT.get((method, scope["path"]))
         if direct is not None:
             await self._let_in(scope, direct.path, direct.scope)
@@ -168,9 +181,11 @@ class Face(Litestar):
             return
         if scope["path"].startswith("//"):  # Litestar would overlook it
             raise _no_route(scope)
+        # OPTIONS needs no key: the OpenAPI document, which needs none either, says the same.
         if method == "OPTIONS":
             await self._options(scope, send)
             return
+        # The administrator's page has sign-in, routing and errors of its own.
         if self._is_page(scope["path"]):
             send.silent = method == "HEAD"
             await self._page(
@@ -178,10 +193,12 @@ class Face(Litestar):
             )
             return
         if scope["path"].rstrip("/") == MCP_PATH:
+            # What cannot be served is refused whoever sends it, which saves the look-up of a key.
             self._mcp.check(scope)
             await self._let_in(scope, MCP_PATH, MCP_SCOPE)
             await self._mcp.serve(scope, receive, send)
             return
+        # Bytes of artifacts: raw ASGI functions, which Litestar's router cannot take (decision 0010).
         content = self._content.fullmatch(scope["path"])
         if content is not None:
             route = _CONTENT.get(method)
@@ -197,6 +214,8 @@ class Face(Litestar):
         try:
             await super().__call__(scope, receive, send)
         finally:
+            # After HEAD, Litestar has left the template in a copy of the scope; the state, which both share, takes it
+            # to log and metrics.
             set_route(scope, template_of(scope))
 
     async def _let_in(self, scope: HTTPScope, path: str, needed: str | None) -> None:
@@ -209,6 +228,7 @@ class Face(Litestar):
             return
         await let_in(self._services.authenticate, scope, needed)
         who = caller_of(scope)
+        # Scrapes are not limited (decision 0029).
         allowance = None if who is None or path == METRICS_PATH else self._services.allowances.of(who)
         if allowance is not None:
             exchange: Exchange = scope["state"]["exchange"]
@@ -261,6 +281,7 @@ class Face(Litestar):
         self, error: CoatcheckError, scope: Scope, send: Send, request_id: str, *, close: bool = False
     ) -> None:
         problem = render(error, request_id)
+        # Nothing was sent yet, so each kind of client gets the error in the form that it understands.
         if scope["path"].rstrip("/") == MCP_PATH:
             problem = json_rpc(error, problem, request_id)
         elif self._is_page(scope["path"]):
@@ -278,6 +299,7 @@ class Face(Litestar):
 
 def _error_of(error: Exception, scope: Scope) -> CoatcheckError | None:
     """Returns the exception as a CoatcheckError; None for a bug."""
+    # What Litestar raises is a caller's mistake unless its status says otherwise; everything unknown is a bug.
     match error:
         case CoatcheckError():
             return error

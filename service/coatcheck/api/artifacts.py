@@ -1,13 +1,11 @@
-"""Routes that look up artifacts, change how long they are kept, and delete them.
-
-Wire types of artifacts: requests and answers.
+"""Routes that look up artifacts, change how long they are kept, and delete them, with their wire types.
 
 Times are RFC 3339 in UTC; digests are hexadecimal; unknown values are null, not missing.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -16,6 +14,7 @@ from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.request_parts import field, prefers_text, resolve_citation
 from coatcheck.api.parameters import (
     CardTokens,
+    Id,
     IdleTtl,
     Label,
     Labels,
@@ -23,6 +22,8 @@ from coatcheck.api.parameters import (
     Query,
     Session,
     Status,
+    Text,
+    TextTokens,
     ToolName,
     Tools,
     Ttl,
@@ -32,17 +33,17 @@ from coatcheck.api.parameters import (
     seconds_or_unset,
 )
 from coatcheck.api.route import BODY, JSON, MERGE_PATCH, ONE, Answer, Reply, RouteCall, route
-from coatcheck.api.views import Id, Text, TextTokens, copy_fields
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.card import Card
 from coatcheck.core.errors import Code
 from coatcheck.core.fulltext import MAX_QUERY_CHARS
 from coatcheck.core.metadata_bounds import CLOCK_SKEW, is_redirected
-from coatcheck.core.retention.audit import NAMED, Hold
+from coatcheck.core.retention.audit import MAX_NAMED_HOLDS, Hold
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.usecases.payloads.describe import Described
 from coatcheck.usecases.retention.administer_holds import Holds
+from coatcheck_client.contract.answers import ArtifactHold, PayloadSize, ReceiptRecord
 
 Telling = Annotated[
     str,
@@ -56,6 +57,7 @@ Telling = Annotated[
         examples=["ConnectionResetError payments"],
     ),
 ]
+"""Words to find in artifacts: the parameter `q`."""
 
 
 class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -79,55 +81,42 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the previous page.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of artifacts on a page.")] = 50
 
+    def filter(self) -> ArtifactFilter:
+        """Returns all conditions except the words of `q`, which the use case looks up in the full-text index."""
+        return ArtifactFilter(
+            session=self.session,
+            kind=self.kind,
+            tool_name=self.tool_name,
+            url=self.url,
+            status=self.status,
+            final_url=self.final_url,
+            label=self.label,
+            created_after=self.created_after,
+            created_before=self.created_before,
+        )
+
 
 class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/card`."""
 
     tokens: CardTokens | None = None
+    """None: the default budget."""
     query: Query | None = None
     tools: Tools = "read_artifact"
 
 
-class PatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ArtifactPatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `PATCH /v1/artifacts/{artifact_id}`. Fields that are left out stay as they are."""
 
     EXAMPLES: ClassVar = [{"ttl": "7d", "pin": True}]
 
     ttl: Ttl | UnsetType = UNSET
+    """UNSET: stays as it is; None: forever."""
     idle_ttl: IdleTtl | UnsetType = UNSET
+    """UNSET: stays as it is; None: no idle expiry."""
     pin: Pin | UnsetType = UNSET
     labels: Labels | UnsetType = UNSET
-
-
-class TokensView(Struct, frozen=True):
-    """A token count."""
-
-    count: Annotated[int, Meta(ge=0)]
-    exact: Annotated[bool, Meta(description="False for an estimate.")]
-    encoding: Annotated[str, Meta(examples=["o200k_base"])]
-
-
-class SizeView(Struct, frozen=True, kw_only=True):
-    """How large the payload is."""
-
-    bytes: Annotated[int, Meta(ge=0)]
-    chars: Annotated[int, Meta(ge=0)]
-    lines: Annotated[int, Meta(ge=0, description="Line feeds, plus one if the last line does not end in one.")]
-    tokens: TokensView
-    dropped_bytes: Annotated[
-        int, Meta(ge=0, description="Bytes between the two ends that were never kept; 0 when the payload is whole.")
-    ]
-
-
-class ArtifactHoldView(Struct, frozen=True, kw_only=True):
-    """A hold that keeps an artifact from being deleted."""
-
-    id: Annotated[str, Meta(pattern="^hold_[0-9a-f]{16}$", examples=["hold_00ff12ab34cd56ef"])]
-    covers: Annotated[
-        Literal["artifact", "session", "namespace"], Meta(description="This artifact, its session or its namespace.")
-    ]
-    reason: str
-    until: Annotated[datetime | None, Meta(description="Null: until it is released.")]
+    """All labels from now on; an empty list removes them."""
 
 
 class ArtifactView(Struct, frozen=True, kw_only=True):
@@ -156,7 +145,7 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
     same_as: Annotated[
         str | None, Meta(description="ID of the artifact whose card the first receipt referred to, in two lines.")
     ]
-    size: SizeView
+    size: PayloadSize
     utf8: Annotated[bool, Meta(description="Whether the payload is valid UTF-8.")]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Digest of the payload.")]
     created_at: datetime
@@ -165,10 +154,10 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
     idle_ttl: Annotated[int | None, Meta(description="Seconds without a read; null: no idle expiry.")]
     pinned: bool
     holds: Annotated[
-        tuple[ArtifactHoldView, ...] | None,
+        tuple[ArtifactHold, ...] | None,
         Meta(
-            description=f"The holds that keep it from being deleted, by ID, at most {NAMED}. Null: unknown, because "
-            "storage is away."
+            description=f"The holds that keep it from being deleted, by ID, at most {MAX_NAMED_HOLDS}. Null: unknown, "
+            "because storage is away."
         ),
     ]
 
@@ -182,24 +171,7 @@ class CardView(Struct, frozen=True, kw_only=True):
     card: Card
 
 
-class ReceiptRecordView(Struct, frozen=True, kw_only=True):
-    """The text that the request that stored a payload was answered with, for a model to read in its place."""
-
-    engine: Annotated[int, Meta(description="The engine that made it; `card.engine` is the one of `text`.")]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Digest of the text, in UTF-8.")]
-    tokens: TextTokens
-    budget: Annotated[
-        int | None, Meta(description="Token budget of the card. Null: the text was the payload itself, not a card.")
-    ]
-    query: Annotated[str | None, Meta(description="What the card was made for.")]
-    tools: Annotated[bool, Meta(description="False: the card names no tool (`tools=none`).")]
-    text: Annotated[
-        str | None,
-        Meta(description="The card's text, masked like everything that is read, if `keep_card_text` kept it."),
-    ]
-
-
-class DescribedView(Struct, frozen=True, kw_only=True):
+class ArtifactDescriptionView(Struct, frozen=True, kw_only=True):
     """An artifact's metadata and its card."""
 
     artifact: ArtifactView
@@ -207,7 +179,7 @@ class DescribedView(Struct, frozen=True, kw_only=True):
     tokens: TextTokens
     card: Card
     receipt: Annotated[
-        ReceiptRecordView | None,
+        ReceiptRecord | None,
         Meta(
             description="What a model got in its place when it was stored. Null: nothing, or a release stored it that "
             "did not record that."
@@ -215,7 +187,7 @@ class DescribedView(Struct, frozen=True, kw_only=True):
     ]
 
 
-class ListView(Struct, frozen=True, omit_defaults=True):
+class ArtifactsView(Struct, frozen=True, omit_defaults=True):
     """A page of artifacts, newest first."""
 
     items: tuple[ArtifactView, ...]
@@ -243,26 +215,40 @@ async def artifact_views(holds: Holds, artifacts: Sequence[Artifact]) -> tuple[A
 def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> ArtifactView:
     """Returns an artifact as callers see it; detected values fill in for those that were not declared."""
     declared, facts, measure = artifact.declared, artifact.facts, artifact.measure
+    # What the caller declared takes precedence over what was detected in the payload.
     fetch = facts.fetch_of(declared)
-    tokens = copy_fields(TokensView, measure.tokens)
-    size = copy_fields(SizeView, measure, bytes=measure.size, dropped_bytes=measure.dropped, tokens=tokens)
-    return copy_fields(
-        ArtifactView,
-        artifact,
-        declared,
+    return ArtifactView(
+        id=artifact.id,
         kind=facts.kind,
-        same_as=None if facts.repeats is None else facts.repeats.id,
         media_type=declared.media_type or facts.media_type,
+        tool_name=declared.tool_name,
+        tool_call_id=declared.tool_call_id,
+        command=declared.command,
+        session=declared.session,
         url=fetch.url,
-        title=fetch.title,
         status=fetch.status,
         final_url=fetch.final_url,
         redirected=is_redirected(fetch),
         content_type=fetch.content_type,
         fetched_at=_past(fetch.fetched_at, artifact.created_at),
-        size=size,
+        title=fetch.title,
+        labels=declared.labels,
+        compared_to=declared.compared_to,
+        same_as=None if facts.repeats is None else facts.repeats.id,
+        size=PayloadSize(
+            bytes=measure.size,
+            chars=measure.chars,
+            lines=measure.lines,
+            tokens=measure.tokens,
+            dropped_bytes=measure.dropped,
+        ),
         utf8=measure.utf8,
         sha256=measure.sha256.hex(),
+        created_at=artifact.created_at,
+        expires_at=artifact.expires_at,
+        ttl=artifact.ttl,
+        idle_ttl=artifact.idle_ttl,
+        pinned=artifact.pinned,
         holds=None if holds is None else tuple(map(_hold_view, holds)),
     )
 
@@ -272,16 +258,31 @@ def _past(moment: datetime | None, created_at: datetime) -> datetime | None:
     return None if moment is None or moment > created_at + CLOCK_SKEW else moment
 
 
-def description_view(described: Described, artifact: ArtifactView) -> DescribedView:
+def description_view(described: Described, artifact: ArtifactView) -> ArtifactDescriptionView:
     """Returns an artifact's metadata and card as callers see them."""
     record = described.receipt
-    receipt = None if record is None else copy_fields(ReceiptRecordView, record, sha256=record.sha256.hex())
-    return copy_fields(DescribedView, described, artifact=artifact, receipt=receipt)
+    return ArtifactDescriptionView(
+        artifact=artifact,
+        text=described.text,
+        tokens=described.tokens,
+        card=described.card,
+        receipt=None
+        if record is None
+        else ReceiptRecord(
+            engine=record.engine,
+            sha256=record.sha256.hex(),
+            tokens=record.tokens,
+            budget=record.budget,
+            query=record.query,
+            tools=record.tools,
+            text=record.text,
+        ),
+    )
 
 
-def _hold_view(hold: Hold) -> ArtifactHoldView:
+def _hold_view(hold: Hold) -> ArtifactHold:
     covers = "artifact" if hold.number is not None else "session" if hold.session is not None else "namespace"
-    return copy_fields(ArtifactHoldView, hold, covers=covers)
+    return ArtifactHold(id=hold.id, covers=covers, reason=hold.reason, until=hold.until)
 
 
 @route(
@@ -291,18 +292,18 @@ def _hold_view(hold: Hold) -> ArtifactHoldView:
     answers={200: "A page."},
     problems=(Code.INVALID_CURSOR, Code.OVERLOADED, Code.INTEGRITY),
 )
-async def list_artifacts(call: RouteCall, query: ListQuery) -> ListView:
+async def list_artifacts(call: RouteCall, query: ListQuery) -> ArtifactsView:
     """List artifacts.
 
     Lists live artifacts, newest first. All conditions given must hold; with `q`, an artifact must contain every word.
     Everything stored before the request is found, unless the answer says `partial`. An unknown parameter is an error.
     """
+    # The patterns of these parameters are only in the document; this enforces them.
     for name in ("session", "tool_name", "url", "final_url", "label"):
         plain(getattr(query, name), name)
-    where = copy_fields(ArtifactFilter, query)
-    listing = await call.services.browse(call.caller, where, query.cursor, query.limit, query=query.q)
+    listing = await call.services.browse(call.caller, query.filter(), query.cursor, query.limit, query=query.q)
     items = await artifact_views(call.services.holds, listing.items)
-    return ListView(items, listing.next, listing.partial)
+    return ArtifactsView(items, listing.next, listing.partial)
 
 
 @route(
@@ -312,7 +313,7 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ListView:
     answers={200: "Metadata and card."},
     problems=(*ONE, Code.INTEGRITY),
 )
-async def get_artifact(call: RouteCall, artifact_id: str) -> DescribedView:
+async def get_artifact(call: RouteCall, artifact_id: str) -> ArtifactDescriptionView:
     """Get an artifact.
 
     Returns its metadata, its card as the present engine makes it at the default budget, and in `receipt` what a model
@@ -344,24 +345,26 @@ async def get_card(call: RouteCall, artifact_id: str, query: CardQuery) -> Reply
         query=query.query,
         tools=query.tools != "none",
     )
+    # Both forms have one address, so `vary` keeps caches from mixing them up.
     if prefers_text(field(call.scope, b"accept")):
         return Response(
             content=described.text.encode(),
             media_type="text/plain",
             headers={"vary": "accept", "x-content-type-options": "nosniff"},
         )
-    return Reply(copy_fields(CardView, described, id=described.artifact.id), 200, {"vary": "accept"})
+    view = CardView(id=described.artifact.id, text=described.text, tokens=described.tokens, card=described.card)
+    return Reply(view, 200, {"vary": "accept"})
 
 
 @route(
     "PATCH /v1/artifacts/{artifact_id}",
     scope=DELETE,
     tag="Artifacts",
-    body={JSON: PatchBody, MERGE_PATCH: PatchBody},
+    body={JSON: ArtifactPatchBody, MERGE_PATCH: ArtifactPatchBody},
     answers={200: "The artifact as it is now."},
     problems=(*ONE, *BODY, Code.INVALID_JSON),
 )
-async def change_artifact(call: RouteCall, artifact_id: str, body: PatchBody) -> ArtifactView:
+async def change_artifact(call: RouteCall, artifact_id: str, body: ArtifactPatchBody) -> ArtifactView:
     """Change an artifact's expiry, pin or labels.
 
     Fields that are left out stay as they are. A new `ttl` counts from creation.

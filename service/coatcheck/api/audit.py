@@ -1,7 +1,4 @@
-"""The audit log. For administrators.
-
-Wire types of the audit log: fields of requests and answers, with their bounds.
-"""
+"""Route of the audit log, for administrators."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -35,33 +32,38 @@ class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-class LineView(Struct, frozen=True, kw_only=True):
+class AuditLineView(Struct, frozen=True, kw_only=True):
     """A line of the audit log."""
 
     seq: int
+    """Increases from line to line, with gaps; `before` takes it."""
     at: datetime
     action: str
+    """A noun, a dot, a participle: `artifact.removed`."""
     actor: str
     key_id: str | None
     namespace: str | None
+    """Null: the whole store."""
     reason: str
     run: str | None
+    """Null: no retention run did it."""
     count: Annotated[int, Meta(description="Number of artifacts that the line is about.")]
     bytes: int
+    """Bytes of content of these artifacts."""
     artifacts: Annotated[tuple[str, ...], Meta(description="IDs of all these artifacts.")]
     details: dict[str, Any]
 
 
-class LinesView(Struct, frozen=True, kw_only=True):
+class AuditLinesView(Struct, frozen=True, kw_only=True):
     """A page of the audit log, latest first."""
 
-    items: tuple[LineView, ...]
+    items: tuple[AuditLineView, ...]
     next: int | None
 
 
-def line_view(line: AuditLine) -> LineView:
+def line_view(line: AuditLine) -> AuditLineView:
     """Returns a line of the audit log as callers see it."""
-    return LineView(
+    return AuditLineView(
         seq=line.seq,
         at=line.at,
         action=line.action,
@@ -77,13 +79,13 @@ def line_view(line: AuditLine) -> LineView:
     )
 
 
-def lines_view(lines: list[AuditLine], limit: int) -> LinesView:
+def lines_view(lines: list[AuditLine], limit: int) -> AuditLinesView:
     """Returns a page of the audit log as callers see it."""
-    return LinesView(items=tuple(map(line_view, lines)), next=lines[-1].seq if len(lines) == limit else None)
+    return AuditLinesView(items=tuple(map(line_view, lines)), next=lines[-1].seq if len(lines) == limit else None)
 
 
 @route("GET /v1/admin/audit", answers={200: "A page."})
-async def list_audit(call: RouteCall, query: AuditQuery) -> LinesView:
+async def list_audit(call: RouteCall, query: AuditQuery) -> AuditLinesView:
     """List the lines of the audit log.
 
     Latest first. Every removal is in exactly one line, with all its artifacts. Lines are kept for 90 days, or for the

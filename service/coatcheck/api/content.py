@@ -1,10 +1,7 @@
 """Routes of an artifact's bytes: raw ASGI handlers, called before Litestar, because ranges are the hottest path.
 
-They are not in Litestar's routing table: the router of 2.25 fails on a raw handler with a path parameter.
-
-Sends an artifact's bytes over ASGI, block by block.
-
-No response begins before its first bytes have been read; reading stops when the client has left.
+They are not in Litestar's routing table, whose router (2.25) fails on a raw handler with a path parameter. No response
+begins before its first bytes have been read; reading stops when the client has left.
 """
 
 import asyncio
@@ -18,10 +15,10 @@ from coatcheck.api.http.access import READ
 from coatcheck.api.http.problems import render
 from coatcheck.api.http.representation import ContentResponse, representation, request_fields, respond
 from coatcheck.api.http.request_parts import caller, read_query, resolve_citation
-from coatcheck.api.parameters import Section, View
 from coatcheck.api.route import ONE, Answer, route
 from coatcheck.api.services import Services
 from coatcheck.core.errors import Code
+from coatcheck.core.read_answer import Section, View
 
 Message = MutableMapping[str, Any]
 SendMessage = Callable[[Message], Awaitable[None]]
@@ -36,6 +33,8 @@ async def send_response(response: ContentResponse, receive: ReceiveMessage, send
             leave the response shorter than its Content-Length, which tells the client.
     """
     blocks = response.body
+    # Two blocks are read before the status is sent, so that what fails by then becomes a problem document. For short
+    # bodies that includes the check of the digest, which precedes the last block.
     first = await anext(blocks, b"") if blocks is not None else b""
     second = await anext(blocks, None) if blocks is not None else None
     headers = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in response.headers]
@@ -43,6 +42,7 @@ async def send_response(response: ContentResponse, receive: ReceiveMessage, send
     if blocks is None or second is None:
         await send({"type": "http.response.body", "body": first, "more_body": False})
         return
+    # `receive` returns only when something arrives, so a task of its own waits for it beside the sending.
     disconnect_task = asyncio.create_task(_wait_for_disconnect(receive))
     try:
         for block in (first, second):
@@ -63,7 +63,9 @@ async def _wait_for_disconnect(receive: ReceiveMessage) -> None:
 
 
 _OURS: Final = frozenset({"content-type", "content-length", "cache-control"})
+"""Fields that a problem sets itself. The response's others, such as Content-Range, are kept."""
 _CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
+"""Header parameters with conditions (RFC 9110 section 13.1)."""
 _UNCHANGED: Final = Answer("The caller's copy is current.", headers=("ETag",))
 
 
@@ -138,7 +140,7 @@ async def head_content(
 async def _serve(
     services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
 ) -> None:
-    """Answers GET or HEAD.
+    """Serves GET or HEAD.
 
     Raises:
         CoatcheckError: before the response has begun, whatever finding, opening and reading the artifact raise.
@@ -152,6 +154,7 @@ async def _serve(
     if response.error is None:
         await send_response(response, cast("ReceiveMessage", receive), cast("SendMessage", send))
         return
+    # A failed condition or range is a problem document that keeps the tag and the size of what there is.
     problem = render(response.error, request_id)
     kept_headers = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]
     headers = [*problem.headers, *kept_headers, ("content-length", str(len(problem.body)))]

@@ -1,7 +1,4 @@
-"""Routes that compact a model request, and measure how full a context is.
-
-Wire types of contexts: a model's request body, what to do with it, and the answers.
-"""
+"""Routes that compact a model request, and measure how full a context is."""
 
 import asyncio
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -12,25 +9,20 @@ from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import BOM, MENDED, decode_aside, mend
 from coatcheck.api.parameters import IdleTtl, LabelList, Pin, Session, Ttl, describe, plain, seconds_or_unset
 from coatcheck.api.route import JSON, JSON_BODY, RouteCall, route
-from coatcheck.api.views import WarningView, copy_fields, warnings_view
 from coatcheck.core.context import (
     CompactionPolicy,
-    CompactionRule,
+    ContextMeasurement,
     Format,
-    Measured,
     MeasureRequest,
-    Meters,
     ModelWindow,
-    Report,
     input_tokens,
 )
 from coatcheck.core.context.body.encoding import as_object, decode
-from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET, QUIET_BATCH
-from coatcheck.usecases.context.compact_context import Compacted, CompactRequest, KeptPayload
+from coatcheck.core.context.policy import MAX_WINDOW_TOKENS
+from coatcheck.usecases.context.compact_context import CompactAnswer, CompactRequest
 from coatcheck.usecases.context.measure_context import HistoryBody
 from coatcheck.usecases.payloads.find_or_ingest import PayloadRetention
 
-_SHOWN: Final = CompactionPolicy()
 _HISTORY_EXAMPLE: Final = {
     "model": "gpt-5.6",
     "messages": [
@@ -45,8 +37,7 @@ _HISTORY_EXAMPLE: Final = {
         {"role": "tool", "tool_call_id": "call_8f2a", "content": "FAILED tests/test_import.py\n"},
     ],
 }
-_MOST: Final = 100_000_000
-"""Maximum tokens of a window or usage."""
+"""A history with one tool output, as OpenAI Chat Completions has it."""
 
 Body = Annotated[
     Raw,
@@ -61,142 +52,7 @@ Body = Annotated[
     ),
 ]
 FormatName = Annotated[Format, Meta(description="The body's format. Default: detected by its structure.")]
-Tokens = Annotated[int, Meta(ge=0, le=_MOST)]
-Name = Annotated[str, Meta(min_length=1, max_length=256)]
-Names = Annotated[tuple[Name, ...], Meta(max_length=256)]
-
-
-class ArgumentRuleRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which arguments of which tools become markers once the call is done."""
-
-    tools: Annotated[Names, Meta(description="Compared without case and without a host's prefix.")] = (
-        CompactionRule().tools
-    )
-    fields: Annotated[Names, Meta(description="Names of arguments at any depth; `*` for every text.")] = (
-        CompactionRule().fields
-    )
-
-
-def _tokens(name: str) -> Any:  # noqa: ANN401 - an annotation
-    least, most = BOUNDS[name]
-    return Meta(ge=least, le=most)
-
-
-class CompactionPolicyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How a body is compacted. Every size is in tokens of o200k_base."""
-
-    inline_tokens: Annotated[
-        int,
-        _tokens("inline_tokens"),
-        Meta(description="Output text of at most this many tokens stays as it is while the body is within its budget."),
-    ] = _SHOWN.inline_tokens
-    card_tokens: Annotated[
-        int,
-        _tokens("card_tokens"),
-        Meta(
-            description="Maximum tokens of a card; at most `inline_tokens`. Within a budget also at most an 80th of "
-            "it, or 128."
-        ),
-    ] = _SHOWN.card_tokens
-    protect: Annotated[
-        Literal["turn", "step", "none"],
-        Meta(
-            description="What is left alone while the model works with it. `turn`: everything from the user's "
-            "last message on, and the model's last step before it. `step`: the model's last step and "
-            "what came back since. `none`: only calls without an output, so an output is a card from "
-            "its first request on, which invalidates neither prompt cache nor thinking."
-        ),
-    ] = _SHOWN.protect
-    latest_tokens: (
-        Annotated[
-            int,
-            Meta(
-                ge=0,
-                le=_MOST,
-                description="Protected output text over this many tokens still becomes a card; null protects any "
-                "size. A value below `inline_tokens` counts as `inline_tokens`.",
-            ),
-        ]
-        | None
-    ) = _SHOWN.latest_tokens
-    exempt_tools: Annotated[
-        Names, Meta(description="Outputs of these tools never become cards, and their arguments never become markers.")
-    ] = _SHOWN.exempt_tools
-    arguments: Annotated[
-        tuple[ArgumentRuleRequest, ...],
-        Meta(
-            max_length=64,
-            description="Default: the content of tools that write files. Long arguments of any other tool become "
-            "markers when the body is over its budget.",
-        ),
-    ] = (ArgumentRuleRequest(),)
-    argument_tokens: Annotated[
-        int, _tokens("argument_tokens"), Meta(description="An argument of at most this many tokens stays as it is.")
-    ] = _SHOWN.argument_tokens
-    media: Annotated[
-        Literal["keep", "placeholder"],
-        Meta(description="Whether images and files in outputs that are not protected become placeholders."),
-    ] = _SHOWN.media
-    server_tools: Annotated[
-        bool, Meta(description="Whether to replace text of tools that the provider ran itself, too.")
-    ] = _SHOWN.server_tools
-    batch_tokens: (
-        Annotated[
-            int,
-            _tokens("batch_tokens"),
-            Meta(
-                description="What is no longer protected waits until this many tokens can be saved at once, so that "
-                "the prompt's cached prefix changes rarely; 0 replaces it once its turn is over. Null, with "
-                "`protect=turn`: search texts are replaced once their turn is over. Written files, outputs and reads, "
-                f"once the next turn is over, are replaced when {QUIET_BATCH:,} tokens can be saved at once "
-                "and repeating them has cost as much as changing the cached prefix does, or when the body is over its "
-                "budget."
-            ),
-        ]
-        | None
-    ) = _SHOWN.batch_tokens
-    max_tokens: (
-        Annotated[
-            int,
-            Meta(
-                ge=LEAST_BUDGET,
-                le=_MOST,
-                description="Budget of the whole body; only if nothing else brings the body within it, the oldest "
-                "messages are dropped, with a notice that names where they are stored. Null: `compact_percent` of "
-                "the usable `window`, or of the model's own window, where it is known by the model's name; if "
-                "neither is, nothing is ever dropped.",
-            ),
-        ]
-        | None
-    ) = _SHOWN.max_tokens
-    settle_percent: Annotated[
-        int,
-        _tokens("settle_percent"),
-        Meta(
-            description="A body over its budget is reduced to this percentage of it, so that the next turns need "
-            "no further change."
-        ),
-    ] = _SHOWN.settle_percent
-
-    def policy(self) -> CompactionPolicy:
-        """Returns the policy as a core value."""
-        rules = tuple(copy_fields(CompactionRule, rule) for rule in self.arguments)
-        return copy_fields(CompactionPolicy, self, arguments=rules)
-
-
-class WindowRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The size of a model's window, and how much of it is reserved; in tokens."""
-
-    model: Annotated[int, Meta(ge=1, le=_MOST, description="The model's whole window.", examples=[262144])]
-    shown: (
-        Annotated[int, Meta(ge=1, le=_MOST, description="The window that the host shows or allows, if it differs.")]
-        | None
-    ) = None
-    output_reserve: Annotated[Tokens, Meta(description="Kept for the answer.")] = 0
-    safety_margin: Tokens = 0
-    compaction_limit: (
-        Annotated[int, Meta(ge=1, le=_MOST, description="The size at which the host compacts by itself.")] | None
-    ) = None
+Tokens = Annotated[int, Meta(ge=0, le=MAX_WINDOW_TOKENS)]
 
 
 class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -206,8 +62,10 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     """Once the request is decoded, its values."""
     format: FormatName | None = None
     session: Session | None = None
-    policy: CompactionPolicyRequest | None = None
-    window: WindowRequest | None = None
+    policy: CompactionPolicy | None = None
+    """None: the defaults; a measurement then assumes that the caller does not compact."""
+    window: ModelWindow | None = None
+    """None: the model's own, if its name is known."""
     usage: Annotated[
         Any,
         Meta(
@@ -248,13 +106,19 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
 
     def compaction(self) -> CompactionPolicy:
         """Returns the policy as a core value; the defaults if none is given."""
-        return (self.policy or CompactionPolicyRequest()).policy()
+        return self.policy or CompactionPolicy()
 
     def request(self) -> MeasureRequest:
         """Returns what is known in addition to the body, as a core value."""
-        window = None if self.window is None else copy_fields(ModelWindow, self.window)
-        stay = self.stay()
-        return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage), outputs_stay=stay)
+        return MeasureRequest(
+            window=self.window,
+            real_tokens=_real(self.usage),
+            covers=self.covers,
+            transient_tokens=self.transient_tokens,
+            persisted_tokens=self.persisted_tokens,
+            outputs_stay=self.stay(),
+            compact_percent=self.compact_percent,
+        )
 
     def stay(self) -> bool | None:
         """Returns whether this turn's outputs stay as they are after the turn; None: it is not known."""
@@ -316,30 +180,7 @@ def _real(usage: Any) -> int | None:  # noqa: ANN401 - whatever a caller takes f
     if usage is None:
         return None
     tokens = input_tokens({"prompt_tokens": usage} if isinstance(usage, int) else as_object(usage))
-    return tokens if tokens is not None and tokens <= _MOST else 0
-
-
-class CompactView(Struct, frozen=True, kw_only=True):
-    """The answer to a compaction."""
-
-    body: Annotated[
-        Raw,
-        Meta(description="The request body to send; whatever no change touches is byte for byte as given."),
-    ]
-    report: Annotated[Report, Meta(description="What changed and why, what stays and why, and what to send with it.")]
-    meters: Annotated[
-        Meters, Meta(description="This turn and the next, before and after: as `/v1/context/measure` counts them.")
-    ]
-    payloads: Annotated[
-        tuple[KeptPayload, ...],
-        Meta(description="Payloads of the body that are stored, now or earlier, and those that could not be."),
-    ]
-    warnings: tuple[WarningView, ...] = ()
-
-
-def compact_view(result: Compacted) -> CompactView:
-    """Returns the result of a compaction as callers see it."""
-    return copy_fields(CompactView, result, body=Raw(result.body), warnings=warnings_view(result.warnings))
+    return tokens if tokens is not None and tokens <= MAX_WINDOW_TOKENS else 0
 
 
 @route(
@@ -350,7 +191,7 @@ def compact_view(result: Compacted) -> CompactView:
     answers={200: "The body to send, and the report."},
     problems=JSON_BODY,
 )
-async def compact_context(call: RouteCall) -> CompactView:
+async def compact_context(call: RouteCall) -> CompactAnswer:
     """Make a model request smaller.
 
     Takes a request body in any provider's format, stores its bulky parts (oversized tool outputs, arguments of
@@ -377,6 +218,7 @@ async def compact_context(call: RouteCall) -> CompactView:
     with call.context.budget.reserve() as reservation:
         data = (await call.json_bytes(call.limits.json_body, reservation)).removeprefix(BOM)
         compact_body, mended = await decode_aside(data, CompactBody)
+        # What stays is copied from the bytes as sent. What was decoded are the mended ones, of the same length.
         decodable = await asyncio.to_thread(mend, data) if mended else None
         body = HistoryBody(data, compact_body.body, "body", decodable)
         adjusted, notices = describe({"labels": compact_body.labels})
@@ -395,11 +237,12 @@ async def compact_context(call: RouteCall) -> CompactView:
             tools=compact_body.tools,
             notices=(*((MENDED,) if mended else ()), *notices),
         )
+        # The largest values are released as early as possible: as objects they take many times their bytes.
         del data, decodable, compact_body
         result = await call.services.compact(call.caller, body, request)
         del body
         await asyncio.sleep(0)  # until its next turn, the loop holds the result that woke this task: the whole body
-    return compact_view(result)
+    return result
 
 
 @route(
@@ -410,7 +253,7 @@ async def compact_context(call: RouteCall) -> CompactView:
     answers={200: "The account."},
     problems=JSON_BODY,
 )
-async def measure_context(call: RouteCall) -> Measured:
+async def measure_context(call: RouteCall) -> ContextMeasurement:
     """Measure how full a context is.
 
     `next_turn` counts instructions, tools and the history that stays; `this_turn` adds the tool payload in flight.

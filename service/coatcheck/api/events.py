@@ -1,7 +1,4 @@
-"""Events: what was done with artifacts and in sessions.
-
-Wire types of events: fields of requests and answers, with their bounds.
-"""
+"""Route of events: what was done with artifacts and in sessions."""
 
 from datetime import datetime
 from typing import Annotated, Any

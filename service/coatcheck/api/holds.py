@@ -7,10 +7,9 @@ from msgspec import Meta, Struct
 
 from coatcheck.api.parameters import DURATION, Cursor, Limit, Namespace, life, plain
 from coatcheck.api.route import JSON_BODY, RouteCall, route
-from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
-from coatcheck.core.retention.audit import MAX_REASON, Hold
+from coatcheck.core.retention.audit import MAX_REASON_CHARS, Hold
 from coatcheck.usecases.retention.administer_holds import two_ends
 
 
@@ -21,7 +20,11 @@ class NewHoldRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
     reason: Annotated[
         str,
-        Meta(min_length=1, max_length=MAX_REASON, description="The reason, shown to whoever may read what it covers."),
+        Meta(
+            min_length=1,
+            max_length=MAX_REASON_CHARS,
+            description="The reason, shown to whoever may read what it covers.",
+        ),
     ]
     namespace: Namespace | None = None
     artifact: Annotated[str, Meta(description="ID of the artifact to hold.")] | None = None
@@ -114,4 +117,13 @@ async def release_hold(call: RouteCall, hold_id: str) -> HoldView:
 def hold_view(hold: Hold) -> HoldView:
     """Returns a hold as callers see it."""
     artifact = None if hold.number is None else ids.render(hold.number)
-    return copy_fields(HoldView, hold, artifact=artifact, by=hold.made_by)
+    return HoldView(
+        id=hold.id,
+        namespace=hold.namespace,
+        artifact=artifact,
+        session=hold.session,
+        reason=hold.reason,
+        by=hold.made_by,
+        at=hold.at,
+        until=hold.until,
+    )

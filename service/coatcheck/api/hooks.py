@@ -25,6 +25,7 @@ class HookQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     card_tokens: CardTokens | None = None
     inline_tokens: InlineTokens | None = None
     labels: LabelList = ()
+    """Labels of everything that the hook stores."""
     ttl: Ttl | UnsetType = UNSET
 
 
@@ -88,6 +89,7 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
         ttl=seconds_or_unset(query.ttl, "ttl"),
     )
     require_json(call.scope)
+    # The empty object changes nothing: what cannot be stored leaves the tool's output as it is.
     answer = b"{}"
     try:
         with call.context.budget.reserve() as reservation:

@@ -1,11 +1,8 @@
-"""API keys. For administrators.
-
-Wire types of keys: fields of requests and answers, with their bounds.
+"""Routes of API keys, for administrators: list, create and revoke them.
 
 A key's text is only in the answer that creates it, and is hidden from that value's `repr`.
 """
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -13,10 +10,11 @@ from typing_extensions import override
 
 from coatcheck.api.parameters import DURATION, AnyNamespace, Cursor, Limit, life
 from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
-from coatcheck.api.views import copy_fields
+from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code
-from coatcheck.core.keys import NAME_LENGTH, SESSION_LENGTH
-from coatcheck.core.rates import MOST, Rates
+from coatcheck.core.keys import NAME_LENGTH, SESSION_LENGTH, KeyInfo, KeySecret
+from coatcheck.core.rates import MAX_LIMIT, Rates
+from coatcheck.usecases.tenants.administer_keys import AdministerKeys, KeysPage
 
 Scope = Literal["admin", "delete", "ingest", "read"]
 
@@ -77,31 +75,36 @@ class NewKeyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
         None
     )
     requests_per_minute: (
-        Annotated[int, Meta(ge=0, le=MOST, description="Requests per minute; 0: no limit. Default: as configured.")]
+        Annotated[
+            int, Meta(ge=0, le=MAX_LIMIT, description="Requests per minute; 0: no limit. Default: as configured.")
+        ]
         | None
     ) = None
     bytes_per_minute: (
-        Annotated[int, Meta(ge=0, le=MOST, description="Bytes sent per minute; 0: no limit. Default: as configured.")]
+        Annotated[
+            int, Meta(ge=0, le=MAX_LIMIT, description="Bytes sent per minute; 0: no limit. Default: as configured.")
+        ]
         | None
     ) = None
 
+    async def create(self, keys: AdministerKeys, caller: Caller) -> tuple[KeyInfo, KeySecret]:
+        """Creates the key.
 
-class KeyView(Struct, frozen=True, kw_only=True):
-    """A key, without its secret."""
+        Raises:
+            CoatcheckError: `invalid_request`; `forbidden`.
+        """
+        return await keys.create(
+            caller,
+            namespace=self.namespace,
+            name=self.name,
+            scopes=self.scopes,
+            session_prefix=self.session_prefix,
+            life=life(self.ttl, "ttl"),
+            rates=Rates(requests=self.requests_per_minute, bytes=self.bytes_per_minute),
+        )
 
-    id: Annotated[str, Meta(pattern="^[0-9A-Za-z]{11}$", description="The public part of the key.")]
-    namespace: Annotated[str, Meta(description="`*`: the key belongs to no namespace.")]
-    name: str
-    scopes: tuple[str, ...]
-    session_prefix: str | None
-    created_at: datetime
-    expires_at: Annotated[datetime | None, Meta(description="When it expires. Null: never.")]
-    revoked_at: Annotated[datetime | None, Meta(description="When it was revoked. Null: it is not revoked.")]
-    requests_per_minute: Annotated[int | None, Meta(description="Requests per minute. Null: as configured.")]
-    bytes_per_minute: Annotated[int | None, Meta(description="Bytes sent per minute. Null: as configured.")]
 
-
-class NewKeyView(KeyView, frozen=True, kw_only=True):
+class NewKey(KeyInfo, frozen=True, kw_only=True):
     """A new key, with its secret: the only answer that contains it."""
 
     key: Annotated[
@@ -114,49 +117,47 @@ class NewKeyView(KeyView, frozen=True, kw_only=True):
 
     @override
     def __repr__(self) -> str:
-        return f"NewKeyView({self.id})"
-
-
-class KeysView(Struct, frozen=True):
-    """A page of keys, newest first."""
-
-    items: tuple[KeyView, ...]
-    next: str | None = None
+        # The inherited form would have the key in it, and so would a log or traceback with this value.
+        return f"NewKey({self.id})"
 
 
 @route("GET /v1/admin/keys", answers={200: "A page."}, problems=(Code.INVALID_CURSOR,))
-async def list_keys(call: RouteCall, query: KeysQuery) -> KeysView:
+async def list_keys(call: RouteCall, query: KeysQuery) -> KeysPage:
     """List keys.
 
     Newest first, including revoked and expired keys. Secrets are not stored anywhere.
     """
-    page = await call.services.keys.list(call.caller, namespace=query.namespace, before=query.cursor, limit=query.limit)
-    return KeysView(tuple(copy_fields(KeyView, each) for each in page.items), page.before)
+    return await call.services.keys.list(call.caller, namespace=query.namespace, before=query.cursor, limit=query.limit)
 
 
 @route("POST /v1/admin/keys", answers={201: "Created."}, problems=JSON_BODY)
-async def create_key(call: RouteCall, body: NewKeyRequest) -> Reply[NewKeyView]:
+async def create_key(call: RouteCall, body: NewKeyRequest) -> Reply[NewKey]:
     """Create a key.
 
     Returns the key itself, once. A key administers only its own namespace; a key of the namespace `*` administers all
     namespaces, and each request names the one that it means. Once the first key exists, every caller needs one.
     """
-    info, secret = await call.services.keys.create(
-        call.caller,
-        namespace=body.namespace,
-        name=body.name,
-        scopes=body.scopes,
-        session_prefix=body.session_prefix,
-        life=life(body.ttl, "ttl"),
-        rates=Rates(requests=body.requests_per_minute, bytes=body.bytes_per_minute),
+    info, secret = await body.create(call.services.keys, call.caller)
+    new_key = NewKey(
+        id=info.id,
+        namespace=info.namespace,
+        name=info.name,
+        scopes=info.scopes,
+        session_prefix=info.session_prefix,
+        created_at=info.created_at,
+        expires_at=info.expires_at,
+        revoked_at=info.revoked_at,
+        requests_per_minute=info.requests_per_minute,
+        bytes_per_minute=info.bytes_per_minute,
+        key=secret.reveal(),
     )
-    return Reply(copy_fields(NewKeyView, info, key=secret.reveal()), 201, {"cache-control": "no-store"})
+    return Reply(new_key, 201, {"cache-control": "no-store"})
 
 
 @route("DELETE /v1/admin/keys/{key_id}", answers={200: "Revoked, now or earlier."}, problems=(Code.KEY_NOT_FOUND,))
-async def revoke_key(call: RouteCall, key_id: str) -> KeyView:
+async def revoke_key(call: RouteCall, key_id: str) -> KeyInfo:
     """Revoke a key.
 
     Every replica refuses all requests that arrive after the answer. The key stays listed.
     """
-    return copy_fields(KeyView, await call.services.keys.revoke(call.caller, key_id))
+    return await call.services.keys.revoke(call.caller, key_id)

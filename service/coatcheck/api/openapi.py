@@ -32,8 +32,11 @@ _ALWAYS: Final = (
     Code.OVERLOADED,
     Code.STORAGE_UNAVAILABLE,
 )
+"""Errors that every route may answer with."""
 _METHODS: Final = ("get", "head", "post", "put", "patch", "delete")
+"""The order of operations within a path."""
 _KEYED: Final = (Code.UNAUTHENTICATED, Code.FORBIDDEN)
+"""Errors of a key that is missing or does not suffice."""
 _CALLED: Final = (*_KEYED, Code.RATE_LIMITED)
 """Errors that depend only on the caller."""
 
@@ -56,10 +59,12 @@ def openapi_document(routes: Iterable[Route]) -> bytes:
     """Returns the OpenAPI document of the routes as pretty-printed JSON; the same code gives the same bytes."""
     paths: dict[str, dict[str, Route]] = {}
     for route in routes:
+        # Only a route that needs a key can fail because of the key.
         full_route = route if route.scope is None else replace(route, problems=(*route.problems, *_CALLED))
         paths.setdefault(route.path, {})[str(route.method).lower()] = full_route
     every = [route for operations in paths.values() for route in operations.values()]
     schemas = _schemas(every)
+    # Queries become parameters of their operations, so their schemas are no components.
     queries = {route.query.__name__ for route in every}
     document: Node = {
         "openapi": "3.1.1",
@@ -106,6 +111,7 @@ def _info() -> Node:
 
 def _schemas(routes: list[Route]) -> dict[str, Node]:
     """Returns every schema that a route names, without what msgspec adds but readers do not need."""
+    # First, what the routes name: types, and schemas written by hand.
     models: dict[str, type[Struct]] = {}
     explicit_schemas: dict[str, Node] = {"Problem": PROBLEM}
     for route in routes:
@@ -118,11 +124,14 @@ def _schemas(routes: list[Route]) -> dict[str, Node]:
                 explicit_schemas[name] = schema
             else:
                 models[name] = schema
+    # The order by name keeps the bytes the same, whatever the order of the routes.
     ordered = sorted(models.values(), key=lambda model: model.__name__)
     _, generated = msgspec.json.schema_components(ordered, ref_template=_REF + "{name}")
     schemas: dict[str, Node] = {name: _clean(schema) for name, schema in generated.items()} | explicit_schemas
+    # Then the names that the document uses: `StoreRequest` for the type `StoreBody`.
     for name, model in models.items():
         schemas[name] = _complete_schema(schemas.pop(model.__name__), model)
+    # Last, what differs by use: a form cannot contain null, and defaults of a body are put into words.
     bodies = {_schema_name(body) for route in routes for body in route.body.values()}
     for route in routes:
         if isinstance(form := route.body.get(FORM), type):
@@ -342,6 +351,7 @@ def _example(code: Code) -> Node:
 
 
 def _problem(codes: list[Code], *, body: bool) -> Node:
+    # One status has one list of fields, so a field of any of its codes is listed.
     headers = ["X-Request-ID"]
     if any(TABLE[code].retry_after is not None for code in codes):
         headers.append("Retry-After")

@@ -7,6 +7,7 @@ from coatcheck.core.ids import EXAMPLE_ID
 
 Node = dict[str, Any]
 Value = str | int | list[str]
+"""Values of the keywords of a simple schema."""
 
 
 def _header(description: str, **schema: Value) -> Node:
@@ -95,6 +96,7 @@ PARAMETERS: Final[dict[str, Node]] = {
     "If-Modified-Since": _parameter("If-Modified-Since", "Only if the content is newer than this date."),
     "If-Unmodified-Since": _parameter("If-Unmodified-Since", "Only if the content is not newer than this date."),
 }
+"""Path and header parameters by name; routes refer to them."""
 
 SECURITY: Final[dict[str, Node]] = {
     "key": {
@@ -108,6 +110,7 @@ SECURITY: Final[dict[str, Node]] = {
     },
     "keyHeader": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "The same key."},
 }
+"""Two ways to present the same key; either one suffices."""
 
 RESPONSE_HEADERS: Final[dict[str, Node]] = {
     "WWW-Authenticate": _header("`Bearer`, and the scope that is missing.", examples=['Bearer realm="coatcheck"']),
@@ -124,6 +127,7 @@ RESPONSE_HEADERS: Final[dict[str, Node]] = {
     "Content-Range": _header("The range of these bytes.", examples=["bytes 0-1023/4096"]),
     "Repr-Digest": _header("The SHA-256 of all the bytes (RFC 9530)."),
 }
+"""Header fields of answers by name; operations refer to them."""
 
 PROBLEM: Final[Node] = {
     "description": "Problem details (RFC 9457). Some codes have further members, such as `field` or `position`.",
@@ -138,3 +142,4 @@ PROBLEM: Final[Node] = {
     },
     "required": ["type", "title", "status", "code", "detail"],
 }
+"""Schema of every error, open because codes may add members."""

@@ -1,12 +1,10 @@
-"""Types of request parameters, with their bounds, as the OpenAPI document shows them.
+"""Types and bounds of request parameters, as the OpenAPI document shows them, and checks that bounds cannot express.
 
 Names, IDs, labels and URLs may hold any text except control characters, which would be reflected into logs and
 terminals. Text that looks like a path (`../`) or runs right to left is ordinary data: nothing here becomes a path or a
-header. What only describes a payload is accepted in any form; `core/metadata_bounds.py` brings it within these bounds.
-
-Durations as callers write them: seconds, `30m`, `7d`, or `forever`. Fractions and signs are refused.
-
-Checks of names, IDs, labels and URLs: what decides something is refused if it is malformed.
+header. What only describes a payload is accepted in any form and brought within its bounds
+(`core/metadata_bounds.py`); what decides something is refused if it is malformed. Durations are whole seconds, `30m`,
+`7d` or `forever`.
 """
 
 import re
@@ -18,7 +16,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coatcheck.core.artifact import COMMAND_CHARS, Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
+from coatcheck.core.ids import EXAMPLE_ID, ID_LENGTH
+from coatcheck.core.keys import MAX_PAGE
 from coatcheck.core.metadata_bounds import (
     LABEL_CHARS,
     MAX_LABELS,
@@ -30,19 +29,20 @@ from coatcheck.core.metadata_bounds import (
     URL_CHARS,
     adjust_metadata,
 )
-from coatcheck.core.policies.policy import MAX_VALUE
-from coatcheck.core.read_answer import MAX_TOKENS
-from coatcheck.core.search.fold import DOMAIN_LENGTH, MOST_DOMAINS
-from coatcheck.storing.ingest_request import Notice
-from coatcheck.usecases.tenants.administer_keys import MAX_PAGE
+from coatcheck.core.policies.policy import MAX_VALUE_CHARS
+from coatcheck.core.search.fold import MAX_DOMAIN_CHARS, MAX_DOMAINS
+from coatcheck_client.contract.answers import Notice
 from coatcheck_client.contract.identifiers import CALL_ID_CHARS, CONTROL, SESSION_CHARS
 
 MAX_SECONDS = 10 * 365 * 86_400
 """Ten years; anything longer must be written as `forever`."""
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+"""Seconds of each unit; digits without a unit are seconds."""
 _SHAPE = re.compile(r"([0-9]{1,10})([smhdw]?)", re.ASCII)
+"""Matches digits and a unit. MAX_SECONDS has nine digits, so more than ten are out of bounds."""
 FOR_EVER = frozenset({"forever", "null"})
+"""Texts for a life without end: query strings and forms cannot contain null."""
 
 
 def seconds(value: int | str | None, name: str) -> int | None:
@@ -59,6 +59,7 @@ def seconds(value: int | str | None, name: str) -> int | None:
         return None
     if isinstance(value, str):
         shape = _SHAPE.fullmatch(value)
+        # A text that is no duration becomes 0, which is out of bounds.
         count = int(shape[1]) * _UNITS[shape[2]] if shape else 0
     else:
         count = value
@@ -208,7 +209,9 @@ InlineTokens = Annotated[
     ),
 ]
 _Seconds = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_SECONDS})]
+"""The bounds are only in the schema, as `seconds` enforces them with a better message."""
 _Duration = Annotated[str, Meta(extra_json_schema={"pattern": "^([0-9]{1,10}[smhdw]?|forever)$"})]
+"""The pattern is only in the schema, as `seconds` enforces it with a better message."""
 Ttl = Annotated[
     _Seconds | _Duration | None,
     Meta(description=f"Time to live from creation. {DURATION}; null: forever.", examples=["7d"]),
@@ -226,35 +229,12 @@ Oversize = Annotated[
         description="A payload over the limit is refused, or only its head and tail are kept and the middle is counted."
     ),
 ]
-View = Annotated[
-    Literal["raw", "text"],
-    Meta(
-        description="`raw` is the exact payload, `text` its readable form: a page without its markup, minified JSON "
-        "indented, plain text unchanged. Default: text if a section is named, otherwise raw.",
-        examples=["text"],
-    ),
-]
-Section = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=SECTION_LENGTH,
-        description="A named part of the text view, from the card or the outline; it can also be cited in the "
-        "path, as `art_…%23r1`. Lines, characters and bytes still count in the whole view; an "
-        "offset before the section starts at its beginning.",
-        examples=["r1"],
-    ),
-]
-
-
-def text_budget(least: int) -> Meta:
-    """Returns bounds for the token budget of `text`, from `least` to 4,000."""
-    return Meta(ge=least, le=MAX_TOKENS, description="Maximum tokens of `text`; at most 30,000 characters in any case.")
-
-
+Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=[EXAMPLE_ID])]
+TextTokens = Annotated[int, Meta(ge=0, description="Tokens of `text` in o200k_base.", examples=[312])]
+Text = Annotated[str, Meta(description="Exactly what to put into the tool result.")]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum number of items on a page.")]
 Cursor = Annotated[str, Meta(description="`next` of the previous page.")]
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE_CHARS)]
 MAX_SEQ: Final = 2**63 - 1
 """Maximum sequence number of a row: the largest integer of databases."""
 NamespaceName = Annotated[
@@ -278,7 +258,7 @@ AnyNamespace = Annotated[
     ),
 ]
 DomainNames = Annotated[
-    tuple[Annotated[str, Meta(min_length=1, max_length=DOMAIN_LENGTH)], ...], Meta(max_length=MOST_DOMAINS)
+    tuple[Annotated[str, Meta(min_length=1, max_length=MAX_DOMAIN_CHARS)], ...], Meta(max_length=MAX_DOMAINS)
 ]
 
 

@@ -1,7 +1,4 @@
-"""Policies. For administrators.
-
-Wire types of policies: fields of requests and answers, with their bounds.
-"""
+"""Routes of policies, for administrators: set, remove and explain them. Durations are seconds or text such as `7d`."""
 
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
@@ -10,8 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coatcheck.api.parameters import DURATION, AnyNamespace, DomainNames, Name, Namespace, seconds
 from coatcheck.api.route import JSON_BODY, RouteCall, route
-from coatcheck.api.views import copy_fields
-from coatcheck.core.artifact import Kind
+from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import resolve_administered
 from coatcheck.core.policies.policy import MAX_BYTES, PARTS, Automatic, Part, Policy, PolicyScope, decisions
@@ -20,8 +16,10 @@ from coatcheck.ports.decisions import PolicyVersion
 from coatcheck.storing.policies import EffectivePolicy
 
 Life = int | str | None | UnsetType
+"""Seconds or a text such as `7d`; None: without end; UNSET: not decided."""
 Bytes = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
 _TIMES = ("ttl", "idle_ttl", "max_ttl")
+"""Fields that are durations, and may be without end."""
 
 
 def _search(name: str) -> Meta:
@@ -223,7 +221,7 @@ class ChangedPolicyView(Struct, frozen=True, kw_only=True):
     policy: PolicyBody | None
 
 
-class SourceView(Struct, frozen=True, kw_only=True):
+class PolicySourceView(Struct, frozen=True, kw_only=True):
     """Which scope decides a field."""
 
     field: str
@@ -231,15 +229,15 @@ class SourceView(Struct, frozen=True, kw_only=True):
     scope: PolicyScopeView
 
 
-class ExplainedView(Struct, frozen=True, kw_only=True):
+class EffectivePolicyView(Struct, frozen=True, kw_only=True):
     """The policy in force for a payload. Fields that are not decided are left to the settings."""
 
     policy: PolicyBody
-    sources: tuple[SourceView, ...]
+    sources: tuple[PolicySourceView, ...]
 
 
-def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
-    """Returns the named scope; `own` is the default namespace.
+def scope_of(query: ScopeQuery, caller: Caller) -> PolicyScope:
+    """Returns the named scope; its namespace defaults to the key's own.
 
     Raises:
         CoatcheckError: `invalid_request` if it names two parts.
@@ -252,7 +250,7 @@ def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
             "name only one of these.",
             field=parts[1][0],
         )
-    namespace = query.namespace or own
+    namespace = query.namespace or resolve_administered(caller, None)
     return PolicyScope(namespace, *parts[0]) if parts else PolicyScope(namespace)
 
 
@@ -265,6 +263,7 @@ def policy_of(body: PolicyBody) -> Policy:
     values: dict[str, Any] = {
         name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET
     }
+    # None stays None here: it is a decision, and means no end.
     for name in _TIMES:
         if values.get(name) is not None:
             values[name] = seconds(values[name], name)
@@ -296,16 +295,16 @@ def policy_scope_view(scope: PolicyScope) -> PolicyScopeView:
 def version_view(version: PolicyVersion) -> PolicyVersionView:
     """Returns a version as callers see it."""
     policy = None if version.policy is None else policy_body(version.policy)
-    return copy_fields(PolicyVersionView, version, policy=policy)
+    return PolicyVersionView(version=version.version, policy=policy, at=version.at, by=version.by)
 
 
-def explanation_view(explained: EffectivePolicy) -> ExplainedView:
+def explanation_view(explained: EffectivePolicy) -> EffectivePolicyView:
     """Returns the policy in force as callers see it."""
     sources = tuple(
-        SourceView(field=name, value=source.value, scope=policy_scope_view(source.scope))  # pyright: ignore[reportArgumentType]
+        PolicySourceView(field=name, value=source.value, scope=policy_scope_view(source.scope))  # pyright: ignore[reportArgumentType]
         for name, source in sorted(explained.sources.items())
     )
-    return ExplainedView(policy=policy_body(explained.policy), sources=sources)
+    return EffectivePolicyView(policy=policy_body(explained.policy), sources=sources)
 
 
 @route("GET /v1/admin/policies", answers={200: "All policies that concern the namespace."})
@@ -325,14 +324,14 @@ async def get_policy_history(call: RouteCall, query: ScopeQuery) -> PolicyHistor
 
     Newest first, at most 100. The newest is in force; null means that the policy was removed.
     """
-    scope = _scope(call, query)
+    scope = scope_of(query, call.caller)
     history = await call.services.policies.show(call.caller, scope)
     versions = tuple(map(version_view, history))
     return PolicyHistoryView(scope=policy_scope_view(scope), versions=versions)
 
 
 @route("GET /v1/admin/policies/effective", answers={200: "The policy in force, and where each field comes from."})
-async def explain_policies(call: RouteCall, query: ExplainQuery) -> ExplainedView:
+async def explain_policies(call: RouteCall, query: ExplainQuery) -> EffectivePolicyView:
     """Explain which policy applies to a payload.
 
     For each field, the most specific scope that sets it decides. From least to most specific: all namespaces, the
@@ -359,7 +358,7 @@ async def set_policy(call: RouteCall, body: SetPolicyRequest) -> ChangedPolicyVi
     has promised stays. `max_bytes`, `max_artifacts`, `evict` and `tombstone_ttl` apply to whole namespaces, and can
     only be set for one whole namespace or for all of them. Needs a key of `*` for the namespace `*`.
     """
-    scope, policy = _scope(call, body), policy_of(body.policy)
+    scope, policy = scope_of(body, call.caller), policy_of(body.policy)
     version = await call.services.policies.set(call.caller, scope, policy)
     return ChangedPolicyView(scope=policy_scope_view(scope), version=version, policy=policy_body(policy))
 
@@ -370,11 +369,6 @@ async def remove_policy(call: RouteCall, query: ScopeQuery) -> ChangedPolicyView
 
     Its versions stay listed. Like a new policy, the removal takes up to five seconds to reach other replicas.
     """
-    scope = _scope(call, query)
+    scope = scope_of(query, call.caller)
     version = await call.services.policies.remove(call.caller, scope)
     return ChangedPolicyView(scope=policy_scope_view(scope), version=version, policy=None)
-
-
-def _scope(call: RouteCall, query: ScopeQuery) -> PolicyScope:
-    """Returns the scope that a request names; its namespace defaults to the key's own."""
-    return scope_of(query, query.namespace or resolve_administered(call.caller, None))

@@ -1,23 +1,17 @@
-"""Reading parts of an artifact: a span, where a pattern matches, what answers a query, values by path, an outline.
-
-Query parameters of the routes that read parts of an artifact.
-"""
+"""Routes that read parts of an artifact: a span, matches of a pattern, passages, values by path, an outline."""
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from coatcheck.api.http.access import READ
 from coatcheck.api.http.request_parts import resolve_citation
-from coatcheck.api.parameters import Section, View, text_budget
 from coatcheck.api.route import ONE, RouteCall, route
-from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.parse import PATH_LIMIT
+from coatcheck.core.jsonpath.parse import PATH_CHARS
 from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
 from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
-from coatcheck.core.read_answer import DEFAULT_TOKENS
-from coatcheck.core.views.window import Unit
+from coatcheck.core.read_answer import DEFAULT_TOKENS, Section, View, text_budget
 from coatcheck.usecases.reading.find_passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
 from coatcheck.usecases.reading.find_passages import PassagesAnswer
 from coatcheck.usecases.reading.grep import (
@@ -33,22 +27,6 @@ from coatcheck.usecases.reading.outline import OutlineAnswer
 from coatcheck.usecases.reading.read import ReadAnswer, ReadRequest
 from coatcheck.usecases.reading.read_json import MAX_FIELDS, JsonAnswer
 from coatcheck.usecases.reading.read_json import MAX_LIMIT as JSON_MAX_LIMIT
-
-
-class ReadQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/read`."""
-
-    unit: Annotated[Unit, Meta(description="What offset and limit count. Default: lines.")] | None = None
-    offset: (
-        Annotated[int, Meta(ge=0, description="Where to begin: lines count from 1, all other units from 0.")] | None
-    ) = None
-    limit: Annotated[int, Meta(ge=1, description="How many. Default: as much as the budget holds.")] | None = None
-    section: Section | None = None
-    view: View | None = None
-    cursor: (
-        Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the previous answer.")] | None
-    ) = None
-    max_tokens: Annotated[int, text_budget(1)] = DEFAULT_TOKENS
 
 
 class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -91,7 +69,7 @@ class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
         str,
         Meta(
             min_length=1,
-            max_length=PATH_LIMIT,
+            max_length=PATH_CHARS,
             description="JSONPath (RFC 9535), or a JSON Pointer (RFC 6901) such as `/items/0/id`.",
             examples=["$.items[?@.status=='failed'].id"],
         ),
@@ -169,7 +147,7 @@ class OutlineQuery(Struct, kw_only=True, forbid_unknown_fields=True):
         Code.INTEGRITY,
     ),
 )
-async def read_artifact(call: RouteCall, artifact_id: str, query: ReadQuery) -> ReadAnswer:
+async def read_artifact(call: RouteCall, artifact_id: str, query: ReadRequest) -> ReadAnswer:
     """Read a part.
 
     Returns a span of lines, characters, bytes or tokens, cut to `max_tokens`. Following `next.cursor` until it is null
@@ -185,7 +163,7 @@ async def read_artifact(call: RouteCall, artifact_id: str, query: ReadQuery) -> 
     A section can be given by its name, its title, or an unambiguous beginning of its title.
     """
     number, section = resolve_citation(artifact_id, query.section)
-    request = copy_fields(ReadRequest, query, section=section)
+    request = structs.replace(query, section=section)
     return await call.services.read_span(call.caller, number, request)
 
 
@@ -212,7 +190,17 @@ async def search_artifact(call: RouteCall, artifact_id: str, query: SearchQuery)
     whole as long as the budget has room for several. In the text view they are shown as a terminal would show them.
     """
     number, section = resolve_citation(artifact_id, query.section)
-    request = copy_fields(PatternSearchRequest, query, section=section)
+    request = PatternSearchRequest(
+        pattern=query.pattern,
+        literal=query.literal,
+        ignore_case=query.ignore_case,
+        context=query.context,
+        offset=query.offset,
+        limit=query.limit,
+        view=query.view,
+        section=section,
+        max_tokens=query.max_tokens,
+    )
     return await call.services.search(call.caller, number, request)
 
 
@@ -270,6 +258,7 @@ async def read_json(call: RouteCall, artifact_id: str, query: JsonQuery) -> Json
     sizes, a long array with its length. Parts of a damaged document that could not be read are reported (`partial`,
     `notices`).
     """
+    # A citation is understood here, too, only to say why it cannot be used.
     number, section = resolve_citation(artifact_id)
     if section is not None:
         raise CoatcheckError(

@@ -1,7 +1,4 @@
-"""Retention plans, runs, undo and the schedule. For administrators.
-
-Wire types of retention: fields of requests and answers, with their bounds.
-"""
+"""Routes of retention, for administrators: plans, runs, undo and the schedule."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -12,20 +9,20 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coatcheck.api.parameters import DURATION, MAX_SEQ, Cursor, Limit, Name, OneNamespace, plain, seconds
 from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
-from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.ids import EXAMPLE_ID
 from coatcheck.core.policies.policy import MAX_BYTES
-from coatcheck.core.retention.jobs import Job, JobScope, JobState, Outcome, RetentionRun
+from coatcheck.core.retention.jobs import JobScope, JobState, RetentionJob, RetentionRun, RunOutcome
 from coatcheck.core.retention.plan import RetentionPlan
-from coatcheck.usecases.retention.administer_retention import Status
-from coatcheck.usecases.retention.run_retention import MOST_WAIT
+from coatcheck.usecases.retention.administer_retention import RetentionStatus
+from coatcheck.usecases.retention.run_retention import WAIT_SECONDS
 from coatcheck.usecases.retention.undo_removal import LIMIT, UndoResult
 
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
 Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Cursors count microseconds from here: a float would not hold them exactly."""
 
 
 class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +31,7 @@ class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     EXAMPLES: ClassVar = [{"job": "session", "namespace": "default", "session": "run-17"}]
 
     job: Annotated[
-        Job,
+        RetentionJob,
         Meta(
             description="`expire`, `evict` (least recently read, down to a limit), `session`, `namespace` and `lost` "
             "(bytes found missing or damaged) remove artifacts; `sweep` and `purge` remove what is left of removed "
@@ -48,7 +45,12 @@ class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def scope(self) -> JobScope:
         """Returns the scope of the job."""
-        return copy_fields(JobScope, self)
+        return JobScope(
+            namespace=self.namespace,
+            session=self.session,
+            max_bytes=self.max_bytes,
+            max_artifacts=self.max_artifacts,
+        )
 
 
 class ApplyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +61,7 @@ class ApplyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     digest: Digest
     confirm: Annotated[bool, Meta(description="Confirms that more than 20 % of the live bytes may be removed.")] = False
     wait: Annotated[
-        float, Meta(ge=0, le=MOST_WAIT, description="Seconds to wait for the run to end before answering.")
+        float, Meta(ge=0, le=WAIT_SECONDS, description="Seconds to wait for the run to end before answering.")
     ] = 5.0
 
 
@@ -83,7 +85,7 @@ class UndoRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-class JobRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+class JobPatchRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that changes a job of the schedule; fields that are left out stay as they are."""
 
     EXAMPLES: ClassVar = [{"interval": 60}]
@@ -98,7 +100,7 @@ class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/admin/retention/runs`."""
 
     job: Annotated[Name, Meta(description="Only runs of this job.")] | None = None
-    outcome: Annotated[Outcome, Meta(description="Only runs with this outcome.")] | None = None
+    outcome: Annotated[RunOutcome, Meta(description="Only runs with this outcome.")] | None = None
     limit: Limit = 50
     cursor: Cursor | None = None
 
@@ -110,22 +112,9 @@ class RunsView(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class StatusView(Struct, frozen=True, kw_only=True):
-    """The status of retention."""
-
-    at: datetime
-    expired: Annotated[int, Meta(description="Artifacts that have expired and are not removed yet; up to 100,000.")]
-    oldest_overdue_seconds: float
-    dead_blobs: int
-    dead_bytes: int
-    artifacts: int | None
-    stored_bytes: int | None
-    jobs: tuple[JobState, ...]
-    running: tuple[RetentionRun, ...]
-
-
 def runs_view(runs: list[RetentionRun], limit: int) -> RunsView:
     """Returns a page of runs as callers see it."""
+    # A full page may be the last one, too; then the next is empty.
     last = runs[-1] if len(runs) == limit else None
     cursor = None if last is None else _cursor(last.started_at, last.id)
     return RunsView(items=tuple(runs), next=cursor)
@@ -146,27 +135,13 @@ def read_cursor(text: str | None) -> tuple[datetime, str] | None:
         return None
     try:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        # Runs may begin in the same microsecond, so the ID is a part of the position.
         microseconds, run_id = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=tuple[int, str])
         return _EPOCH + timedelta(microseconds=microseconds), run_id
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CoatcheckError(
             Code.INVALID_CURSOR, "The cursor does not belong to this list. Start again without one."
         ) from error
-
-
-def status_view(status: Status) -> StatusView:
-    """Returns the status of retention as callers see it."""
-    overdue = status.overdue
-    late = 0.0 if overdue.oldest is None else (status.at - overdue.oldest).total_seconds()
-    return copy_fields(
-        StatusView,
-        overdue,
-        at=status.at,
-        oldest_overdue_seconds=round(max(0.0, late), 3),
-        dead_blobs=overdue.dead,
-        jobs=status.jobs,
-        running=status.running,
-    )
 
 
 @route("POST /v1/admin/retention/plan", answers={200: "The plan."}, problems=(*JSON_BODY, Code.DELETIONS_PAUSED))
@@ -194,7 +169,7 @@ async def apply_retention(call: RouteCall, body: ApplyRequest) -> Reply[Retentio
     """
     apply = call.services.retention.running.apply
     run = await apply(call.caller, body.digest, confirm=body.confirm, wait=body.wait)
-    return Reply(run, 202 if run.outcome is Outcome.RUNNING else 200)
+    return Reply(run, 202 if run.outcome is RunOutcome.RUNNING else 200)
 
 
 @route("GET /v1/admin/retention/runs", answers={200: "A page."}, problems=(Code.INVALID_CURSOR,))
@@ -223,16 +198,16 @@ async def get_run(call: RouteCall, run_id: str) -> RetentionRun:
 
 
 @route("GET /v1/admin/retention/status", answers={200: "The status."})
-async def get_retention_status(call: RouteCall) -> StatusView:
+async def get_retention_status(call: RouteCall) -> RetentionStatus:
     """Get the status of retention.
 
     Returns what is overdue, the schedule, and the runs in progress. Needs a key of `*`.
     """
-    return status_view(await call.services.retention.status(call.caller))
+    return await call.services.retention.status(call.caller)
 
 
 @route("PATCH /v1/admin/retention/jobs/{name}", answers={200: "Changed."}, problems=JSON_BODY)
-async def change_job(call: RouteCall, name: str, body: JobRequest) -> JobState:
+async def change_job(call: RouteCall, name: str, body: JobPatchRequest) -> JobState:
     """Pause, resume or pace a scheduled job.
 
     Takes effect on every replica within five seconds. Expiry itself is exact on every route, whether or not the job
@@ -241,6 +216,7 @@ async def change_job(call: RouteCall, name: str, body: JobRequest) -> JobState:
     `deletions` stands for everything that deletes by time. The service pauses it when the clock jumps by more than a
     day; to resume it confirms that the clock is right.
     """
+    # In the use case, None leaves the interval as it is, and 0 restores that of the settings.
     interval = None if body.interval is UNSET else (body.interval or 0)
     paused = None if body.paused is UNSET else body.paused
     return await call.services.retention.change_job(call.caller, name, paused=paused, interval=interval)

@@ -30,7 +30,9 @@ T = TypeVar("T")
 JSON: Final = "application/json"
 FORM: Final = "multipart/form-data"
 MERGE_PATCH: Final = "application/merge-patch+json"
+"""A body may be declared as this and is then read like JSON: both fit a PATCH (RFC 7396)."""
 ADMINISTRATION: Final = "Administration"
+"""Heading of routes that name none."""
 SMALL: Final = 64 * KIB
 """Maximum bytes of a body that has no payload."""
 
@@ -46,6 +48,7 @@ BODY: Final = (
 )
 """Errors that any body may cause."""
 JSON_BODY: Final = (*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT)
+"""Errors that any body of JSON may cause."""
 ONE: Final = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
 """Errors that an artifact's ID may cause."""
 STORING: Final = (
@@ -61,6 +64,7 @@ STORING: Final = (
 )
 """Errors that storing a payload may cause."""
 _CODED: Final = ("Content-Encoding", "Content-Digest", "Repr-Digest")
+"""Header parameters of every route that has a body."""
 
 
 class RouteCall:
@@ -103,6 +107,7 @@ class RouteCall:
         Raises:
             CoatcheckError: `body_too_large`, and what reading a body raises.
         """
+        # An announced length is refused before a byte is read; others as they arrive.
         length = content_length(self.scope)
         if length is not None and length > limit:
             raise body_too_large(limit)
@@ -126,6 +131,7 @@ class Reply(Generic[T]):
     view: T
     status: int
     headers: dict[str, str] | None = None
+    """Names in lower case."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,7 @@ class Answer:
     media: tuple[str, ...] = ()
     """Media types other than JSON: text, or otherwise bytes."""
     headers: tuple[str, ...] = ()
+    """Names in RESPONSE_HEADERS, besides X-Request-ID."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +159,12 @@ class Route:
     scope: str | None
     """Scope that a key needs; None: no key is needed."""
     tag: str
+    """Heading in the OpenAPI document."""
     operation_id: str
     summary: str
     description: str
     query: type[Struct]
+    """Model of its query string. Unknown parameters are refused, so that a misspelt one is not ignored."""
     headers: tuple[str, ...]
     """Names of shared header parameters."""
     body: Mapping[str, type[Struct] | str]
@@ -165,7 +174,9 @@ class Route:
     model: type[Struct] | None
     """Type of its JSON answers."""
     answers: Mapping[int, Answer]
+    """By status. The first one applies if the function returns a bare value."""
     problems: tuple[Code, ...]
+    """Codes besides those that every route, or every route with a key, may answer with."""
     raw: bool
     """Whether it is an ASGI function, called before Litestar."""
     direct: bool
@@ -174,6 +185,7 @@ class Route:
 
     def handler(self) -> HTTPRouteHandler:
         """The handler for Litestar."""
+        # By convention, the arguments of a route's function that are texts are its path parameters.
         parameters = [name for name, hint in self.function.__annotations__.items() if hint is str]
         status = next(iter(self.answers))
 
@@ -187,7 +199,7 @@ class Route:
         return HTTPRouteHandler(self.routed, http_method=self.method, status_code=200, opt={"route": self})(handle)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, context: RouteContext) -> None:
-        """Answers a request to a `direct` route, whose function returns a `Reply`."""
+        """Serves a request to a `direct` route, whose function returns a `Reply`."""
         reply: Reply[Any] = await self._call_function(RouteCall(scope, receive, context), {})
         content = msgspec.json.encode(reply.view)
         headers = {"content-type": JSON, "content-length": str(len(content)), **(reply.headers or {})}
@@ -198,6 +210,7 @@ class Route:
     async def _call_function(self, call: RouteCall, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - what its function returns
         """Returns the function's result, given its path parameters; passes its query and its body as well."""
         hints = self.function.__annotations__
+        # The query is read even if the function takes none: unknown parameters are refused on every route.
         query = read_query(call.scope, self.query)
         if "query" in hints:
             arguments["query"] = query
@@ -242,6 +255,7 @@ def route(
 
     def declare(function: Callable[..., Awaitable[Any]]) -> Route:
         hints = function.__annotations__
+        # Everything that the annotations and the docstring say is derived here, once, when the module is imported.
         summary, _, description = (function.__doc__ or "").partition("\n")
         bodies = body if body is not None else ({JSON: hints["body"]} if "body" in hints else {})
         return Route(

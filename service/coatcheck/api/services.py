@@ -60,11 +60,8 @@ class Tools(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspection:
-    """What the administrator's page needs in addition: reading that leaves no trace.
-
-    Such reads do not count as a model's, and do not extend an artifact's life.
-    """
+class ReadingServices:
+    """The use cases that show a stored payload."""
 
     describe: Describe
     read_span: Read
@@ -74,35 +71,45 @@ class Inspection:
     outline: Outline
     open_view: OpenView
     """Opens views as models read them: masked according to policy."""
-    stored_view: OpenView
-    """Opens bytes as stored."""
-    seal_key: SealKey
 
 
 @dataclass(frozen=True, kw_only=True)
-class Services:
-    """Everything that the routes need. The HTTP interface has no other state."""
+class Inspection(ReadingServices):
+    """What the administrator's page needs in addition: reading that leaves no trace.
 
-    ingest: Ingest
-    describe: Describe
-    browse: Browse
-    extend: Extend
-    forget: Forget
-    forget_session: ForgetSession
-    read_span: Read
-    search: Search
-    windows: FindPassages
-    read_json: ReadJson
-    outline: Outline
-    open_view: OpenView
-    search_results: SearchResults
-    verify_citations: VerifyCitations
+    Such reads do not count as a model's, and do not extend an artifact's life.
+    """
+
+    stored_view: OpenView
+    """Opens bytes as stored."""
+    seal_key: SealKey
+    """Returns the secret of the store from which those of cookies and forms are derived."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextServices:
+    """The use cases for model requests and sessions."""
+
     compact: Compact
     measure: MeasureContext
     tell_usage: ShowSessionUsage
     events: ListEvents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services(ReadingServices, ContextServices):
+    """Everything that the routes need. The HTTP interface has no other state. `open_view` opens bytes as stored."""
+
+    ingest: Ingest
+    browse: Browse
+    extend: Extend
+    forget: Forget
+    forget_session: ForgetSession
+    search_results: SearchResults
+    verify_citations: VerifyCitations
     overview: ShowOverview
     tools: Tools
+    """The tools for models, which MCP clients see too."""
     authenticate: Authenticate
     keys: AdministerKeys
     namespaces: AdministerNamespaces
@@ -115,6 +122,7 @@ class Services:
     deletions: DeletionClock
     """Says whether anything is deleted by time now."""
     allowances: Allowances
+    """Rate limits by caller, counted in this process only."""
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
     """Returns the metrics in the format that an Accept field requests, and their media type."""
     meter: Meter = UNMETERED
@@ -122,6 +130,7 @@ class Services:
     inspection: Inspection | None = None
     """None: the page is not served."""
     readiness: CheckReadiness
+    """Says what cannot be served now, and why."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,10 @@ class RouteContext:
 
     services: Services
     limits: RequestLimits
+    """Bounds of what a request may send."""
     budget: MemoryBudget
+    """Memory for bodies that are held whole, shared by all requests."""
     log: RequestLog
+    """Also logs what fails within a request that is answered, such as one item of a batch."""
     document: Callable[[], bytes]
+    """Returns the OpenAPI document, made at the first call."""

@@ -11,16 +11,15 @@ from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.request_parts import raw_path
 from coatcheck.api.parameters import Limit, plain
 from coatcheck.api.route import RouteCall, route
-from coatcheck.api.views import copy_fields
 from coatcheck.core.context import session_lines
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import SessionUsage
+from coatcheck.core.keys import SESSION_LENGTH
 
 SESSIONS: Final = "/v1/sessions/"
 USAGE: Final = "/usage"
 """Follows a session's name in the path of its account. Routing cannot tell it from a part of the name, which may
 contain slashes; if a name itself ends like this, that slash is percent-encoded."""
-_SESSION_LENGTH: Final = 256
 _Count = Annotated[int, Meta(ge=0)]
 
 
@@ -140,9 +139,25 @@ async def get_session_usage(call: RouteCall, session: str) -> SessionUsageView:
 def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
     """Returns a session's account as callers see it."""
     spent = usage.spent
-    saved = spent.raw_tokens - spent.given_tokens - spent.read_tokens
-    lines = tuple(session_lines(spent))
-    return copy_fields(SessionUsageView, usage, spent, session=session, saved_tokens=saved, lines=lines)
+    return SessionUsageView(
+        session=session,
+        since=usage.since,
+        at=usage.at,
+        artifacts=spent.artifacts,
+        raw_tokens=spent.raw_tokens,
+        given_tokens=spent.given_tokens,
+        reads=spent.reads,
+        read_tokens=spent.read_tokens,
+        saved_tokens=spent.raw_tokens - spent.given_tokens - spent.read_tokens,
+        compactions=spent.compactions,
+        unsent_tokens=spent.unsent_tokens,
+        persisted_tokens=spent.persisted_tokens,
+        transient_tokens=spent.transient_tokens,
+        window_tokens=spent.window_tokens,
+        search_tokens=spent.search_tokens,
+        search_cap=spent.search_cap,
+        lines=tuple(session_lines(spent)),
+    )
 
 
 def names_usage(scope: Scope) -> bool:
@@ -156,7 +171,10 @@ def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
     Raises:
         CoatcheckError: `invalid_request` for an invalid name; `method_not_allowed` without the suffix.
     """
+    # In the path as sent, `%2F` differs from a slash, and repeated slashes are still there: all of these may be part of
+    # a name.
     _, separator, encoded = raw_path(scope).partition(SESSIONS.encode())
+    # Without the path as sent, the routed name is the closest that there is.
     if not separator:
         encoded = routed.removeprefix("/").encode()
     if not encoded.endswith(suffix.encode()):
@@ -164,11 +182,12 @@ def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
     try:
         name = unquote_to_bytes(encoded.removesuffix(suffix.encode())).decode()
     except UnicodeDecodeError:
+        # An empty name is refused below, like every other of an invalid length.
         name = ""
-    if not 1 <= len(name) <= _SESSION_LENGTH:
+    if not 1 <= len(name) <= SESSION_LENGTH:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"A session's name must be 1 to {_SESSION_LENGTH} characters of UTF-8.",
+            f"A session's name must be 1 to {SESSION_LENGTH} characters of UTF-8.",
             field="session",
         )
     plain(name, "session")

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 Node = dict[str, Any]
 _REF: Final = "#/components/schemas/"
+"""Prefix of references between schemas."""
 _ARGUMENTS: Final[Node] = {"artifact_id": EXAMPLE_ID, "pattern": "moon|sun"}
 
 _CALL: Final[Node] = {
@@ -75,6 +76,7 @@ TOOL_SCHEMAS: Final[dict[str, Node]] = {
     },
     "OneToolResult": _RESULT,
 }
+"""Schemas by name, to which the body and the answer of `call_tool` refer."""
 
 
 _BODY: Final = MIB
@@ -160,15 +162,19 @@ async def call_tool(call: RouteCall, query: ToolCallQuery) -> Response[bytes]:
 
 
 PATH: Final = "/mcp"
+"""Where MCP is served."""
 SCOPE: Final = READ
 """Scope that a key needs."""
 METHODS: Final[frozenset[Method]] = frozenset({"POST", "OPTIONS"})
-"""Maximum bytes of a request: a tool call, which contains no payload."""
-_LEAD: Final = 4 * 1024
+"""GET would open a stream and DELETE end a session; there are neither."""
+_LEADING_BYTES: Final = 4 * 1024
 """Bytes of white space before a message within which a batch is detected."""
 _INVALID_REQUEST: Final = -32600
+"""JSON-RPC 2.0, section 5.1."""
 _INTERNAL_ERROR: Final = -32603
-_SERVER_ERRORS: Final = 500
+"""JSON-RPC 2.0, section 5.1."""
+_FIRST_SERVER_ERROR: Final = 500
+"""The first status of a server's error (RFC 9110 section 15.6)."""
 
 
 class Mount:
@@ -177,9 +183,12 @@ class Mount:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._open = False
+        """Whether requests are served: from the application's start to its end."""
         self._stop = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
+        """Runs the SDK's manager; None until the first client connects."""
         self._ready: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        """Has the manager once it runs, or why it does not."""
         self._installed = is_installed()
 
     async def open(self) -> None:
@@ -210,7 +219,7 @@ class Mount:
             raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions: POST every message.")
 
     async def serve(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Answers a request.
+        """Serves a request.
 
         Raises:
             CoatcheckError: `unsupported_media_type`, `body_too_large`; `invalid_request` for a batch; `overloaded`
@@ -219,6 +228,7 @@ class Mount:
         if not self._open:
             raise CoatcheckError(Code.OVERLOADED, "The service is starting or stopping. Retry the same call.")
         require_json(scope)
+        # The SDK has the same limit, but would answer in a form of its own.
         length = content_length(scope)
         if length is not None and length > _BODY:
             raise body_too_large(_BODY)
@@ -227,10 +237,12 @@ class Mount:
         await manager.handle_request(scope, receive, send)  # pyright: ignore[reportArgumentType] - the same ASGI
 
     async def _manager(self) -> "StreamableHTTPSessionManager":
+        # A start that failed is repeated for the next client, but not while the application ends.
         if self._keeper is None or (self._keeper.done() and not self._stop.is_set()):
             self._ready = asyncio.get_running_loop().create_future()
             self._keeper = asyncio.create_task(self._keep(self._ready))
         assert self._ready is not None  # noqa: S101 - made with the keeper
+        # A client that leaves must not cancel the start that others wait for.
         return await asyncio.shield(self._ready)
 
     async def _keep(self, ready: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
@@ -241,6 +253,7 @@ class Mount:
                 ready.set_result(manager)
                 await self._stop.wait()
         except Exception as error:
+            # Before the start is complete, its error goes to the clients that wait; after it, to the application.
             if ready.done():
                 raise
             ready.set_exception(error)
@@ -254,7 +267,8 @@ async def _no_batch(receive: Receive) -> Receive:
     """
     messages: list[HTTPReceiveMessage | WebSocketReceiveMessage] = []
     start, more = b"", True
-    while more and not start.strip() and len(start) < _LEAD:
+    # White space may come before the message; no more of it is read than needed to see how that begins.
+    while more and not start.strip() and len(start) < _LEADING_BYTES:
         message = await receive()
         messages.append(message)
         more = message["type"] == "http.request" and message["more_body"]
@@ -265,6 +279,7 @@ async def _no_batch(receive: Receive) -> Receive:
         )
 
     async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:
+        # What was read for the check comes first.
         return messages.pop(0) if messages else await receive()
 
     return again
@@ -286,7 +301,7 @@ def _build(tools: Tools) -> "StreamableHTTPSessionManager":
 
 def json_rpc(error: CoatcheckError, problem: Problem, request_id: str) -> Problem:
     """Returns a problem as an MCP client expects it: the body is a JSON-RPC error without an ID."""
-    code = _INTERNAL_ERROR if problem.status >= _SERVER_ERRORS else _INVALID_REQUEST
+    code = _INTERNAL_ERROR if problem.status >= _FIRST_SERVER_ERROR else _INVALID_REQUEST
     body: dict[str, Any] = {"code": code, "message": error.detail, "data": members(error, request_id)}
     headers = [(name, "application/json" if name == "content-type" else value) for name, value in problem.headers]
     return Problem(problem.status, headers, msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": body}))

@@ -1,7 +1,4 @@
-"""Routes of web searches: take a search response and return what to read of it; check quotations.
-
-Wire types of web searches: a response with its limits, quotations to check, and the answers.
-"""
+"""Routes of web searches: return what to read of a search response; check quotations."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -27,14 +24,13 @@ from coatcheck.api.parameters import (
     seconds_or_unset,
 )
 from coatcheck.api.route import BODY, JSON, JSON_BODY, STORING, Answer, Reply, RouteCall, route
-from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.ids import EXAMPLE_ID, SECTION_LENGTH
-from coatcheck.core.search.model import BOUNDS, Limits
+from coatcheck.core.search.model import BOUNDS, SearchLimits
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.usecases.web_search.budget_search import SearchResultsAnswer, SearchResultsRequest
-from coatcheck.usecases.web_search.verify_citations import MOST, Checked, Quotation
+from coatcheck.usecases.web_search.verify_citations import MAX_QUOTATIONS, Quotation, QuotationCheck
 from coatcheck_client.contract.quotations import QUOTE_CHARS
 
 _SEARCH_EXAMPLE: Final = {
@@ -46,12 +42,13 @@ _SEARCH_EXAMPLE: Final = {
     "query": "how do tides form",
     "session": "run-42",
 }
+"""The smallest response of a search that shows its shape."""
 
 
 def _limit(name: str, description: str) -> Meta:
     """Returns the bounds of a limit, and which setting decides if a caller does not set it."""
     least, most = BOUNDS[name]
-    default = f"Default: the policy's, or the service's setting ({getattr(Limits(), name)} unless changed)."
+    default = f"Default: the policy's, or the service's setting ({getattr(SearchLimits(), name)} unless changed)."
     return Meta(ge=least, le=most, description=f"{description} {default}")
 
 
@@ -147,7 +144,7 @@ _Citation = Annotated[
 ]
 
 
-class RangeBody(Struct, kw_only=True, forbid_unknown_fields=True):
+class QuotationRange(Struct, kw_only=True, forbid_unknown_fields=True):
     """A part of a text view, as answers give it. Bytes take precedence over characters; other members are ignored."""
 
     bytes: Extent | None = None
@@ -161,7 +158,7 @@ class QuotationBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
     quote: Annotated[str, Meta(min_length=1, max_length=QUOTE_CHARS, description="The words as quoted.")]
     citation: _Citation | None = None
-    range: RangeBody | None = None
+    range: QuotationRange | None = None
 
 
 class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -172,7 +169,7 @@ class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ]
     WRITTEN: ClassVar = {"quotes": {"items": {"$ref": "#/components/schemas/Quotation"}}}
 
-    quotes: Annotated[list[Raw], Meta(min_length=1, max_length=MOST)]
+    quotes: Annotated[list[Raw], Meta(min_length=1, max_length=MAX_QUOTATIONS)]
     citation: Annotated[_Citation | None, Meta(description="What a quotation cites if it does not say so itself.")] = (
         None
     )
@@ -183,17 +180,17 @@ class QuotationView(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     WRITTEN: ClassVar = {"problem": {"$ref": "#/components/schemas/Problem"}}
 
-    checked: Checked | UnsetType = UNSET
+    checked: QuotationCheck | UnsetType = UNSET
     problem: dict[str, Any] | UnsetType = UNSET
 
 
-class VerifiedView(Struct, frozen=True):
+class QuotationsView(Struct, frozen=True):
     """The results for quotations, in the order given."""
 
     results: tuple[QuotationView, ...]
 
 
-_QUOTATIONS: Final = 4 * MIB
+_QUOTATIONS_BYTES: Final = 4 * MIB
 """Maximum bytes of a body with quotations: a hundred of the longest, escaped."""
 
 
@@ -227,11 +224,11 @@ async def budget_search_results(call: RouteCall) -> Reply[SearchResultsAnswer]:
     response, query, limits and earlier session give the same answer, byte for byte.
 
     A search that failed has the warning `search_failed`, and `text` and `summary` give the reason. A response that is
-    not understood has `not_understood`, and an excerpt of it is in `text`; both, and a search that found nothing, have
-    `no_results`. Other warnings: `search_response` (what could not be read), `session_partly_seen` (not all earlier
-    sources were examined), `stored_as_other` (the same payload is declared as something else, so its sections cannot be
-    read), `said_before` (it was stored before, and something declared now was not applied), `searches_off` and
-    `too_many_searches` (by a policy or setting, nothing was read or stored, as the text says).
+    not understood has `not_understood`, and an excerpt of it is in `text`; both, and a search that found nothing,
+    have `no_results`. Other warnings: `search_response` (what could not be read), `session_partly_examined` (not all
+    earlier sources were examined), `kind_conflict` (the same payload is declared as something else, so its sections
+    cannot be read), `parameters_not_applied` (it was stored before, and something declared now was not applied),
+    `search_disabled` and `too_many_searches` (by a policy or setting, nothing was read or stored, as the text says).
     """
     require_json(call.scope)
     key = idempotency_key(call.scope)
@@ -256,7 +253,7 @@ async def budget_search_results(call: RouteCall) -> Reply[SearchResultsAnswer]:
     answers={200: "One result for each quotation."},
     problems=JSON_BODY,
 )
-async def verify_citations(call: RouteCall) -> VerifiedView:
+async def verify_citations(call: RouteCall) -> QuotationsView:
     """Check quotations.
 
     Checks whether each quotation appears in the text view of what it cites, where exactly, and what differs. `exact`:
@@ -265,14 +262,16 @@ async def verify_citations(call: RouteCall) -> VerifiedView:
     Each quotation is checked on its own: one whose artifact is gone has a `problem`.
     """
     with call.context.budget.reserve() as reservation:
-        data = await call.json_bytes(_QUOTATIONS, reservation)
+        data = await call.json_bytes(_QUOTATIONS_BYTES, reservation)
         body, mended = await decode_aside(data, VerifyBody)
+        # Quotations are decoded one by one, from the bytes as they were sent: each can be malformed on its own.
         items = as_sent(data, body.quotes) if mended else [bytes(item) for item in body.quotes]
         quotations = [await _quotation(item, body.citation) for item in items]
         good = [each for each in quotations if isinstance(each, Quotation)]
+        # Good ones are checked together and put back between the refused ones, in the order given.
         checked = iter(await call.services.verify_citations(call.caller, good))
     results = [next(checked) if isinstance(each, Quotation) else each for each in quotations]
-    return VerifiedView(tuple(map(_view, results)))
+    return QuotationsView(tuple(map(_view, results)))
 
 
 async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
@@ -292,15 +291,20 @@ def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended:
     declared = DeclaredMetadata(
         media_type=JSON if is_json else None, session=plain(body.session, "session"), **adjusted
     )
-    return copy_fields(
-        SearchResultsRequest,
-        body,
+    return SearchResultsRequest(
         declared=declared,
         query=body.query or "",
+        max_results=body.max_results,
+        max_tokens_per_result=body.max_tokens_per_result,
+        max_total_tokens=body.max_total_tokens,
+        allowed_domains=body.allowed_domains,
+        excluded_domains=body.excluded_domains,
         form=body.format,
+        across_session=body.across_session,
         ttl=seconds_or_unset(body.ttl, "ttl"),
         idle_ttl=seconds_or_unset(body.idle_ttl, "idle_ttl"),
         pinned=body.pin,
+        turn=body.turn,
         key=key,
         notices=(*((MENDED,) if mended else ()), *notices),
     )
@@ -312,6 +316,7 @@ async def _quotation(item: bytes, citation: str | None) -> Quotation | Coatcheck
         body, _ = await decode_aside(item, QuotationBody)
     except CoatcheckError as error:
         return error
+    # A quotation's own citation takes precedence over the one for all.
     cited = body.citation or citation
     if cited is None:
         return CoatcheckError(
@@ -338,7 +343,7 @@ def _extent(extent: Extent | None) -> Extent | None:
     return extent
 
 
-def _view(result: Checked | CoatcheckError) -> QuotationView:
+def _view(result: QuotationCheck | CoatcheckError) -> QuotationView:
     if isinstance(result, CoatcheckError):
         return QuotationView(problem=members(result, None))
     return QuotationView(checked=result)

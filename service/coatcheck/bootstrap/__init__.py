@@ -1,7 +1,7 @@
 """The composition root: chooses and opens the adapters, builds the use cases, closes in reverse order.
 
 `embedded` and `scale` open the two kinds of store, `stores` chooses between them. `service` builds what answers
-requests, from what `foundation` and `readers` create; `keys` and `upkeep` serve an administrator's commands.
+requests on top of `foundation`, and the keys for an administrator's commands; `upkeep` serves the others of these.
 """
 
 from coatcheck.bootstrap.embedded import DATABASE

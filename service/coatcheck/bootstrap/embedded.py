@@ -1,8 +1,6 @@
 """The embedded store: a SQLite catalogue and local files in one data directory, for one process.
 
-The opened adapters of a store of either kind.
-
-Checks that bytes belong to a database, with unique names.
+Also what stores of either kind have in common: their opened parts, and the check that bytes belong to a database.
 """
 
 import logging
@@ -50,13 +48,15 @@ class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccount
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Engines:
-    """The parts of a store."""
+    """The parts of a store that depend on its kind."""
 
     catalog: Rows
     blobs: BlobStore
+    """Where bytes are that are too large for the catalogue."""
     clock: Clock
+    """The authoritative time: the database's, or the machine's if it has none."""
     examinations: tuple[Examination, ...] = ()
     """Examinations of the engines' own health, for checks."""
     warnings: list[str] = field(default_factory=list[str])
@@ -86,11 +86,15 @@ def migrate_embedded(root: Path) -> tuple[str | None, str]:
     with explain_opening_errors(root):
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_network_file_system(root)
+        # A restore that was interrupted must not be taken for a store, nor a newer schema be touched: both before the
+        # lock.
         refuse_unfinished(root)
         url = sqlite_url(root / DATABASE)
         before = schema.current_revision(url) if (root / DATABASE).exists() else None
         refuse_newer(before)
         if before != schema.REVISION:
+            # Only a migration needs the directory for itself; with a current schema, this works beside a running
+            # service.
             lock = DirectoryLock(root)
             try:
                 schema.migrate(url)
@@ -123,12 +127,16 @@ async def open_embedded(
         if damage.error is None:
             await catalog.check_reads()
         else:
+            # Without keys and policies it is unknown who may read what, so nothing is served.
             damage.unreadable = not await _tells_access(catalog)
         blobs, clock = FileBlobStore(root, pool, make=not beside, readers=readers), SystemClock()
         if damage.error is None:
+            # A damaged catalogue cannot say whose files these are.
             await belonging(catalog, clock, looking=beside)(blobs, beside_database=True)
         examinations = (SqliteExamination(root / DATABASE), ExposureExamination(root))
-        yield Engines(catalog, blobs, clock, examinations, damage=lambda: damage.detail)
+        yield Engines(
+            catalog=catalog, blobs=blobs, clock=clock, examinations=examinations, damage=lambda: damage.detail
+        )
     finally:
         await in_pool(pool, catalog.close)
 
@@ -137,6 +145,7 @@ def _open(root: Path, reserve: DiskReserve) -> SqliteCatalog:
     """Checks, migrates and opens the catalogue; a damaged one is only opened, and a full disk's reserve is used."""
     path, damage = root / DATABASE, CatalogDamage()
     refuse_unfinished(root)
+    # Opening may write (recovery of the log, migration): on a full disk the reserve makes room for it.
     with reserve.lent():
         if path.exists():
             refuse_network_file_system(root)
@@ -147,6 +156,7 @@ def _open(root: Path, reserve: DiskReserve) -> SqliteCatalog:
             with explain_opening_errors(root):
                 return SqliteCatalog.open(path, reserve=reserve, damage=damage)
         except CoatcheckError as error:
+            # A full disk: what is stored can still be read, by a connection that writes less.
             if error.code is not Code.STORAGE_FULL or not (path.exists() and path.stat().st_size):
                 raise
             reserve.note_full()
@@ -200,6 +210,7 @@ def explain_opening_errors(root: Path) -> Generator[None]:
         raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
     except Exception as error:
         fault = fault_of(error)
+        # Damage has a sentence of its own, and what is no fault of storage is a bug that must keep its traceback.
         if fault is None or fault.code is Code.INTEGRITY:
             raise fault or error from error
         raise _opening_fault(fault.code, root, fault.detail.partition(",")[0]) from error

@@ -1,7 +1,4 @@
-"""What the use cases of one service share: access, retention, and where payloads go.
-
-Builds what an administrator sees of the running service: metrics, traces, and the state of its limits.
-"""
+"""What the use cases of one service share: access, retention, where payloads go, and what is measured of it all."""
 
 import asyncio
 import contextlib
@@ -14,6 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from msgspec import structs
+
 from coatcheck import __version__
 from coatcheck.adapters.extract.workers import Workers
 from coatcheck.adapters.metrics import Metrics, Standing, render_metrics
@@ -21,7 +20,6 @@ from coatcheck.adapters.metrics_of_all import MetricsOfAll
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.system import steady_seconds
 from coatcheck.adapters.tokenizer import OnDemandTokenizer
-from coatcheck.adapters.traces import TracedBlobs, trace_catalog
 from coatcheck.adapters.waiting_files import WaitingFileFolder
 from coatcheck.api.http.rates import Allowances
 from coatcheck.api.routes import ROUTES
@@ -30,7 +28,6 @@ from coatcheck.core.encoding.frames import RANDOM_BYTES, new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import as_redaction
 from coatcheck.jobs.schedule import lagging
-from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.telemetry import Tracer
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.runtime.noop_telemetry import UNTRACED
@@ -46,12 +43,26 @@ from coatcheck.storing.policies import Policies
 from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 from coatcheck.upkeep.job_schedule import JobSchedule
-from coatcheck.upkeep.maintenance import CountBacklog, LeaderLease, Maintenance
+from coatcheck.upkeep.maintenance import CountBacklog, Maintenance, maintenance_lease
 from coatcheck.usecases.operations.show_overview import CheckReadiness, StoreCheck
 from coatcheck.usecases.tenants.authenticate import Authenticate
 
 log = logging.getLogger(__name__)
-_LEFT_SECONDS: Final = 1.0
+_METRICS_SECONDS: Final = 1.0
+"""Seconds between two times at which a worker writes its metrics for its siblings, and those that a scrape waits for a
+check of readiness: a scraper usually gives up after ten."""
+
+
+@dataclass(frozen=True)
+class ObservedParts:
+    """What telemetry observes besides the store."""
+
+    fallback: FallbackBuffer
+    extract: Workers
+    """Processes that make text views."""
+    deletions: ClockJumpGuard
+    """Says whether the clock may be wrong, so that nothing is deleted by time."""
+    readiness: CheckReadiness
 
 
 class Telemetry:
@@ -60,10 +71,8 @@ class Telemetry:
     def __init__(self, settings: Settings, store: Store, tracer: Tracer, metrics: Path | None) -> None:
         self._readers = store.readers
         self._backlog = CountBacklog(store.catalog, store.clock)
-        self._fallback: FallbackBuffer | None = None
-        self._readiness: CheckReadiness | None = None
-        self._extract: Workers | None = None
-        self._deletions: ClockJumpGuard | None = None
+        self.parts: ObservedParts | None = None
+        """None until they are built: the meter exists before everything that it observes."""
         self.tracer = tracer
         self.meter = Metrics(
             __version__, self._standing, [(route.path, str(route.method)) for route in ROUTES if route.method != "HEAD"]
@@ -75,15 +84,10 @@ class Telemetry:
         self.blobs_breaker = CircuitBreaker("blob store", meter=self.meter)
         self.allowances = Allowances(settings.rate_requests, settings.rate_bytes, self.meter)
         self.approaching = ApproachingCommits()
+        # The catalogue measures its groups of commits and waits for those on their way: both need counters that only
+        # exist from here on.
         store.catalog.watch_commits(self.meter.record_commit)
         store.catalog.gather_commits(lambda: self.approaching.count)
-
-    def look_at(
-        self, fallback: FallbackBuffer, extract: Workers, deletions: ClockJumpGuard, readiness: CheckReadiness
-    ) -> None:
-        """Observes these as well."""
-        self._fallback, self._extract, self._deletions = fallback, extract, deletions
-        self._readiness = readiness
 
     async def render(self, accept: str) -> tuple[bytes, str]:
         """Returns the metrics, with a count of the catalogue that is at most a few seconds old, if it responds.
@@ -114,26 +118,28 @@ class Telemetry:
                 await in_pool(self._pool, metrics.leave)
             except OSError as error:
                 log.warning("the other workers do not report this worker's metrics: %s", error.strerror)
-            await asyncio.sleep(_LEFT_SECONDS)
+            await asyncio.sleep(_METRICS_SECONDS)
 
     async def _check_readiness(self) -> None:
         """Checks the readiness; a check that takes longer counts at the next scrape."""
-        if self._readiness is not None:
+        if self.parts is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._readiness(), _LEFT_SECONDS)
+                await asyncio.wait_for(self.parts.readiness(), _METRICS_SECONDS)
 
     async def close(self) -> None:
         """Cancels a count in progress."""
         await self._backlog.stop()
 
     def _standing(self) -> Standing:
-        backlog = self._backlog.last_backlog
-        overdue = None if backlog is None else backlog.overdue
-        fallback, extract, deletions = self._fallback, self._extract, self._deletions
-        readiness = None if self._readiness is None else self._readiness.known
+        # A scrape during the start gets zeros instead of an error.
+        if self.parts is None:
+            return Standing()
+        fallback, extract, deletions = self.parts.fallback, self.parts.extract, self.parts.deletions
+        readiness, backlog = self.parts.readiness.known, self._backlog.last_backlog
         reasons = () if readiness is None else readiness.reasons
+        # A breaker notices only what is called: while nobody stores, the check of readiness finds a store that is away.
         away = {reason.component for reason in reasons if reason.health == "away"}
-        return Standing(
+        standing = Standing(
             ingests_running=self.limiters.running,
             ingests_waiting=self.limiters.waiting,
             ingests_shed_total=self.limiters.cards.granted_count,
@@ -141,24 +147,29 @@ class Telemetry:
             ingests_stalled_total=self.limiters.stalled_count,
             reads_waiting=self._readers.waiting,
             reads_refused_total=self._readers.refused,
-            fallback_payloads=0 if fallback is None else fallback.count,
-            fallback_bytes=0 if fallback is None else fallback.used_bytes,
+            fallback_payloads=fallback.count,
+            fallback_bytes=fallback.used_bytes,
             catalog_silent=self.catalog_breaker.silent or self.catalog_breaker.name in away,
             blobs_silent=self.blobs_breaker.silent or self.blobs_breaker.name in away,
             degraded=bool(reasons),
             storage_full=any(reason.code is Code.STORAGE_FULL for reason in reasons),
             catalog_damaged=any(reason.code is Code.INTEGRITY for reason in reasons),
-            extract_workers_started_total=0 if extract is None else extract.started,
-            extract_workers_lost_total=0 if extract is None else extract.lost,
-            deletions_paused=deletions is not None and deletions.pause_reason is not None,
-            clock_drift_seconds=0.0 if deletions is None else deletions.drift.total_seconds(),
-            artifacts=None if overdue is None else overdue.artifacts,
-            stored_bytes=None if overdue is None else overdue.stored_bytes,
-            expired_artifacts=None if overdue is None else overdue.expired,
-            overdue_seconds=None if backlog is None else backlog.overdue_seconds,
-            dead_blobs=None if overdue is None else overdue.dead,
-            dead_blob_bytes=None if overdue is None else overdue.dead_bytes,
-            backlog_age_seconds=None if backlog is None else backlog.age,
+            extract_workers_started_total=extract.started,
+            extract_workers_lost_total=extract.lost,
+            deletions_paused=deletions.pause_reason is not None,
+            clock_drift_seconds=deletions.drift.total_seconds(),
+        )
+        if backlog is None:
+            return standing
+        return structs.replace(
+            standing,
+            artifacts=backlog.overdue.artifacts,
+            stored_bytes=backlog.overdue.stored_bytes,
+            expired_artifacts=backlog.overdue.expired,
+            overdue_seconds=backlog.overdue_seconds,
+            dead_blobs=backlog.overdue.dead,
+            dead_blob_bytes=backlog.overdue.dead_bytes,
+            backlog_age_seconds=backlog.age,
         )
 
 
@@ -185,7 +196,9 @@ async def watching(
 
 
 def _trace_store(store: Store, tracer: Tracer) -> Store:
-    blobs: BlobStore = TracedBlobs(store.blobs, tracer)
+    from coatcheck.adapters.traces import trace_blobs, trace_catalog  # noqa: PLC0415 - an extra, as below
+
+    blobs = trace_blobs(store.blobs, tracer)
     content = store.open_content.through(blobs)
     return replace(store, catalog=trace_catalog(store.catalog, tracer), blobs=blobs, open_content=content)
 
@@ -218,14 +231,20 @@ class Foundation:
     policies: Policies
     redacting: RedactionPolicy
     reads: ReadLog
+    """Reads that are not in their rows yet; shared, as every look-up must know of them."""
     note: NoteReads
+    """Writes reads to the catalogue; shared, because a read must not be written twice."""
     fallback: FallbackBuffer
     find: Find
+    """Looks up what is stored, and what waits in memory for storage."""
     make_room: Evict
+    """Evicts what was read longest ago, where a policy says so."""
     job_schedule: JobSchedule
     deletions: ClockJumpGuard
+    """Tells whether anything may be deleted by time now."""
     maintenance: Maintenance
     deps: IngestDeps
+    """What every ingest needs."""
     readiness: CheckReadiness
 
     tombstone_life: timedelta
@@ -238,75 +257,51 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry) -> 
     Raises:
         CoatcheckError: `storage_unavailable`.
     """
-    authenticate = Authenticate(store.catalog, store.clock, required=settings.require_keys)
+    catalog, clock, life = store.catalog, store.clock, timedelta(seconds=settings.tombstone_ttl)
+    # Access: known before anything is served.
+    authenticate = Authenticate(catalog, clock, required=settings.require_keys)
     await _load(store, authenticate.learn)
     if store.damage() is not None and not (is_loopback(settings.host) or settings.allow_unauthenticated):
         authenticate.require()  # whether there are keys may be unknown
-    tokenizer, reads = OnDemandTokenizer(), ReadLog()
+    policies = Policies(catalog, clock)
+    await _load(store, policies.refresh)
+    masks = Masks(settings.redaction_rules)
+    redacting = RedactionPolicy(as_redaction(settings.redaction), masks, store.pool, policies.now)
+    if not redacting.never:
+        await in_pool(store.pool, masks)  # compiling the rules would delay the first payload
+    # Retention: nothing is deleted before the clock has been compared.
+    reads = ReadLog()
+    note = NoteReads(catalog, reads)
+    job_schedule = JobSchedule(catalog, clock, default=settings.sweep_seconds)
+    deletions = ClockJumpGuard(clock, job_schedule, steady_seconds, getattr(clock, "learn", None), store.damage)
+    await _load(store, deletions.check)
+    make_room = Evict(catalog, deletions, policies, note, tombstone_life=life)
+    lease = maintenance_lease(catalog, deletions, secrets.token_hex(8), settings.sweep_seconds)
+    maintenance = Maintenance(
+        catalog,
+        catalog,
+        store.blobs,
+        deletions,
+        reads,
+        tombstone_life=life,
+        lives=policies.tombstone_lives,
+        grace=timedelta(seconds=settings.grace_seconds),
+        audit_life=timedelta(seconds=settings.audit_ttl),
+        most_events=settings.events,
+        note=note,
+        leader=None if is_embedded(settings) else lease,
+        job_schedule=job_schedule,
+        retention=catalog,
+    )
+    # Ingest: the fallback buffer takes up what an earlier process could not store.
+    # The files lie in the data directory even if the catalogue is on PostgreSQL: a store that refuses cannot take them.
     fallback = FallbackBuffer(settings.fallback_bytes, WaitingFileFolder(Path(settings.data)))
     fallback.restore()
-    policies = Policies(store.catalog, store.clock)
-    await _load(store, policies.refresh)
-    redacting = await _redacting(settings, store, policies)
-    life = timedelta(seconds=settings.tombstone_ttl)
-    note = NoteReads(store.catalog, reads)
-    job_schedule = JobSchedule(store.catalog, store.clock, default=settings.sweep_seconds)
-    refresh = getattr(store.clock, "learn", None)
-    deletions = ClockJumpGuard(store.clock, job_schedule, steady_seconds, refresh, store.damage)
-    await _load(store, deletions.check)
-    make_room = Evict(store.catalog, deletions, policies, note, tombstone_life=life)
-    return Foundation(
-        settings=settings,
-        store=store,
-        telemetry=telemetry,
-        tokenizer=tokenizer,
-        authenticate=authenticate,
-        policies=policies,
-        redacting=redacting,
-        reads=reads,
-        note=note,
-        fallback=fallback,
-        find=Find(store.catalog, store.clock, reads, fallback, policies.evicts, redacting),
-        make_room=make_room,
-        job_schedule=job_schedule,
-        deletions=deletions,
-        maintenance=_tidier(settings, store, deletions, reads, note, policies, job_schedule),
-        deps=_ingest_deps(settings, store, telemetry, tokenizer, fallback, make_room, policies, redacting),
-        readiness=CheckReadiness(
-            StoreCheck(store.catalog, telemetry.catalog_breaker), StoreCheck(store.blobs, telemetry.blobs_breaker)
-        ),
-        tombstone_life=life,
-    )
-
-
-async def _load(store: Store, load: Callable[[], Awaitable[object]]) -> None:
-    """Reads what a start needs from the catalogue, and does without if that is damaged.
-
-    Raises:
-        CoatcheckError: `storage_unavailable`.
-    """
-    try:
-        await load()
-    except CoatcheckError as error:
-        if store.damage() is None:
-            raise
-        log.warning("the service starts without what cannot be read: %s", error.detail)
-
-
-def _ingest_deps(
-    settings: Settings,
-    store: Store,
-    telemetry: Telemetry,
-    tokenizer: OnDemandTokenizer,
-    fallback: FallbackBuffer,
-    make_room: Evict,
-    policies: Policies,
-    redacting: RedactionPolicy,
-) -> IngestDeps:
-    return IngestDeps(
-        catalog=store.catalog,
+    tokenizer = OnDemandTokenizer()
+    deps = IngestDeps(
+        catalog=catalog,
         blobs=store.blobs,
-        clock=store.clock,
+        clock=clock,
         pool=store.pool,
         tokenizer=tokenizer,
         is_warm=lambda: tokenizer.is_loaded,
@@ -329,41 +324,43 @@ def _ingest_deps(
         redacting=redacting,
         ledger=Ledger(logs=settings.events > 0),
     )
-
-
-async def _redacting(settings: Settings, store: Store, policies: Policies) -> RedactionPolicy:
-    masks = Masks(settings.redaction_rules)
-    redacting = RedactionPolicy(as_redaction(settings.redaction), masks, store.pool, policies.now)
-    if not redacting.never:
-        await in_pool(store.pool, masks)
-    return redacting
-
-
-def _tidier(
-    settings: Settings,
-    store: Store,
-    deletions: ClockJumpGuard,
-    reads: ReadLog,
-    note: NoteReads,
-    policies: Policies,
-    job_schedule: JobSchedule,
-) -> Maintenance:
-    return Maintenance(
-        store.catalog,
-        store.catalog,
-        store.blobs,
-        deletions,
-        reads,
-        tombstone_life=timedelta(seconds=settings.tombstone_ttl),
-        lives=policies.tombstone_lives,
-        grace=timedelta(seconds=settings.grace_seconds),
-        audit_life=timedelta(seconds=settings.audit_ttl),
-        most_events=settings.events,
+    return Foundation(
+        settings=settings,
+        store=store,
+        telemetry=telemetry,
+        tokenizer=tokenizer,
+        authenticate=authenticate,
+        policies=policies,
+        redacting=redacting,
+        reads=reads,
         note=note,
-        leader=None if is_embedded(settings) else LeaderLease(secrets.token_hex(8), settings.sweep_seconds),
+        fallback=fallback,
+        # With the buffer: what waits for storage can be read by its ID.
+        find=Find(catalog, clock, reads, fallback, policies.evicts, redacting),
+        make_room=make_room,
         job_schedule=job_schedule,
-        retention=store.catalog,
+        deletions=deletions,
+        maintenance=maintenance,
+        deps=deps,
+        readiness=CheckReadiness(
+            StoreCheck(catalog, telemetry.catalog_breaker), StoreCheck(store.blobs, telemetry.blobs_breaker)
+        ),
+        tombstone_life=life,
     )
+
+
+async def _load(store: Store, load: Callable[[], Awaitable[object]]) -> None:
+    """Reads what a start needs from the catalogue, and does without if that is damaged.
+
+    Raises:
+        CoatcheckError: `storage_unavailable`.
+    """
+    try:
+        await load()
+    except CoatcheckError as error:
+        if store.damage() is None:
+            raise
+        log.warning("the service starts without what cannot be read: %s", error.detail)
 
 
 def _blob_names(store: Store) -> Callable[[], str]:

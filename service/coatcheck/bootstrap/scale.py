@@ -1,7 +1,4 @@
-"""The store at scale: PostgreSQL, with bytes in an S3-compatible store or in a shared directory, for many replicas.
-
-The location of the bytes of a store on PostgreSQL: a bucket or a shared directory, after checking whose it is.
-"""
+"""The store at scale: PostgreSQL, with bytes in an S3-compatible store or in a shared directory, for many replicas."""
 
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from coatcheck.adapters.blobs.files import FileBlobStore
-from coatcheck.adapters.blobs.memory import SwitchedBlobStore
 from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.sql import schema
-from coatcheck.adapters.sql.postgres import PostgresCatalog, PostgresExamination
+from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.bootstrap.embedded import Engines, belonging, explain_opening_errors, refuse_newer
 from coatcheck.core.errors import CoatcheckError, Code
@@ -38,6 +34,7 @@ async def open_bytes(
         await binding(files)
         return files, []
     try:
+        # New bytes go to the bucket; files from before the switch stay readable beside it.
         bucket = S3BlobStore.open(settings.blob_url)
     except ValueError as error:
         raise CoatcheckError(Code.INVALID_REQUEST, f"COATCHECK_BLOB_URL: {error}") from error
@@ -45,7 +42,8 @@ async def open_bytes(
     await binding(bucket)
     before = await in_pool(pool, _files, Path(settings.data), pool, readers, make=False)
     if await binding.holds(before):
-        return SwitchedBlobStore(bucket, before), []
+        bucket.others = (before,)
+        return bucket, []
     return bucket, await _warn_of_files(binding, settings.data)
 
 
@@ -105,11 +103,18 @@ async def open_scale(
     opening = PostgresCatalog.look(url, limits=PATIENT) if beside else PostgresCatalog.open(url, limits=limits)
     catalog = await opening
     try:
+        # The schema is checked before anything is written: a replica with another schema must not start.
         await catalog.check_reads()
         binding = belonging(catalog, catalog.clock, looking=beside)
         blobs, warnings = await open_bytes(settings, pool, readers, binding, make=not beside)
         warnings += await catalog.warnings()
-        yield Engines(catalog, blobs, catalog.clock, (PostgresExamination(catalog),), warnings)
+        yield Engines(
+            catalog=catalog,
+            blobs=blobs,
+            clock=catalog.clock,
+            examinations=(catalog.examine,),
+            warnings=warnings,
+        )
     finally:
         await catalog.close()
 

@@ -1,35 +1,27 @@
-"""Builds what answers requests: the use cases over an opened store, with the schedule running.
-
-Builds the use cases of contexts: compaction, measuring, and the sessions' accounts.
-
-Builds what reads stored payloads: their views, the use cases over them, and the model's tools.
-
-Keys for an administrator at the command line: directly in the database, even while a service uses it.
-"""
+"""Builds what answers requests: the use cases over an opened store, with the schedule running."""
 
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.system import SystemClock
 from coatcheck.api.http.limits import LOOPBACK, RequestLimits
-from coatcheck.api.services import Inspection, Services
+from coatcheck.api.services import ContextServices, Inspection, ReadingServices, Services
 from coatcheck.bootstrap import embedded
-from coatcheck.bootstrap.foundation import Foundation, foundation, watching
-from coatcheck.bootstrap.stores import Store, is_embedded, open_store
-from coatcheck.bootstrap.upkeep import administer_retention, retaining, when_due
+from coatcheck.bootstrap.foundation import Foundation, ObservedParts, foundation, watching
+from coatcheck.bootstrap.stores import is_embedded, open_store
+from coatcheck.bootstrap.upkeep import administer_retention
 from coatcheck.core.context import CountCache
-from coatcheck.core.search import Limits
+from coatcheck.core.search import SearchLimits
 from coatcheck.core.search.model import Switches
-from coatcheck.jobs.schedule import deciding, running
+from coatcheck.jobs.schedule import PeriodicJob, carry_out_decisions, run_jobs, run_maintenance
 from coatcheck.ports.keys import Keys, SessionAccounts
-from coatcheck.ports.maintenance import TakeLease
 from coatcheck.ports.telemetry import Clock
 from coatcheck.reading.sources import Sources
 from coatcheck.reading.view import OpenView
@@ -40,20 +32,23 @@ from coatcheck.storing.content import OpenContent
 from coatcheck.storing.find import Find, SessionNames
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.policies import REFRESH_SECONDS
 from coatcheck.tools.calls import ListArtifacts
 from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.read import ReadArtifact
+from coatcheck.upkeep.clock_jumps import CHECK_SECONDS
 from coatcheck.upkeep.index import Index
+from coatcheck.upkeep.maintenance import LeaderLease
 from coatcheck.upkeep.store_binding import NoteAccounts, SealKey
-from coatcheck.usecases.context.compact_context import Compact, CompactDeps
-from coatcheck.usecases.context.look_up_references import LookUpDeps, LookUpReferences
-from coatcheck.usecases.context.measure_context import MeasureContext, MeasureDeps, ShowSessionUsage
+from coatcheck.usecases.context.compact_context import Compact
+from coatcheck.usecases.context.look_up_references import LookUpReferences
+from coatcheck.usecases.context.measure_context import MeasureContext, ShowSessionUsage
 from coatcheck.usecases.operations.flush_fallback import LAST_SECONDS, FlushFallback
 from coatcheck.usecases.operations.show_overview import ListEvents, ShowOverview
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck.usecases.payloads.describe import Describe
 from coatcheck.usecases.payloads.extend import Extend
-from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, FindOrIngestDeps
+from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest
 from coatcheck.usecases.payloads.forget import Forget, ForgetSession
 from coatcheck.usecases.payloads.ingest import Ingest
 from coatcheck.usecases.reading.find_passages import FindPassages
@@ -65,19 +60,8 @@ from coatcheck.usecases.retention.administer_holds import Holds
 from coatcheck.usecases.retention.administer_retention import AdministerRetention
 from coatcheck.usecases.tenants.administer_keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.tenants.show_usage import EmptyNamespace, ShowUsage
-from coatcheck.usecases.web_search.budget_search import SearchResults, SearchResultsDeps
+from coatcheck.usecases.web_search.budget_search import SearchResults
 from coatcheck.usecases.web_search.verify_citations import VerifyCitations
-
-
-@dataclass(frozen=True)
-class Contexts:
-    """The use cases for model requests, and what writes the sessions' accounts."""
-
-    compact: Compact
-    measure: MeasureContext
-    tell_usage: ShowSessionUsage
-    events: ListEvents
-    note: NoteAccounts
 
 
 def contexts(
@@ -89,40 +73,36 @@ def contexts(
     open_content: OpenContent,
     session_names: SessionNames | None = None,
     switches: Switches = Switches(),  # noqa: B008 - frozen
-    search_limits: Limits = Limits(),  # noqa: B008 - frozen
-) -> Contexts:
-    """Returns the use cases; `find` finds only what is stored, not what waits in memory.
+    search_limits: SearchLimits = SearchLimits(),  # noqa: B008 - frozen
+) -> tuple[ContextServices, NoteAccounts]:
+    """Returns the use cases, and what writes the sessions' accounts.
+
+    `find` finds only what is stored, not what waits in memory: a history must not refer to what may be lost.
 
     `switches` and `search_limits` are those of web searches where no policy decides.
     """
     counts, ledger, pool = CountCache(), deps.ledger, deps.pool
     note = NoteAccounts(accounts, ledger, deps.clock, _random_number)
-    step = FindOrIngest(FindOrIngestDeps(ingest=ingest, deps=deps, find=find, card_text=card_text))
+    step = FindOrIngest(ingest, deps, find, card_text)
     events = ListEvents(accounts, note, deps.redacting, session_names)
     look_up = LookUpReferences(
-        LookUpDeps(
-            find=find,
-            open_content=open_content,
-            tokenizer=deps.tokenizer,
-            pool=pool,
-            events=events,
-            redacting=deps.redacting,
-            rules=deps.rules,
-            switches=switches,
-            max_total_tokens=search_limits.max_total_tokens,
-        )
+        find=find,
+        open_content=open_content,
+        tokenizer=deps.tokenizer,
+        pool=pool,
+        events=events,
+        redacting=deps.redacting,
+        rules=deps.rules,
+        switches=switches,
+        max_total_tokens=search_limits.max_total_tokens,
     )
-    return Contexts(
-        compact=Compact(
-            CompactDeps(store=step, look_up=look_up, tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)
-        ),
-        measure=MeasureContext(
-            MeasureDeps(tokenizer=deps.tokenizer, pool=pool, look_up=look_up, ledger=ledger, counts=counts)
-        ),
+    services = ContextServices(
+        compact=Compact(store=step, look_up=look_up, tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts),
+        measure=MeasureContext(tokenizer=deps.tokenizer, pool=pool, look_up=look_up, ledger=ledger, counts=counts),
         tell_usage=ShowSessionUsage(accounts, note, session_names),
         events=events,
-        note=note,
     )
+    return services, note
 
 
 def _random_number() -> int:
@@ -131,94 +111,61 @@ def _random_number() -> int:
 
 @dataclass(frozen=True)
 class Readers:
-    """The use cases that show a stored payload, and the text views that they make."""
+    """What reads stored payloads: the use cases, the text views that they make, and the model's tools."""
 
-    extractor: TextExtractor
     keep_text: KeepText
+    """Makes and keeps text views."""
     card_text: CardText
-    describe: Describe
-    open_view: OpenView
-    """Opens views as models and callers read them: masked according to policy."""
-    read_span: Read
-    search: Search
-    windows: FindPassages
-    read_json: ReadJson
-    outline: Outline
+    """Makes the text of cards, which may need a text view."""
+    services: ReadingServices
+    """As models read: masked according to policy."""
     browse: Browse
     session_names: SessionNames
     tools: ToolDispatcher
-
-
-def text_extractor(base: Foundation) -> TextExtractor:
-    """Returns what makes text views of large pages and documents, in processes of its own."""
-    settings = base.settings
-    return TextExtractor(settings.extract_workers, seconds=settings.extract_seconds, memory=settings.extract_memory)
+    """The same reads as tools of a model."""
 
 
 def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, index: Index) -> Readers:
     """Returns the use cases; `index` is used for searches in all artifacts."""
     store, tokenizer = base.store, base.tokenizer
-    open_content = store.open_content
     card_text = CardText(
         extractor,
-        open_content,
+        store.open_content,
         keep_text,
         tokenizer,
         base.deps.new_blob_id,
         inline_bytes=base.settings.inline_bytes,
     )
-    open_view = OpenView(base.find, open_content, keep_text, base.deps.ledger, base.redacting)
-    read_span, search = Read(open_view, tokenizer, store.readers), Search(open_view, tokenizer, store.readers)
-    passages = FindPassages(open_view, tokenizer, store.readers)
-    read_json = ReadJson(open_view, tokenizer, store.readers)
-    outline = Outline(open_view, tokenizer, store.readers)
-    seal_key = SealKey(store.catalog, store.clock, secrets.token_hex)
+    open_view = OpenView(base.find, store.open_content, keep_text, base.deps.ledger, base.redacting)
+    services = reading_services(base, base.find, open_view, card_text)
     session_names = SessionNames(store.catalog, base.redacting)
+    seal_key = SealKey(store.catalog, store.clock, secrets.token_hex)
     browse = Browse(store.catalog, store.clock, seal_key, index, base.redacting, session_names)
-    reading_tool = ReadArtifact(
-        open_view, read_span, search, outline, tokenizer, store.readers, passages=passages, values=read_json
+    read_artifact = ReadArtifact(
+        open_view,
+        services.read_span,
+        services.search,
+        services.outline,
+        tokenizer,
+        store.readers,
+        passages=services.windows,
+        values=services.read_json,
     )
-    return Readers(
-        extractor=extractor,
-        keep_text=keep_text,
-        card_text=card_text,
-        describe=Describe(
-            base.find,
-            open_content,
-            tokenizer,
-            store.readers,
-            base.settings.card_tokens,
-            card_text,
-            base.policies.now,
-            base.redacting,
-        ),
-        open_view=open_view,
-        read_span=read_span,
-        search=search,
-        windows=passages,
-        read_json=read_json,
-        outline=outline,
-        browse=browse,
-        session_names=session_names,
-        tools=ToolDispatcher(reading_tool, ListArtifacts(browse, tokenizer, store.readers), tokenizer),
-    )
+    tools = ToolDispatcher(read_artifact, ListArtifacts(browse, tokenizer, store.readers), tokenizer)
+    return Readers(keep_text, card_text, services, browse, session_names, tools)
 
 
-def inspection(base: Foundation, reading: Readers) -> Inspection:
-    """Returns what the administrator's page reads with: the same use cases, over look-ups that leave no trace."""
-    store, tokenizer, threads = base.store, base.tokenizer, base.store.readers
-    find = Find(
-        store.catalog, store.clock, base.reads, base.fallback, base.policies.evicts, base.redacting, notes=False
-    )
-    open_view = OpenView(find, store.open_content, reading.keep_text, None, base.redacting)
-    return Inspection(
+def reading_services(base: Foundation, find: Find, open_view: OpenView, card_text: CardText) -> ReadingServices:
+    """Returns the use cases that show a payload, over one way to look it up."""
+    tokenizer, threads = base.tokenizer, base.store.readers
+    return ReadingServices(
         describe=Describe(
             find,
-            store.open_content,
+            base.store.open_content,
             tokenizer,
             threads,
             base.settings.card_tokens,
-            reading.card_text,
+            card_text,
             base.policies.now,
             base.redacting,
         ),
@@ -228,6 +175,19 @@ def inspection(base: Foundation, reading: Readers) -> Inspection:
         read_json=ReadJson(open_view, tokenizer, threads),
         outline=Outline(open_view, tokenizer, threads),
         open_view=open_view,
+    )
+
+
+def inspection(base: Foundation, reading: Readers) -> Inspection:
+    """Returns what the administrator's page reads with: the same use cases, over look-ups that leave no trace."""
+    store = base.store
+    # Without notes: an administrator who looks must not keep artifacts from expiring or being evicted.
+    find = Find(
+        store.catalog, store.clock, base.reads, base.fallback, base.policies.evicts, base.redacting, notes=False
+    )
+    open_view = OpenView(find, store.open_content, reading.keep_text, None, base.redacting)
+    return Inspection(
+        **vars(reading_services(base, find, open_view, reading.card_text)),
         stored_view=OpenView(find, store.open_content, reading.keep_text),
         seal_key=SealKey(store.catalog, store.clock, secrets.token_hex),
     )
@@ -235,8 +195,18 @@ def inspection(base: Foundation, reading: Readers) -> Inspection:
 
 log = logging.getLogger(__name__)
 
-_INDEX_LEASE = 30.0
-"""Seconds for which one process indexes; longer than any round, except those that pause."""
+_INDEX_LEASE_SECONDS = 30.0
+"""How long one process indexes without renewing its lease: longer than any round, except those that pause."""
+_NOTE_SECONDS = 1.0
+"""Seconds between two writes of reads and accounts: what a crash can lose."""
+_INDEX_REST = 15.0
+"""Pause after a round of indexing, as a multiple of its duration: queries index what they need themselves, and storing
+has priority."""
+_RESUME_SECONDS = 5.0
+"""Seconds between two checks for interrupted runs of retention. Chosen, not measured: a run that another process left
+can be resumed only once its lease has ended."""
+_RUN_END_SECONDS = 5.0
+"""Seconds that a run may continue when the service stops; it is resumed from wherever it was left."""
 
 
 @dataclass(frozen=True)
@@ -266,15 +236,20 @@ async def open_service(
     ):
         for warning in store.warnings:
             log.warning(warning)
+        # The order is that of the dependencies: what is shared, views and index, then the use cases that read, ingest
+        # and compact.
         base = await foundation(settings, store, telemetry)
-        extractor = text_extractor(base)
-        telemetry.look_at(base.fallback, extractor.workers, base.deletions, base.readiness)
+        extractor = TextExtractor(
+            settings.extract_workers, seconds=settings.extract_seconds, memory=settings.extract_memory
+        )
+        telemetry.parts = ObservedParts(base.fallback, extractor.workers, base.deletions, base.readiness)
         keep_text = KeepText(base.deps, store.open_content, extractor)
         index = _index(base, keep_text)
         reading = readers(base, extractor, keep_text, index)
         ingest = Ingest(base.deps, reading.card_text)
+        # Without the fallback buffer: a history must not refer to what may be lost with this process.
         find = Find(store.catalog, store.clock, base.reads)
-        context = contexts(
+        context, accounts = contexts(
             store.catalog,
             ingest,
             base.deps,
@@ -289,77 +264,95 @@ async def open_service(
         retention = administer_retention(
             settings, store, base.deps, base.maintenance, base.policies, base.job_schedule, base.deletions
         )
-        services = _services(base, reading, ingest, context, empty, retention)
+        # From here on something may be in progress, which a failure to start must end, too.
+        services = _services(base, reading, ingest, context, accounts, empty, retention)
         try:
-            async with (
-                deciding(
-                    base.policies,
-                    empty,
-                    base.make_room,
-                    base.deletions,
-                    store.catalog,
-                    settings.sweep_seconds,
-                    telemetry.meter,
-                ),
-                retaining(retention, telemetry.meter),
-                running(
-                    base.maintenance,
-                    base.job_schedule.pause,
-                    base.note,
-                    FlushFallback(base.deps, base.readiness),
-                    index,
-                    context.note,
-                    wait_until_idle=WaitUntilIdle(telemetry.limiters),
-                    meter=telemetry.meter,
-                ),
-            ):
+            async with run_jobs(_jobs(base, retention, empty, index, accounts), telemetry.meter):
                 yield RunningService(services, _limits(settings), base.authenticate.is_required)
         finally:
-            await _close(base, reading)
+            # First what requests began, while threads and stores are still there.
+            await _close(base, reading.keep_text)
+            extractor.close()
+            # Last: until now this process may have removed something.
+            await base.maintenance.leave()
+            await base.readiness.close()
 
 
-async def _close(base: Foundation, reading: Readers) -> None:
-    """Ends what is in progress, and lets other processes take over maintenance."""
+def _jobs(
+    base: Foundation, retention: AdministerRetention, empty: EmptyNamespace, index: Index, accounts: NoteAccounts
+) -> list[PeriodicJob]:
+    """Returns what a running service repeats. What a stop still does is done in this order."""
+    meter, flush = base.telemetry.meter, FlushFallback(base.deps, base.readiness)
+    decisions = base.store.catalog
+    return [
+        PeriodicJob(
+            name="maintenance", work=lambda: run_maintenance(base.maintenance, meter), pause=base.job_schedule.pause
+        ),
+        PeriodicJob(name="write_reads", work=base.note, pause=_NOTE_SECONDS, last=base.note),
+        PeriodicJob(name="write_usage", work=accounts, pause=_NOTE_SECONDS, last=accounts),
+        PeriodicJob(
+            name="index",
+            work=index,
+            pause=_NOTE_SECONDS,
+            rest=_INDEX_REST,
+            ready=WaitUntilIdle(base.telemetry.limiters),
+            is_cancelled_at_stop=True,  # it may pause for long, and may be interrupted at any point
+        ),
+        PeriodicJob(
+            name="flush_fallback",
+            work=flush,
+            pause=_NOTE_SECONDS,
+            is_cancelled_at_stop=True,  # a store may be silent for longer than a stop may take
+            last=flush.last,
+        ),
+        PeriodicJob(name="refresh_policies", work=base.policies.refresh, pause=REFRESH_SECONDS),
+        PeriodicJob(name="check_clock", work=base.deletions.check, pause=CHECK_SECONDS),
+        PeriodicJob(
+            name="carry_out_decisions",
+            work=lambda: carry_out_decisions(empty, base.make_room, decisions),
+            pause=base.settings.sweep_seconds,
+        ),
+        PeriodicJob(
+            name="resume_runs",
+            work=retention.running.resume,
+            pause=_RESUME_SECONDS,
+            last=lambda: retention.running.close(_RUN_END_SECONDS),
+        ),
+    ]
+
+
+async def _close(base: Foundation, keep_text: KeepText) -> None:
+    """Waits for what requests have left in progress, for a few seconds."""
     await base.authenticate.close()
     if base.deps.afterwards:  # the reaper handles what is not undone by then
         await asyncio.wait(base.deps.afterwards, timeout=LAST_SECONDS)
-    await reading.keep_text.finish_views(LAST_SECONDS)
-    reading.extractor.close()
-    await base.maintenance.leave()
-    await base.readiness.close()
+    await keep_text.finish_views(LAST_SECONDS)
 
 
 def _services(
     base: Foundation,
     reading: Readers,
     ingest: Ingest,
-    context: Contexts,
+    context: ContextServices,
+    accounts: NoteAccounts,
     empty: EmptyNamespace,
     retention: AdministerRetention,
 ) -> Services:
     catalog, clock, policies = base.store.catalog, base.store.clock, base.policies
     life, telemetry = base.tombstone_life, base.telemetry
+    # For programs, which get bytes as stored; models and the page read views that are masked according to policy.
+    stored_view = OpenView(base.find, base.store.open_content, reading.keep_text, base.deps.ledger)
     return Services(
+        **vars(replace(reading.services, open_view=stored_view)),
+        **vars(context),
         ingest=ingest,
-        describe=reading.describe,
         browse=reading.browse,
         forget=Forget(catalog, clock, life, base.fallback, policies),
         forget_session=ForgetSession(catalog, clock, life, base.fallback, policies, reading.session_names),
         extend=Extend(catalog, clock, base.fallback, policies.now, base.redacting),
-        # for programs: bytes as stored
-        open_view=OpenView(base.find, base.store.open_content, reading.keep_text, base.deps.ledger),
-        outline=reading.outline,
-        read_span=reading.read_span,
-        search=reading.search,
-        windows=reading.windows,
-        read_json=reading.read_json,
-        search_results=SearchResults(_search_deps(base, reading, ingest)),
-        verify_citations=VerifyCitations(reading.open_view, base.store.readers),
-        compact=context.compact,
-        measure=context.measure,
-        tell_usage=context.tell_usage,
-        events=context.events,
-        overview=ShowOverview(catalog, clock, context.note, base.redacting),
+        search_results=_search_results(base, reading, ingest),
+        verify_citations=VerifyCitations(reading.services.open_view, base.store.readers),
+        overview=ShowOverview(catalog, clock, accounts, base.redacting),
         tools=reading.tools,
         authenticate=base.authenticate,
         keys=AdministerKeys(catalog, clock, secrets.token_bytes, base.authenticate.require),
@@ -375,14 +368,15 @@ def _services(
         metrics=telemetry.render,
         meter=telemetry.meter,
         tracer=telemetry.tracer,
+        # Without the page, nothing is built that reads without being counted.
         inspection=inspection(base, reading) if base.settings.page else None,
         readiness=base.readiness,
     )
 
 
-def _search_deps(base: Foundation, reading: Readers, ingest: Ingest) -> SearchResultsDeps:
+def _search_results(base: Foundation, reading: Readers, ingest: Ingest) -> SearchResults:
     store = base.store
-    return SearchResultsDeps(
+    return SearchResults(
         ingest=ingest,
         find=base.find,
         keep_text=reading.keep_text,
@@ -397,8 +391,8 @@ def _search_deps(base: Foundation, reading: Readers, ingest: Ingest) -> SearchRe
     )
 
 
-def _search_limits(settings: Settings) -> Limits:
-    return Limits(
+def _search_limits(settings: Settings) -> SearchLimits:
+    return SearchLimits(
         max_results=settings.search_max_results,
         max_tokens_per_result=settings.search_max_tokens_per_result,
         max_total_tokens=settings.search_max_total_tokens,
@@ -415,22 +409,15 @@ def _switches(settings: Settings) -> Switches:
 
 
 def _index(base: Foundation, keep_text: KeepText) -> Index:
-    store = base.store
-    due = when_due(base.job_schedule, _leader(base.settings, store))
-    return Index(store.catalog, store.open_content, store.pool, _random_number, due, keep_text, base.redacting)
+    store, lease = base.store, None
+    if not is_embedded(base.settings):
+        lease = LeaderLease(store.catalog, store.clock, "index", secrets.token_hex(8), _INDEX_LEASE_SECONDS)
 
+    async def is_due() -> bool:
+        """Returns whether to index now: not if paused, and only in one of several processes."""
+        return await base.job_schedule.runs("index") and (lease is None or await lease.lead())
 
-def _leader(settings: Settings, store: Store) -> Callable[[], Awaitable[bool]] | None:
-    """Returns a function that tells whether this process indexes; one that stops or hangs soon loses the lease."""
-    if is_embedded(settings):
-        return None
-    me = secrets.token_hex(8)
-
-    async def lead() -> bool:
-        lease = TakeLease(name="index", holder=me, seconds=_INDEX_LEASE, now=store.clock.now())
-        return await store.catalog.commit(lease)
-
-    return lead
+    return Index(store.catalog, store.open_content, store.pool, _random_number, is_due, keep_text, base.redacting)
 
 
 def _limits(settings: Settings) -> RequestLimits:

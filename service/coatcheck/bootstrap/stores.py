@@ -1,48 +1,40 @@
 """Opens the store in the settings."""
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from coatcheck.adapters.sql.dialect import mask_url
 from coatcheck.bootstrap import embedded
-from coatcheck.bootstrap.embedded import Rows, open_embedded
-from coatcheck.ports.blobs import BlobStore
+from coatcheck.bootstrap.embedded import Engines, open_embedded
 from coatcheck.ports.telemetry import Clock
 from coatcheck.runtime.work_placement import ReadThreads
 from coatcheck.settings import Settings
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
-from coatcheck.usecases.operations.verify_store import Examination
 
-_READS_WAITING: Final = 2048
+_MAX_WAITING_READS: Final = 2048
 """Read tasks that may wait for a thread: about as many as are done in ten seconds."""
 
 
-_FILES: Final = 8
+_FILE_THREADS: Final = 8
 """Threads that write files and wait for disks, which needs no processor."""
 
 
-@dataclass(frozen=True)
-class Store:
-    """The opened adapters, and the threads that use them."""
+@dataclass(frozen=True, kw_only=True)
+class Store(Engines):
+    """An opened store, and the threads that use it."""
 
-    catalog: Rows
-    blobs: BlobStore
-    clock: Clock
     pool: ThreadPoolExecutor
     """For ingest and upkeep."""
     readers: ReadThreads
     """For reads."""
     open_content: OpenContent
-    examinations: tuple[Examination, ...]
-    warnings: list[str]
-    damage: Callable[[], str | None]
-    """See Engines."""
+    """Reads stored bytes, with caches that all readers share."""
 
 
 def migrate(settings: Settings) -> tuple[str | None, str]:
@@ -91,8 +83,8 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
     """
     with (
         ThreadPoolExecutor(settings.threads or _processors(), thread_name_prefix="work") as pool,
-        ThreadPoolExecutor(_FILES, thread_name_prefix="files") as files,
-        ReadThreads(settings.readers, _READS_WAITING) as readers,
+        ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="files") as files,
+        ReadThreads(settings.readers, _MAX_WAITING_READS) as readers,
     ):
         if is_embedded(settings):
             reserve = settings.reserve_bytes
@@ -104,19 +96,12 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         async with opening as engines:
             time = clock or engines.clock
             health = BlobHealth(engines.catalog, engines.blobs, time)
+            # A command beside a server only reports damage; marking it is the server's task.
             damaged = None if beside else health.report_damage
             content = OpenContent(engines.catalog, engines.blobs, readers, damaged)
             try:
-                yield Store(
-                    engines.catalog,
-                    engines.blobs,
-                    time,
-                    pool,
-                    readers,
-                    content,
-                    engines.examinations,
-                    engines.warnings,
-                    engines.damage,
-                )
+                opened = vars(replace(engines, clock=time))
+                yield Store(**opened, pool=pool, readers=readers, open_content=content)
             finally:
+                # Damage that a read found may still be on its way into the catalogue, which closes next.
                 await health.wait_until_recorded()

@@ -1,15 +1,11 @@
-"""Carries out an administrator's commands: check, back up, restore.
-
-Builds retention: plan, run, undo, the audit log; and resumes interrupted runs.
-"""
+"""Carries out an administrator's commands (check, back up, restore), and builds what administers retention."""
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,10 +20,9 @@ from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS
 from coatcheck.core.progress import Progress, untold
-from coatcheck.core.retention.jobs import Job
+from coatcheck.core.retention.jobs import RetentionJob
 from coatcheck.core.text.count import plural
-from coatcheck.jobs.schedule import rounds
-from coatcheck.ports.telemetry import DeletionClock, Meter
+from coatcheck.ports.telemetry import DeletionClock
 from coatcheck.settings import Settings
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.policies import Policies
@@ -78,6 +73,7 @@ class BackupResult(Struct, frozen=True, kw_only=True):
     path: str
     manifest: Manifest
     linked: int
+    """Files that are links to the store's own, on the same disk."""
     verified: bool
     """Whether every blob in it was read and compared with its digest."""
 
@@ -91,6 +87,7 @@ def backup(
         CoatcheckError: as `backup_to`, and `integrity` if digests were requested and something is damaged;
             `invalid_request` if the files belong to another database.
     """
+    # Before anything is copied: a backup of one database with the files of another could not be restored.
     asyncio.run(_refuse_foreign(settings))
     clock = SystemClock()
     with backup_to(
@@ -118,6 +115,7 @@ def restore(settings: Settings, source: Path, *, digests: bool, progress: Progre
         CoatcheckError: as `restore_backup`, and `integrity` if digests were requested and something is damaged.
     """
     with restore_backup(source, Path(settings.data), progress) as copied:
+        # An older schema cannot be opened by this code, so its digests are compared after the first start.
         verified = digests and not copied.outdated
         if verified:
             asyncio.run(_verify(settings, copied.path, "Nothing was restored", progress))
@@ -149,12 +147,6 @@ async def _verify(settings: Settings, data: Path, outcome: str, progress: Progre
         )
 
 
-_RESUME_SECONDS: Final = 5.0
-"""Seconds between two checks for interrupted runs."""
-_LAST_SECONDS: Final = 5.0
-"""Seconds that a run may continue when the service stops; it is resumed from wherever it was left."""
-
-
 def administer_retention(
     settings: Settings,
     store: Store,
@@ -168,6 +160,7 @@ def administer_retention(
     grace = timedelta(seconds=settings.grace_seconds)
     new_id = deps.new_blob_id
     audit_life = timedelta(seconds=settings.audit_ttl)
+    # A plan must not count what a read, not yet written, keeps alive: the reads are written first.
     plan = PlanRetention(
         store.catalog, deletions, new_id, grace=grace, audit_life=audit_life, flush_reads=maintenance.flush_reads
     )
@@ -179,7 +172,7 @@ def administer_retention(
         me=secrets.token_hex(8),
         tombstone_life=timedelta(seconds=settings.tombstone_ttl),
         lives=policies.tombstone_lives,
-        maintenance_jobs=_chores(store, maintenance),
+        maintenance_jobs=_maintenance_jobs(store, maintenance),
         alone=is_embedded(settings),
     )
     undo = UndoRemoval(store.catalog, deps, store.open_content, grace=grace)
@@ -194,39 +187,8 @@ def administer_retention(
     )
 
 
-@asynccontextmanager
-async def retaining(retention: AdministerRetention, meter: Meter) -> AsyncGenerator[None]:
-    """Resumes interrupted runs while the service runs; on exit, stops what is in progress."""
-    stop = asyncio.Event()
-    resuming = asyncio.create_task(
-        rounds("taking up runs", retention.running.resume, _RESUME_SECONDS, stop, meter=meter), name="taking up runs"
-    )
-    try:
-        yield
-    finally:
-        stop.set()
-        await asyncio.wait([resuming])
-        await retention.running.close(_LAST_SECONDS)
-
-
-def when_due(job_schedule: JobSchedule, lead: Callable[[], Awaitable[bool]] | None) -> Callable[[], Awaitable[bool]]:
-    """Returns a function that tells whether to index now: not if paused, and only in one of several processes."""
-
-    async def now() -> bool:
-        return await job_schedule.runs("index") and (lead is None or await lead())
-
-    return now
-
-
-def _chores(store: Store, maintenance: Maintenance) -> MaintenanceJobs:
-    audit = VerifyStore(
-        store.catalog,
-        store.blobs,
-        store.open_content,
-        store.clock,
-        examinations=store.examinations,
-        texts=store.catalog,
-    )
+def _maintenance_jobs(store: Store, maintenance: Maintenance) -> MaintenanceJobs:
+    audit = _audit_of(store)
 
     async def check(*, digests: bool) -> MaintenanceJobResult:
         audited = await audit(digests=digests)
@@ -237,8 +199,8 @@ def _chores(store: Store, maintenance: Maintenance) -> MaintenanceJobs:
         return MaintenanceJobResult(items=len(wrong), bytes=audited.content, detail=f"{summary}{first}"[:1000])
 
     return {
-        Job.SWEEP: maintenance.sweep,
-        Job.PURGE: maintenance.purge,
-        Job.STORAGE: lambda: check(digests=False),
-        Job.VERIFY: lambda: check(digests=True),
+        RetentionJob.SWEEP: maintenance.sweep,
+        RetentionJob.PURGE: maintenance.purge,
+        RetentionJob.STORAGE: lambda: check(digests=False),
+        RetentionJob.VERIFY: lambda: check(digests=True),
     }

@@ -12,7 +12,8 @@ from coatcheck.cli.command_setup import render_size
 from coatcheck.cli.exits import Exit, echo, echo_items, fail
 from coatcheck.cli.http_client import artifact_path, ask, connect, encode_options, service_options, unless_reached
 
-_PIECE: Final = 256 * 1024
+_PIECE_BYTES: Final = 256 * 1024
+"""Bytes that are written to the output at once. Chosen, not measured."""
 
 
 @click.command("list")
@@ -97,13 +98,13 @@ def get(
 def _write(response: httpx.Response, output: Path | None) -> None:
     """Writes the response to a file or to standard output. An incomplete file is removed."""
     if output is None:
-        for piece in response.iter_bytes(_PIECE):
+        for piece in response.iter_bytes(_PIECE_BYTES):
             echo(piece, nl=False)
         return
     try:
         with output.open("xb") as file:
             try:
-                for piece in response.iter_bytes(_PIECE):
+                for piece in response.iter_bytes(_PIECE_BYTES):
                     file.write(piece)
             except BaseException:
                 output.unlink(missing_ok=True)

@@ -33,7 +33,8 @@ from coatcheck_client import fallback
 from coatcheck_client.errors import UNEXPECTED, UNREACHABLE, WRONG, ServiceError
 from coatcheck_client.requests import DeclaredFields
 
-CHUNK = 256 * 1024
+CHUNK_BYTES = 256 * 1024
+"""Bytes of a file that are sent at once. Chosen, not measured."""
 PROGRESS_FROM = 8 * 1024**2
 """Size from which an upload on a terminal shows a progress bar."""
 
@@ -77,6 +78,7 @@ class _Payload:
             if not isinstance(error, KeyboardInterrupt):  # then the rest may never come
                 with contextlib.suppress(Failure):  # what could be read counts
                     deque(self, maxlen=0)
+            # The same text that the client library returns when the service is away.
             receipt = fallback.receipt(self._ends, self._budgets, _reason(error))
             _show(msgspec.to_builtins(receipt) if self._as_json else {"text": receipt.text}, as_json=self._as_json)
             raise
@@ -139,6 +141,7 @@ def put(
     """
     size = _size(file)
     with open_input(file) as stream:
+        # From here on the text is printed whatever happens: options, connection and answer are checked inside.
         payload = _Payload(_pieces(file, stream, size), fields, as_json=as_json)
         with payload.print_on_failure():
             params = _params(file, fields)
@@ -178,6 +181,7 @@ def _params(file: str, fields: dict[str, Any]) -> httpx.QueryParams:
     params = [(name, str(fields[name])) for name in _FIELDS if fields[name] is not None]
     if fields["source"]:
         params.append(("url", fields["source"]))
+    # A pipe has a name like `/dev/fd/63`, which is no title.
     title = fields["title"] or (Path(file).name if _regular(file) else None)
     if title:
         params.append(("title", title))
@@ -227,7 +231,7 @@ def _pieces(file: str, stream: BufferedReader, size: int | None) -> Iterator[byt
     """Yields the file in pieces, up to its announced size."""
     sent_bytes = 0
     # What is appended to a log while it is sent was not announced, and is left for the next time.
-    while chunk := _piece(file, stream, CHUNK if size is None else min(CHUNK, size - sent_bytes)):
+    while chunk := _piece(file, stream, CHUNK_BYTES if size is None else min(CHUNK_BYTES, size - sent_bytes)):
         yield chunk
         sent_bytes += len(chunk)
     if size is not None and sent_bytes < size:

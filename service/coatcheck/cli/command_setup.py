@@ -31,6 +31,7 @@ from coatcheck.core.text.count import plural
 from coatcheck.settings import Settings, load
 
 _EXITS = {Code.INVALID_REQUEST: Exit.WRONG, Code.INTEGRITY: Exit.NOTHING}
+"""Exit codes of errors that are no failure of storage."""
 
 
 def settings_for(data: str | None) -> Settings:
@@ -98,6 +99,7 @@ _FIELD: Final = re.compile(
     """,
     re.VERBOSE,
 )
+"""Matches where one of the service's sentences names a field; other words that look like one stay."""
 _CALLED: Final = {"url": "source", "labels": "label"}
 """Fields whose option has another name."""
 
@@ -138,6 +140,7 @@ class PipeCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
+            # The options could not be read, so the pipe is recognised by its name among the words as they were typed.
             if (pipe := next(filter(_is_pipe, arguments), None)) is not None:
                 failure = Failure(Exit.WRONG, error.format_message())
                 with contextlib.suppress(Failure), open_input(pipe) as stream:
@@ -187,6 +190,7 @@ def sendable(text: str) -> str:
 QUIET_SECONDS: Final = 2.0
 """Seconds before anything is shown."""
 _TICK: Final = 1.0
+"""Seconds between two updates of the line that shows the progress."""
 
 
 class Waiting:

@@ -114,7 +114,8 @@ def _print_unchanged(data: bytes, *, as_json: bool) -> None:
     echo(json.dumps({"body": body, "report": None}, indent=2))
 
 
-SECONDS: Final = 10.0
+HOOK_SECONDS: Final = 10.0
+"""Seconds without any progress after which a hook gives up, so that the agent goes on with the output as it is."""
 
 
 @click.group()
@@ -141,7 +142,9 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
         return
     try:
         event = whole_event(json.load(stdin))
-        with Client(settings.url, key=settings.key or None, timeout=SECONDS, retries=Retries(attempts=1)) as client:
+        with Client(
+            settings.url, key=settings.key or None, timeout=HOOK_SECONDS, retries=Retries(attempts=1)
+        ) as client:
             answer = client.answer_hook(event, labels=label, **options)
     except Exception as e:  # noqa: BLE001 - whatever it is, the host goes on with what it has
         echo(f"coatcheck: the tool's output stays as it is: {e}", err=True)

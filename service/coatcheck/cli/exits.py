@@ -18,11 +18,17 @@ class Exit(IntEnum):
 
     DONE = 0
     NOTHING = 1
+    """Nothing was found, or not everything is as it should be."""
     WRONG = 2
+    """The command or its input is wrong; repeating it changes nothing."""
     ABSENT = 3
+    """What was named does not exist, or no more."""
     UNREACHABLE = 4
+    """The service or the store cannot be reached, or refuses for now."""
     UNTOLD = 5
+    """The work is done, but its answer could not be printed."""
     INTERRUPTED = 130
+    """128 + 2: the code that a shell reports for SIGINT."""
     UNREAD = 141
     """The code that a shell reports for a command that SIGPIPE has ended."""
 
@@ -68,6 +74,14 @@ def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> No
         _unheard(error)
 
 
+def echo_answer(answer: dict[str, Any], text: str, *, as_json: bool, none: str = "") -> None:
+    """Prints an answer, as text or as JSON; for an empty text prints `none` to standard error."""
+    if as_json or text:
+        echo(json.dumps(answer, indent=2) if as_json else text)
+    else:
+        echo(none, err=True)
+
+
 def echo_items(items: list[Any], line: Callable[[Any], str], none: str, *, as_json: bool) -> None:
     """Prints a list.
 
@@ -77,13 +91,7 @@ def echo_items(items: list[Any], line: Callable[[Any], str], none: str, *, as_js
         none: printed to standard error if there are no items; not with JSON.
         as_json: whether to print all items as JSON.
     """
-    if as_json:
-        echo(json.dumps({"items": items}, indent=2))
-        return
-    for item in items:
-        echo(line(item))
-    if not items:
-        echo(none, err=True)
+    echo_answer({"items": items}, "" if as_json else "\n".join(map(line, items)), as_json=as_json, none=none)
 
 
 class Commands(click.Group):

@@ -67,6 +67,7 @@ def connect(service: str | None, key: str | None, silence: float = _SILENCE) -> 
     settings = service_settings(service, key)
     headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
     timeout = httpx.Timeout(min(30, silence), read=silence)
+    # Without proxies of the environment: keys and payloads go to the named service and nowhere else.
     return httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
 
 
@@ -81,6 +82,7 @@ def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: t
     with unless_reached(client):
         response = send()
     body = _object(response)
+    # Another program may listen on the port, and its answer must not be printed as ours.
     if not has(body, **(fields if response.is_success else {"detail": str, "code": str})):
         fail(Exit.UNREACHABLE, f"{client.base_url} answered {response.status_code}, but not as Coatcheck does.")
     if not response.is_success:

@@ -6,7 +6,6 @@ sees the change with its next request. No store is created.
 """
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +14,7 @@ import click
 
 from coatcheck.adapters.system import SystemClock
 from coatcheck.cli.command_setup import byte_size, end, require_store, settings_for
-from coatcheck.cli.exits import Exit, echo, echo_items, fail
+from coatcheck.cli.exits import Exit, echo, echo_answer, echo_items, fail
 from coatcheck.cli.http_client import all_items, ask, connect
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _HERE = Caller(name="command line")
 _USUAL = ("delete", "ingest", "read")
-_PAGE = 200
+_KEYS_PER_PAGE = 200
+"""The most that the use case returns at once."""
 _KEY: dict[str, type] = {"id": str, "name": str, "namespace": str, "scopes": list}
 
 
@@ -78,6 +78,7 @@ def create(
 ) -> None:
     """Create a key called NAME and print it. It is shown only this once and stored nowhere."""
     rates = Rates(requests=requests, bytes=size)
+    # The first key of a store also gets `admin`: without it nobody could make another one through the service.
     usual = scopes or ((ADMIN,) if namespace == EVERYWHERE else _USUAL)
     may_be_first = not scopes and namespace is None and session_prefix is None
     if _through_service(data, service):
@@ -95,13 +96,11 @@ def create(
             return await _create(keys, name, namespace, (ADMIN, *usual) if first else usual, session_prefix, ttl, rates)
 
         new_key, where = _directly(data, create_first)
-    if as_json:
-        echo(json.dumps(new_key, indent=2))
-        return
-    echo(f"Key {new_key['id']} {where}, shown only this once: {_terms(new_key)}.", err=True)
-    if may_be_first and ADMIN in new_key["scopes"]:
-        echo("This is the first key: from now on every caller needs one.", err=True)
-    echo(new_key["key"])
+    if not as_json:
+        echo(f"Key {new_key['id']} {where}, shown only this once: {_terms(new_key)}.", err=True)
+        if may_be_first and ADMIN in new_key["scopes"]:
+            echo("This is the first key: from now on every caller needs one.", err=True)
+    echo_answer(new_key, new_key["key"], as_json=as_json)
 
 
 @key.command("list")
@@ -128,9 +127,7 @@ def revoke(key_id: str, data: str | None, service: str | None, key: str | None, 
             revoked_key = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client, **_KEY)
     else:
         revoked_key, _ = _directly(data, lambda keys: _revoke(keys, key_id))
-    echo(
-        json.dumps(revoked_key, indent=2) if as_json else f"Key {revoked_key['id']} ({revoked_key['name']}) is revoked."
-    )
+    echo_answer(revoked_key, f"Key {revoked_key['id']} ({revoked_key['name']}) is revoked.", as_json=as_json)
 
 
 def _plain(key_id: str) -> str:
@@ -180,9 +177,9 @@ async def _all(keys: "AdministerKeys", namespace: str | None) -> list[dict[str, 
     rows: list[dict[str, Any]] = []
     before: str | None = None
     while True:
-        page = await keys.list(_HERE, namespace=namespace, before=before, limit=_PAGE)
+        page = await keys.list(_HERE, namespace=namespace, before=before, limit=_KEYS_PER_PAGE)
         rows += map(_render_key, page.items)
-        before = page.before
+        before = page.next
         if before is None:
             return rows
 

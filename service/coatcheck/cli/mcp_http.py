@@ -29,8 +29,10 @@ from typing_extensions import override
 log = logging.getLogger("coatcheck")
 
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+"""Member of a request's `_meta` in which later protocol versions state themselves."""
 _UNREACHABLE: Final = -32000
-_PATIENCE: Final = 1.5
+"""The first code that JSON-RPC leaves to implementations for errors of the server."""
+_LAST_ANSWER_SECONDS: Final = 1.5
 """Seconds that answers may take after the host has said that nothing more will come."""
 _WRAPPED_TIMEOUT: Final = httpx2.Timeout(30, read=None)
 """A tool may take its time: the host knows how long it waits."""
@@ -61,6 +63,7 @@ class HttpServer:
         self._version: str | None = None
         """The version agreed on with `initialize`. Later versions state theirs in every request."""
         self._asked: dict[object, str] = {}
+        """Methods of the host's requests without an answer, by ID."""
         self._params: dict[str, dict[tuple[str, ...], str]] = {}
         """For each listed tool, the arguments that are also sent in headers."""
         self._over = asyncio.Event()
@@ -90,7 +93,7 @@ class HttpServer:
     async def finish(self) -> None:
         """Ends the lines, a little later if there are requests without answers."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE if self._asked else 0):
+            async with asyncio.timeout(_LAST_ANSWER_SECONDS if self._asked else 0):
                 await self._over.wait()
         await self._reading.aclose()
 
@@ -116,6 +119,7 @@ class HttpServer:
             return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
         params = message.params or {}
         version = cast("Object", params.get("_meta") or {}).get(_VERSION)
+        # The earlier era: one version for the session, agreed on with `initialize`, which itself has none yet.
         if version is None:
             negotiated = self._version if message.method != "initialize" else None
             return {} if negotiated is None else {MCP_PROTOCOL_VERSION_HEADER: negotiated}

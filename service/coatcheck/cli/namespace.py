@@ -1,15 +1,5 @@
-"""`coatcheck namespace`: create, list, disable, enable and empty namespaces. Uses a running service.
+"""`coatcheck namespace`, `usage`, `status` and `hold`: what namespaces contain, through a running service."""
 
-`coatcheck usage` and `coatcheck status`: what namespaces hold, a session's tokens, how full its context is.
-
-They use a running service.
-
-`coatcheck hold`: protect an artifact, a session or a namespace from deletion; list, release.
-
-Uses a running service.
-"""
-
-import json
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,7 +7,7 @@ import click
 import httpx
 
 from coatcheck.cli.command_setup import render_size
-from coatcheck.cli.exits import Exit, echo, echo_items, fail
+from coatcheck.cli.exits import Exit, echo_answer, echo_items, fail
 from coatcheck.cli.http_client import PAGE, all_items, ask, connect, service_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import check_namespace
@@ -51,7 +41,7 @@ def create(name: str, service: str | None, key: str | None, as_json: bool) -> No
     """Create the namespace NAME. Creating its first key creates it as well."""
     with connect(service, key) as client:
         answer = ask(lambda: client.post(_NAMESPACES, json={"name": name}), client, name=str)
-    echo(json.dumps(answer, indent=2) if as_json else _render_namespace(answer))
+    echo_answer(answer, _render_namespace(answer), as_json=as_json)
 
 
 @namespace.command()
@@ -81,18 +71,15 @@ def delete(name: str, yes: bool, service: str | None, key: str | None, as_json: 
         fail(Exit.WRONG, f"this deletes every artifact of the namespace {name}: confirm it with --yes.")
     with connect(service, key) as client:
         answer = ask(lambda: client.delete(path), client, namespace=str, artifacts=int)
-    echo(
-        json.dumps(answer, indent=2)
-        if as_json
-        else f"{name} is being emptied: {plural(answer['artifacts'], 'artifact')} to go."
-    )
+    progress = f"{name} is being emptied: {plural(answer['artifacts'], 'artifact')} to go."
+    echo_answer(answer, progress, as_json=as_json)
 
 
 def _switch(name: str, service: str | None, key: str | None, *, disabled: bool, as_json: bool) -> None:
     path = _path(name)
     with connect(service, key) as client:
         answer = ask(lambda: client.patch(path, json={"disabled": disabled}), client, name=str)
-    echo(json.dumps(answer, indent=2) if as_json else _render_namespace(answer))
+    echo_answer(answer, _render_namespace(answer), as_json=as_json)
 
 
 def _path(name: str) -> str:
@@ -109,7 +96,7 @@ def _render_namespace(row: dict[str, Any]) -> str:
     return f"{row['name']}: {state}, created {row['created_at']}"
 
 
-_NAMED: Final = 8
+_MAX_NAMED_SESSIONS: Final = 8
 """Sessions that are named for a choice, those with the latest activity."""
 
 
@@ -128,7 +115,7 @@ def usage(namespace: str | None, session: str | None, service: str | None, key: 
     with connect(service, key) as client:
         if session is not None:
             account = _usage_of(client, session)
-            echo(json.dumps(account, indent=2) if as_json else _session(account))
+            echo_answer(account, _session(account), as_json=as_json)
             return
         usages = all_items(client, "/v1/admin/usage", namespace)
     echo_items(usages, _render_usage, "Nothing has been stored yet.", as_json=as_json)
@@ -178,7 +165,7 @@ def status(session: str | None, service: str | None, key: str | None, as_json: b
         usage = _usage_of(client, session) if session is not None else _only_measured(client)
     if not usage["lines"]:
         fail(Exit.NOTHING, f"{usage['session']}: its context has not been measured yet. {_MEASURE}")
-    echo(json.dumps(usage, indent=2) if as_json else "\n".join(usage["lines"]))
+    echo_answer(usage, "\n".join(usage["lines"]), as_json=as_json)
 
 
 _MEASURE: Final = "POST /v1/context/measure and POST /v1/context/compact measure it, if they name the session."
@@ -196,8 +183,8 @@ def _only_measured(client: httpx.Client) -> dict[str, Any]:
     if not measured:
         fail(Exit.NOTHING, f"no session's context has been measured yet. {_MEASURE}")
     if len(measured) > 1:
-        names = ", ".join(each["session"] for each in measured[:_NAMED])
-        more = f" and {len(measured) - _NAMED} more" if len(measured) > _NAMED else ""
+        names = ", ".join(each["session"] for each in measured[:_MAX_NAMED_SESSIONS])
+        more = f" and {len(measured) - _MAX_NAMED_SESSIONS} more" if len(measured) > _MAX_NAMED_SESSIONS else ""
         fail(Exit.WRONG, f"several sessions were measured: {names}{more}. Name one with --session.")
     return measured[0]
 
@@ -237,7 +224,7 @@ def add(
     body = {name: value for name, value in options.items() if value is not None}
     with connect(service, key) as client:
         answer = ask(lambda: client.post(_HOLDS, json=body), client, **_HOLD)
-    echo(json.dumps(answer, indent=2) if as_json else _render_hold(answer))
+    echo_answer(answer, _render_hold(answer), as_json=as_json)
 
 
 @hold.command("list")
@@ -261,7 +248,7 @@ def release(hold_id: str, service: str | None, key: str | None, as_json: bool) -
         fail(Exit.WRONG, error.detail)
     with connect(service, key) as client:
         answer = ask(lambda: client.delete(f"{_HOLDS}/{hold_id}"), client, **_HOLD)
-    echo(json.dumps(answer, indent=2) if as_json else f"Released: {_render_hold(answer)}")
+    echo_answer(answer, f"Released: {_render_hold(answer)}", as_json=as_json)
 
 
 def _render_hold(hold: dict[str, Any]) -> str:

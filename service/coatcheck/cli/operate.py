@@ -121,6 +121,7 @@ def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bo
     m = result.manifest
     size = render_size(m.database.size + m.file_bytes)
     echo(f"{target} holds {plural(m.artifacts, 'artifact')} as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC: {size}.")
+    # A link is the store's own file: whoever writes to one changes the other.
     if result.linked:
         echo("Its files are links to the store's: copy it to another disk, or back up to there. Never change them.")
     if m.lost:
@@ -156,6 +157,7 @@ def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None
         f"{result.data} holds {plural(m.artifacts, 'artifact')} as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC. "
         "What was deleted since then is there again."
     )
+    # Digests are compared by this release's code, which needs this release's schema.
     if result.outdated:
         echo(
             f"Its schema {m.schema} is older than this release's: the next start migrates it. "
@@ -186,7 +188,7 @@ def _require_embedded(settings: Settings) -> None:
         )
 
 
-_SHOWN = 20
+_MAX_PRINTED_FINDINGS = 20
 """Findings of one kind that are printed; `--json` prints all."""
 
 _MARK = "`coatcheck check --apply` while the service is stopped"
@@ -259,11 +261,12 @@ def _tell(audited: StoreVerification, why: str | None, *, digests: bool) -> None
     kinds: dict[str, int] = {}
     for finding in audited.findings:
         kinds[finding.what] = kinds.get(finding.what, 0) + 1
-        if kinds[finding.what] <= _SHOWN:
+        if kinds[finding.what] <= _MAX_PRINTED_FINDINGS:
             echo(": ".join(word for word in (finding.what, finding.blob_id, finding.detail) if word))
     for what, count in kinds.items():
-        if count > _SHOWN:
-            echo(f"{what}: and {count - _SHOWN:,} more; --json lists all.")
+        if count > _MAX_PRINTED_FINDINGS:
+            echo(f"{what}: and {count - _MAX_PRINTED_FINDINGS:,} more; --json lists all.")
+    # Advice only where something is left to do.
     for what in kinds:
         if not all(f.repaired for f in audited.findings if f.what == what):
             echo(f"What to do about {what}: {_ADVICE[what]}")

@@ -1,9 +1,5 @@
-"""`coatcheck policy`: decisions for all payloads: list, show, set, remove, explain. Uses a running service.
+"""`coatcheck policy` and `redaction`: decisions for all payloads, and the rules that find secrets."""
 
-`coatcheck redaction`: the rules that find secrets, and those that are not used, with the reasons.
-"""
-
-import json
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -12,7 +8,7 @@ import click
 import httpx
 
 from coatcheck.cli.command_setup import settings_for
-from coatcheck.cli.exits import Exit, echo, fail
+from coatcheck.cli.exits import Exit, echo_answer, fail
 from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.core.policies.policy import FIELDS, NO_LIMIT, PARTS, SIZES, size_of
 
@@ -42,13 +38,8 @@ def list_(namespace: str | None, service: str | None, key: str | None, as_json: 
     """List the policies."""
     with connect(service, key) as client:
         answer = ask(lambda: client.get(_POLICIES, params=_drop_missing(namespace=namespace)), client, items=list)
-    if as_json:
-        echo(json.dumps(answer, indent=2))
-        return
-    for each in answer["items"]:
-        echo(f"{_name(each['scope'])}: {_terms(each['policy'])}")
-    if not answer["items"]:
-        echo("No policy has been set: the settings apply.", err=True)
+    lines = [f"{_name(each['scope'])}: {_terms(each['policy'])}" for each in answer["items"]]
+    echo_answer(answer, "\n".join(lines), as_json=as_json, none="No policy has been set: the settings apply.")
 
 
 @policy.command()
@@ -60,13 +51,11 @@ def show(service: str | None, key: str | None, as_json: bool, **scope: str | Non
         answer = ask(
             lambda: client.get(f"{_POLICIES}/history", params=_drop_missing(**scope)), client, scope=dict, versions=list
         )
-    if as_json:
-        echo(json.dumps(answer, indent=2))
-        return
-    echo(_name(answer["scope"]))
+    lines = [_name(answer["scope"])]
     for each in answer["versions"]:
         terms = "removed" if each["policy"] is None else _terms(each["policy"])
-        echo(f"  version {each['version']}, {each['at']} by {each['by']}: {terms}")
+        lines.append(f"  version {each['version']}, {each['at']} by {each['by']}: {terms}")
+    echo_answer(answer, "\n".join(lines), as_json=as_json)
 
 
 @policy.command("set")
@@ -92,10 +81,8 @@ def set_(
         decisions = {name: value for name, value in (before | changes).items() if value != ""}
         body = _drop_missing(**scope) | {"policy": decisions}
         answer = ask(lambda: client.put(_POLICIES, json=body), client, scope=dict, policy=dict, version=int)
-    if as_json:
-        echo(json.dumps(answer, indent=2))
-        return
-    echo(f"{_name(answer['scope'])}: {_terms(answer['policy'])} (version {answer['version']})")
+    line = f"{_name(answer['scope'])}: {_terms(answer['policy'])} (version {answer['version']})"
+    echo_answer(answer, line, as_json=as_json)
 
 
 @policy.command()
@@ -106,7 +93,7 @@ def remove(service: str | None, key: str | None, as_json: bool, **scope: str | N
     with connect(service, key) as client:
         answer = ask(lambda: client.delete(_POLICIES, params=_drop_missing(**scope)), client, scope=dict, version=int)
     line = f"{_name(answer['scope'])}: no policy (version {answer['version']})"
-    echo(json.dumps(answer, indent=2) if as_json else line)
+    echo_answer(answer, line, as_json=as_json)
 
 
 @policy.command()
@@ -122,13 +109,8 @@ def explain(service: str | None, key: str | None, as_json: bool, **options: Any)
         answer = ask(
             lambda: client.get(f"{_POLICIES}/effective", params=_drop_missing(**options)), client, sources=list
         )
-    if as_json:
-        echo(json.dumps(answer, indent=2))
-        return
-    for each in answer["sources"]:
-        echo(f"{each['field']} = {_value(each['value'])}  (from {_name(each['scope'])})")
-    if not answer["sources"]:
-        echo("No policy covers it: the settings apply.", err=True)
+    lines = [f"{each['field']} = {_value(each['value'])}  (from {_name(each['scope'])})" for each in answer["sources"]]
+    echo_answer(answer, "\n".join(lines), as_json=as_json, none="No policy covers it: the settings apply.")
 
 
 def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, Any]:
@@ -194,23 +176,19 @@ def redaction(as_json: bool) -> None:
         fail(Exit.WRONG, str(error))
     left_out = [{"rule": each.rule, "why": each.why} for each in rules.left_out]
     age = (SystemClock().now().date() - date.fromisoformat(RELEASED)).days
-    if as_json:
-        report = {
-            "gitleaks": VERSION,
-            "released": RELEASED,
-            "days_old": age,
-            "default": current.redaction,
-            "rules": list(rules.names),
-            "left_out": left_out,
-        }
-        echo(json.dumps(report, indent=2))
-        return
-    echo(
-        f"{len(rules.names)} rules: gitleaks' of {RELEASED} ({VERSION}), {age} days old, and Coatcheck's own. "
-        f"Without a policy: {current.redaction}."
-    )
-    for name in rules.names:
-        echo(f"  {name}")
-    echo("Left out:")
-    for each in left_out:
-        echo(f"  {each['rule']}: {each['why']}")
+    report = {
+        "gitleaks": VERSION,
+        "released": RELEASED,
+        "days_old": age,
+        "default": current.redaction,
+        "rules": list(rules.names),
+        "left_out": left_out,
+    }
+    source = f"gitleaks' of {RELEASED} ({VERSION}), {age} days old, and Coatcheck's own"
+    lines = [
+        f"{len(rules.names)} rules: {source}. Without a policy: {current.redaction}.",
+        *(f"  {name}" for name in rules.names),
+        "Left out:",
+        *(f"  {each['rule']}: {each['why']}" for each in left_out),
+    ]
+    echo_answer(report, "\n".join(lines), as_json=as_json)

@@ -1,24 +1,24 @@
-"""`coatcheck retention`: plan, apply, review runs and the schedule, undo. Uses a running service.
+"""`coatcheck retention` and `audit`: plan removals, apply, review and undo them, through a running service.
 
 Prints what a tired reader needs: what will be removed and why, how much, what to type next.
-
-`coatcheck audit`: list what was done.
 """
 
-import json
 import time
 from typing import Any, Final
 
 import click
 
 from coatcheck.cli.command_setup import byte_size
-from coatcheck.cli.exits import Exit, echo, echo_items, fail
+from coatcheck.cli.exits import Exit, echo, echo_answer, echo_items, fail
 from coatcheck.cli.http_client import PAGE, ask, connect, service_options
 from coatcheck.cli.retention_text import line_text, plan_text, run_line, run_text, status_text, undone_text
 
 _BASE: Final = "/v1/admin/retention"
-_WAIT: Final = 20
-_PAUSE: Final = 1.0
+_WAIT_SECONDS: Final = 20
+"""Seconds that the service may hold the request until the run ends: less than proxies wait for an answer (nginx:
+60)."""
+_POLL_SECONDS: Final = 1.0
+"""Seconds between two looks at a run in progress."""
 _RUN: Final[dict[str, type]] = {"id": str, "job": str, "outcome": str, "artifacts": int, "items": int}
 _NARROW: Final = frozenset({"evict", "session", "namespace"})
 """Jobs on a single namespace."""
@@ -44,7 +44,7 @@ def plan(job: str, service: str | None, key: str | None, as_json: bool, **scope:
     body = {"job": job} | {name: value for name, value in scope.items() if value is not None}
     with connect(service, key) as client:
         answer = ask(lambda: client.post(f"{_BASE}/plan", json=body), client, job=str, digest=str, artifacts=int)
-    echo(json.dumps(answer, indent=2) if as_json else plan_text(answer))
+    echo_answer(answer, plan_text(answer), as_json=as_json)
 
 
 @retention.command()
@@ -54,15 +54,15 @@ def plan(job: str, service: str | None, key: str | None, as_json: bool, **scope:
 @service_options
 def apply(digest: str, confirm: bool, no_wait: bool, service: str | None, key: str | None, as_json: bool) -> None:
     """Apply the plan with this DIGEST, and wait until it ends."""
-    body = {"digest": digest, "confirm": confirm, "wait": 0 if no_wait else _WAIT}
+    body = {"digest": digest, "confirm": confirm, "wait": 0 if no_wait else _WAIT_SECONDS}
     with connect(service, key) as client:
         run = ask(lambda: client.post(f"{_BASE}/apply", json=body), client, **_RUN)
         while run["outcome"] == "running" and not no_wait:
             if not as_json:
                 echo(f"  {run['artifacts']:,} of {run['planned']:,} removed ...", err=True)
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_SECONDS)
             run = ask(lambda: client.get(f"{_BASE}/runs/{run['id']}"), client, **_RUN)  # noqa: B023 - asked at once
-    echo(json.dumps(run, indent=2) if as_json else run_text(run))
+    echo_answer(run, run_text(run), as_json=as_json)
     if run["outcome"] == "failed" or (run["job"] in {"storage", "verify"} and run["items"]):
         raise SystemExit(Exit.NOTHING)
 
@@ -78,17 +78,13 @@ def runs(run_id: str | None, limit: int, service: str | None, key: str | None, a
     with connect(service, key) as client:
         if run_id is not None:
             one = ask(lambda: client.get(f"{_BASE}/runs/{run_id}"), client, **_RUN)
-            echo(json.dumps(one, indent=2) if as_json else run_text(one))
+            echo_answer(one, run_text(one), as_json=as_json)
             return
         params: dict[str, Any] = {"limit": limit} | {name: value for name, value in where.items() if value}
         answer = ask(lambda: client.get(f"{_BASE}/runs", params=params), client, items=list)
-    if as_json:
-        echo(json.dumps(answer, indent=2))
-        return
-    for run in answer["items"]:
-        echo(run_line(run))
-    if not answer["items"]:
-        echo("No runs: nothing had to be done.", err=True)
+    echo_answer(
+        answer, "\n".join(map(run_line, answer["items"])), as_json=as_json, none="No runs: nothing had to be done."
+    )
 
 
 @retention.command()
@@ -97,7 +93,7 @@ def status(service: str | None, key: str | None, as_json: bool) -> None:
     """Show what is overdue, the state of the schedule, and the runs in progress. Exit code 1: something is wrong."""
     with connect(service, key) as client:
         answer = ask(lambda: client.get(f"{_BASE}/status"), client, jobs=list, running=list, expired=int)
-    echo(json.dumps(answer, indent=2) if as_json else status_text(answer))
+    echo_answer(answer, status_text(answer), as_json=as_json)
     if any(job["last_outcome"] == "failed" for job in answer["jobs"]):
         raise SystemExit(Exit.NOTHING)
 
@@ -129,7 +125,7 @@ def job(
     sentence = f"{job} is paused." if answer["paused"] else f"{job} runs, {pace}."
     if job == "deletions":
         sentence = "Nothing is deleted by time until you resume it." if answer["paused"] else "Deletions go on."
-    echo(json.dumps(answer, indent=2) if as_json else sentence)
+    echo_answer(answer, sentence, as_json=as_json)
 
 
 @retention.command()
@@ -163,7 +159,7 @@ def undo(
             if part["next"] is None:
                 break
             body["cursor"] = part["next"]
-    echo(json.dumps(total, indent=2) if as_json else undone_text(total))
+    echo_answer(total, undone_text(total), as_json=as_json)
     if total["failed"] or not (total["restored"] or total["there"]):
         raise SystemExit(Exit.NOTHING)
 

@@ -6,9 +6,9 @@ from coatcheck.cli.command_setup import in_options
 from coatcheck.core.text.count import plural
 
 Node = dict[str, Any]
-_KIB: Final = 1024
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_MOST_ROWS: Final = 6
+_MAX_ROWS: Final = 6
+"""Samples, groups and failures that are printed, so that a plan fits on a screen of 24 lines; `--json` prints all."""
 _LOOKING: Final = frozenset({"storage", "verify"})
 """Jobs that only examine."""
 
@@ -16,8 +16,8 @@ _LOOKING: Final = frozenset({"storage", "verify"})
 def size(count: int) -> str:
     """Returns bytes in readable form: 1.4 GiB."""
     value, unit = float(count), 0
-    while value >= _KIB and unit < len(_UNITS) - 1:
-        value, unit = value / _KIB, unit + 1
+    while value >= 1024 and unit < len(_UNITS) - 1:  # noqa: PLR2004 - bytes of a KiB
+        value, unit = value / 1024, unit + 1
     return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
@@ -80,7 +80,8 @@ def plan_text(plan: Node) -> str:
         lines += _table(title, plan[name])
     if plan["samples"]:
         lines.append("  the largest")
-        lines += [f"    {_sample(sample)}" for sample in plan["samples"][:_MOST_ROWS]]
+        # Samples: a reader recognises what would go by a few names rather than by numbers.
+        lines += [f"    {_sample(sample)}" for sample in plan["samples"][:_MAX_ROWS]]
     confirm = " --confirm" if plan["needs_confirm"] else ""
     lines += ["", f"Nothing has been done yet. To do it, until {when(plan['valid_until'])}:"]
     lines.append(f"  coatcheck retention apply {plan['digest']}{confirm}")
@@ -100,12 +101,12 @@ def _are(count: int) -> str:
 def _table(title: str, groups: list[Node]) -> list[str]:
     if not groups or (len(groups) == 1 and not groups[0]["name"]):
         return []
-    top_groups = groups[:_MOST_ROWS]
+    top_groups = groups[:_MAX_ROWS]
     width = max(len(_name(group)) for group in top_groups)
     rows = [
         f"    {_name(group):<{width}}  {group['artifacts']:>10,}  {size(group['bytes']):>10}" for group in top_groups
     ]
-    rest = groups[_MOST_ROWS:]
+    rest = groups[_MAX_ROWS:]
     if rest:
         rest_count, left_bytes = sum(group["artifacts"] for group in rest), sum(group["bytes"] for group in rest)
         rows.append(f"    {f'and {len(rest)} more':<{width}}  {rest_count:>10,}  {size(left_bytes):>10}")
@@ -201,9 +202,9 @@ def undone_text(answer: Node) -> str:
         lines.append(f"{len(answer['there']):,} {'was' if len(answer['there']) == 1 else 'were'} there already.")
     if answer["failed"]:
         lines.append(f"{len(answer['failed']):,} COULD NOT be brought back:")
-        lines += [f"  {each['id']}: {in_options(each['detail'])}" for each in answer["failed"][:_MOST_ROWS]]
-        if len(answer["failed"]) > _MOST_ROWS:
-            lines.append(f"  and {len(answer['failed']) - _MOST_ROWS:,} more; --json names them all.")
+        lines += [f"  {each['id']}: {in_options(each['detail'])}" for each in answer["failed"][:_MAX_ROWS]]
+        if len(answer["failed"]) > _MAX_ROWS:
+            lines.append(f"  and {len(answer['failed']) - _MAX_ROWS:,} more; --json names them all.")
     return "\n".join(lines)
 
 

@@ -162,6 +162,7 @@ class _Stopping:
         if self._stop is not None:
             self._stop(number, None)
         elif not self.asked:
+            # The server does not exist yet: cancelling the start closes whatever it has opened.
             self._starting.cancel()
         self.asked = True
 
@@ -198,7 +199,9 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
 
     sock = _bind(settings) if post is None else socket.socket(fileno=post.socket)
     try:
+        # The port is bound first: a second service on the same port fails before it touches the store.
         async with open_service(settings, metrics=None if post is None else Path(post.metrics)) as service:
+            # Whether keys exist is known only now that the store is open, and nobody can connect yet.
             _refuse_strangers(settings, needs_keys=service.needs_keys)
             config = uvicorn.Config(
                 create_app(service.services, service.limits),
@@ -222,6 +225,7 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
             except OSError as error:
                 fail(Exit.UNREACHABLE, _render_listen_error(settings, error))
             if post is not None:
+                # One byte tells the starter; a pipe that closes without it tells that this worker failed.
                 os.write(post.ready, b".")
                 os.close(post.ready)
             if post is None or post.announces:
@@ -281,6 +285,7 @@ def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}"
     python = shlex.quote(_shortest(sys.executable))
+    # The commands are printed as they can be pasted: with this interpreter, as this program was started.
     module = Path(sys.argv[0]).name == "__main__.py"  # started as a module, which is not a program of its own
     me = f"{python} -m coatcheck" if module else shlex.quote(_shortest(sys.argv[0]))
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from coatcheck.core.rates import Rates
+from coatcheck_client.contract.answers import TokenCount
 
 ENGINE = 12
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
@@ -148,14 +149,7 @@ FETCH: Final = ("status", "final_url", "content_type", "fetched_at")
 DECLARED: Final = ("media_type", "tool_name", "url", "title", "kind", "failed", "command", *FETCH)
 """What a repeated request may declare anew; session and tool call ID are part of the artifact's identity."""
 COMMAND_CHARS: Final = 4_000
-
-
-class Tokens(Struct, frozen=True):
-    """A token count in one encoding. `exact` is false for an estimate, which is shown with `~`."""
-
-    count: int
-    exact: bool
-    encoding: str = "o200k_base"
+"""Maximum characters of a kept command. Chosen, not measured: a longer one is a script, whose beginning names it."""
 
 
 class Measure(Struct, frozen=True, kw_only=True):
@@ -166,11 +160,14 @@ class Measure(Struct, frozen=True, kw_only=True):
     """
 
     size: int
+    """Bytes that were kept."""
     lines: int
     chars: int
-    tokens: Tokens
+    tokens: TokenCount
     sha256: bytes
+    """Digest of these bytes, from which the artifact's ID is derived."""
     utf8: bool
+    """Whether all of them are valid UTF-8."""
     dropped: int = 0
     """Bytes of the original that were never kept: the middle of an oversized stream stored with `keep_ends`."""
     dropped_at: int = 0
@@ -349,6 +346,7 @@ class EarlierRun(Struct, frozen=True, kw_only=True):
     """Digest of its payload."""
     sample: "PayloadSample"
     lines: int
+    """Number of lines in its whole payload."""
     survey: bytes | None
     """None: the sample is all of it, or its release made no survey."""
     shown: "PayloadSample | None" = None
@@ -384,6 +382,7 @@ class Artifact(Struct, frozen=True, kw_only=True, rename={"declared": "said"}):
     declared: DeclaredMetadata
     measure: Measure
     facts: DetectedMetadata
+    """What `engine` recognised."""
     blob: Blob
     created_at: datetime
     expires_at: datetime | None
@@ -393,7 +392,9 @@ class Artifact(Struct, frozen=True, kw_only=True, rename={"declared": "said"}):
     idle_ttl: int | None
     """Seconds without a read after which it expires; extended in steps, off the request path."""
     pinned: bool = False
+    """Whether it is kept, although it would expire."""
     engine: int = ENGINE
+    """The engine that recognised the facts: an older one's are recognised again."""
 
     @property
     def lacks_form(self) -> bool:
@@ -429,6 +430,7 @@ class Gone(Struct, frozen=True, kw_only=True):
     id: str
     reason: Literal["expired", "deleted", "session_deleted", "namespace_deleted", "evicted"]
     at: datetime
+    """When it was removed."""
     tool_name: str | None = None
     session: str | None = None
     """The artifact's former session, if it was looked up."""

@@ -117,17 +117,13 @@ class BoundedCache(Generic[K, V]):
 
     def __init__(self, name: CacheName, limit: int) -> None:
         """`limit` is in bytes of memory."""
-        self._name: CacheName = name
+        self.name: CacheName = name
+        """What is cached."""
         self._half = limit // 2
         self._young: dict[K, _Entry] = {}
         self._old: dict[K, _Entry] = {}
         self._young_bytes = self._old_bytes = 0
         count_cache(self)
-
-    @property
-    def name(self) -> CacheName:
-        """What is cached."""
-        return self._name
 
     def get(self, key: K) -> V | None:
         """Returns the value, which then counts as just used; None if it is not cached."""
@@ -176,6 +172,7 @@ class _FunctionCache(NamedTuple):
     name: CacheName
     entries: Callable[[], int]
     entry_bytes: int
+    """Bytes of one entry, as measured."""
 
     @property
     def size(self) -> CacheSize:

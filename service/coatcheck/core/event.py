@@ -1,6 +1,6 @@
-"""Events of artifacts and sessions: reads, searches, compactions. For people to read; no decision depends on them.
+"""Events of artifacts and sessions, and sessions' token accounts. For people to read; no decision depends on them.
 
-Sessions' token accounts: values only. Every count is in tokens of the service's own tokenizer.
+Every count is in tokens of the service's own tokenizer.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,9 @@ CHANGES: Final = 50
 """Maximum number of a compaction's changes that are listed; the others are counted."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PROCESS_BITS: Final = 8
-_HIGHEST: Final = 2**63 - 1
+"""Low bits of an event's number that tell processes apart: the rest lasts until the year 3111."""
+_MAX_NUMBER: Final = 2**63 - 1
+"""Largest number of an event: what a signed 64-bit column of the catalogue holds."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ def first_number(moment: datetime) -> int:
 
     The highest of all for moments out of range.
     """
-    return min(_HIGHEST, event_number((moment - _EPOCH) // timedelta(microseconds=1), 0))
+    return min(_MAX_NUMBER, event_number((moment - _EPOCH) // timedelta(microseconds=1), 0))
 
 
 def shorten_details(details: dict[str, Any]) -> dict[str, Any]:
@@ -102,16 +104,11 @@ class UsageDelta(Struct, kw_only=True):
 
     def add(self, other: "UsageDelta") -> None:
         """Adds what happened later."""
-        self.artifacts += other.artifacts
-        self.raw_tokens += other.raw_tokens
-        self.given_tokens += other.given_tokens
-        self.reads += other.reads
-        self.read_tokens += other.read_tokens
-        self.compactions += other.compactions
-        self.unsent_tokens += other.unsent_tokens
-        if other.persisted_tokens is not None:
-            for gauge in GAUGES:
-                setattr(self, gauge, getattr(other, gauge))
+        for name in self.__struct_fields__:
+            if name not in GAUGES:
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+            elif other.persisted_tokens is not None:
+                setattr(self, name, getattr(other, name))
 
 
 class SessionUsage(Struct, frozen=True, kw_only=True):

@@ -42,9 +42,11 @@ class HookEvent(Struct, frozen=True, kw_only=True):
 
     tool_name: str
     response: Value
+    """The tool's output, of any shape."""
     session: str | None = None
     call_id: str | None = None
     url: str | None = None
+    """The page that the call fetches, if it does."""
     command: str | None = None
     """The call's arguments, shortened."""
     query: str | None = None

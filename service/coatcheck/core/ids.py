@@ -14,6 +14,7 @@ EXAMPLE_ID = "art_447226963802976146"
 """The artifact of the documentation's example of a search response, posted as Python's `json.dumps` writes it. The
 other examples refer to it, so that each of them can be tried."""
 DIGITS = 16
+"""Digits of an ID before the two that check them: all of them fit a signed 64-bit column."""
 ID_LENGTH = len(PREFIX) + DIGITS + 2
 """Number of characters of an ID."""
 _SPACE = 10**DIGITS

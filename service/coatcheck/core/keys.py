@@ -1,15 +1,13 @@
-"""API keys: how they are made and parsed, what they may contain, and which caller they stand for.
+"""API keys: how they are made and parsed, which caller they stand for, and how a browser keeps one.
 
 `ck_live_<key id>_<secret><checksum>`: the ID is public and finds the row; the secret has 256 random bits, so that one
 SHA-256 protects it as well as a slow hash would; the checksum distinguishes a mistyped or cut key from an unknown one
 without a query. Only the SHA-256 of the whole text is stored. Randomness and time are arguments, and no value here
 shows a secret by its `repr`.
 
-A key as a browser keeps it: sealed, so that the cookie is not the key, and stored nowhere.
-
-Whoever has the cookie can use the page for SESSION_SECONDS. The service's secret alone, or its database alone, is not
-enough to make a cookie, because the key inside is checked like any presented key. So a revoked key ends every session
-that was made with it. Sealing uses a synthetic initialisation vector (RFC 5297 section 3) of keyed BLAKE2b.
+A cookie holds the key sealed, by a synthetic initialisation vector (RFC 5297 section 3) of keyed BLAKE2b. Whoever has
+the cookie can use the page for SESSION_SECONDS. The service's secret alone, or its database alone, is not enough to
+make one, because the key inside is checked like any presented key; so a revoked key ends all of its sessions.
 """
 
 import base64
@@ -19,13 +17,14 @@ import hmac
 import re
 import zlib
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.rates import MOST, Rates
+from coatcheck.core.rates import MAX_LIMIT, Rates
 
 PREFIX: Final = "ck_live_"
 ID_BYTES: Final = 8
@@ -35,8 +34,12 @@ SECRET_BYTES: Final = 32
 ADMIN: Final = "admin"
 EVERYWHERE: Final = "*"
 """A key's namespace if it has none of its own. Such a key administers, and names a namespace where one is needed."""
+MAX_PAGE: Final = 200
+"""Maximum items of one page of a list: chosen, not measured."""
 NAME_LENGTH: Final = 200
+"""Maximum characters of a key's name. Chosen, not measured."""
 SESSION_LENGTH: Final = 256
+"""Maximum characters of a session prefix, as of a session."""
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID: Final = 11
 """Digits of 64 bits in base 62."""
@@ -79,21 +82,18 @@ class KeySecret:
 
 
 class KeyInfo(Struct, frozen=True, kw_only=True):
-    """What administrators may know about a key. Keys are never removed, so this stays true."""
+    """A key, without its secret."""
 
-    id: str
-    namespace: str
+    id: Annotated[str, Meta(pattern="^[0-9A-Za-z]{11}$", description="The public part of the key.")]
+    namespace: Annotated[str, Meta(description="`*`: the key belongs to no namespace.")]
     name: str
     scopes: tuple[str, ...]
     session_prefix: str | None
     created_at: datetime
-    expires_at: datetime | None
-    """The moment from which it is refused; None: never."""
-    revoked_at: datetime | None
-    requests_per_minute: int | None = None
-    """Requests allowed per minute; None: as in the settings, 0: unlimited."""
-    bytes_per_minute: int | None = None
-    """Bytes allowed per minute; None and 0 as above."""
+    expires_at: Annotated[datetime | None, Meta(description="When it expires. Null: never.")]
+    revoked_at: Annotated[datetime | None, Meta(description="When it was revoked. Null: it is not revoked.")]
+    requests_per_minute: Annotated[int | None, Meta(description="Requests per minute. Null: as configured.")]
+    bytes_per_minute: Annotated[int | None, Meta(description="Bytes sent per minute. Null: as configured.")]
 
     @property
     def rates(self) -> Rates | None:
@@ -113,12 +113,11 @@ class KeyRow(Struct, frozen=True):
 
 
 class NamespaceInfo(Struct, frozen=True, kw_only=True):
-    """A namespace as its administrator sees it."""
+    """A namespace and its state."""
 
     name: str
     created_at: datetime
-    disabled_at: datetime | None
-    """Since when its keys are refused; None: they are not."""
+    disabled_at: Annotated[datetime | None, Meta(description="When it was disabled. Null: it is enabled.")]
 
 
 def make(key_id: bytes, secret: bytes) -> tuple[Key, KeySecret]:
@@ -263,8 +262,8 @@ def refusal_of_caller(detail: str) -> CoatcheckError:
 def check_rates(requests: int | None, size: int | None) -> None:
     """Raises CoatcheckError `invalid_request` for impossible limits."""
     for value, field in ((requests, "requests_per_minute"), (size, "bytes_per_minute")):
-        if value is not None and not 0 <= value <= MOST:
-            raise _invalid(f"A limit must be a whole number from 0, which means none, to {MOST}.", field)
+        if value is not None and not 0 <= value <= MAX_LIMIT:
+            raise _invalid(f"A limit must be a whole number from 0, which means none, to {MAX_LIMIT}.", field)
 
 
 def check_terms(*, namespace: str, name: str, scopes: tuple[str, ...], session_prefix: str | None) -> None:
@@ -326,15 +325,53 @@ def _base62(value: int, digits: int) -> str:
     return "".join(reversed(out))
 
 
+def namespace_cursor(name: str | None) -> str | None:
+    """Returns the cursor of a list that continues after a namespace; it encodes the name, which could be any word."""
+    if name is None:
+        return None
+    return base64.urlsafe_b64encode(msgspec.json.encode([name])).decode().rstrip("=")
+
+
+def read_namespace_cursor(text: str | None) -> str | None:
+    """Returns the name of the namespace after which a list continues.
+
+    Raises:
+        CoatcheckError: `invalid_cursor`.
+    """
+    if text is None:
+        return None
+    try:
+        (name,) = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=tuple[str])
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise not_a_cursor() from error
+    if not NAMESPACE.fullmatch(name) or namespace_cursor(name) != text:  # each name has exactly one cursor
+        raise not_a_cursor()
+    return name
+
+
+def check_page_limit(limit: int) -> None:
+    """Refuses a page of more items than MAX_PAGE, or of none.
+
+    Raises:
+        CoatcheckError: `invalid_request`.
+    """
+    if not 1 <= limit <= MAX_PAGE:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
+
+
 SESSION_SECONDS: Final = 12 * 3600
 """Seconds that a browser stays signed in."""
 _SKEW: Final = 60
 """Seconds by which the clocks of replicas may differ."""
 _VERSION: Final = b"\x01"
-_TAG: Final = 24
-_TIME: Final = 8
-_BLOCK: Final = 64
-_LONGEST: Final = 512
+_TAG_BYTES: Final = 24
+"""Bytes of a session's tag, from which its keystream is derived as well: 192 bits neither collide nor can be
+guessed."""
+_TIME_BYTES: Final = 8
+"""Bytes of the sign-in's time."""
+_BLOCK_BYTES: Final = 64
+"""Bytes of one digest of BLAKE2b, which the keystream is made of."""
+_MAX_SEALED_CHARS: Final = 512
 """Maximum characters of a sealed key."""
 
 
@@ -349,7 +386,7 @@ class KeySession(NamedTuple):
 
 def seal_session(secret: bytes, session: KeySession) -> str:
     """Returns a session as characters of `A-Z a-z 0-9 - _`, which reveal the key only to the holder of the secret."""
-    plain = session.since.to_bytes(_TIME, "big") + session.key.encode()
+    plain = session.since.to_bytes(_TIME_BYTES, "big") + session.key.encode()
     tag = _tag(secret, plain)
     return base64.urlsafe_b64encode(_VERSION + tag + _hidden(secret, tag, plain)).decode().rstrip("=")
 
@@ -360,35 +397,35 @@ def open_session(secret: bytes, word: str, now: int) -> KeySession:
     Raises:
         ValueError: the word was not made with this secret, or has expired.
     """
-    if len(word) > _LONGEST or not word.isascii():
+    if len(word) > _MAX_SEALED_CHARS or not word.isascii():
         raise ValueError("not a session")
     try:
         data = base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True)
     except binascii.Error:
         raise ValueError("not a session") from None
-    tag, hidden = data[1 : 1 + _TAG], data[1 + _TAG :]
+    tag, hidden = data[1 : 1 + _TAG_BYTES], data[1 + _TAG_BYTES :]
     plain = _hidden(secret, tag, hidden)
     if data[:1] != _VERSION or not hmac.compare_digest(_tag(secret, plain), tag):
         raise ValueError("not a session")
-    since = int.from_bytes(plain[:_TIME], "big")
+    since = int.from_bytes(plain[:_TIME_BYTES], "big")
     if not since - _SKEW <= now < since + SESSION_SECONDS:
         raise ValueError("the session is over")
-    return KeySession(plain[_TIME:].decode(), since)
+    return KeySession(plain[_TIME_BYTES:].decode(), since)
 
 
 def form_token(secret: bytes, session: str | None) -> str:
     """Returns the token of a session's forms, which other sites' forms lack; None: nobody signed in."""
     data = b"" if session is None else session.encode()
-    return hashlib.blake2b(data, digest_size=_TAG, key=secret, person=b"page form").hexdigest()
+    return hashlib.blake2b(data, digest_size=_TAG_BYTES, key=secret, person=b"page form").hexdigest()
 
 
 def _tag(secret: bytes, plain: bytes) -> bytes:
-    return hashlib.blake2b(plain, digest_size=_TAG, key=secret, person=b"page session").digest()
+    return hashlib.blake2b(plain, digest_size=_TAG_BYTES, key=secret, person=b"page session").digest()
 
 
 def _hidden(secret: bytes, tag: bytes, data: bytes) -> bytes:
     """Returns the data combined with a keystream, which hides it, or reveals it again."""
-    blocks = range((len(data) + _BLOCK - 1) // _BLOCK)
+    blocks = range((len(data) + _BLOCK_BYTES - 1) // _BLOCK_BYTES)
     stream = b"".join(
         hashlib.blake2b(tag + number.to_bytes(4, "big"), key=secret, person=b"page stream").digest()
         for number in blocks

@@ -1,11 +1,8 @@
-"""What only describes a payload, brought within bounds: a payload is worth more than its description.
+"""Brings metadata that only describes a payload within bounds: a payload is worth more than its description.
 
 Texts are clipped, call IDs become digests, and a URL, a media type or a kind that is not valid is left out. What
-decides something (namespace, session, expiry, limits) is none of this: it is refused where it comes in.
-
-What is said of a fetched page: which values make sense, and whether redirects led elsewhere.
-
-A declared value that makes no sense is refused where it comes in; one that a payload merely contains is passed over.
+decides something (namespace, session, expiry, limits) is none of this: it is refused where it comes in. So are declared
+values about a fetched page that make no sense; those that a payload merely contains are passed over.
 """
 
 import re
@@ -21,11 +18,17 @@ from coatcheck_client.contract.canonical import canonical
 from coatcheck_client.contract.identifiers import CALL_ID_CHARS, CONTROL, bound_identifier
 
 TOOL_NAME_CHARS: Final = 256
+"""Maximum characters of a tool's name; providers allow 64 to 128."""
 TITLE_CHARS: Final = 1_000
+"""Maximum characters of a title. Chosen, not measured."""
 URL_CHARS: Final = 8_192
+"""Maximum characters of an address: common servers refuse a longer request line (nginx, Apache)."""
 MEDIA_TYPE_CHARS: Final = 255
+"""Maximum characters of a media type: type and subtype have at most 127 each (RFC 6838, section 4.2)."""
 LABEL_CHARS: Final = 128
+"""Maximum characters of a label. Chosen, not measured."""
 MAX_LABELS: Final = 32
+"""Maximum labels of an artifact: each is a row of the catalogue."""
 MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)
 """Matches a media type (RFC 9110 section 8.3.1)."""
 _ABSENT: Final = "was not valid and was left out"
@@ -121,7 +124,9 @@ DESCRIBING: Final = frozenset(_ADJUST)
 CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far the clock of a fetcher may be ahead."""
 MIN_STATUS: Final = 100
+"""Smallest status code of HTTP."""
 MAX_STATUS: Final = 599
+"""Largest status code: status codes of HTTP have three digits, of which the first is 1 to 5 (RFC 9110, section 15)."""
 _STATUS: Final = re.compile(r"[1-5]\d\d", re.ASCII)
 _MARKER: Final = re.compile(r"\[redacted(?:: [\w-]{1,80})?\]")
 """What stands in place of a secret that was masked before the payload was stored."""

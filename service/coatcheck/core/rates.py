@@ -12,7 +12,7 @@ WINDOW: Final = 60.0
 """Seconds in which an empty bucket fills."""
 
 
-MOST: Final = 10**15
+MAX_LIMIT: Final = 10**15
 """The largest limit."""
 
 

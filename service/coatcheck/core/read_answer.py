@@ -1,23 +1,19 @@
-"""The form of the declared tool's answers: how a first line is written, and how an answer is recognised.
+"""The declared tool's answers: how a first line is written and recognised, and the bounds that all reads share.
 
 An answer of the tool is text that was requested, piece by piece; it must not become a card again, or reading that would
 give another card, and so on forever. So an answer's first line has a form that nothing else of the service has, and so
-do the lines of a list; `is_read_answer` recognises both. A payload could imitate one: all it gains is to be left as it
+do the lines of a list; `is_read_answer` recognises both. A payload that imitates one gains nothing but to be left as it
 is, up to the size of an answer.
-
-Bounds that all ways of reading an artifact as text share: budget, and whether it is text at all.
-
-An extractor's inputs, on which a payload's text view depends.
 """
 
 import re
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata, Kind, PayloadForm
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.ids import is_id
+from coatcheck.core.ids import SECTION_LENGTH, is_id
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.views.view import AS_IS
@@ -28,7 +24,7 @@ MAX_CHARS: Final = 30_000
 NAME_CHARS: Final = 60
 """Characters of an artifact's name that the first line shows."""
 
-_FIRST: Final = re.compile(
+_FIRST_LINE: Final = re.compile(
     r"\[(art_[0-9]{18}) · [^\n]{1,80} · (?:(?:lines|matches|passages|values|outline)[^\n]{0,120}|empty)"
     r" · (?:raw|text)\]"
     r"(?=\r?\n|\Z)"
@@ -55,7 +51,7 @@ class ReadBack(Struct, frozen=True):
 
 def read_answer_of(text: str) -> ReadBack | None:
     """Returns what an answer that shows a part of an artifact says about itself; None for any other text."""
-    match = _FIRST.match(text) if len(text) <= MAX_CHARS else None
+    match = _FIRST_LINE.match(text) if len(text) <= MAX_CHARS else None
     if match is None or not is_id(match[1]):
         return None
     return ReadBack(match[1], match[0][1:-1])
@@ -79,10 +75,43 @@ def is_read_answer(text: str) -> bool:
 
 
 MAX_TOKENS = 8_000
+"""Largest budget of a read, in tokens."""
 DEFAULT_TOKENS = 4_000
+"""Budget of a read that names none: half the largest, so that a page and its neighbour fit one turn."""
 MAX_ARGUMENT_CHARS = 30_000
 """With 8,000 tokens, below the sizes at which agents' hosts cut a tool result again."""
 ViewName = Literal["raw", "text"]
+View = Annotated[
+    Literal["raw", "text"],
+    Meta(
+        description="`raw` is the exact payload, `text` its readable form: a page without its markup, minified JSON "
+        "indented, plain text unchanged. Default: text if a section is named, otherwise raw.",
+        examples=["text"],
+    ),
+]
+Section = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=SECTION_LENGTH,
+        description="A named part of the text view, from the card or the outline; it can also be cited in the "
+        "path, as `art_…%23r1`. Lines, characters and bytes still count in the whole view; an "
+        "offset before the section starts at its beginning.",
+        examples=["r1"],
+    ),
+]
+
+
+def text_budget(least: int) -> Meta:
+    """Returns bounds for the token budget of `text`, from `least` to MAX_TOKENS."""
+    return Meta(ge=least, le=MAX_TOKENS, description="Maximum tokens of `text`; at most 30,000 characters in any case.")
+
+
+class SearchedBytes(Struct, frozen=True):
+    """How much of the view or section was looked at, from its beginning on."""
+
+    bytes: int
+    total: int
 
 
 def check_budget(max_tokens: int, least: int) -> None:
@@ -108,11 +137,8 @@ def opens_document(kind: Kind) -> bool:
 def is_binary(artifact: Artifact) -> bool:
     """Returns whether the payload cannot be read as text. An SVG image can."""
     spec = spec_of(artifact.facts.kind)
-    return (
-        artifact.facts.form is None
-        and not spec.readable
-        and (spec.text_view == "document" or not artifact.measure.utf8)
-    )
+    is_opened = spec.text_view == "document" or not artifact.measure.utf8
+    return artifact.facts.form is None and not spec.readable and is_opened
 
 
 def is_plain(facts: DetectedMetadata) -> bool:

@@ -1,13 +1,9 @@
-"""Reads JSON as far as possible: whole if it is complete and well-formed, otherwise its longest readable beginning.
+"""Reads the structure of a text as far as it goes: JSON, delimited tables, the style of lines.
 
-Never raises and never recurses into a document's depth. NaN, trailing data, a BOM and 100,000 open brackets give what
-could be read before them.
-
-Delimited tables: the delimiter and the first rows, of CSV and the like or of a table drawn with bars.
-
-The style of a text's lines: printed by a program, written as code, or told as prose.
-
-Only how a line *begins* or *ends* is significant: a word in the middle is what the line is about.
+Of JSON, all of a well-formed document, or else its longest readable beginning; never raises and never recurses into a
+document's depth. NaN, trailing data, a BOM and 100,000 open brackets give what could be read before them. Of a table,
+the delimiter and the first rows. The style of lines (printed, code, prose) is told by how they *begin* or *end*: a word
+in the middle is what the line is about.
 """
 
 import csv
@@ -24,10 +20,12 @@ from coatcheck.core.text.scan import BlockPattern
 _BOM: Final = b"\xef\xbb\xbf"
 START_BYTES: Final = 64 * 1024
 """Bytes at the beginning that are read of a document that cannot be decoded as a whole."""
-_LINES: Final = 1_000
+_MAX_LINES: Final = 1_000
+"""Lines of JSON lines that are read: they mostly have the same members."""
 _OTHERS: Final = 10
 """Minimum number of lines that are documents per line that is not, in JSON lines."""
-_FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+JSON_FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What decoding raises for text that is no JSON, or is nested too deeply for the stack."""
 _STRING: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
 _check: Final = msgspec.json.Decoder(msgspec.Raw).decode
 """Parses without creating values."""
@@ -38,7 +36,7 @@ _AROUND: Final = 16 * 1024
 """Bytes before a document in a text."""
 _TRIALS: Final = 8
 """Lines that may begin it."""
-_MOST: Final = 0.5
+_MIN_SHARE: Final = 0.5
 """Minimum share of the document in the text."""
 _SMALL: Final = 64
 """Bytes of a document that is worth more than the text that it is in."""
@@ -76,7 +74,7 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
     if whole:
         try:
             return JsonReading(msgspec.json.decode(text), complete=True)
-        except _FAULTS:
+        except JSON_FAULTS:
             pass
     reading, mixed = _read_lines(text[: 4 * START_BYTES])
     if reading is not None and whole and len(text) <= 4 * START_BYTES:
@@ -93,13 +91,13 @@ def find_document(text: bytes) -> tuple[int, int] | None:
     end = max(text.rfind(b"}"), text.rfind(b"]")) + 1
     for match in islice(_BEGINS.finditer(text, 0, _AROUND), _TRIALS):
         start = match.end() - 1
-        if end - start < len(text) * _MOST or end - start < _SMALL:
+        if end - start < len(text) * _MIN_SHARE or end - start < _SMALL:
             return None
         if start == len(text) - len(text.lstrip()) and end == len(text.rstrip()):
             continue
         try:
             _check(text[start:end])
-        except _FAULTS:
+        except JSON_FAULTS:
             continue
         return start, end
     return None
@@ -114,11 +112,11 @@ def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
     right = wrong = 0
     if b"\n" not in text[:START_BYTES]:
         return None, False
-    lines = [line for line in text.split(b"\n", _LINES)[:_LINES] if line.strip()]
+    lines = [line for line in text.split(b"\n", _MAX_LINES)[:_MAX_LINES] if line.strip()]
     for number, line in enumerate(lines, 1):
         try:
             value = msgspec.json.decode(line)
-        except _FAULTS:
+        except JSON_FAULTS:
             if not right:
                 return None, False
             wrong += number < len(lines)  # the last one may be cut
@@ -139,7 +137,7 @@ def _read_start(text: bytes) -> JsonReading | None:
     everything = text
     try:
         _check(text)
-    except _FAULTS as fault:
+    except JSON_FAULTS as fault:
         at = _FAULT_AT.search(str(fault))
         text = text[: int(at[1]) - 1] if at else text
     # Splitting at strings runs in C: for 64 KiB it takes 0.3 ms, where a parser that reports each token takes 10.
@@ -163,15 +161,17 @@ def _read_start(text: bytes) -> JsonReading | None:
         value = msgspec.json.decode(start + pending[::-1].translate(_CLOSED))
     except UnicodeDecodeError:
         return _read_start(text.decode("utf-8", "replace").encode())
-    except _FAULTS:
+    except JSON_FAULTS:
         return None
     return JsonReading(value, complete=False, size=len(start))
 
 
-_LOOK: Final = 16 * 1024
+_HEAD_BYTES: Final = 16 * 1024
+"""Bytes at the beginning in which a table is recognised."""
 _TABLE_LINES: Final = 60
-_ROWS: Final = 30
-"""Lines that are examined, and rows that are read from them."""
+"""Lines of them that are examined."""
+_MAX_ROWS: Final = 30
+"""Rows that are read from these lines."""
 _BARS: Final = frozenset("+│┃║┌┏╔╭")
 _AS_BAR: Final = str.maketrans("│┃║", "|||")
 _RULE: Final = re.compile(r"[-+|:= ─━═┌-╿]*[-─━═]{2}[-+|:= ─━═┌-╿]*")
@@ -179,9 +179,10 @@ _RULES: Final = 3
 """Rules of a table that has none between its rows: more may be rows of dashes."""
 _COUNT: Final = re.compile(r"\(?(\d+) rows?(?: in set\b.*|\)|$)")
 """Matches the number of rows, as databases print it below them."""
-_NEARLY: Final = 0.9
-_DRAWN: Final = 0.7
-"""Shares of rows that must be as wide as the header; a drawn table may have a title and a count beside its rows."""
+_EVEN_SHARE: Final = 0.9
+"""Minimum share of rows that are as wide as the header, and of names among its cells."""
+_DRAWN_SHARE: Final = 0.7
+"""Minimum share in a drawn table, which may have a title and a count beside its rows."""
 _NUMBER_SHARE: Final = 0.8
 """Share of cells with digits and no blanks from which nothing else is checked."""
 _NUMBER: Final = re.compile(r"\s*[-+]?\d[\d.,]*\s*")
@@ -209,7 +210,7 @@ class Table(Struct, frozen=True):
 
 def read_table(head: bytes) -> Table | None:
     """Returns the table that a text begins with: at least three rows with the same number of cells, more than one."""
-    first = head[:_LOOK].removeprefix(b"\xef\xbb\xbf").split(b"\n", _TABLE_LINES)[:_TABLE_LINES]
+    first = head[:_HEAD_BYTES].removeprefix(b"\xef\xbb\xbf").split(b"\n", _TABLE_LINES)[:_TABLE_LINES]
     if len(first) < _TABLE_LINES:
         first.pop()  # it is empty, or may be cut
     every = b"\n".join(first).decode("utf-8", "replace").splitlines()
@@ -219,9 +220,9 @@ def read_table(head: bytes) -> Table | None:
     if any(line.lstrip()[:1] in _BARS or "|" in line for line in lines[:2]):
         bar_lines = [line.translate(_AS_BAR).strip().strip("|") for line in lines if not _RULE.fullmatch(line.strip())]
         if 1 < len(bar_lines) < len(lines) and "|" in bar_lines[0]:
-            rows = [[cell.strip() for cell in line.split("|")] for line in bar_lines[:_ROWS]]
-            return Table("|", rows, plain=False) if _even(rows) >= _DRAWN else None
-    table = _widest(lines[:_ROWS], plain=len(lines) + comments == len(filled))
+            rows = [[cell.strip() for cell in line.split("|")] for line in bar_lines[:_MAX_ROWS]]
+            return Table("|", rows, plain=False) if _even(rows) >= _DRAWN_SHARE else None
+    table = _widest(lines[:_MAX_ROWS], plain=len(lines) + comments == len(filled))
     if table is None or not comments:
         return table
     header = first[comments - 1].decode("utf-8", "replace").strip("# \r").split(table.delimiter)
@@ -260,14 +261,16 @@ def _widest(lines: list[str], *, plain: bool) -> Table | None:
     for delimiter in ",\t;|" if len(lines) > 2 else "":  # noqa: PLR2004 - a header and two rows
         least = lines[0].count(delimiter)
         quoted = any('"' in line for line in lines)
-        if not least or (not quoted and sum(line.count(delimiter) >= least for line in lines) < _NEARLY * len(lines)):
+        alike = sum(line.count(delimiter) >= least for line in lines)
+        if not least or (not quoted and alike < _EVEN_SHARE * len(lines)):
             continue
         try:
             rows = list(csv.reader([f"{line}\n" for line in lines], delimiter=delimiter))
             rows = rows[:-1] if quoted and len(rows) > _WHOLE else rows  # its last cell may go on
         except csv.Error:
             continue
-        if _even(rows) >= _NEARLY and _is_table(rows, delimiter) and (best is None or len(rows[0]) > len(best.rows[0])):
+        is_wider = best is None or len(rows[0]) > len(best.rows[0])
+        if is_wider and _even(rows) >= _EVEN_SHARE and _is_table(rows, delimiter):
             best = Table(delimiter, rows, plain)
     return best
 
@@ -286,7 +289,7 @@ def _is_table(rows: list[list[str]], delimiter: str) -> bool:
     if len(header) > 2:  # noqa: PLR2004
         return all(len(cell.split()) <= _WORDS for cell in header)
     has_names = all(cell.strip() and cell[0] != " " and _DIGIT.search(cell) is None for cell in header)
-    return has_names and sum(len(cell) <= _SHORT for cell in cells) >= _NEARLY * len(cells)
+    return has_names and sum(len(cell) <= _SHORT for cell in cells) >= _EVEN_SHARE * len(cells)
 
 
 _PRINTED: Final = BlockPattern(
@@ -311,15 +314,17 @@ _CODED: Final = BlockPattern(
     r"|[\w.\"'/-]+: ?(?:[|>&*!\[{\"'\d-]|$|\S+$))"
     r"|(?:[;{}\\]|\)[ \t]*(?:->.*|:|\{|,)|=>|&&|\|\||[\w\])\"'] ?[=<>+(\[]|,)[ \t\r]*$"
 )
-_TOLD: Final = BlockPattern(
+_SENTENCES: Final = BlockPattern(
     r"^[ \t\"'(]*(?:[\w,;:'\"()/.&`\x{80}-\x{10ffff}-]+  ?){5,}[\w,;:'\"()/.&`?!<>@\x{80}-\x{10ffff}-]+[ \t\r]*$"
     r"|^[A-Z].*(?: [a-z]+,?){4}.*[.!?:]$"  # a sentence
 )
 _FOREIGN: Final = bytes(range(0x80, 0x100))
-_OUTPUT: Final = 0.3
-_PROSE: Final = 0.3
-_CODE: Final = 0.5
-"""Shares of lines: low, because most lines of most texts say nothing about their style."""
+_OUTPUT_SHARE: Final = 0.3
+"""Share of lines from which a text is output: low, because most lines of most texts say nothing about their style."""
+_PROSE_SHARE: Final = 0.3
+"""Share of lines that are sentences, from which a text is prose."""
+_CODE_SHARE: Final = 0.5
+"""Share of lines from which a text is code."""
 
 
 def style_of(block: bytes, count: int) -> Literal["output", "prose", "code"]:
@@ -327,14 +332,14 @@ def style_of(block: bytes, count: int) -> Literal["output", "prose", "code"]:
 
     `output` if nothing indicates any.
     """
-    prose_lines = _TOLD.count(block)
+    prose_lines = _SENTENCES.count(block)
     foreign = (len(block) - len(block.translate(None, _FOREIGN))) * count // len(block)
     prose_lines = max(prose_lines, 2 * foreign)
     coded = _CODED.count(block) if prose_lines < count else 0
     code = coded + (block.count(b"\n    ") + block.count(b"\n\t")) / 2
     printed = _PRINTED.count(block) if code < 2 * count else 0
-    if printed >= _OUTPUT * count and 2 * printed >= max(code, prose_lines):
+    if printed >= _OUTPUT_SHARE * count and 2 * printed >= max(code, prose_lines):
         return "output"
-    if prose_lines >= _PROSE * count and prose_lines > 1.3 * coded:
+    if prose_lines >= _PROSE_SHARE * count and prose_lines > 1.3 * coded:
         return "prose"
-    return "code" if code >= _CODE * count else "output"
+    return "code" if code >= _CODE_SHARE * count else "output"

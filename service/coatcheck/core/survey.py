@@ -27,14 +27,16 @@ _BLOCK: Final = 128 * 1024
 _HEXADECIMAL: Final = b"0123456789abcdefABCDEF"
 _SHAPES: Final = 20_000
 """Maximum different shapes that are counted. For a text with more, shapes become coarser, then are given up."""
-_LONGEST: Final = 400
+_LINE_BYTES: Final = 400
 """Bytes of a line that determine its shape, and that a fragment shows."""
-_BEFORE: Final = 3
-_AFTER: Final = 4
-"""Lines above and below a statement that are kept with it."""
-_FIRST: Final = 24
-_LAST: Final = 24
-"""Statements of one class that are kept: the first shapes and the last ones."""
+_LINES_ABOVE: Final = 3
+"""Lines above a statement that are kept with it."""
+_LINES_BELOW: Final = 4
+"""Lines below a statement that are kept with it: messages go on there."""
+_FIRST_REGIONS: Final = 24
+"""Statements of one class whose shapes come first, and are kept."""
+_LAST_REGIONS: Final = 24
+"""Last statements of one class that are kept as well: those of an outcome stand near its end."""
 _RARE: Final = 32
 """Lines that resemble no other and are kept."""
 _ODD: Final = 256
@@ -178,7 +180,7 @@ class Surveyor:
         """Counts the shapes of a block, and examines the lines with new shapes."""
         shapes = shapes_of(visible_bytes, self._drop)
         distinct = {*shapes}
-        if len(max(distinct, key=len)) > _LONGEST:
+        if len(max(distinct, key=len)) > _LINE_BYTES:
             shapes = [_short(shape) for shape in shapes]
             distinct = {*shapes}
         fresh = distinct - self._known.keys()
@@ -218,22 +220,22 @@ class Surveyor:
                 rows_by_level[level].append(numbers[row])
         for level, rows in rows_by_level.items():
             regions = self._stated[level]
-            del rows[max(0, _FIRST - len(regions)) : -_LAST]
+            del rows[max(0, _FIRST_REGIONS - len(regions)) : -_LAST_REGIONS]
             regions += [self._region(row) for row in rows]
-            del regions[_FIRST:-_LAST]
+            del regions[_FIRST_REGIONS:-_LAST_REGIONS]
 
     def _region(self, number: int) -> Region:
         data, starts = self._data, self._starts
         if not starts:
             ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
             starts = self._starts = [0, *ends.tolist(), *(() if data.endswith(b"\n") else [len(data) + 1])]
-        low, high = max(0, number - _BEFORE), min(len(starts) - 1, number + _AFTER + 1)
-        if any(starts[line + 1] - starts[line] > _LONGEST + 1 for line in range(low, high)):
+        low, high = max(0, number - _LINES_ABOVE), min(len(starts) - 1, number + _LINES_BELOW + 1)
+        if any(starts[line + 1] - starts[line] > _LINE_BYTES + 1 for line in range(low, high)):
             low, high = number, number + 1
         block = data[starts[low] : starts[high]]
-        long = starts[low + 1] - starts[low] > _LONGEST + 1
+        long = starts[low + 1] - starts[low] > _LINE_BYTES + 1
         at = _telling(block) if long and high - low == 1 else 0
-        excerpt = block[at : at + _LONGEST] if long else block
+        excerpt = block[at : at + _LINE_BYTES] if long else block
         begins = at == 0 and not (self._inside and low == 0)
         start = self._offset + starts[low] + at
         return Region(start, self._line + low, excerpt, begins=begins, ends=at + len(excerpt) == len(block))
@@ -241,17 +243,20 @@ class Surveyor:
 
 def _short(shape: bytes) -> bytes:
     """Returns a shape; for a longer one its ends and a hash, which is the shape of no line."""
-    if len(shape) <= _LONGEST:
+    if len(shape) <= _LINE_BYTES:
         return shape
-    return shape[: _LONGEST // 2] + b"\n" + hash(shape).to_bytes(8, signed=True) + shape[-_LONGEST // 2 - 1 :]
+    return shape[: _LINE_BYTES // 2] + b"\n" + hash(shape).to_bytes(8, signed=True) + shape[-_LINE_BYTES // 2 - 1 :]
 
 
 def _telling(line: bytes) -> int:
     r"""Returns where the first part of a line begins that states a failure, or anything, or else its last frame."""
     first = frame_start(line)
     last = max(first, len(line) - SPEAKS)
-    positions = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
-    levels = [(max(_WRONG, level_of(line[at : at + _LONGEST]) or _NOTHING), at) for at in positions]
+    positions = [
+        *range(first, min(len(line), first + SPEAKS), _LINE_BYTES // 2),
+        *range(last, len(line), _LINE_BYTES // 2),
+    ]
+    levels = [(max(_WRONG, level_of(line[at : at + _LINE_BYTES]) or _NOTHING), at) for at in positions]
     return min(levels, default=(0, 0))[1]
 
 

@@ -11,9 +11,10 @@ from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
 from coatcheck.core.read_answer import ViewInputs
 from coatcheck.core.retention.audit import By, HoldConflict
 from coatcheck.core.views.view import View
-from coatcheck.ports.decisions import ROW_BYTES, ArtifactChange, CatalogChange, NamespaceChange
+from coatcheck.ports.decisions import ROW_BYTES, ArtifactChange, CatalogChange, NamespaceBatchChange, NamespaceChange
 
 _SECTION_BYTES = 100
+"""About as much as a section takes in a view's row: its name, title and two positions."""
 
 
 class IdempotencyKey(Struct, frozen=True, kw_only=True):
@@ -21,7 +22,9 @@ class IdempotencyKey(Struct, frozen=True, kw_only=True):
 
     key: str
     fingerprint: bytes
+    """Digest of the request: another request with this key is refused."""
     expires_at: datetime
+    """When the key may be used for another request."""
 
 
 class NewView(Struct, frozen=True, kw_only=True):
@@ -80,16 +83,23 @@ class StoreArtifact(
     takes_room: ClassVar[bool] = True
 
     identity: bytes
+    """Digest of what makes two payloads the same artifact; its number is derived from it."""
     declared: DeclaredMetadata
+    """What the caller says about the payload."""
     measure: Measure
     facts: DetectedMetadata
+    """What was detected in the payload."""
     engine: int
+    """Number of the engine that detected `facts`: another may detect them anew."""
     blob: Blob
     inline: bytes | None
     """The stored bytes if the blob's placement is `inline`; otherwise None."""
     ttl: int | None
+    """Seconds from `now` that it is kept; None: no limit."""
     idle_ttl: int | None
+    """Seconds that it is kept after each read; None: reads do not matter."""
     pinned: bool
+    """Whether it never expires."""
     now: datetime
     key: IdempotencyKey | None = None
     survey: bytes | None = None
@@ -187,7 +197,9 @@ class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only
     revive: bool = False
     """Whether an expired artifact that is held may become live again, if the change moves its expiry beyond now."""
     ttl: int | None | UnsetType = UNSET
+    """Seconds from creation; None: no limit. UNSET, here and below: unchanged."""
     idle_ttl: int | None | UnsetType = UNSET
+    """Seconds from now, and from each read; None: reads do not matter."""
     pinned: bool | UnsetType = UNSET
     labels: tuple[str, ...] | UnsetType = UNSET
 
@@ -202,10 +214,11 @@ class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=T
 
     now: datetime
     tombstone_until: datetime
+    """When the tombstone is deleted."""
     by: By = By()
 
 
-class DeleteSession(NamespaceChange[int | HoldConflict], frozen=True, kw_only=True):
+class DeleteSession(NamespaceBatchChange[int | HoldConflict], frozen=True, kw_only=True):
     """Deletes up to `limit` artifacts of a session. Returns how many; repeat until it is less than `limit`.
 
     Artifacts with holds of their own stay. Returns `HoldConflict` if a hold covers the session; then nothing is
@@ -218,13 +231,8 @@ class DeleteSession(NamespaceChange[int | HoldConflict], frozen=True, kw_only=Tr
     session: str
     now: datetime
     tombstone_until: datetime
-    limit: int
+    """When the tombstones are deleted."""
     by: By = By()
-
-    @property
-    @override
-    def weight(self) -> int:
-        return (1 + self.limit) * ROW_BYTES
 
 
 class Touch(CatalogChange[None], frozen=True, kw_only=True):

@@ -1,9 +1,4 @@
-"""Stored bytes, and where they are.
-
-Uploads in progress: their reservations and fences.
-
-Files beside the data in which payloads wait for storage while no process runs.
-"""
+"""Stored bytes and where they are; uploads in progress; files of payloads that wait for storage between processes."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -24,6 +19,7 @@ class StoredName(Struct, frozen=True):
     id: str
     size: int
     modified_at: datetime
+    """An orphan is removed only after some time: its row may be about to come."""
 
 
 class BlobWriter(Protocol):
@@ -125,9 +121,11 @@ class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=Tr
     blob_id: str
     placement: Placement
     lease_until: datetime
+    """When the upload is reaped unless it is renewed."""
     reserve: int = 0
     """Stored bytes to reserve. They are released with the intent, however it ends."""
     room: QuotaLimits | None = None
+    """The limits of the namespace; None: unlimited."""
 
 
 class ReserveMore(NamespaceChange[bool | QuotaExceeded], frozen=True, kw_only=True):
@@ -137,6 +135,7 @@ class ReserveMore(NamespaceChange[bool | QuotaExceeded], frozen=True, kw_only=Tr
 
     blob_id: str
     reserve: int
+    """Stored bytes in total, not in addition."""
     room: QuotaLimits | None
 
 

@@ -1,9 +1,4 @@
-"""The catalogue: which artifacts exist, and their metadata.
-
-What a store can be asked about its health, and what a component reports that keeps the service from being ready.
-
-Queries for an administrator's overview. Each examines a bounded number of rows.
-"""
+"""The catalogue: which artifacts exist, how healthy the store is, and the queries of an administrator's overview."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -87,6 +82,7 @@ class RunKey(Struct, frozen=True, kw_only=True):
     session: str
     tool_name: str | None
     command: str | None
+    """The declared command; None: the tool declares none."""
     but: bytes
     """An identity to skip: that of the run to be compared."""
 
@@ -100,6 +96,7 @@ class PayloadKey(Struct, frozen=True, kw_only=True):
     namespace: str
     session: str
     sha256: bytes
+    """With `size`, identifies the bytes."""
     size: int
 
 
@@ -110,9 +107,13 @@ class ArtifactFilter(Struct, frozen=True, kw_only=True):
     kind: Kind | None = None
     tool_name: str | None = None
     url: str | None = None
+    """The declared address of the payload."""
     status: int | None = None
+    """HTTP status of a page."""
     final_url: str | None = None
+    """The address to which redirects led."""
     label: str | None = None
+    """One of the artifact's labels."""
     created_after: datetime | None = None
     """Inclusive."""
     created_before: datetime | None = None

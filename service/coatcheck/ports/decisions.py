@@ -1,7 +1,4 @@
-"""Policies, holds, and namespaces to delete.
-
-Changes of the catalogue, and what commits them.
-"""
+"""What a change of the catalogue is, and those that carry out decisions: policies, holds, namespaces to delete."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -17,6 +14,8 @@ from coatcheck.core.retention.audit import SCHEDULE, By, Hold, HoldConflict
 
 Answer = TypeVar("Answer")
 ROW_BYTES = 1024
+"""About as much as a row takes with its indexes and its place in the log: weights only decide how many changes share a
+transaction."""
 
 
 class CatalogChange(Struct, Generic[Answer], frozen=True, kw_only=True):
@@ -57,6 +56,30 @@ class NamespaceChange(CatalogChange[Answer], frozen=True, kw_only=True):
         return self.namespace
 
 
+class BatchChange(CatalogChange[Answer], frozen=True, kw_only=True):
+    """A change of as many rows as there are, up to a limit."""
+
+    limit: int
+    """Maximum rows of one transaction, so that it delays others little."""
+
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
+
+
+class NamespaceBatchChange(NamespaceChange[Answer], frozen=True, kw_only=True):
+    """Like BatchChange, of rows of one namespace."""
+
+    limit: int
+    """See BatchChange."""
+
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
+
+
 class ArtifactChange(NamespaceChange[Answer], frozen=True, kw_only=True):
     """A change of one artifact whose number is known, so its row can be locked before others."""
 
@@ -74,7 +97,7 @@ class Commits(Protocol):
         ...
 
 
-class DeleteNamespace(NamespaceChange[int], frozen=True, kw_only=True):
+class DeleteNamespace(NamespaceBatchChange[int], frozen=True, kw_only=True):
     """Deletes up to `limit` artifacts of a marked namespace, live or expired. Returns how many.
 
     Held artifacts stay. The accounts of its sessions are deleted with the last artifacts.
@@ -85,13 +108,8 @@ class DeleteNamespace(NamespaceChange[int], frozen=True, kw_only=True):
 
     now: datetime
     tombstone_until: datetime
-    limit: int
+    """When the tombstones are deleted."""
     by: By = SCHEDULE
-
-    @property
-    @override
-    def weight(self) -> int:
-        return (1 + self.limit) * ROW_BYTES
 
 
 class MarkNamespace(CatalogChange[bool | HoldConflict], frozen=True, kw_only=True):
@@ -103,6 +121,7 @@ class MarkNamespace(CatalogChange[bool | HoldConflict], frozen=True, kw_only=Tru
     namespace: str
     now: datetime
     deleting: bool
+    """False removes the mark."""
     by: By = By()
 
 
@@ -114,6 +133,7 @@ class SetPolicy(CatalogChange[int | None], frozen=True, kw_only=True):
 
     scope: PolicyScope
     policy: Policy | None
+    """The whole policy: fields that it lacks are unset."""
     now: datetime
     by: By = By()
 
@@ -185,8 +205,10 @@ class PolicyVersion(Struct, frozen=True, kw_only=True):
     """A version of a scope's policy."""
 
     version: int
+    """Counts versions of all scopes together, in the order of commits."""
     scope: PolicyScope
     policy: Policy | None
     """None: it was removed."""
     at: datetime
     by: str
+    """Who changed it, as in the audit log."""

@@ -1,7 +1,4 @@
-"""Keys and namespaces.
-
-Sessions' token accounts and events.
-"""
+"""Keys and namespaces, and the sessions' token accounts and events."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -23,6 +20,7 @@ class MakeKey(CatalogChange[None], frozen=True, kw_only=True):
 
     info: KeyInfo
     digest: bytes
+    """Digest of the secret: the secret itself is stored nowhere."""
     by: Caller
 
 
@@ -51,6 +49,7 @@ class SwitchNamespace(CatalogChange[NamespaceInfo | None], frozen=True, kw_only=
 
     name: str
     disabled: bool
+    """Whether its keys are refused from now on; its artifacts stay."""
     now: datetime
     by: Caller
 
@@ -82,6 +81,7 @@ class Keys(Commits, Protocol):
 
 
 _ACCOUNT_BYTES = 256
+"""About as much as the numbers of an account take: weights only decide how many changes share a transaction."""
 
 
 class AddSessionUsage(CatalogChange[None], frozen=True, kw_only=True):

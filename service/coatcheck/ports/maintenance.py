@@ -10,10 +10,17 @@ from typing_extensions import override
 from coatcheck.core.artifact import Blob, Placement
 from coatcheck.core.policies.quota import QuotaLimits
 from coatcheck.core.retention.audit import SCHEDULE, By
-from coatcheck.ports.decisions import ROW_BYTES, CatalogChange, Commits, NamespaceChange
+from coatcheck.ports.decisions import (
+    ROW_BYTES,
+    BatchChange,
+    CatalogChange,
+    Commits,
+    NamespaceBatchChange,
+    NamespaceChange,
+)
 
 
-class EvictArtifacts(NamespaceChange["EvictionResult"], frozen=True, kw_only=True):
+class EvictArtifacts(NamespaceBatchChange["EvictionResult"], frozen=True, kw_only=True):
     """Evicts the least recently read artifacts of a namespace, expired ones first, as tombstones.
 
     Pinned and held artifacts are never evicted. It removes no more artifacts than are needed at this moment, and at
@@ -30,13 +37,8 @@ class EvictArtifacts(NamespaceChange["EvictionResult"], frozen=True, kw_only=Tru
     artifacts: int = 0
     """Number of artifacts to make room for."""
     tombstone_until: datetime
-    limit: int
+    """When the tombstones are deleted."""
     by: By = SCHEDULE
-
-    @property
-    @override
-    def weight(self) -> int:
-        return (1 + self.limit) * ROW_BYTES
 
 
 class EvictionResult(Struct, frozen=True):
@@ -48,37 +50,27 @@ class EvictionResult(Struct, frozen=True):
     """Whether the requested room is now available."""
 
 
-class ExpireArtifacts(CatalogChange[int], frozen=True, kw_only=True):
+class ExpireArtifacts(BatchChange[int], frozen=True, kw_only=True):
     """Turns up to `limit` artifacts that expired by `now` into tombstones. Returns how many. Held ones stay."""
 
     deletes: ClassVar[bool] = True
 
     now: datetime
     tombstone_until: datetime
-    limit: int
+    """When the tombstones are deleted, in namespaces without their own duration."""
     tombstone_lives: Mapping[str, timedelta] = {}
     """How long the tombstones of certain namespaces last, from `now`; for others, the field above applies."""
     by: By = SCHEDULE
 
-    @property
-    @override
-    def weight(self) -> int:
-        return (1 + self.limit) * ROW_BYTES
 
-
-class ReapUploads(CatalogChange[int], frozen=True, kw_only=True):
+class ReapUploads(BatchChange[int], frozen=True, kw_only=True):
     """Turns up to `limit` uploads whose lease ended before `now` into dead blobs. Returns how many.
 
     From then on the writer's commit is fenced; the sweep removes what it wrote.
     """
 
     now: datetime
-    limit: int
-
-    @property
-    @override
-    def weight(self) -> int:
-        return (1 + self.limit) * ROW_BYTES
+    """Leases that ended before it are over."""
 
 
 class ForgetBlobs(CatalogChange[None], frozen=True, kw_only=True):
@@ -106,27 +98,21 @@ class MarkBlobCorrupt(NamespaceChange[bool], frozen=True, kw_only=True):
     now: datetime
 
 
-MOST_EVENTS: Final = 100_000
+MAX_EVENTS: Final = 100_000
 """Default number of events that are kept."""
 
 
-class PurgeRecords(CatalogChange[int], frozen=True, kw_only=True):
+class PurgeRecords(BatchChange[int], frozen=True, kw_only=True):
     """Deletes up to `limit` tombstones that have ended, and as many idempotency keys, accounts, events and audit lines.
 
     Returns the total number.
     """
 
     now: datetime
-    limit: int
     audit_life: timedelta | None = None
     """How long audit lines are kept; None: forever."""
-    most_events: int = MOST_EVENTS
+    most_events: int = MAX_EVENTS
     """Number of events to keep, the latest of all namespaces."""
-
-    @property
-    @override
-    def weight(self) -> int:
-        return (1 + self.limit) * ROW_BYTES
 
 
 class TakeLease(CatalogChange[bool], frozen=True, kw_only=True):
@@ -137,8 +123,11 @@ class TakeLease(CatalogChange[bool], frozen=True, kw_only=True):
     """
 
     name: str
+    """The piece of upkeep, or the word that is kept."""
     holder: str
+    """Who takes it; only the holder can renew or release it before it ends."""
     seconds: float
+    """From `now`; 0 releases it."""
     now: datetime
     """Ignored if the database has a clock that all replicas share."""
 
@@ -149,7 +138,9 @@ class DeadBlob(Struct, frozen=True):
     namespace: str
     id: str
     placement: Placement
+    """Which store has the bytes: another than the present one after a switch."""
     dead_at: datetime
+    """The grace period for readers counts from it."""
     stored_size: int = 0
     """Stored bytes; 0 if unknown."""
 

@@ -1,7 +1,4 @@
-"""Plans, runs and the audit log.
-
-Changes of plans, runs, jobs and removed artifacts, and their answers.
-"""
+"""Plans, runs, jobs, removed artifacts and the audit log: the changes and queries of retention."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -12,11 +9,11 @@ from typing_extensions import override
 
 from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.retention.audit import AuditLine, By
-from coatcheck.core.retention.jobs import Criteria, Job, JobScope, JobState, Outcome, RetentionRun
-from coatcheck.core.retention.plan import PART, PlanPart, RetentionCandidate, RetentionPlan, Sample
+from coatcheck.core.retention.jobs import Criteria, JobScope, JobState, RetentionJob, RetentionRun, RunOutcome
+from coatcheck.core.retention.plan import PART_ARTIFACTS, PlanPart, PlanSample, RetentionCandidate, RetentionPlan
 from coatcheck.core.views.view import View
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
-from coatcheck.ports.decisions import ROW_BYTES, CatalogChange, Commits, NamespaceChange
+from coatcheck.ports.decisions import ROW_BYTES, BatchChange, CatalogChange, Commits, NamespaceChange
 
 
 class KeepPlan(CatalogChange[None], frozen=True, kw_only=True):
@@ -25,8 +22,11 @@ class KeepPlan(CatalogChange[None], frozen=True, kw_only=True):
     plan_id: str
     scope: JobScope
     criteria: Criteria
+    """What an artifact must meet when its part is carried out, not only now."""
     parts: tuple[PlanPart, ...] = ()
+    """Parts of this change; a large plan takes several changes."""
     plan: RetentionPlan | None = None
+    """The totals, in the last change; until then the plan cannot be found."""
 
     @property
     @override
@@ -41,6 +41,7 @@ class KeptPlan(Struct, frozen=True, kw_only=True):
     plan: RetentionPlan
     criteria: Criteria
     parts: int
+    """Number of parts: transactions of a run that applies it."""
 
 
 class BeginRun(CatalogChange[RetentionRun], frozen=True, kw_only=True):
@@ -49,7 +50,9 @@ class BeginRun(CatalogChange[RetentionRun], frozen=True, kw_only=True):
     run: RetentionRun
     plan_id: str
     worker: str
+    """The process that carries it out; another takes over when the lease has ended."""
     lease_until: datetime
+    """The lease of `worker`; each part renews it."""
 
 
 class ClaimRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
@@ -73,13 +76,16 @@ class RemoveBatch(CatalogChange["BatchResult | None"], frozen=True, kw_only=True
     worker: str
     now: datetime
     lease_until: datetime
+    """The lease after this part: each part renews it."""
     tombstone_until: datetime
+    """When tombstones are deleted, in namespaces without their own duration."""
     tombstone_lives: Mapping[str, timedelta] = {}
+    """Durations of tombstones that differ, by namespace."""
 
     @property
     @override
     def weight(self) -> int:
-        return (1 + PART) * ROW_BYTES
+        return (1 + PART_ARTIFACTS) * ROW_BYTES
 
 
 class BatchResult(Struct, frozen=True):
@@ -95,11 +101,14 @@ class EndRun(CatalogChange[None], frozen=True, kw_only=True):
 
     run_id: str
     now: datetime
-    outcome: Outcome
+    outcome: RunOutcome
     detail: str = ""
     bytes: int = 0
+    """Stored bytes of these items."""
     items: int = 0
+    """Items other than artifacts, for jobs that remove none."""
     busy_seconds: float = 0.0
+    """Time that the run took itself, without its pauses."""
 
 
 class NoteRound(CatalogChange[None], frozen=True, kw_only=True):
@@ -114,6 +123,7 @@ class SetJob(CatalogChange[JobState], frozen=True, kw_only=True):
     name: str
     now: datetime
     by: By
+    """Whom the audit log names."""
     paused: bool | None = None
     """None: unchanged."""
     interval: int | None = None
@@ -126,6 +136,7 @@ class MarkJob(CatalogChange[None], frozen=True, kw_only=True):
     name: str
     now: datetime
     outcome: str
+    """`done` or `failed`."""
     detail: str = ""
 
 
@@ -133,9 +144,12 @@ class RemovedArtifact(Struct, frozen=True, kw_only=True):
     """An artifact that was removed, and can be restored while its bytes exist."""
 
     seq: int
+    """The row of the removal: an artifact may be removed, posted again and removed again."""
     removed_at: datetime
     reason: str
+    """Why, as its tombstone has it."""
     run_id: str | None
+    """The run that removed it; None: a caller or the schedule."""
     artifact: Artifact | None
     """The artifact with its former blob; None if that no longer exists."""
     number: int
@@ -156,6 +170,7 @@ class RestoredView(Struct, frozen=True):
     name: str
     blob: Blob | None
     inline: bytes | None
+    """The stored bytes, if the placement is `inline`."""
 
 
 class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], frozen=True, kw_only=True):
@@ -171,10 +186,12 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
 
     number: int
     seq: int
+    """The row of the removal to undo."""
     now: datetime
     ttl: int | None
     """Seconds from now; None keeps its former expiry, which must be in the future."""
     blob: Blob
+    """A copy of the bytes, with an upload intent unless it is inline: the former ones may be swept at any moment."""
     inline: bytes | None
     views: tuple[RestoredView, ...]
     by: By
@@ -187,20 +204,15 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
         return ROW_BYTES + len(self.inline or b"")
 
 
-class ForgetRemoved(CatalogChange[int], frozen=True, kw_only=True):
+class ForgetRemoved(BatchChange[int], frozen=True, kw_only=True):
     """Gives up to `limit` artifacts removed up to a moment, and expired plans, out of reach of an undo.
 
     Returns how many.
     """
 
     before: datetime
+    """Removals up to this moment are out of reach of an undo."""
     now: datetime
-    limit: int
-
-    @property
-    @override
-    def weight(self) -> int:
-        return (1 + self.limit) * ROW_BYTES
 
 
 class LiveTotals(Struct, frozen=True):
@@ -224,7 +236,7 @@ class Retention(Commits, Protocol):
         """Returns artifacts that meet a job's criteria now and are not held, in row order, after row `after`."""
         ...
 
-    async def sample(self, namespace: str, /, number: int) -> Sample | None:
+    async def sample(self, namespace: str, /, number: int) -> PlanSample | None:
         """Returns an artifact as a plan shows it; None if it no longer exists."""
         ...
 
@@ -249,7 +261,7 @@ class Retention(Commits, Protocol):
         """
         ...
 
-    async def items(self, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
+    async def items(self, job: RetentionJob, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
         """Returns how many items a job that removes no artifacts would delete up to `before`, and their stored bytes.
 
         A purge deletes audit lines older than `audit_life`; None: none.
@@ -278,7 +290,7 @@ class Retention(Commits, Protocol):
         before: tuple[datetime, str] | None = None,
         limit: int,
         job: str | None = None,
-        outcome: Outcome | None = None,
+        outcome: RunOutcome | None = None,
         namespace: str | None = None,
     ) -> list[RetentionRun]:
         """Returns runs that meet all conditions, latest first.

@@ -1,9 +1,4 @@
-"""What an operator sees: counts, and where time is spent.
-
-Time.
-
-Extraction of text views.
-"""
+"""What an operator sees (counts, and where time is spent), the time, and the extraction of text views."""
 
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -19,15 +14,15 @@ StoreName = Literal["catalogue", "blob store"]
 RateLimit = Literal["requests", "bytes"]
 IngestOutcome = Literal["stored", "repeated", "unstored"]
 Job = Literal[
-    "tidying",
-    "noting reads",
-    "noting accounts",
-    "indexing",
-    "storing what waits",
-    "learning policies",
-    "comparing clocks",
-    "carrying out decisions",
-    "taking up runs",
+    "maintenance",
+    "write_reads",
+    "write_usage",
+    "index",
+    "flush_fallback",
+    "refresh_policies",
+    "check_clock",
+    "carry_out_decisions",
+    "resume_runs",
 ]
 JobResult = Literal["done", "failed"]
 RemovedRows = Literal["expired", "reaped", "removed", "purged"]
@@ -63,20 +58,18 @@ class Accounts(Protocol):
 class Meter(Protocol):
     """Counts what happens. Any thread may call it; it takes microseconds, never waits and never raises.
 
-    Label values are few and fixed: kinds, codes, templates of routes. None is chosen by callers.
+    Label values are few and fixed: kinds, codes, templates of routes. None is chosen by callers. Whoever inherits these
+    methods does nothing.
     """
 
     def record_answer(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
         """Counts an answered request: route, status, duration, bytes of its body."""
-        ...
 
     def problem(self, code: Code) -> None:
         """Counts an expected failure that a caller was told."""
-        ...
 
     def record_limited(self, what: RateLimit) -> None:
         """Counts a request refused by a rate limit, for `requests` or `bytes`."""
-        ...
 
     def record_ingest(
         self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, card_tokens: int | None
@@ -90,27 +83,21 @@ class Meter(Protocol):
             tokens: its tokens, exact or estimated.
             card_tokens: tokens of its card; None if it was answered inline.
         """
-        ...
 
     def record_refusal(self, store: StoreName, code: Code) -> None:
         """Counts a refusal by a store."""
-        ...
 
     def record_commit(self, changes: int, waited: float, took: float) -> None:
         """Counts a commit of several changes, of which the first waited for `waited` seconds."""
-        ...
 
     def ran(self, job: Job, result: JobResult, seconds: float) -> None:
         """Counts a round of a job: `done` or `failed`."""
-        ...
 
     def record_maintenance(self, what: RemovedRows, rows: int) -> None:
         """Counts rows of a sort that upkeep removed."""
-        ...
 
     def record_lag(self, seconds: float) -> None:
         """Records event-loop lag."""
-        ...
 
 
 class Stage(Protocol):
@@ -118,7 +105,6 @@ class Stage(Protocol):
 
     def note(self, name: str, value: str | float) -> None:
         """Adds an attribute, which must not be text of a payload."""
-        ...
 
 
 class Tracer(Protocol):

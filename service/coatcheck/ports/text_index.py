@@ -40,6 +40,7 @@ class MergeSegments(NamespaceChange[bool], frozen=True, kw_only=True):
     alone: ClassVar[bool] = True
 
     old: tuple[int, ...]
+    """The segments that it replaces."""
     segment_id: int
     segment: PackedSegment | None
     """None: nothing of them was left."""

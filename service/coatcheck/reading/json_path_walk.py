@@ -11,8 +11,8 @@ from typing import Generic, Protocol, TypeVar, final
 
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.descend import AT_HAND
-from coatcheck.core.jsonpath.walk import WINDOW, Walk, Want, over
+from coatcheck.core.jsonpath.descend import AT_HAND_BYTES
+from coatcheck.core.jsonpath.walk import MAX_WINDOW_BYTES, Walk, Want, over
 from coatcheck.runtime.work_placement import in_pool
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ async def walk_over(content: JsonContent, walk: Walk[T], pool: Executor) -> T:
     Raises:
         CoatcheckError: whatever the walk or reading the content raises.
     """
-    if content.size <= AT_HAND:
+    if content.size <= AT_HAND_BYTES:
         return await in_pool(pool, over, await content.read(0, content.size), walk)
     ahead = _Ahead(content)
     try:
@@ -86,7 +86,9 @@ class _Ahead:
     def __init__(self, content: JsonContent) -> None:
         self._content = content
         self._end = -1
+        """Where the last requested block ended."""
         self._next: tuple[Want, asyncio.Task[bytes]] | None = None
+        """The block that is being read ahead; None: the last request did not continue the one before."""
 
     async def read(self, want: Want) -> bytes:
         prefetch, self._next = self._next, None
@@ -95,8 +97,9 @@ class _Ahead:
         else:
             await _drop(prefetch)
             data = await self._content.read(want.start, want.end)
-        following = Want(want.end, want.end + WINDOW)
-        if want.start == self._end and want.end - want.start == WINDOW and want.end < self._content.size:
+        following = Want(want.end, want.end + MAX_WINDOW_BYTES)
+        # Only full blocks in sequence: a walk that jumps would have every prefetch in vain.
+        if want.start == self._end and want.end - want.start == MAX_WINDOW_BYTES and want.end < self._content.size:
             self._next = following, asyncio.create_task(self._content.read(*following))
         self._end = want.end
         return data
@@ -108,6 +111,7 @@ class _Ahead:
 
 async def _drop(prefetch: tuple[Want, asyncio.Task[bytes]] | None) -> None:
     if prefetch is not None:
+        # The task is awaited even so, or its error would be logged as one that nobody retrieved.
         prefetch[1].cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await prefetch[1]

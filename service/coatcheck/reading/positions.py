@@ -1,9 +1,9 @@
-"""Finds the byte where a line or a character begins, by reading only the frame that contains it.
+"""Finds where a line, a character or a token begins.
 
-Finds token positions exactly, from checkpoints that are counted on demand, block by block, and cached.
-
-Counting has a time limit. When it runs out, the caller is told to retry; counted blocks stay, so each retry gets
-further. The cache of checkpoints is bounded and can be lost at any time without harm.
+For lines and characters, only the frame that contains the position is read. Tokens are found exactly, from checkpoints
+that are counted on demand, block by block, and cached. Counting has a time limit: when it runs out, the caller is told
+to retry; counted blocks stay, so each retry gets further. The cache is bounded and can be lost at any time without
+harm.
 """
 
 from array import array
@@ -50,6 +50,7 @@ async def past_end_of(reading: ViewReading, span: Span) -> CoatcheckError:
     if reading.section is None:
         totals = {"line": reading.measure.lines, "char": reading.content.index.chars, "byte": reading.content.size}
         return past_end(span, reading.artifact.id, totals.get(span.unit, reading.measure.tokens.count))
+    # Offsets count in the view, so the range of a section begins at its own first unit and not at 0.
     first, last = [await at_byte(reading.content, byte) for byte in (extent.start, extent.end)]
     ends = {"line": (reading.lines.first, reading.lines.last), "char": (first.chars, last.chars - 1)}
     low, high = ends.get(span.unit, (first.byte, last.byte - 1))
@@ -71,6 +72,7 @@ async def _after_newline(content: Content, n: int) -> Position | None:
     begin = _start(content, frame)
     data = await content.read(begin.byte, begin.byte + index.frame_size)
     place = begin.after(data[: nth_newline(data, n - begin.newlines) + 1])
+    # After the last newline there is no line if nothing follows it.
     return place if place.byte < content.size else None
 
 
@@ -118,7 +120,9 @@ class TokenCheckpoints:
 
     def __init__(self) -> None:
         self._bytes = array("Q", [0])
+        """Where each checkpoint is. Arrays, as a list of objects would take several times the memory."""
         self._tokens = array("Q", [0])
+        """Tokens before each checkpoint."""
 
     @property
     def last(self) -> Checkpoint:
@@ -169,6 +173,7 @@ class TokenPositions:
             if self._clock() >= deadline:
                 raise _pending(progress.last.byte, content.size)
             await self._advance(content, progress)
+            # Put again after each block: the cache weighs an entry only then.
             self._known.put(content.key, progress)
         return progress
 
@@ -177,6 +182,7 @@ class TokenPositions:
         indexer = TokenIndexer(self._tokenizer, begin)
         end = min(begin.byte + BLOCK_BYTES, content.size)
         checkpoints = await in_pool(self._pool, indexer.feed, await content.read(begin.byte, end))
+        # Only at the end is it certain that no token continues in the next block.
         if end == content.size:
             total = await in_pool(self._pool, indexer.finish)
             checkpoints = [*checkpoints, Checkpoint(content.size, total.count)]

@@ -33,20 +33,21 @@ from coatcheck.ports.telemetry import Clock
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import OpenContent
 
-MOST: Final = 50
+MAX_SOURCES: Final = 50
 """Number of searches, and of pages, that are examined: the newest."""
 _LISTED: Final = 200
 """Artifacts of a kind that are listed to find those older than the one in question."""
-_PATIENCE: Final = 1.5
+_READ_SECONDS: Final = 1.5
 """Seconds after which no further artifact is read; cached ones take no time."""
 _SEARCH_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of a response that is read again; a larger one is skipped, and the answer says so."""
 _PAGE_BYTES: Final = 160 * 1024
 """Bytes of a page that are read: as many as a fingerprint uses."""
-_REMEMBERED: Final = 16 * 1024 * 1024
+_CACHE_BYTES: Final = 16 * 1024 * 1024
 """Size of the cache of sources, in bytes."""
 
 _Key = tuple[str, str, bytes]
+"""Namespace, ID and digest of an artifact."""
 
 
 class SessionSources(Struct, frozen=True):
@@ -75,7 +76,7 @@ class Sources:
         self._open = open_content
         self._pool = pool
         self._ticks = ticks
-        self._remembered: BoundedCache[_Key, tuple[EarlierSource, ...]] = BoundedCache("search_sources", _REMEMBERED)
+        self._remembered: BoundedCache[_Key, tuple[EarlierSource, ...]] = BoundedCache("search_sources", _CACHE_BYTES)
 
     async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> SessionSources:
         """Returns what the session had when an artifact was stored.
@@ -83,25 +84,28 @@ class Sources:
         Raises:
             CoatcheckError: `storage_unavailable`, `overloaded` if the catalogue cannot be queried.
         """
-        ends = self._ticks() + _PATIENCE
+        ends = self._ticks() + _READ_SECONDS
         now = self._clock.now()
         dated_sources: list[tuple[datetime, str, tuple[EarlierSource, ...]]] = []
         partial = False
         for kind in (kind for kind, spec in SPECS.items() if spec.source is not None):
             where = ArtifactFilter(session=session, kind=kind)
             page = await self._catalog.list_artifacts(caller.namespace, where, now, before=None, limit=_LISTED)
+            # By time of storing, so that a search that is posted again sees what its first answer saw.
             older = [
                 each for each in page.artifacts if each.created_at < artifact.created_at and each.id != artifact.id
             ]
-            partial = partial or (page.before is not None and len(older) < MOST)
-            for each in older[:MOST]:
+            partial = partial or (page.before is not None and len(older) < MAX_SOURCES)
+            for each in older[:MAX_SOURCES]:
                 sources = self._remembered.get(_key(each))
                 if sources is None:
+                    # Out of time, cached sources still count: a repeated call gets further.
                     sources = await self._read(each, now) if self._ticks() < ends else None
                 if sources is None:
                     partial = True
                     continue
                 dated_sources.append((each.created_at, each.id, sources))
+        # By time across kinds; the ID decides between equal times, so that the order is always the same.
         dated_sources.sort(key=lambda each: each[:2])
         return SessionSources(tuple(source for _, _, sources in dated_sources for source in sources), partial)
 

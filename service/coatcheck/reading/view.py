@@ -1,11 +1,8 @@
 """Finds an artifact and opens the part of it to be read: one of its views, whole or one section.
 
 `raw` is the exact payload. `text` is the readable text: the payload itself if it is plain text, otherwise the kept
-view, or one that is made now and kept. The default is `raw`, or `text` if a section is requested.
-
-The base of every way of reading an artifact: opening a view, counting, worker threads, the time limit.
-
-Holds no state and reads nothing by itself.
+view, or one that is made now and kept. The default is `raw`, or `text` if a section is requested. `Reader` is the base
+of every way of reading an open view: it counts, uses worker threads and keeps the time limit.
 """
 
 import time
@@ -50,6 +47,7 @@ class ViewReading(Struct, frozen=True, kw_only=True):
     measure: ViewMeasure
     """That of the whole view."""
     sections: tuple[Section, ...] = ()
+    """Empty: none is known, or plain text was opened without asking for them."""
     nth: int | None = None
     """Index, from 0, of the section that is read; None: the whole view."""
     partial: bool = False
@@ -173,6 +171,8 @@ class OpenView:
         text_view = await self._repair_view(entry)
         if text_view is None and (section is not None or not plain):
             text_view = await self._make_view(entry)
+        # Plain text is its own view. One with bytes of its own comes from another reading of the same artifact, and its
+        # ranges would not be those of the payload.
         if plain and (text_view is None or text_view.blob is not None):
             reading = self._raw(entry, name)
         elif text_view is None:
@@ -213,6 +213,8 @@ class OpenView:
             try:
                 view = await self._make_view(entry)
             except CoatcheckError as error:
+                # The raw bytes of a document help no reader, and a section cannot be found in them: then the refusal is
+                # the answer.
                 if error.code not in REFUSALS or section is not None or is_binary(entry.artifact):
                     raise
                 unkept = not plain
@@ -266,6 +268,7 @@ class OpenView:
         mask = None if self._redacting is None else self._redacting.mask_of(reading.artifact)
         if self._redacting is None or mask is None:
             return reading
+        # Fillers have the size of what they hide: lines, sections and citations keep their positions.
         content = self._redacting.content(reading.content, mask, text=not reading.binary)
         return replace(reading, content=content, sections=sections_of(mask, reading.sections), mask=mask)
 

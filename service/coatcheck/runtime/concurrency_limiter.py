@@ -118,6 +118,7 @@ class ConcurrencyLimiter:
         self._max_running = max_running
         self._max_waiting = max_waiting
         self._patience = patience
+        # Without a bound of its own, one key may hold every slot while nobody else waits.
         self._max_per_key = max_running if max_per_key is None else max_per_key
         self._max_seconds = max_seconds
         self._numbers = count()

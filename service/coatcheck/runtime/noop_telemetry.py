@@ -3,59 +3,15 @@
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
-from coatcheck.core.artifact import Kind
-from coatcheck.core.errors import Code
-from coatcheck.ports.telemetry import (
-    IngestOutcome,
-    Job,
-    JobResult,
-    Meter,
-    RateLimit,
-    RemovedRows,
-    Stage,
-    StoreName,
-    Tracer,
-)
+from coatcheck.ports.telemetry import Meter, Stage, Tracer
 
 
-class _Unmetered:
-    """See Meter."""
-
-    def record_answer(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
-        """Does nothing: telemetry is off."""
-
-    def problem(self, code: Code) -> None:
-        """Does nothing: telemetry is off."""
-
-    def record_limited(self, what: RateLimit) -> None:
-        """Does nothing: telemetry is off."""
-
-    def record_ingest(
-        self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, card_tokens: int | None
-    ) -> None:
-        """Does nothing: telemetry is off."""
-
-    def record_refusal(self, store: StoreName, code: Code) -> None:
-        """Does nothing: telemetry is off."""
-
-    def record_commit(self, changes: int, waited: float, took: float) -> None:
-        """Does nothing: telemetry is off."""
-
-    def ran(self, job: Job, result: JobResult, seconds: float) -> None:
-        """Does nothing: telemetry is off."""
-
-    def record_maintenance(self, what: RemovedRows, rows: int) -> None:
-        """Does nothing: telemetry is off."""
-
-    def record_lag(self, seconds: float) -> None:
-        """Does nothing: telemetry is off."""
+class _Unmetered(Meter):
+    """Inherits the port's methods, which do nothing."""
 
 
-class _Unnoted:
-    """See Stage."""
-
-    def note(self, name: str, value: str | float) -> None:
-        """Does nothing: telemetry is off."""
+class _Unnoted(Stage):
+    """Likewise."""
 
 
 _NOTHING: Final = nullcontext(_Unnoted())

@@ -1,15 +1,9 @@
-"""Decides where work on a payload runs: on the event loop if it is small, in worker threads if it is large.
+"""Decides where and when work on a payload runs: on the event loop if it is small, in worker threads if it is large.
 
 A thread about doubles the cost of short work: each call into C releases the interpreter lock and has to regain it. So
-small work stays on the loop, but only one piece of it runs in each turn, and other requests are served in between.
-
-Runs slow work in worker threads, off the event loop.
-
-There are two pools, one for ingest and one for reading, so that neither waits for the other.
-
-Delays background work while payloads are being ingested.
-
-Random bytes of the operating system, drawn in bulk: each draw lets another thread take the interpreter.
+small work stays on the loop, but only one piece of it runs in each turn, and other requests are served in between. Two
+pools of threads, one for ingest and one for reading, do not wait for each other. Background work waits while payloads
+are being ingested. Random bytes are drawn in bulk, because each draw lets another thread take the interpreter.
 """
 
 import asyncio
@@ -130,7 +124,7 @@ class WorkPlacement:
 
 PATIENCE: Final = 5.0
 """Maximum seconds that the work waits, so that constant traffic cannot prevent it."""
-_LOOK: Final = 0.2
+_IDLE_SECONDS: Final = 0.2
 """Seconds without a payload that count as idle."""
 
 
@@ -157,14 +151,15 @@ class WaitUntilIdle:
 
     async def __call__(self) -> None:
         """Returns when the service is idle, or after `PATIENCE` seconds."""
-        for _ in range(round(PATIENCE / _LOOK)):
+        for _ in range(round(PATIENCE / _IDLE_SECONDS)):
             idle, before = self._ingests.running == 0, self._ingests.granted_count
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_IDLE_SECONDS)
             if idle and self._ingests.running == 0 and self._ingests.granted_count == before:
                 return
 
 
-_AT_ONCE: Final = 256
+_WORDS_PER_CALL: Final = 256
+"""Words drawn from the system at once, as each call costs far more than a word. Chosen, not measured."""
 
 
 @final
@@ -181,5 +176,5 @@ class RandomWords:
             try:
                 return self._words.popleft()
             except IndexError:
-                random_bytes = os.urandom(self._size * _AT_ONCE)
+                random_bytes = os.urandom(self._size * _WORDS_PER_CALL)
                 self._words.extend(random_bytes[at : at + self._size] for at in range(0, len(random_bytes), self._size))

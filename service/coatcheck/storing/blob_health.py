@@ -26,6 +26,7 @@ class BlobHealth:
         self._blobs = blobs
         self._clock = clock
         self._running: dict[str, asyncio.Task[None]] = {}
+        """Reports being recorded, by blob ID: many readers of one damaged blob cause one change."""
 
     async def holds(self, namespace: str, blob: Blob) -> bool:
         """Returns whether a blob may be pointed at: it is not corrupt, and its stored size is the one in its row.
@@ -42,6 +43,7 @@ class BlobHealth:
         store = store_of(self._blobs, blob.placement)
         if store is None or await store.size(namespace, blob.id) == blob.stored_size:
             return True
+        # A second look before a permanent mark: one wrong answer of a store must not make a good blob corrupt.
         actual_size = await store.size(namespace, blob.id)
         if actual_size == blob.stored_size:
             return True
@@ -54,6 +56,7 @@ class BlobHealth:
     async def mark_corrupt(self, namespace: str, blob_id: str, why: str) -> None:
         """Marks a blob corrupt, permanently."""
         change = MarkBlobCorrupt(namespace=namespace, blob_id=blob_id, now=self._clock.now())
+        # Only the call that made the change logs it, so one lost blob is one line however many callers notice.
         if await self._catalog.commit(change):
             because = why.rstrip(".")
             log.error("Blob %s of %r is lost: %s. Posting its payload again repairs it.", blob_id, namespace, because)
@@ -74,5 +77,6 @@ class BlobHealth:
     async def _note(self, namespace: str, blob_id: str, why: str) -> None:
         try:
             await self.mark_corrupt(namespace, blob_id, why)
+        # Nobody awaits this task. A mark that is not recorded now is made by the next reader of the same bytes.
         except CoatcheckError as error:
             log.warning("blob %s is damaged (%s), which could not be recorded: %s", blob_id, why, error.detail)

@@ -29,7 +29,7 @@ from coatcheck.storing.keep_text import KeepText, extract_view
 
 log = logging.getLogger(__name__)
 
-_LOOKED_AT: Final = 64 * 1024
+_EXAMINED_BYTES: Final = 64 * 1024
 """Bytes at the beginning that decide whether a card would show the view."""
 _DENSEST: Final = 8
 """The highest compression ratio that text is likely to reach."""
@@ -39,6 +39,7 @@ class TextViewDraft(Struct, frozen=True):
     """A view that was made at ingest."""
 
     extracted: ExtractedText
+    """What the extractor returned; `keep` stores it if the commit does not."""
     text: CardSource | None
     """What the card is cut from; None if it is cut from the payload."""
     new: NewView | None
@@ -83,11 +84,13 @@ class CardText:
         """
         if extracted is None or extracted.text is None:
             return None
+        # Nobody needs the view before the answer, so the encoder need not run twice over a large text.
         if not with_card and len(extracted.text) > _DENSEST * self._inline_bytes:
             return TextViewDraft(extracted, None, None)
         return self._measure_view(extracted, extracted.text, facts, sample.size)
 
     def _measure_view(self, extracted: ExtractedText, view: bytes, facts: DetectedMetadata, size: int) -> TextViewDraft:
+        # The view is stored like a payload of its own: frames, line index and exact sizes.
         encoder = PayloadEncoder(self._tokenizer)
         stored_bytes = encoder.end(view)
         encoder.count()
@@ -95,6 +98,7 @@ class CardText:
         measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         is_text_shown = shows_text(facts, size, extracted.extractor)
         text = text_of(encoder.sample(), measure, extracted.sections, extracted.extractor) if is_text_shown else None
+        # The ingest's transaction carries small blobs only; `keep` uploads a larger one after the commit.
         if len(stored_bytes) > self._inline_bytes:
             return TextViewDraft(extracted, text, None)
         blob = Blob(
@@ -120,6 +124,7 @@ class CardText:
             return
         try:
             await self._keep_text.keep(FoundArtifact(artifact), draft.extracted)
+        # The artifact is committed already: a view that fails now must not turn its receipt into an error.
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
@@ -142,6 +147,7 @@ class CardText:
         a = entry.artifact
         if not may_show_text(a.facts, a.measure.size):
             return None
+        # An old view counts as absent: the present code may make another one of the same payload.
         view = None if entry.text_view is None or entry.text_view.view.is_old else entry.text_view
         whole, text = (False, None) if view is None else await self._read(a, view)
         if not whole:  # it could not be kept before, or its bytes are lost
@@ -151,6 +157,7 @@ class CardText:
 
     async def _read(self, a: Artifact, view: FoundView) -> tuple[bool, CardSource | None]:
         """Returns whether a view's bytes are all there, and what the card is cut from."""
+        # A view without bytes of its own is the payload itself, and one that the card does not show need not be read.
         if view.blob is None or not shows_text(a.facts, a.measure.size, view.view.extractor):
             return True, None
         try:
@@ -166,8 +173,9 @@ class CardText:
     async def _remade(self, entry: FoundArtifact) -> FoundView | None:
         """Makes the view again, as at ingest; returns None if storage does not accept it."""
         facts = entry.artifact.facts
+        # The same test as at ingest, on the same number of bytes: otherwise a later card could differ from the first.
         shows_view = None if facts.form is not None else spec_of(facts.kind).shows_view
-        if shows_view is not None and not shows_view(await self._open(entry).read(0, _LOOKED_AT)):
+        if shows_view is not None and not shows_view(await self._open(entry).read(0, _EXAMINED_BYTES)):
             return None
         try:
             return await self._keep_text(entry)
@@ -181,4 +189,4 @@ def _worth_making(facts: DetectedMetadata, sample: PayloadSample) -> bool:
     if not may_show_text(facts, sample.size):
         return False
     shows_view = None if facts.form is not None else spec_of(facts.kind).shows_view
-    return shows_view is None or shows_view(sample.head[:_LOOKED_AT])
+    return shows_view is None or shows_view(sample.head[:_EXAMINED_BYTES])

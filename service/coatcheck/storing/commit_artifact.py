@@ -69,12 +69,16 @@ class CommitArtifact:
                 await self._holds(namespace, same)
             return await self._store(change)
         answer = await self._store(change)
+        # The commit used our bytes, or refused: no other blob needs a check.
         if not isinstance(answer, IngestResult) or answer.blob_used:
             return answer
         if await self._holds(namespace, answer.artifact.blob):
             return answer
+        # The blob that the commit pointed at turned out damaged and is now marked, so the same change stores our bytes
+        # instead.
         again = await self._store(change)
         return (
+            # What the first commit created, the second one finds: the receipt reports the first.
             IngestResult(again.artifact, answer.created, again.blob_used) if isinstance(again, IngestResult) else again
         )
 
@@ -86,6 +90,7 @@ class CommitArtifact:
 
     async def _store(self, change: StoreArtifact) -> CommitAnswer:
         async def commit_change(room: QuotaLimits | None) -> CommitAnswer | QuotaExceeded:
+            # Eviction runs the change again, each time with the quota that holds at that moment.
             limited = change if room is None else replace(change, room=room)
             return await self._catalog.commit(limited)
 

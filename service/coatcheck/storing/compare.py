@@ -51,10 +51,13 @@ async def _load_earlier_run(
     number = await _previous(deps, caller, request, identity) if compare_to == PREVIOUS else ids.parse(compare_to or "")
     if number is None:
         return None
+    # The buffer first: a run that still waits for storage has no row.
     entry = deps.fallback.find(caller.namespace, number, now)
     entry = entry or await deps.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
+    # An explicit ID may name another session's artifact, which must look exactly like an unknown one.
     if isinstance(entry, FoundArtifact) and caller.sees(entry.artifact.declared.session):
         content, m = open_content(entry), entry.artifact.measure
+        # The same two ranges as when the new payload was sampled, so that like is compared with like.
         head, tail = sample_ranges(m.size)
         sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
         mask = None if deps.redacting is None else deps.redacting.mask_of(entry.artifact)
@@ -83,6 +86,7 @@ async def _previous(deps: IngestDeps, caller: Caller, request: IngestRequest, id
     declared = request.declared
     if declared.session is None or (declared.tool_name is None and declared.command is None):
         return None  # nothing says what it would be another run of
+    # The new artifact itself is excluded: a repeated put would otherwise be compared with its own first.
     run = RunKey(
         namespace=caller.namespace,
         session=declared.session,

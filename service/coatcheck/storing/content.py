@@ -109,6 +109,7 @@ class OpenContent:
             # Nearly every payload is a single frame, whose index is unpacked as quickly as it is looked up.
             if index.count > 1:
                 self._indexes.put(blob.id, index)
+        # A row without its inline bytes is damage like a missing file, and is reported the same way.
         if blob.placement == "inline":
             if inline is None or len(inline) != index.stored_size:
                 raise _missing()
@@ -161,6 +162,7 @@ class Content:
         """Returns this content with parts hidden by a mask. Its blob has its own name, for caches."""
         twin = Content(self.blob, self.index, self._source, self._cache, self._pool, self._watch)
         twin._mask = mask
+        # Caches above this one go by the blob's ID: without a suffix they would mix masked text with plain.
         twin.blob = replace(self.blob, id=self.blob.id + mask.suffix)
         return twin
 
@@ -182,6 +184,7 @@ class Content:
         start, end = max(0, start), min(end, self.size)
         if start >= end:
             return b""
+        # All frames but the last have the same width, so arithmetic finds them without a search.
         width = self.index.frame_size
         first, last = start // width, (end - 1) // width + 1
         content = await self._frames(first, last)
@@ -194,16 +197,21 @@ class Content:
         """
         start, end = max(0, start), min(end, self.size)
         while start < end:
+            # Pieces end at multiples of `block`, not at `start + block`: an odd start costs one short piece, not a
+            # frame per piece.
             stop = min(end, (start // block + 1) * block)
             yield await self.read(start, stop)
             start = stop
 
     async def _frames(self, first: int, last: int) -> bytes:
+        # A long read skips the cache on the way in and on the way out.
         few = last - first <= _FEW_FRAMES
         cached_frames = [self._cache.get((self._id, f)) for f in range(first, last)] if few else [None] * (last - first)
         missing = [first + n for n, frame in enumerate(cached_frames) if frame is None]
         if not missing:
             return b"".join(frame for frame in cached_frames if frame is not None)
+        # One read covers everything from the first gap to the last, cached frames between them included: a second round
+        # trip costs more than decoding them again.
         low, high = missing[0], missing[-1] + 1
         fresh = await self._decode(low, high)
         if few:
@@ -220,9 +228,12 @@ class Content:
         try:
             return await self._attempt(low, high, fresh=False)
         except CoatcheckError as error:
+            # Only bytes that a store returned can be better the second time; inline bytes came with the row.
             if error.code is not Code.INTEGRITY or isinstance(self._source, _Inline):
                 raise
             what = error.detail
+        # `fresh` bypasses the store's own caches, where the bad copy may be. A second failure goes to the watch as
+        # damage.
         content = await self._attempt(low, high, fresh=True)
         log.warning("blob %s was whole when it was read again; the first time: %s", self._id, what)
         return content
@@ -232,6 +243,7 @@ class Content:
         stored_bytes = await self._source.read(start, end - start, fresh=fresh)
         self.store_reads += 1
         self.frames_read += high - low
+        # The size after decompression decides, as that is what would hold up the event loop.
         if self.index.frame_length(low) * (high - low) <= _INLINE_DECODE:
             return decode_frames(stored_bytes, self.index, low, high)
         return await in_pool(self._pool, decode_frames, stored_bytes, self.index, low, high)

@@ -54,12 +54,17 @@ what lists show), and the text itself if it is not the payload's bytes."""
 class Draft:
     """An artifact before its commit."""
 
+    # The ID and the identity depend only on namespace, session, tool call ID and digest: they are right before anything
+    # is stored.
     id: str
     identity: bytes
+    """What `id` is derived from; tells apart two artifacts whose derived numbers are equal."""
     declared: DeclaredMetadata
     measure: Measure
     facts: DetectedMetadata
+    """What was detected; with secrets masked once a policy wants it."""
     sample: PayloadSample
+    """The two ends of the payload, or all of it; of its text, if the payload is encoded."""
     survey: Survey | None = None
     """Survey of what lies between the ends of a payload that is too large for the sample."""
     engine: int = ENGINE
@@ -67,6 +72,7 @@ class Draft:
     text: CardSource | None = None
     """The text view that the card is cut from."""
     namespace: str = ""
+    """Whose policies decide."""
     masked_draft: "MaskedDraft | None" = None
     """What a model may see, with secrets masked; None: not determined yet, or nothing is masked."""
     terms: GivenCard | None = None
@@ -105,13 +111,16 @@ def look(
         earlier: the run that it is compared with, if there is one.
         gets_card: returns whether a card is cut of a payload of this size and kind; None: it is.
     """
+    # Tokens first: whether a card is cut depends on them, and on that what is worth recognising.
     encoder.count()
     opened_payload = encoder.open(declared.media_type)
     text_source = encoder if opened_payload is None else opened_payload[1]
+    # An opened payload is described by its text; the sizes below stay those of the bytes that were sent.
     sample = text_source.sample()
     survey = text_source.survey()
     measure = encoder.measure()
 
+    # Recognition and the last line both want the answer for the same kind, and each one resolves a policy.
     @cache
     def is_described(kind: Kind) -> bool:
         return earlier is not None or spec_of(kind).names or gets_card is None or gets_card(measure, kind)
@@ -123,6 +132,7 @@ def look(
     facts = recognise(sample, declared, survey, fields=text_source.fields(), gets_card=is_described)
     text = None
     if opened_payload is not None:
+        # Fetch details stand in the envelope around the text, which the sample no longer shows.
         if opened_payload[0].is_envelope and (payload := encoder.payload) is not None:
             around = PayloadProbe(PayloadSample(payload, b"", len(payload)), declared)
             facts = structs.replace(facts, fetch=find_fetch(around))
@@ -130,6 +140,7 @@ def look(
         m = text_source.measure()
         sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         text = card.text_of(sample, sizes, (), OPENED)
+    # Kinds that are not text have nothing to survey; the comparison below must not see a meaningless one.
     if not spec_of(facts.kind).readable:
         survey = None
     if earlier is not None:
@@ -159,6 +170,7 @@ def remake_draft(
     """
     a = artifact
     identity = ids.identity(a.namespace, a.declared.session, a.declared.tool_call_id, a.measure.sha256)
+    # The stored bytes are encoded: facts were recognised in the text, and so must be again.
     if a.facts.form is not None and text is not None:
         sample = text.sample
     draft = Draft(a.id, identity, a.declared, a.measure, a.facts, sample, survey, a.engine, text, a.namespace)
@@ -168,6 +180,8 @@ def remake_draft(
 def _recognise_facts(draft: Draft) -> Draft:
     """Returns a draft with the facts that this engine recognises."""
     d = draft
+    # The stored kind is declared here, so a newer engine refines the facts but never changes the kind: views and
+    # citations depend on it.
     declared = structs.replace(d.declared, kind=d.facts.kind)
     facts = recognise(d.sample, declared, d.survey, fields=find_fields(d.sample.head)).keeping_first_time_fields(
         d.facts
@@ -186,6 +200,8 @@ def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
         return None
     text = open_payload(form, head)[:SAMPLE_BYTES]
     declared = structs.replace(a.declared, media_type=None) if form.is_envelope else a.declared
+    # The text's size is unknown when only the head was opened. One more byte than the sample keeps it from passing for
+    # whole.
     is_whole = len(head) == a.measure.size
     sample = PayloadSample(text, b"", len(text) if is_whole else max(a.measure.size, len(text) + 1))
     return (
@@ -213,6 +229,7 @@ def cut(
     """
     d = prepare(draft, mask)
     inputs = replace(_inputs(d, budget, tokenizer), query=query, is_stored=is_stored, tools=tools)
+    # The two lines need room, too: where the budget is too small for them, `repeat` returns None and a card is cut.
     lines = None if earlier is None else repeat(inputs, earlier)
     plain_facts = None if d.masked_draft is None else d.masked_draft.plain
     same_as = None if lines is None else earlier
@@ -282,6 +299,7 @@ def make_masked_draft(
     """Returns the draft of a payload as a model may see it; a line of the card tells what is masked."""
     v = mask_artifact(mask, declared, facts, sample, survey)
     masked = v.masked
+    # The card shows the text view, so the line about secrets must count those of the view and not of the payload.
     if text is not None:
         masked_sample, masked, _ = mask.sample(text.sample)
         text = replace(text, sample=masked_sample)
@@ -317,6 +335,7 @@ def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[s
     """Returns a whole payload as a model may read it, and its tokens; None if it is not text or not all in memory."""
     d = draft
     form, text = d.facts.form, d.text
+    # The text of an encoded payload must have been decoded completely: part of it would pass for all.
     if form is not None and (text is None or not text.is_surveyed or d.measure.dropped):
         return None
     tokens = d.measure.tokens if form is None or text is None else text.measure.tokens
@@ -324,6 +343,7 @@ def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[s
         return None
     if mask is None or d.masked_draft is None or not d.masked_draft.secrets:
         return d.sample.head.decode(), tokens.count
+    # Fillers become readable markers of another length, so tokens are counted again.
     text = mask.reveal(d.masked_draft.sample.head.decode("utf-8", "replace"))
     return text, tokenizer.count(text)
 
@@ -335,6 +355,7 @@ def policy_of(rules: Rules, draft: Draft) -> Policy:
 
 def policy_for(rules: Rules, namespace: str, declared: DeclaredMetadata, kind: Kind) -> Policy:
     """Returns what administrators decided for payloads of this kind with these declarations."""
+    # Without any policy there is nothing to resolve, and an ingest comes here several times.
     if not rules:
         return NOTHING
     return rules.effective(

@@ -73,12 +73,16 @@ class Evict:
     """Evicts artifacts of a full namespace where its policy allows it; otherwise refuses."""
 
     catalog: Catalog
+    """Chooses and removes, each batch in one transaction."""
     clock: DeletionClock
+    """Says in `pause_reason` when its time may be wrong; nothing is evicted then."""
     policies: Policies
+    """Say how much a namespace may hold, and whether it evicts."""
     note: Callable[[], Awaitable[None]]
     """Writes the reads of this process."""
     _: KW_ONLY
     tombstone_life: timedelta
+    """For namespaces whose policy names none."""
 
     def room(self, namespace: str) -> QuotaLimits | None:
         """Returns the quota of a namespace; None: unlimited."""
@@ -96,6 +100,7 @@ class Evict:
         for _ in range(_TRIES):
             if not isinstance(answer, QuotaExceeded):
                 return answer
+            # Hopeless: the change alone exceeds the quota, so eviction would empty the namespace for nothing.
             if answer.hopeless or await self._evict(namespace, answer) is None:
                 break
             answer = await change(self.room(namespace))
@@ -112,6 +117,7 @@ class Evict:
             CoatcheckError: `storage_unavailable`; the next round continues.
         """
         evicted_count, after = 0, ""
+        # Without any policy that evicts, the walk over all namespaces is skipped.
         while self.policies.evicts_anywhere and (page := await decisions.usages(None, after=after)):
             for usage in page:
                 evicted_count += await self._relieve(usage)
@@ -130,6 +136,7 @@ class Evict:
             return None
         if not (full.over_bytes or full.over_artifacts):
             return 0
+        # Unwritten reads would make the artifacts that are in use right now look like the least recently read.
         await self.note()
         evicted_count = 0
         while True:
@@ -148,6 +155,8 @@ class Evict:
                 )
             )
             evicted_count += evicted.artifacts
+            # An empty batch means that removing everything that may go would not suffice: another round would find the
+            # same.
             if evicted.enough or not evicted.artifacts:
                 break
         if evicted_count:
@@ -189,10 +198,12 @@ _AHEAD: Final = 1024 * 1024
 class Reservation:
     """The reservation of one upload."""
 
-    def __init__(self, catalog: Catalog, rooms: QuotaEnforcer, namespace: str, blob_id: str, *, limited: bool) -> None:
+    def __init__(
+        self, catalog: Catalog, quotas: "QuotaEnforcer", namespace: str, blob_id: str, *, limited: bool
+    ) -> None:
         """Reserves nothing yet; `limited` is false for what is stored whether or not there is room."""
         self._catalog = catalog
-        self._rooms = rooms
+        self._quotas = quotas
         self._namespace = namespace
         self._blob_id = blob_id
         self._limited = limited
@@ -221,9 +232,12 @@ class Reservation:
         if not self._limited:
             await begin_upload(0, None)
             return
+        # The first attempt reserves ahead, every later one only what has arrived: eviction must not remove artifacts
+        # for bytes that may never come.
         steps = iter((_ahead(size),))
 
         async def change(quota: QuotaLimits | None) -> QuotaExceeded | None:
+            # The quota is read on each attempt, as a policy may add or remove the limit between two of them.
             self._reserved = None if quota is None or quota.max_bytes is None else next(steps, size)
             answer = await begin_upload(self._reserved or 0, quota)
             if isinstance(answer, QuotaExceeded) and self._reserved != size:
@@ -231,7 +245,7 @@ class Reservation:
                 answer = await begin_upload(self._reserved, quota)
             return answer
 
-        await self._rooms.within_quota(self._namespace, change)
+        await self._quotas.within_quota(self._namespace, change)
 
     async def cover(self, size: int) -> bool:
         """Ensures room for `size` bytes in total; returns false if the upload was reaped.
@@ -241,13 +255,14 @@ class Reservation:
         """
         if self._reserved is None or size <= self._reserved:
             return True
+        # As in `begin`: ahead once, then exactly, before anything is evicted.
         steps = iter((_ahead(size),))
 
         async def change(quota: QuotaLimits | None) -> bool | QuotaExceeded:
             answer = await self._more(next(steps, size), quota)
             return await self._more(size, quota) if isinstance(answer, QuotaExceeded) else answer
 
-        return await self._rooms.within_quota(self._namespace, change)
+        return await self._quotas.within_quota(self._namespace, change)
 
     async def _more(self, reserve: int, quota: QuotaLimits | None) -> bool | QuotaExceeded:
         change = ReserveMore(namespace=self._namespace, blob_id=self._blob_id, reserve=reserve, room=quota)

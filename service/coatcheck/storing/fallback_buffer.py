@@ -37,7 +37,9 @@ class _SavedPayload(NamedTuple):
     """A payload in a file: where its record is, and its session."""
 
     position: int
+    """Of its record in the file that is open."""
     session: str | None
+    """Lets a session's deletion reach payloads that are only in the file."""
 
 
 class FallbackPayload(Struct, frozen=True):
@@ -45,6 +47,7 @@ class FallbackPayload(Struct, frozen=True):
 
     change: StoreArtifact
     artifact: Artifact
+    """What the change would create; readers get it until then."""
 
     @property
     def key(self) -> Key:
@@ -76,6 +79,8 @@ class FallbackBuffer:
         """Records of the open file that are not settled, by key."""
         self._more = files is not None
         """Whether there may be another file: one that is written later is for the process that starts then."""
+        # Two sums in bytes, each compared with the limit by itself: `_used` is of payloads that wait, `_held` of what
+        # uploads have reserved until their commit.
         self._used = 0
         self._held = 0
         self._waiting: dict[Key, FallbackPayload] = {}
@@ -113,11 +118,13 @@ class FallbackBuffer:
             change: how to store it. Its idempotency key is not kept: the identity finds it again.
             stored_bytes: its bytes, compressed.
         """
+        # The bytes may have been meant for a file, but the stream to it is gone: later they are stored from memory.
         blob = msgspec.structs.replace(change.blob, placement="inline")
         change = msgspec.structs.replace(change, blob=blob, inline=stored_bytes, key=None)
         entry = FallbackPayload(change, make_artifact(artifact_id, change))
         if entry.cost > self._room:
             return False
+        # A second put of the same payload replaces the first instead of counting twice.
         self._drop(entry.key)
         while self._used + entry.cost > self._room:
             self._drop(next(iter(self._waiting)))
@@ -126,6 +133,7 @@ class FallbackBuffer:
 
     def save(self) -> int:
         """Writes to a file what is in none yet, at the end of the process; returns how many payloads are lost."""
+        # Records that an earlier process wrote are still in their file; a second copy would return twice.
         unsaved = [entry for key, entry in self._waiting.items() if key not in self._saved]
         if self._files is None:
             return len(unsaved)
@@ -140,6 +148,7 @@ class FallbackBuffer:
         """
         if self._files is None:
             return
+        # One file at a time: the next is opened when every record of this one is stored, deleted or unreadable.
         if not self._saved and self._more:
             self._files.close(is_complete=True)
             positions = self._files.open_next()
@@ -151,6 +160,7 @@ class FallbackBuffer:
         for key, saved in list(self._saved.items()):
             entry = None if key in self._waiting else self._decode(self._files, saved.position)
             if entry is not None:
+                # An empty buffer takes even a payload that is too large, or its file would never end.
                 if self._waiting and self._used + entry.cost > self._room:
                     break
                 self._add(entry)
@@ -160,6 +170,7 @@ class FallbackBuffer:
             return msgspec.msgpack.decode(files.read(position), type=FallbackPayload)
         except (msgspec.MsgspecError, ValueError) as error:
             log.warning("a payload that waited for storage was written by another release: %s", type(error).__name__)
+            # The record stays on disk for the release that wrote it, rather than being lost to a downgrade.
             files.set_aside()
             return None
 
@@ -192,6 +203,7 @@ class FallbackBuffer:
 
         `durably`: it was deleted, so not even a power loss may bring it back from a file. Blocks briefly then.
         """
+        # The file first: were only the memory cleared, the next `restore` would bring the payload back.
         saved = self._saved.pop((namespace, number), None)
         if saved is not None and self._files is not None:
             self._files.finish(saved.position, durably=durably)
@@ -206,6 +218,7 @@ class FallbackBuffer:
             async with lock:
                 yield
         finally:
+            # The last one out removes the lock, so the table does not grow by one entry per payload ever buffered.
             if not lock.locked() and self._one_at_a_time.get(key) is lock:
                 del self._one_at_a_time[key]
 
@@ -217,6 +230,7 @@ class FallbackBuffer:
 
     def waiting(self, now: datetime) -> Iterator[FallbackPayload]:
         """Yields the waiting payloads, oldest first, and drops expired ones."""
+        # A copy: the caller stores payloads between two steps, which changes the dictionary.
         for entry in list(self._waiting.values()):
             if not self.waits(entry):
                 continue

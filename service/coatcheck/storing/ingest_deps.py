@@ -73,27 +73,36 @@ class IngestDeps:
 
     catalog: Catalog
     blobs: BlobStore
+    """Stores payloads that are too large for the catalogue."""
     clock: Clock
     pool: Executor
+    """Runs the digesting."""
     tokenizer: Tokenizer
     new_blob_id: Callable[[], str]
+    """Returns names that are used once."""
     lease: timedelta
+    """How long an upload may make no progress."""
     inline_bytes: int
+    """Stored bytes up to which a payload is kept in the catalogue."""
     payload_limit: int
+    """Maximum bytes of a payload as it was sent."""
     ttl: int
     card_tokens: int
     inline_tokens: int
     fallback: FallbackBuffer
+    """Memory for payloads that have to wait for storage."""
     catalog_breaker: CircuitBreaker
     blobs_breaker: CircuitBreaker
     ledger: Ledger = field(default_factory=Ledger)
     """Counts sessions' tokens."""
     afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """Clean-up that continues after the caller was answered. Tasks leave it when they end."""
     is_warm: Callable[[], bool] = lambda: True
     """Returns whether everything that small payloads need is loaded; until then, no work on them occupies the event
     loop."""
     approaching: ApproachingCommits = field(default_factory=ApproachingCommits)
     rooms: QuotaEnforcer = field(default_factory=NoQuota)
+    """Knows how much a namespace may hold, and evicts."""
     limiters: IngestLimiters = field(default_factory=IngestLimiters)
     meter: Meter = UNMETERED
     tracer: Tracer = UNTRACED

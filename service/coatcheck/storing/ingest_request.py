@@ -10,6 +10,7 @@ from coatcheck.core.artifact import DeclaredMetadata, EarlierRun
 from coatcheck.core.card import Card
 from coatcheck.core.pictures import Pictures
 from coatcheck.core.views.view import ExtractedText
+from coatcheck_client.contract.answers import Notice
 
 
 class IngestRequest(Struct, frozen=True, kw_only=True, rename={"declared": "said", "with_card": "carded"}):
@@ -42,15 +43,8 @@ class IngestRequest(Struct, frozen=True, kw_only=True, rename={"declared": "said
     to an earlier card, and no later ones to this. Unset otherwise, as fingerprints contain what is set."""
     key: str | None = None
     """The Idempotency-Key."""
-    notices: tuple["Notice", ...] = ()
+    notices: tuple[Notice, ...] = ()
     """What the interface had to change to accept the request; passed on to the caller."""
-
-
-class Notice(Struct, frozen=True):
-    """Something the caller should know although the request succeeded. The code is permanent."""
-
-    code: str
-    message: str
 
 
 class Receipt(Struct, frozen=True, kw_only=True):

@@ -53,12 +53,13 @@ from coatcheck.storing.draft import (
 from coatcheck.storing.fallback_buffer import make_artifact
 from coatcheck.storing.find import gone_error, not_found
 from coatcheck.storing.ingest_deps import IngestDeps
-from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt, fingerprint
+from coatcheck.storing.ingest_request import IngestRequest, Receipt, fingerprint
 from coatcheck.storing.oversize import OversizeGuard, too_large
 from coatcheck.storing.receipts import is_inline, not_stored, receipt_of, record_of
 from coatcheck.storing.redaction import RedactedIngest
 from coatcheck.storing.stored_before import StoredBefore, key_reused
 from coatcheck.storing.upload_session import UploadSession, blocks, fenced_error
+from coatcheck_client.contract.answers import Notice
 
 log = logging.getLogger(__name__)
 
@@ -77,11 +78,15 @@ class IngestSteps:
     """What all ingestions of a service share."""
 
     deps: IngestDeps
+    """Stores, threads and limits."""
     placement: WorkPlacement
+    """Decides by size whether a step runs on the event loop or in a worker thread."""
     card_text: CardText | None
+    """None: every card is cut from its payload."""
     stored_before: StoredBefore
     commit: CommitArtifact
     open_content: OpenContent
+    """Opens the earlier artifact that a new one is compared with."""
 
 
 class Ingestion:
@@ -145,6 +150,7 @@ class Ingestion:
 
     async def _receive(self, source: AsyncIterator[bytes]) -> bytes:
         """Takes all blocks except the last one, and returns that."""
+        # One block is kept back, because the encoder must know which one is the last.
         last = b""
         async for block in blocks(self._oversize.within(self._redacted.through(source))):
             if last:
@@ -170,6 +176,8 @@ class Ingestion:
         identity = ids.identity(self._caller.namespace, declared.session, declared.tool_call_id, encoder.sha256)
         artifact = await self._steps.stored_before.artifact(self._caller, identity)
         if artifact is not None and (sheds or not artifact.lacks_form):
+            # A key must be recorded, and a new declaration stored: both need the commit, which finds the artifact
+            # itself.
             if not sheds and (
                 request.key is not None or declared.keeping_first_time_fields(artifact.declared) != artifact.declared
             ):
@@ -182,6 +190,8 @@ class Ingestion:
         if request.compare_to is not None and (encoder.sample().whole or not sheds):  # lines of the middle are unknown
             earlier = await earlier_run(self._deps, self._caller, request, identity, self._steps.open_content)
             if earlier is not None:
+                # `previous` is resolved here, once, and stored as an ID: later runs would otherwise change what this
+                # one was compared with.
                 declared = structs.replace(declared, compared_to=earlier.id)
                 self._request = structs.replace(request, declared=declared, earlier=earlier)
         return None
@@ -194,11 +204,14 @@ class Ingestion:
         if cards is None or self._oversize.dropped:
             return
         is_wanted = cards.wants(facts, sample, payload)
+        # A view that no card shows is still made where secrets must be searched for in the text that readers will get.
         if not is_wanted and not (self._redacted.searches_text and not has_plain_view(facts.kind)):
             return
         extracted = request.extracted
         if extracted is None and payload is not None:
             extracted = await cards.extract(request.declared, facts, payload)
+        # Before anything is kept: a secret may show only in the text, for example one that markup divides in the
+        # payload.
         if extracted is not None and extracted.text is not None:
             await self._redacted.check_text(extracted.text)
         if not is_wanted:
@@ -236,6 +249,8 @@ class Ingestion:
     async def _with_terms(self, draft: Draft) -> Draft:
         """Returns the draft with the card that its receipt gives, or the earlier one that stands for it."""
         request, declared = self._request, self._request.declared
+        # Without a session nobody is known to have seen an earlier card; without a call ID the same bytes are the same
+        # artifact.
         if declared.session is None or declared.tool_call_id is None or not (request.with_card and request.tools):
             return draft
         if request.standalone is True or not may_repeat(draft):
@@ -243,6 +258,7 @@ class Ingestion:
         terms = await self._work(lambda: None if self._inline(draft, self._mask(draft)) else self._terms(draft))
         if terms is None:
             return draft
+        # What will not be stored gets a card of its own, so no earlier one is searched for.
         earlier = None if self._upload.sheds else await self._steps.stored_before.find_given_card(draft, terms)
         changes = {"given": terms} if earlier is None else {"repeats": earlier}
         return replace(draft, facts=structs.replace(draft.facts, **changes), terms=terms)
@@ -255,6 +271,8 @@ class Ingestion:
         if budget is None:
             policy, mask = policy_of(deps.rules(), draft), self._mask(draft)
             budget = budget_of(draft, policy, deps.card_tokens, tokenizer=deps.tokenizer, mask=mask)
+        # Queries that differ only in white space count as the same. A short digest is enough to compare them, and keeps
+        # the query itself out of the row.
         query = " ".join((request.query or "").split())
         return GivenCard(budget, hashlib.sha256(query.encode()).hexdigest()[:16] if query else "")
 
@@ -270,6 +288,7 @@ class Ingestion:
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
+            # The session then undoes in the background, as a store that refuses may take long to answer.
             self._upload.refusal = error
             return error
         self._deps.fallback.forget(self._caller.namespace, ids.number(draft.identity))  # it no longer waits, if it did
@@ -283,6 +302,8 @@ class Ingestion:
                 fingerprint=fingerprint(draft.identity, self._request),
                 expires_at=self._deps.clock.now() + KEY_LIFE,
             )
+            # After the bytes are durable: a retry that arrives while the first request is still under way finds its
+            # answer here, or at the commit.
             replay = await self._steps.stored_before.answer(self._caller, key)
             if replay is not None:
                 return replay
@@ -292,6 +313,8 @@ class Ingestion:
         deps, request = self._deps, self._request
         policy = policy_of(deps.rules(), draft)
         most = decided(policy.max_artifact_bytes, None)
+        # The kind decides the policy, and was not known while the bytes arrived: the limit of its scope is applied
+        # here.
         if most is not None and draft.measure.size > most:
             raise too_large(most, kind=draft.facts.kind if request.keep_ends else None)
         life = resolve_terms(policy, ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=deps.ttl)
@@ -322,6 +345,7 @@ class Ingestion:
         a, text = _resolve_artifact(result, draft), draft.text
         if self._request.with_card and not result.created:
             text = await self._steps.stored_before.card_source(self._caller, a, draft.text)
+        # The text was rendered before the commit. It is right only if the commit took everything as the draft had it.
         same = (a.id, a.declared, a.measure, a.facts, text) == (
             draft.id,
             draft.declared,
@@ -332,6 +356,7 @@ class Ingestion:
         if not same:
             draft = remake_draft(a, draft.sample, text, draft.survey)
         receipt = await self._receipt(result, draft, rendered if same else None)
+        # Accounts count each payload once, however often it is posted.
         if result.created:
             a = result.artifact
             self._deps.ledger.took(a.namespace, a.declared.session, a.measure.tokens.count, receipt.tokens)
@@ -345,6 +370,7 @@ class Ingestion:
         if draft.facts.repeats is not None:  # its card says what is not stored, so it has one of its own
             draft = replace(draft, facts=structs.replace(draft.facts, given=self._terms(draft), repeats=None))
         rendered = await self._work(self._render_card, draft, is_stored=False)
+        # The card comes first, as it is the answer. Whether the buffer takes the bytes changes nothing in it.
         stored_bytes = self._upload.read_held_bytes()
         change = self._change(draft, rendered)
         waits = stored_bytes is not None and self._deps.fallback.keep(draft.id, change, stored_bytes)
@@ -353,6 +379,7 @@ class Ingestion:
         message = not_stored(why, ends=self._upload.sheds and not draft.sample.whole)
         notices = (*self._request.notices, Notice(str(why.code), message))
         self._request = structs.replace(self._request, notices=notices)
+        # A receipt needs an artifact: this one is what the commit would have created.
         artifact = IngestResult(make_artifact(draft.id, change), created=True, blob_used=False)
         receipt = await self._receipt(artifact, draft, rendered)
         return structs.replace(receipt, stored=False, expires_at=None)
@@ -378,6 +405,7 @@ class Ingestion:
         if not request.with_card:
             return RenderedCard(uncut(draft), "", 0)
         terms = self._terms(draft)
+        # What is not stored, cannot be read on or must stand alone may not refer to another card.
         is_repeat = is_stored and request.tools and request.standalone is not True
         return cut(
             draft,

@@ -60,6 +60,7 @@ class KeepText:
         self._extractor = extractor
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._making: dict[_Key, asyncio.Task[FoundView | None]] = {}
+        """Views in progress. Requests that need the same one wait for its task."""
         self._without: BoundedCache[_Key, bool] = BoundedCache("views_absent", _WITHOUT_BYTES)
         self._formless: BoundedCache[tuple[str, str, bytes], bool] = BoundedCache("forms_absent", _WITHOUT_BYTES)
 
@@ -78,6 +79,7 @@ class KeepText:
         if making is None:
             making = self._making[key] = asyncio.create_task(self._make(entry))
             making.add_done_callback(lambda task: self._finish_making(key, task))
+        # The shield keeps a caller who leaves from cancelling the task that others wait for.
         return await asyncio.shield(making)
 
     async def keep(self, entry: FoundArtifact, extracted: ExtractedText) -> FoundView:
@@ -100,6 +102,8 @@ class KeepText:
         if not a.lacks_form or self._formless.get(key):
             return entry
         size = a.measure.size
+        # The beginning is enough to recognise a form in, but a payload that fits in memory is decoded whole, so that
+        # its facts are complete.
         head = await self._open(entry).read(0, size if size <= HELD_WHOLE else SAMPLE_BYTES)
         facts = await in_pool(self._deps.pool, describe_form, a, head)
         if facts is None:
@@ -119,6 +123,7 @@ class KeepText:
 
     def _finish_making(self, key: _Key, task: "asyncio.Task[FoundView | None]") -> None:
         del self._making[key]
+        # Only a clear "there is none" is remembered: an error may pass.
         if not task.cancelled() and task.exception() is None and task.result() is None:
             self._without.put(key, value=True)
 
@@ -127,10 +132,12 @@ class KeepText:
         content = self._open(entry)
         spec = spec_of(a.facts.kind)
         cap = spec.view_bytes
+        # Too large to decode in memory: decoded block by block, and without an extractor, which needs all of it.
         if a.facts.form is not None and content.size > HELD_WHOLE:
             async with self._room:
                 with _explain_refusal(a.id):
                     return await self._decode(entry, content, a.facts.form)
+        # Kinds whose beginning cannot be read by itself get no view when they are too large.
         if content.size > cap and not spec.view_partial:
             return None
         async with self._room:
@@ -152,6 +159,7 @@ class KeepText:
             raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
         if extracted is None or (is_plain(a.facts) and extracted.text is not None):
             return None  # plain text is read as it is, before and after a view is made
+        # The extractor sees `cap` bytes and cannot know that there were more.
         return structs.replace(extracted, partial=extracted.partial or content.size > cap)
 
     async def _keep(self, entry: FoundArtifact, extracted: ExtractedText) -> FoundView:
@@ -179,6 +187,7 @@ class KeepText:
         encoder = PayloadEncoder(self._deps.tokenizer)
         # A full namespace is no reason not to read what is in it.
         async with UploadSession(self._deps, Caller(namespace=a.namespace), encoder, limited=False) as upload:
+            # As in an ingest, one block is kept back for the encoder's `end`.
             last = b""
             async for block in blocks:
                 if last:
@@ -186,6 +195,7 @@ class KeepText:
                 last = block or last
             await upload.wait_until_digested()
             await upload.end(await in_pool(self._deps.pool, encoder.end, last))
+            # `end` began to sync a file in the background: tokens are counted meanwhile.
             await in_pool(self._deps.pool, encoder.count)
             await upload.durable()
             m = encoder.measure()
@@ -210,6 +220,7 @@ class KeepText:
         if isinstance(answer, UploadFenced):
             raise fenced_error()
         if answer is None:
+            # A payload in the fallback buffer has no row yet to attach a view to; that is no reason to call it unknown.
             waits = self._deps.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer
@@ -225,6 +236,7 @@ async def extract_view(
     """
     inputs = view_inputs(declared, facts)
     extracted_text = await extractor.extract(inputs.kind, inputs.media_type, inputs.source, text)
+    # An opened payload always has a text view: if no extractor makes one, the decoded text itself.
     if facts.form is None or (extracted_text is not None and extracted_text.text is not None):
         return extracted_text
     sections, is_partial = ((), False) if extracted_text is None else (extracted_text.sections, extracted_text.partial)

@@ -23,7 +23,7 @@ from typing import Any
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller
-from coatcheck.core.context import Measured
+from coatcheck.core.context import ContextMeasurement
 from coatcheck.core.event import Action, Event, UsageDelta, event_number, shorten_details
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.catalog import Catalog
@@ -35,6 +35,7 @@ class Ledger:
     """Unwritten counts. Bounded: over the limit, new sessions are not counted until it is written."""
 
     LIMIT = 100_000
+    """Sessions, and namespaces, that are counted between two writes."""
     EVENTS = 2_000
     """Events that are kept until the log is written; more per second are counted, but not logged."""
 
@@ -43,11 +44,15 @@ class Ledger:
         self._clock = clock
         self._logs = logs
         self._spent: dict[tuple[str, str], UsageDelta] = {}
+        """By namespace and session."""
         self._activity: dict[str, UsageDelta] = {}
         self._events: list[Event] = []
         self._unlogged = 0
+        """Events since the last write that exceeded EVENTS."""
         self._last = 0
+        """Microseconds since 1970 in the number of the latest event."""
         self._process = secrets.randbits(8)
+        """Random bits in each event's number, so that two processes seldom give the same one."""
 
     def took(self, namespace: str, session: str | None, raw: int, given_tokens: int) -> None:
         """Counts a new payload of `raw` tokens, and the `given_tokens` that were returned instead."""
@@ -102,7 +107,7 @@ class Ledger:
         )
         self._events.append(event)
 
-    def record_measurement(self, namespace: str, session: str | None, measured: Measured) -> None:
+    def record_measurement(self, namespace: str, session: str | None, measured: ContextMeasurement) -> None:
         """Records the last measurement of a session's context."""
         gauges = UsageDelta(
             persisted_tokens=measured.next_turn.tokens,
@@ -118,6 +123,7 @@ class Ledger:
         if busy is not None:
             busy.add(spent)
         elif len(self._activity) < self.LIMIT:
+            # A copy, as the session below keeps `spent` itself: one object in both tables would be added to twice.
             self._activity[namespace] = copy(spent)
         if session is None:
             return
@@ -161,11 +167,14 @@ class ReadLog:
     """
 
     LIMIT = 100_000
+    """Artifacts whose reads are kept between two writes."""
 
     def __init__(self) -> None:
         self._reads: dict[_Key, list[datetime]] = {}
         self._leaving: dict[_Key, list[datetime]] = {}
+        """Drained reads that may not be in their rows yet. They count as pending until the write is confirmed."""
         self._looks: dict[object, datetime] = {}
+        """Look-ups in progress, each with the moment as of which it answers."""
 
     def note(self, namespace: str, number: int, moment: datetime, idle: timedelta = timedelta()) -> None:
         """Records a read of a live artifact; over the limit, new artifacts are not recorded until the next drain."""
@@ -175,6 +184,8 @@ class ReadLog:
             if len(self._reads) < self.LIMIT:
                 self._reads[key] = [moment]
         elif moment > chain[-1]:
+            # The last read adds nothing if the one before it still kept the artifact alive now, so the chain stays
+            # short.
             if len(chain) > 1 and moment < chain[-2] + idle:
                 chain.pop()
             chain.append(moment)
@@ -214,6 +225,7 @@ class ReadLog:
         newer, self._reads = self._reads, {}
         for namespace, number, moment in reads:
             self._reads.setdefault((namespace, number), []).append(moment)
+        # Older reads first: a chain is written in order, and each read counts only if the artifact still lived then.
         for key, chain in newer.items():
             if key in self._reads or len(self._reads) < self.LIMIT:
                 self._reads.setdefault(key, []).extend(chain)
@@ -239,6 +251,8 @@ class NoteReads:
                 try:
                     await self._catalog.commit(Touch(reads=reads[start : start + BATCH]))
                 except BaseException:
+                    # Also when the task is cancelled: reads of a batch that may have been written are harmless to write
+                    # again.
                     self._reads.restore(reads[start:])
                     raise
             self._reads.forget_drained()

@@ -18,13 +18,16 @@ class OversizeGuard:
         self._tail = min(KEPT_TAIL, limit // 2)
         self._head = limit - self._tail
         self._edge = bytearray()
+        """The last bytes of the head, at most _SPLIT: a character may be cut there."""
         self._ring = bytearray()
+        """The latest bytes beyond the head; what is too old is dropped from its front."""
         self._seen = 0
         self.dropped = 0
         self.dropped_at = 0
 
     async def within(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Yields the stream's bytes, at most the limit."""
+        # Bytes that are certainly kept leave at once; the last three of the head wait, as they may be half a character.
         sure = max(0, self._head - _SPLIT)
         async for chunk in source:
             room = max(0, sure - self._seen)
@@ -43,6 +46,7 @@ class OversizeGuard:
         room = min(_SPLIT, self._head) - len(self._edge)
         self._edge += data[:room]
         self._ring += data[room:]
+        # The front is cut only once it has doubled, so that each byte is moved a bounded number of times.
         if len(self._ring) > 2 * self._tail + BLOCK:
             del self._ring[: len(self._ring) - self._tail]
 

@@ -41,6 +41,7 @@ class EffectivePolicy(NamedTuple):
 
     policy: Policy
     sources: dict[str, PolicySource]
+    """By field of the policy."""
 
 
 class Policies:
@@ -64,6 +65,7 @@ class Policies:
         Raises:
             CoatcheckError: `storage_unavailable`; the known policies stay.
         """
+        # One number says whether the policies, which may be many, must be read again.
         if await self._decisions.policy_version() != self._version:
             self._version, self.rules = await self._decisions.policies()
             log.info("policies: version %d", self._version)
@@ -100,6 +102,7 @@ class Policies:
     def tombstone_lives(self, otherwise: timedelta) -> tuple[timedelta, dict[str, timedelta]]:
         """Returns the lifetime of tombstones by default, and that of each namespace with its own."""
         spaces = {scope.namespace for scope, policy in self.rules.all() if isinstance(policy.tombstone_ttl, int)}
+        # The scope of all namespaces is in there under its own name, and becomes the default.
         own = {space: self.tombstone_life(space, otherwise) for space in spaces}
         return own.pop(EVERYWHERE, otherwise), own
 
@@ -115,6 +118,7 @@ class Policies:
         version = await self._decisions.commit(
             SetPolicy(scope=scope, policy=policy, now=self._clock.now(), by=By.of(caller))
         )
+        # Before the answer, so that the administrator's next request to this process already follows it.
         await self.refresh()
         return version or 0
 
@@ -174,6 +178,8 @@ class Policies:
             CoatcheckError: `forbidden`, `invalid_request`.
         """
         space = resolve_administered(caller, namespace)
+        # From the catalogue: the policies in memory may be REFRESH_SECONDS old, and whoever set one just now wants to
+        # see it.
         _, rules = await self._decisions.policies()
         policy = rules.effective(space, session=session, kind=kind, tool_name=tool_name, labels=labels)
         sources = rules.explain(space, session=session, kind=kind, tool_name=tool_name, labels=labels)

@@ -14,7 +14,8 @@ from coatcheck.core.redact.mask import Mask
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.storing.compare import PREVIOUS
 from coatcheck.storing.draft import Draft, RenderedCard, policy_of
-from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
+from coatcheck_client.contract.answers import Notice
 
 
 def receipt_of(
@@ -42,7 +43,9 @@ def receipt_of(
     life = resolve_terms(policy_of(rules, draft), ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=ttl)
     if life.is_capped and result.created:
         notices.append(
-            Notice("ttl_cut", f"The policy keeps the payload no longer than {life.ttl:,} seconds, less than requested.")
+            Notice(
+                "ttl_capped", f"The policy keeps the payload no longer than {life.ttl:,} seconds, less than requested."
+            )
         )
     if not result.created:
         notices += _not_taken(result.artifact, request, life)
@@ -72,9 +75,11 @@ def record_of(
         mask: what masks its secrets; None: nothing is masked.
     """
     query = request.query if request.query is None or mask is None else mask.text(request.query)
+    # No model got a card, so there is no text to recognise later: only a search's query is kept.
     if not request.with_card:
         return None if query is None else ReceiptRecord(engine=ENGINE, sha256=b"", tokens=0, query=query)
     digest = hashlib.sha256(rendered.text.encode()).digest()
+    # The payload itself was given, so there is neither a budget nor a text to keep a second time.
     if rendered.inline:
         return ReceiptRecord(engine=ENGINE, sha256=digest, tokens=rendered.tokens)
     # The digest is always kept, so that a text can be recognised; the text itself only if a policy wants it.
@@ -105,6 +110,7 @@ _CHANGED: Final = frozenset({"labels", "ttl", "idle_ttl", "pin"})
 
 def _not_taken(artifact: Artifact, request: IngestRequest, life: RetentionTerms) -> list[Notice]:
     """Returns notices of parameters that do not apply, because the payload existed and an earlier request decided."""
+    # Each compares what was requested with what is stored: a repeated put with the same values is no conflict.
     conflicts = {
         "labels": not set(request.declared.labels) <= set(artifact.declared.labels),
         "ttl": request.ttl is not UNSET and life.ttl != artifact.ttl,
@@ -117,7 +123,7 @@ def _not_taken(artifact: Artifact, request: IngestRequest, life: RetentionTerms)
         return []
     how = " PATCH the artifact to change labels, ttl, idle_ttl and pin." if _CHANGED.intersection(names) else ""
     message = f"It was stored before, and keeps what was said of it first in: {', '.join(names)}."
-    return [Notice("said_before", message + how)]
+    return [Notice("parameters_not_applied", message + how)]
 
 
 def not_stored(why: CoatcheckError, *, ends: bool) -> str:

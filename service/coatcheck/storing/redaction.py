@@ -84,6 +84,7 @@ class RedactionPolicy:
 
     def mask_listed_artifact(self, artifact: Artifact) -> Artifact:
         """Returns an artifact as lists show it: its session masked, too, where it is no address any more."""
+        # Elsewhere the session stays real, because callers filter and delete by it.
         masked_artifact, session = self.artifact(artifact), artifact.declared.session
         name = None if session is None else self.session(artifact.namespace, session)
         return (
@@ -130,14 +131,18 @@ class _MaskedReader:
         """Returns the bytes from `start` to before `end`, both within the content, without its secrets."""
         width = content.index.frame_size
         first, last = start // width, (end - 1) // width + 1
+        # The ID carries the suffix of masked content, so these entries are not those of other caches.
         key = content.blob.id
         secrets = [self._secrets_cache.get((key, frame)) for frame in range(first, last)]
+        # Secrets of all frames are known: only the requested bytes are read. Otherwise whole frames are, with a margin
+        # on both sides in which a secret may begin or end.
         if all(each is not None for each in secrets):
             data, at = await content.plain(start, end), start
         else:
             at = max(0, first * width - MARGIN)
             data = await content.plain(at, min(content.size, last * width + MARGIN))
             secrets = await self._search_frames(content, data, at, range(first, last))
+        # A secret across two frames is in both lists, and must be filled once.
         hidden = sorted({secret for each in secrets if each for secret in each})
         block = data[start - at : end - at]
         return fill(block, hidden, start, text=self._text)
@@ -156,6 +161,8 @@ class _MaskedReader:
         out: list[list[SecretRange] | None] = []
         for frame in frames:
             low, high = max(0, frame * width - MARGIN), min(size, (frame + 1) * width + MARGIN)
+            # A search that starts at the beginning or ends at the end may treat that as a boundary; a cut in the middle
+            # may not.
             matches = self._mask.find(data[low - at : high - at], begins=low == 0, ends=high == size)
             mine = [
                 SecretRange(each.start + low, each.end + low, each.rule)
@@ -222,6 +229,7 @@ class RedactedIngest:
 
     def _feed(self, redactor: RedactingStream, data: bytes) -> bytes:
         out = redactor.feed(data)
+        # The search gets what was masked already, so that it finds only what the stream could not see.
         if self._text is not None:
             self._text.feed(out)
         return out
@@ -274,6 +282,7 @@ class RedactedIngest:
         if self._redacting is None:
             return declared
         mode = self._redacting.mode(self._namespace, declared)
+        # The bytes went through without a search, or a weaker one: refusing is all that is left.
         if mode in BEFORE and mode != self._mode:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
@@ -290,12 +299,14 @@ def _mask_names(mask: Mask, declared: DeclaredMetadata, *, refuse: bool) -> Decl
     if declared.session is not None and mask.text(declared.session) != declared.session:
         raise refusal_of_name("it is an address, which cannot be masked", "session")
     clean = mask_declared(mask, declared)
+    # An address must stay usable, so the session is kept as it was; it was checked above.
     if clean is declared or not refuse:
         return replace(clean, session=declared.session)
     for field in (*NAMES, "labels"):
         was = getattr(declared, field)
         if was != getattr(clean, field):
             texts = declared.labels if field == "labels" else (str(was),)
+            # The refusal names the kind of secret and the field, never the secret.
             secrets = [secret for text in texts for secret in mask.find(text.encode("utf-8", "surrogatepass"))]
             raise refusal_of_name(mask.names[secrets[0].rule] if secrets else "cut off", field)
     return declared

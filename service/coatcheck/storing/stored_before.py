@@ -39,8 +39,10 @@ class StoredBefore:
             if not isinstance(entry, FoundArtifact):
                 return None
             a = entry.artifact
+            # The number is shorter than the identity, so another artifact may have it.
             if ids.identity(a.namespace, a.declared.session, a.declared.tool_call_id, a.measure.sha256) != identity:
                 return None
+            # Answering from an artifact whose bytes are lost would keep this post from repairing it.
             with d.blobs_breaker.guard_call():
                 return a if await self._health.holds(a.namespace, a.blob) else None
         except CoatcheckError as error:
@@ -61,6 +63,7 @@ class StoredBefore:
             record = await d.catalog.find_key(caller.namespace, key.key, now)
             if record is None:
                 return None
+            # Before the artifact: a reused key is an error of the caller whatever became of the first request.
             if record.fingerprint != key.fingerprint:
                 raise key_reused()
             entry = await d.catalog.find(caller.namespace, record.number, now)
@@ -93,6 +96,7 @@ class StoredBefore:
         # A call ID of its own: a repeated call gets the same artifact, and so the same card, anyway.
         for a in earlier:
             earlier_card = a.facts.given
+            # Two readings of the same bytes, say as a page and as plain text, have different cards.
             is_another = a.declared.tool_call_id != declared.tool_call_id and spec_of(a.facts.kind) is spec_of(
                 draft.facts.kind
             )

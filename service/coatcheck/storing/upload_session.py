@@ -29,6 +29,12 @@ HELD = 4 * 1024**2
 """Stored bytes of a payload that are held in memory until its commit, so that it can be offered again."""
 
 
+async def split_blocks(data: bytes) -> AsyncIterator[bytes]:
+    """Yields a payload in blocks, as a request's body arrives."""
+    for at in range(0, len(data), BLOCK):
+        yield data[at : at + BLOCK]
+
+
 class CommitResult(Protocol):
     """The answer of a commit about its bytes."""
 
@@ -65,14 +71,19 @@ class UploadSession:
         self._deps = deps
         self._caller = caller
         self._pending: asyncio.Task[None] | None = None
+        """The block being digested, or the file being synced; at most one at a time, as blocks have an order."""
         self._writer: BlobWriter | None = None
+        """None: everything so far fits inline, or the store refused to begin."""
         self._lease_until = deps.clock.now()
+        """End of the intent's lease; meaningless until `begun`."""
         self._held: list[bytes] | None = [] if refusal is None else None
+        """Stored bytes so far; None: too many to hold, or not to be stored."""
         self._asked = 0
         """Bytes of memory that the fallback buffer reserved for it."""
         self.begun = False
         """Whether the bytes go to the blob store, under an intent."""
         self._committing: asyncio.Task[CommitResult] | None = None
+        """Set only for a file, whose fate the commit decides."""
         self.encoder = encoder
         self.sheds = refusal is not None
         """Whether the payload only gets a card, because the service is too busy."""
@@ -93,10 +104,12 @@ class UploadSession:
         self._deps.fallback.let_go(self._asked)
         if self._is_kept() or not (self.begun or self._pending or self._committing):
             return
+        # A task of its own, shielded: a cancelled caller must not stop the removal half-way.
         undoing = asyncio.ensure_future(self._undo())
         if self.refusal is None:
             await asyncio.shield(undoing)
             return
+        # The set keeps the task alive: the event loop holds only a weak reference.
         self._deps.afterwards.add(undoing)
         undoing.add_done_callback(self._deps.afterwards.discard)
 
@@ -170,7 +183,9 @@ class UploadSession:
             if self.encoder.stored_size <= self._deps.inline_bytes:
                 return
             self._writer = await self._begin()
+            # The first write passes everything held so far, this chunk included.
             chunk = b"".join(self._held or ())
+        # Lease and room come before the bytes: once the reaper took the intent, nothing more may be written under it.
         await self._renew()
         with self._deps.catalog_breaker.guard_call():
             if not await self._room.cover(self.encoder.stored_size):
@@ -182,6 +197,7 @@ class UploadSession:
     async def _begin(self) -> BlobWriter:
         p = self._deps
         self._lease_until = p.clock.now() + p.lease
+        # Set before the intent is written: if its commit fails with an unknown result, the exit still abandons it.
         self.begun = True
         with p.catalog_breaker.guard_call():
             await self._room.begin(p.blobs.placement, self._lease_until, self.encoder.stored_size)
@@ -191,6 +207,8 @@ class UploadSession:
     async def _renew(self) -> None:
         p = self._deps
         now = p.clock.now()
+        # Renewed once a third of the lease has passed: most blocks cost no transaction, and two thirds remain for a
+        # slow one.
         if self._lease_until - now > p.lease * 2 / 3:
             return
         self._lease_until = now + p.lease
@@ -238,6 +256,7 @@ class UploadSession:
         commit_task = self._committing
         if commit_task is None or not commit_task.done():
             return False
+        # Nobody knows how far a cancelled commit got: the reaper decides when the lease has ended.
         if commit_task.cancelled():
             return True
         error = commit_task.exception()
@@ -248,10 +267,12 @@ class UploadSession:
     async def _undo(self) -> None:
         """Removes bytes first, intent second: a crash in between leaves an intent for the reaper, as a failure does."""
         if self._committing is not None and not self._committing.done():
+            # Removing the file while its commit is under way could leave a row without bytes.
             await asyncio.wait([self._committing])
             if self._is_kept():
                 return
         if self._pending is not None:
+            # A thread cannot be stopped: the writer must not be aborted while the last block is on its way into it.
             await asyncio.wait([self._pending])
             if not self._pending.cancelled():
                 self._pending.exception()  # it was raised where it mattered, or no longer matters

@@ -1,12 +1,9 @@
-"""The text of an answer: first line, body, last line; and the bounds that no answer exceeds.
+"""The text of an answer: first line, body, last line, within bounds that none exceeds; and failures as sentences.
 
 The body is verbatim except for what could mislead (`inert`), and for rows: a line over 2,000 characters continues in
-rows that begin with a mark that no payload can contain. The last line says what was changed.
-
-Failures as sentences for a model: what happened, and the one thing to do next, in the tool's own terms.
-
-HTTP callers are told codes and parameters that the tool does not have (`unit=byte`, `literal=true`), which would
-mislead a model. Nothing is said about an internal error except that it happened.
+rows that begin with a mark that no payload can contain. The last line says what was changed. A failure says what
+happened and the one thing to do next, in the tool's own terms: HTTP callers get codes and parameters that the tool does
+not have (`unit=byte`), which would mislead a model. Of an internal error it says only that it happened.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -30,18 +27,22 @@ from coatcheck_client.contract.blobs import has_names
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
 DEFAULT_TOKENS: Final = 4_000
+"""Tokens of an answer if neither the model nor the host sets a bound. Chosen, not measured."""
 MAX_TOKENS: Final = 8_000
-LEAST_TOKENS: Final = 800
+"""Maximum bound in tokens that a host may request: more is read in several calls. Chosen, not measured."""
+MIN_ANSWER_TOKENS: Final = 800
 """Minimum bound of an answer that a host may request: the first and last line take up to 300, and the 128 tokens that
 use cases need at least can triple when they are made safe."""
 ROW: Final = 2_000
 """Characters of a line after which it continues in another row."""
 GOES_ON: Final = f"\n{MARK} "
 """Separates two rows of one line."""
-_AROUND: Final = 200
+_FRAME_TOKENS: Final = 200
 """Tokens reserved for the first and the last line."""
-_TRIES: Final = 12
-_NOTES: Final = 600
+_MAX_ATTEMPTS: Final = 12
+"""Attempts at an answer that fits: each asks for at most 95 % of what would have fitted, so two or three usually
+suffice."""
+_MAX_NOTES_CHARS: Final = 600
 """Maximum characters of all notes."""
 
 
@@ -85,8 +86,11 @@ class AnswerText(Struct, frozen=True):
     """First line, body, last line."""
 
     first: str
+    """Says what is read, and which part of it; empty if all is our own words."""
     body: str
+    """The payload's text, already safe to show."""
     last: str
+    """Says where to go on and what was changed, in brackets; may be empty."""
     tokens: int | None
     """Tokens of `body`, if known."""
 
@@ -168,7 +172,7 @@ def clip_notes(notes: Iterable[str]) -> list[str]:
     """Returns as many notes as there is room for."""
     clipped_notes: list[str] = []
     for note in notes:
-        if sum(map(len, clipped_notes)) + len(note) > _NOTES:
+        if sum(map(len, clipped_notes)) + len(note) > _MAX_NOTES_CHARS:
             clipped_notes.append("There were more problems with the arguments.")
             break
         clipped_notes.append(note)
@@ -183,10 +187,11 @@ async def fit_answer(
     Making a text safe can make it longer, so the whole answer is counted, and requested again with less in it until it
     fits. `attempt` returns an answer with at most the given tokens of payload. None if not even `least` fits.
     """
-    ask = max(least, tokens - _AROUND)
-    for _ in range(_TRIES):
+    ask = max(least, tokens - _FRAME_TOKENS)
+    for _ in range(_MAX_ATTEMPTS):
         candidate = await attempt(ask)
         text = candidate.text
+        # If the body's tokens are known, only the seams to the other two lines are counted.
         count = None
         if candidate.tokens is not None:
             count = count_around(candidate.first, candidate.body, candidate.tokens, candidate.last, tokenizer)
@@ -196,6 +201,7 @@ async def fit_answer(
             return text, count
         if ask == least:
             break
+        # Less by the share that was too much, and a little more, because text is not spread evenly.
         share = min(tokens / count, MAX_CHARS / len(text))
         ask = max(least, int(min(ask, count) * share * 0.95) - 8)
     return None
@@ -204,14 +210,17 @@ async def fit_answer(
 _PASSING: Final = frozenset(
     {Code.COUNT_PENDING, Code.UPLOAD_FENCED, Code.OVERLOADED, Code.STORAGE_UNAVAILABLE, Code.SCHEMA_OUTDATED}
 )
+"""Failures after which the same call may succeed a little later."""
 _RETRY: Final = "Retry the same call"
 _LITERAL: Final = " To search for the text as it is, use literal=true."
-_LENGTH: Final = 1_000
+"""Advice for HTTP callers, which the tool replaces by its own."""
+_MAX_SENTENCE_CHARS: Final = 1_000
 """Maximum characters of a sentence: patterns and IDs that it repeats come from callers."""
 _ELSEWHERE: Final = (
     "{} did not come from an answer. Copy it from the last answer, keep the other arguments the same, or leave "
     "it out to begin again."
 )
+"""For a cursor that cannot be read, with the name of the argument that holds it."""
 _OWN_WORDS: Final = (
     ("`read` and `search`", "offset and pattern"),
     (_LITERAL, " Correct it, or put a backslash before each sign that is meant as it is."),
@@ -223,6 +232,7 @@ INTERNAL: Final = (
     "Something went wrong in the artifact service; it was logged. Retry the same call once; if it fails again, go on "
     "without this artifact or run the tool again."
 )
+"""The whole sentence for a bug: its details stay in the log, as they may quote a payload."""
 
 
 def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
@@ -232,6 +242,7 @@ def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
         return INTERNAL
     if error.code in _PASSING:
         has_retry_advice = _RETRY.lower() in detail.lower()
+        # Many errors give this advice already; the sentence has it once.
         detail = detail if has_retry_advice else f"{detail} {_RETRY} in a few seconds."
     elif error.code is Code.INTEGRITY and "again" not in detail:
         detail = f"{detail} Run the tool again if you need its output."
@@ -239,7 +250,7 @@ def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
         detail = _ELSEWHERE.format(place)
     for theirs, ours in _OWN_WORDS:
         detail = detail.replace(theirs, ours)
-    return detail if len(detail) <= _LENGTH else f"{detail[: _LENGTH - 1]}…"
+    return detail if len(detail) <= _MAX_SENTENCE_CHARS else f"{detail[: _MAX_SENTENCE_CHARS - 1]}…"
 
 
 def not_text(artifact: Artifact, path: str | None = None) -> CoatcheckError:

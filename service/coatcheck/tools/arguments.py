@@ -26,13 +26,15 @@ from coatcheck_client.contract.inert import one_line
 from coatcheck_client.contract.tools import MAX_LINES, MAX_MATCHES, MAX_VALUES
 
 MAX_CONTEXT: Final = 20
-_SHOWN: Final = 40
+"""Maximum lines around a hit; more are clipped, since a read shows them at less cost."""
+_REPEATED_CHARS: Final = 40
 """Characters of a caller's word that a note repeats."""
-_NAMED: Final = 5
+_MAX_NAMED_ARGUMENTS: Final = 5
 """Unknown arguments that a note names."""
 _AROUND: Final = frozenset({"line", "line_number"})
 """Names of an offset with which `context` means the lines around it."""
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+"""Matches where a new word begins in a name such as `startLine`."""
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "artifact_id": ("artifact_id", "id", "artifact", "key", "artifactid", "uri", "file_path", "file", "filename"),
@@ -63,10 +65,13 @@ _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "limit": _NAMES["limit"],
     "cursor": ("cursor",),
 }
+"""The same for `list_artifacts`, where a pattern can only be meant as words."""
 _JOINTS: Final = {"pattern": "|", "query": " "}
 """Parameters that join several texts, and what comes between them."""
 _SWITCHES: Final = ("ignore_case", "literal")
+"""Parameters that are on or off."""
 _FIND: Final = ("pattern", "query", "path")
+"""Ways to find something, in the order of precedence."""
 OUTLINE_WORDS: Final = frozenset({"outline", "toc", "contents", "sections", "list", "all", "?", "*"})
 """What models write as a section to learn which there are."""
 _MOST: Final[dict[str | None, tuple[int, str]]] = {
@@ -77,6 +82,7 @@ _MOST: Final[dict[str | None, tuple[int, str]]] = {
 }
 """The maximum `limit`, by what is requested, and what it counts."""
 _SPAN: Final = ("offset", "range", "head", "tail", "limit", "end")
+"""Parameters that say which lines are meant."""
 _USELESS: Final[dict[str | None, tuple[str, ...]]] = {
     "query": (*_SPAN, "context", *_SWITCHES, "case_sensitive"),
     "path": ("range", "head", "tail", "end", "context", *_SWITCHES, "case_sensitive"),
@@ -92,21 +98,30 @@ class ReadArguments(Struct, frozen=True, kw_only=True):
     """The request of `read_artifact`, with at most one of pattern, query, path and outline."""
 
     artifact_id: str
+    """As written: the use case refuses what is no ID."""
     outline: bool = False
     section: str | None = None
+    """A name from the outline, or a title."""
     offset: ReadStart | None = None
+    """The line to begin at."""
     place: str | None = None
     """With a path: `offset` as written, which is where an answer said that the values continue."""
     limit: int | None = None
+    """Lines, matches, values or entries, by what is read."""
     pattern: str | None = None
+    """A regular expression, or plain text, to find lines by."""
     query: str | None = None
+    """Words to find passages by."""
     path: str | None = None
+    """A JSONPath expression over the payload."""
     context: int | None = None
+    """Lines around a match."""
     ignore_case: bool = False
     literal: bool = False
     raw: bool = False
     """Whether the payload itself is read rather than its text."""
     notes: tuple[str, ...] = ()
+    """What was left out or understood differently: the answer says so, so that the model learns."""
 
 
 class ListArguments(Struct, frozen=True, kw_only=True):
@@ -119,6 +134,7 @@ class ListArguments(Struct, frozen=True, kw_only=True):
     query: str | None = None
     limit: int | None = None
     cursor: str | None = None
+    """`next` of the page before, as it was printed."""
     notes: tuple[str, ...] = ()
 
 
@@ -131,6 +147,7 @@ def read_arguments(arguments: dict[str, object], notes: list[str]) -> ReadArgume
     """
     reader = _ArgumentReader(arguments, notes)
     artifact_id, section = _artifact(reader)
+    # One way to find comes first; models often fill in the others too, and a note says that these were left out.
     words = {name: reader.text(name) for name in _FIND}
     used = next((name for name, word in words.items() if word is not None), None)
     for name, word in words.items():
@@ -144,9 +161,11 @@ def read_arguments(arguments: dict[str, object], notes: list[str]) -> ReadArgume
         used = "outline"
     if used != "pattern":
         _leave_out(reader, used)
+    # With a path, an offset is where an earlier answer said that the values continue, not a line.
     offset, limit = (None, reader.integer("limit")) if used == "path" else _span(reader)
     context = reader.integer("context") if used == "pattern" else None
     section = reader.text("section") or section
+    # A call of which nothing was understood would read the beginning, which is not what the model asked for.
     if reader.misread and (used, offset, limit, section) == (None, None, None, None):
         ids.parse(artifact_id)  # a wrong ID is to be corrected first
         names = "offset, limit, pattern, query, path, section or outline"
@@ -216,7 +235,10 @@ class _ArgumentReader:
         self.misread = bool(notes)
         """Whether something that the call says was not understood."""
         self._values: dict[str, object] = {}
+        """By our own name, as written."""
         self.called: dict[str, str] = {}
+        """The name that the caller used for each, which notes repeat."""
+        # Reversed, so that the first of two spellings of one name wins, as a later item replaces an earlier one.
         plain = {_plain(name): value for name, value in reversed(arguments.items()) if not values.is_nothing(value)}
         for name, aliases in names.items():
             matching_aliases = [alias for alias in aliases if alias in plain]
@@ -229,8 +251,8 @@ class _ArgumentReader:
         unknown = [_render_name(name) for name in reversed(plain)]
         if unknown:
             self.misread = True
-            more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-            self.notes.append(f"Unknown arguments ignored: {', '.join(unknown[:_NAMED])}{more}.")
+            more = f" and {len(unknown) - _MAX_NAMED_ARGUMENTS} more" if len(unknown) > _MAX_NAMED_ARGUMENTS else ""
+            self.notes.append(f"Unknown arguments ignored: {', '.join(unknown[:_MAX_NAMED_ARGUMENTS])}{more}.")
 
     def has(self, name: str) -> bool:
         return name in self._values
@@ -301,6 +323,7 @@ def _artifact(reader: _ArgumentReader) -> tuple[str, str | None]:
     value = reader.raw("artifact_id")
     reference = values.find_reference(value)
     if reference is None:
+        # The ID may stand in another argument, which is used up then: it must not count as a path or a pattern as well.
         for name in _ID_HOLDERS:
             reference = values.find_reference(reader.raw(name)) if isinstance(reader.raw(name), str) else None
             if reference is not None:
@@ -366,9 +389,11 @@ def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
     end = end if offset.last is None else offset.last
     line = offset.line or 1
     around = None if reader.has("pattern") else reader.integer("context")
+    # A line with `context` means the lines around it, which become a span here.
     if reader.called.get("offset") in _AROUND and around and around > 0 and limit is None and line > 0:
         return ReadStart(max(1, line - around)), min(line, around + 1) + around
     if end is not None and end > 0 and line > 0:
+        # A range that is written backwards can only mean the same lines.
         first, last = min(line, end), max(line, end)
         return ReadStart(first, offset.inside if first == line else 0), limit or last - first + 1
     return ReadStart(line, offset.inside), limit
@@ -380,7 +405,7 @@ def _plain(name: str) -> str:
 
 
 def _render_name(name: str) -> str:
-    return one_line(name[:_SHOWN]).replace("(", "").replace(")", "") or "(unnamed)"
+    return one_line(name[:_REPEATED_CHARS]).replace("(", "").replace(")", "") or "(unnamed)"
 
 
 def _none_word(value: object) -> bool:

@@ -1,13 +1,8 @@
-"""Reads calls in any form: a name and arguments, or a provider's own call object, alone or several.
+"""Reads calls in any form (name and arguments, or a provider's own call object, alone or several), and lists artifacts.
 
-Calls are recognised by shape. The form determines the form of the result; IDs are kept to be returned. Arguments that
-are JSON in a string, once or twice, wrapped in another object, or hardly JSON at all are unpacked as far as possible.
-
-Answers in each provider's form of a tool result.
-
-Text only: a second, structured copy would be paid for twice.
-
-Executes `list_artifacts`: a page of what is stored, one line each.
+Calls are recognised by shape, and the form of a call determines that of its result; IDs are kept to be returned.
+Arguments that are JSON in a string, once or twice, wrapped in another object, or hardly JSON at all are unpacked as far
+as possible. Results are text only: a second, structured copy would be paid for twice.
 """
 
 from collections.abc import Callable
@@ -34,11 +29,12 @@ MAX_CALLS: Final = 32
 """Maximum calls per request."""
 _CALL_METHOD: Final = "tools/call"
 """The method of a JSON-RPC request that calls a tool."""
-_SHOWN: Final = 60
+_REPEATED_CHARS: Final = 60
 """Characters of a caller's word that a refusal repeats."""
-_DEEP: Final = 4
+_MAX_UNWRAPPINGS: Final = 4
 """How often arguments are unwrapped."""
 _WRAPPERS: Final = ("arguments", "input", "parameters", "params", "args", "kwargs")
+"""Names under which the arguments are found, by provider and host."""
 _LISTS: Final = ("tool_calls", "calls", "output", "content", "parts")
 """Where a whole message of a provider has its calls."""
 _ANSWERS: Final = (("choices", "message"), ("candidates", "content"))
@@ -50,13 +46,16 @@ class Call(Struct, frozen=True, kw_only=True):
 
     name: str
     arguments: object
+    """As they came, perhaps JSON in a string."""
     form: Form = "text"
     id: str | None = None
+    """The call's own ID, which its result must repeat; None: it had none."""
     snake: bool = False
     """Gemini: whether the call's members are spelled as in Python's SDK."""
     rpc: bool = False
     """MCP: whether the call came as a JSON-RPC request."""
     rpc_id: str | int | None = None
+    """The ID of the JSON-RPC request; None: it had none."""
 
 
 def calls(body: object) -> tuple[list[Call], bool]:
@@ -68,9 +67,11 @@ def calls(body: object) -> tuple[list[Call], bool]:
     if isinstance(body, dict):
         node = _message(cast("dict[str, Any]", body))
         _check_method(node)
+        # A single call first: it may have a member such as `output` or `content`, too.
         one = _call(node)
         if one is not None:
             return [one], False
+        # Not one call: perhaps an object with a list of them, as requests and responses of providers have.
         for name in _LISTS:
             if isinstance(node.get(name), list):
                 body = node[name]
@@ -83,6 +84,7 @@ def calls(body: object) -> tuple[list[Call], bool]:
     parsed_items = [_call(cast("dict[str, Any]", item)) if isinstance(item, dict) else None for item in items]
     several = [call for call in parsed_items if call is not None]
     if not several:
+        # Nothing was recognised: a JSON-RPC request of another method deserves a better error than "no call".
         for item in items:
             if isinstance(item, dict):
                 _check_method(cast("dict[str, Any]", item))
@@ -129,7 +131,7 @@ def _check_method(node: dict[str, Any]) -> None:
     """
     method = _other_method(node)
     if method is not None:
-        printable_method = "".join(c if c.isprintable() else "\ufffd" for c in method[:_SHOWN])
+        printable_method = "".join(c if c.isprintable() else "\ufffd" for c in method[:_REPEATED_CHARS])
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             f'This route executes tool calls ({_CALL_METHOD}), not "{printable_method}". GET /v1/tools lists the '
@@ -199,11 +201,12 @@ def tool_name(name: str) -> str | None:
 
 def arguments_of(arguments: object, notes: list[str]) -> dict[str, object]:
     """Returns arguments as an object, whatever they were wrapped in. What was not understood becomes a note."""
-    for _ in range(_DEEP):
+    for _ in range(_MAX_UNWRAPPINGS):
         if arguments is None:
             return {}
         if isinstance(arguments, dict):
             node = cast("dict[object, object]", arguments)
+            # One member with a wrapper's name is a wrapper; beside others it may be an argument of that name.
             if len(node) == 1 and (name := next(iter(node))) in _WRAPPERS and isinstance(node[name], dict | str):
                 arguments = node[name]
                 continue
@@ -259,6 +262,7 @@ def _no_call() -> CoatcheckError:
 
 
 Node = dict[str, Any]
+"""A JSON object."""
 
 
 def result(call: Call, got: ToolAnswer, form: Form) -> Node:
@@ -296,9 +300,8 @@ def _mcp(call: Call, got: ToolAnswer) -> Node:
     return {"jsonrpc": "2.0", "id": call.rpc_id, "result": plain} if call.rpc else plain
 
 
-_NAME = 80
+_MAX_NAME_CHARS = 80
 """Maximum characters of a name from outside."""
-_LEAST = 1
 
 
 class ListArtifacts:
@@ -325,6 +328,7 @@ class ListArtifacts:
         limit = max(1, min(DEFAULT_LISTED if arguments.limit is None else arguments.limit, MAX_LISTED))
 
         async def attempt(budget: int) -> AnswerText:
+            # A line of the list takes about 40 tokens: asking for more than fit would be in vain.
             size = max(1, min(limit, budget // 40))
             page = await self._browse(caller, where, arguments.cursor, size, query=arguments.query)
             lines = [_line(artifact) for artifact in page.items]
@@ -334,7 +338,7 @@ class ListArtifacts:
             last = f"({first}{on}{''.join(f' {note}' for note in clip_notes(arguments.notes))})"
             return plain("\n".join([*lines, last]))
 
-        got = await fit_answer(attempt, tokens, self._tokenizer, self._pool, least=_LEAST)
+        got = await fit_answer(attempt, tokens, self._tokenizer, self._pool, least=1)
         if got is None:
             raise CoatcheckError(Code.INVALID_REQUEST, "The list does not fit into an answer. Ask for fewer: limit=1.")
         return ToolAnswer(text=got[0], tokens=got[1])
@@ -362,9 +366,11 @@ def _line(artifact: Artifact) -> str:
     declared, facts, measure = artifact.declared, artifact.facts, artifact.measure
     fetch = facts.fetch_of(declared)
     status = f"HTTP {fetch.status}" if fetch.has_failed else ""
-    name = one_line((declared.title or facts.title or declared.url or facts.url or declared.command or "")[: _NAME * 2])
-    name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+    name = one_line(
+        (declared.title or facts.title or declared.url or facts.url or declared.command or "")[: _MAX_NAME_CHARS * 2]
+    )
+    name = name if len(name) <= _MAX_NAME_CHARS else f"{name[: _MAX_NAME_CHARS - 1]}…"
     lines = f"{plural(measure.lines, 'line')}, {plural(measure.size, 'byte')}"
-    tool = one_line((declared.tool_name or "")[:_NAME])
+    tool = one_line((declared.tool_name or "")[:_MAX_NAME_CHARS])
     when = artifact.created_at.strftime("%Y-%m-%d %H:%M UTC")
     return " · ".join(part for part in (artifact.id, facts.kind.value, status, name, lines, tool, when) if part)

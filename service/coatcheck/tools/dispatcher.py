@@ -13,8 +13,8 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.tools.answers import (
     DEFAULT_TOKENS,
     INTERNAL,
-    LEAST_TOKENS,
     MAX_TOKENS,
+    MIN_ANSWER_TOKENS,
     ToolAnswer,
     sentence,
     unknown_tool,
@@ -27,6 +27,7 @@ from coatcheck_client.contract.tools import LIST, READ, TOOLS
 
 _log = logging.getLogger("coatcheck.tools")
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
+"""The forms in which a result can be requested."""
 T = TypeVar("T")
 
 
@@ -66,7 +67,7 @@ class ToolDispatcher:
 
     async def execute(self, caller: Caller, call: Call, max_tokens: int | None = None) -> ToolAnswer:
         """Returns one call's answer, of at most `max_tokens` (default 4,000; 800 to 8,000) and 30,000 characters."""
-        tokens = DEFAULT_TOKENS if max_tokens is None else max(LEAST_TOKENS, min(max_tokens, MAX_TOKENS))
+        tokens = DEFAULT_TOKENS if max_tokens is None else max(MIN_ANSWER_TOKENS, min(max_tokens, MAX_TOKENS))
         try:
             return await self._execute(caller, call, tokens)
         except CoatcheckError as error:

@@ -21,10 +21,12 @@ from coatcheck.tools.values import ReadStart
 from coatcheck.usecases.reading.grep import DEFAULT_LIMIT, MAX_LIMIT, PatternSearchRequest, Search, SearchAnswer
 from coatcheck_client.contract.inert import inert
 
-_SHOWN: Final = 80
+_REPEATED_CHARS: Final = 80
 """Characters of a pattern that an answer repeats."""
 _FOLDED: Final = "Nothing matches as written; these match without regard to case."
+"""Note of an answer for which case was ignored."""
 _PLAIN: Final = "Nothing matches as written; these match as read: without regard to case, colours, fields and escapes."
+"""Note of an answer whose matches are in decoded lines."""
 
 
 class PatternSearch:
@@ -56,25 +58,31 @@ class PatternSearch:
         inside_of = f" in section {reading.section.name}" if reading.section is not None else ""
         count = f"{_count(got, at, reading.lines.first)}{inside_of}"
         last = [f"Lines {which}: {count}{_going_on(got)}", *notes, *safe_text.notes, *clip_notes(arguments.notes)]
+        # The search has counted its text; if making it safe has changed it, it is counted again.
         body_tokens = got.tokens if safe_text.body == got.text else None
         return answer(reading, f"matches in lines {which}{inside}", safe_text.body, last, tokens=body_tokens)
 
     async def _matches(self, reading: ViewReading, ask: PatternSearchRequest) -> tuple[SearchAnswer, list[str]]:
         """Returns what a pattern finds, read more and more generously until it finds something; and how it was read."""
+        # A pattern that was evidently copied from a text is searched for as text first: its dots and brackets are not
+        # meant.
         if not ask.literal and values.is_copied(ask.pattern):
             got = await self._search.of(reading, structs.replace(ask, literal=True))
             if got.shown or got.stopped == "deadline":
                 return got, ["The pattern was searched for as plain text."]
+        # Next as both, in one pass: the expression or the text.
         either = ask if ask.literal else structs.replace(ask, pattern=values.or_plain(ask.pattern))
         try:
             got = await self._search.of(reading, either)
         except CoatcheckError as error:
             if error.code is not Code.INVALID_PATTERN or ask.literal:
                 raise
+            # Not a valid expression here: first in the spelling of other engines, then as text.
             if (answered := await self._first_match(reading, _respell(ask))) is not None:
                 return answered
             try:
                 got, notes = await self._matches(reading, structs.replace(ask, literal=True))
+            # Even as text it is refused: the first error says more.
             except CoatcheckError as second:
                 raise error from second
             if not got.shown and got.stopped != "deadline":
@@ -106,6 +114,7 @@ def _loosen(ask: PatternSearchRequest, either: PatternSearchRequest) -> list[tup
     tries: list[tuple[PatternSearchRequest, str]] = []
     if not ask.ignore_case:
         tries.append((structs.replace(either, ignore_case=True), _FOLDED))
+    # From the least to the most generous reading: the first that matches is the likeliest to be meant.
     tries += _respell(ask)
     return [*tries, (structs.replace(either, ignore_case=True, plain=True), _PLAIN)]
 
@@ -156,5 +165,5 @@ def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest,
 
 def _shorten(pattern: str) -> str:
     """Returns a pattern as a sentence repeats it: on one line, inert, and not too long."""
-    safe_pattern = inert(pattern[: _SHOWN * 2]).replace("\n", " ")
-    return safe_pattern if len(safe_pattern) <= _SHOWN else f"{safe_pattern[:_SHOWN]}…"
+    safe_pattern = inert(pattern[: _REPEATED_CHARS * 2]).replace("\n", " ")
+    return safe_pattern if len(safe_pattern) <= _REPEATED_CHARS else f"{safe_pattern[:_REPEATED_CHARS]}…"

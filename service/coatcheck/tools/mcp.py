@@ -29,8 +29,11 @@ INSTRUCTIONS: Final = (
     "Coatcheck keeps large tool outputs outside the conversation. Cards in tool results carry an artifact_id; read "
     "further with read_artifact, preferring pattern, query or path to paging."
 )
+"""What hosts may show their model about the server as a whole."""
 _DAY_MS: Final = 24 * 60 * 60 * 1000
+"""Milliseconds for which hosts may cache the declarations: they change only with a release."""
 _SCHEME: Final = "artifact"
+"""Of resource URIs, as the template below shows them."""
 TEMPLATE: Final = types.ResourceTemplate(
     name="artifact",
     title="Artifact",
@@ -43,6 +46,7 @@ TEMPLATE: Final = types.ResourceTemplate(
 def server(execute: Execute) -> Server[Any]:
     """Returns an MCP server whose calls `execute` answers."""
 
+    # The SDK calls these five; tools and resources are the same reads in two forms.
     async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in declarations("mcp")])
 

@@ -46,18 +46,19 @@ from coatcheck.usecases.reading.read_json import ReadJson
 from coatcheck_client.contract.inert import one_line
 from coatcheck_client.contract.tools import DEFAULT_LINES, MAX_VALUES
 
-_LEAST = 16
+_MIN_LINE_TOKENS = 16
 """Tokens of payload in the smallest answer."""
 _QUERY_TOKENS = 1_200
 """Tokens of the passages that answer a query: asking again is cheaper for a model than reading on."""
-_NAMES = 240
+_SECTION_NAMES_CHARS = 240
 """Characters of the section names in a first answer."""
-_AROUND = 6
+_NAMED_SECTIONS = 6
 """Sections around an article that are named."""
-_TITLE = 40
+_TITLE_CHARS = 40
+"""Characters of a section's title that are shown beside its name."""
 _WAYS = Ways(more="the same call with offset={}", rest="")
 """What the outline says about continuing; `_open_view` says what the view lacks."""
-_CHARACTER = 4
+_MAX_CHARACTER_BYTES = 4
 """Bytes of the longest UTF-8 character."""
 
 
@@ -98,6 +99,7 @@ class ReadArtifact:
         by_line = not arguments.outline and (arguments.pattern, arguments.query, arguments.path) == (None, None, None)
 
         async def attempt(budget: int) -> AnswerText:
+            # An empty part: every way to find something would only say that nothing matches.
             if not (by_line or arguments.outline) and reading.extent.start == reading.extent.end:
                 last = ["It is empty: there is nothing to find in it.", *clip_notes(arguments.notes)]
                 return answer(reading, "empty", "", last)
@@ -111,11 +113,14 @@ class ReadArtifact:
                 return await self._answer_outline(reading, arguments, budget)
             return await self._lines(number, reading, arguments, budget)
 
-        got = await fit_answer(attempt, tokens, self._tokenizer, self._pool, least=_LEAST if by_line else MIN_TOKENS)
+        got = await fit_answer(
+            attempt, tokens, self._tokenizer, self._pool, least=_MIN_LINE_TOKENS if by_line else MIN_TOKENS
+        )
         if got is None:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "Not even the beginning of this part fits into an answer. Read another part."
             )
+        # Only what is returned counts as read: attempts that did not fit do not.
         self._view.report_read(caller, reading, got[1], *_describe_request(arguments))
         return ToolAnswer(text=got[0], tokens=got[1])
 
@@ -154,6 +159,7 @@ class ReadArtifact:
         if section_name is None:
             everything = arguments.outline or arguments.query is not None or _reads_on(arguments)
             return arguments, await self._view.best(caller, number, sections=everything)
+        # "outline", "contents" and the like mean the outline, unless a section has that name.
         if section_name.strip().lower() in OUTLINE_WORDS:
             reading = await self._view.best(caller, number, sections=True)
             names = {name.casefold(): nth for nth, s in enumerate(reading.sections) for name in (s.title, s.name)}
@@ -167,9 +173,12 @@ class ReadArtifact:
         except CoatcheckError as error:
             if error.code is not Code.SECTION_NOT_FOUND:
                 raise
+        # No section of that name: an entry of the outline is a part, too.
+        # Only now, as making the outline takes a pass over the text.
         reading, entry = await self._outline.entry(await self._view.best(caller, number, sections=True), section_name)
         if reading.section is not None:
             return arguments, reading
+        # An entry of a JSON outline has a path instead of lines: it can be read, but not searched.
         if entry.path is None or arguments.pattern is not None or arguments.query is not None or arguments.outline:
             raise CoatcheckError(
                 Code.SECTION_NOT_FOUND,
@@ -182,9 +191,11 @@ class ReadArtifact:
         article = reading.article
         at = resolve_start(arguments.offset or ReadStart(article.first if reading.section is None else 1), reading)
         limit = arguments.limit or DEFAULT_LINES
+        # Without bounds of its own, a page is read to the end of its article, not into what surrounds it.
         if arguments.limit is None and reading.section is None and at.line <= article.last:
             limit = min(limit, article.last - at.line + 1)
         ask, cursor, moved = ReadRequest(offset=at.line, limit=limit, max_tokens=budget), None, list[str]()
+        # A place inside a long line: the answer goes on there, as an earlier one named it.
         if at.inside:
             asked_for, (at, byte) = at, await _inside(reading, at)
             if at != asked_for:
@@ -200,6 +211,7 @@ class ReadArtifact:
         which = f"{lines.first}-{lines.last} of {total}"
         part = f"lines {which} from {at}" if at.inside and at.line == lines.first else f"lines {which}"
         last = [f"Lines {which}{await _going_on(reading, got)}"]
+        # The first answer about a long text names its sections, so that the next call need not read on.
         if got.next is not None and _reads_on(arguments) and arguments.offset is None:
             last += _render_sections(reading)
         last += [*moved, *safe_text.notes, *clip_notes(arguments.notes)]
@@ -208,6 +220,7 @@ class ReadArtifact:
         return answer(reading, part, safe_text.body, last, tokens=body_tokens)
 
     async def _answer_outline(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
+        # Entries count from 0, but a model that begins at the beginning writes 1.
         offset = arguments.offset.line if arguments.offset is not None and arguments.offset.line > 1 else 0
         got = await self._outline.of(
             reading,
@@ -292,8 +305,9 @@ async def _inside(reading: ViewReading, at: ReadStart) -> tuple[ReadStart, int]:
             "Use an offset that an answer gave, or the number of a line.",
         )
     byte = line.byte + at.inside
-    low = max(line.byte, byte - _CHARACTER)
+    low = max(line.byte, byte - _MAX_CHARACTER_BYTES)
     data = await reading.content.read(low, byte + 1)
+    # Back to the first byte of the character, of which a note tells the model.
     while not separates(data, byte - low):
         byte -= 1
     return ReadStart(at.line, byte - line.byte), byte
@@ -318,8 +332,8 @@ def _around(reading: ViewReading) -> str:
     descriptions = [
         f"{each.title} ({each.line}-{each.line + each.lines - 1})" for each in outer_asides(reading.sections)
     ]
-    more = f" and {len(descriptions) - _AROUND} more" if len(descriptions) > _AROUND else ""
-    return f"Around it are the sections {', '.join(descriptions[:_AROUND])}{more}."
+    more = f" and {len(descriptions) - _NAMED_SECTIONS} more" if len(descriptions) > _NAMED_SECTIONS else ""
+    return f"Around it are the sections {', '.join(descriptions[:_NAMED_SECTIONS])}{more}."
 
 
 def _after(reading: ViewReading) -> str:
@@ -336,9 +350,9 @@ def _render_sections(reading: ViewReading) -> list[str]:
     if not sections:
         return []
     first = next((section for section in sections if not section.aside), sections[0])
-    names, budget = list[str](), _NAMES
+    names, budget = list[str](), _SECTION_NAMES_CHARS
     for section in sections:
-        title = one_line(section.title[:_TITLE])
+        title = one_line(section.title[:_TITLE_CHARS])
         name = f"{section.name} {title}".strip()
         if len(name) + 2 > budget:
             break

@@ -1,14 +1,11 @@
-r"""Reads one value of a call as it was meant: numbers from text, positions, IDs inside other text. None: not there.
+r"""Reads one value of a call as it was meant: numbers from text, positions, IDs inside other text, patterns.
 
 Models send "3" for 3, 3.0, "line 12", "null", an ID in brackets. What can only mean one thing is accepted as that; what
 cannot be read is None, which the caller reports. Nothing here raises, whatever it is given.
 
-What a model's pattern can mean: another program's syntax, or copied text.
-
 A model copies a line of an answer into `pattern`. As a regular expression, `[main] done (3 ms)` means something else,
-and may even match elsewhere. And models write the syntax of
-grep (`a\|b`) and JavaScript (`/a/i`), which RE2 accepts with another meaning. This module only writes such patterns;
-the caller decides which to try, and reports which it was.
+and may even match elsewhere. And models write the syntax of grep (`a\|b`) and JavaScript (`/a/i`), which RE2 accepts
+with another meaning. This module only writes such patterns; the caller decides which to try, and reports which it was.
 """
 
 import math
@@ -18,13 +15,15 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.grep.matcher import PATTERN_LIMIT
+from coatcheck.core.grep.matcher import PATTERN_CHARS
 from coatcheck.core.views.window import NUMBER_LIMIT
 
 _NOTHING: Final = frozenset({"", "null", "none", "nil", "undefined", "n/a", "default"})
+"""What models write for "not given"."""
 _PLACEHOLDER: Final = frozenset({"…", "...", "<…>", "<...>"})
 """What a card shows where the reader's own text belongs."""
 _COUNTED: Final = r"(?:lines?|rows?|match(?:es)?|hits?|results?|values?|items?)"
+"""What a number may count, in the model's own words."""
 _NUMBER: Final = re.compile(
     rf"([-+]?)([0-9][0-9,_ ]{{0,40}})(?:\.[0-9]{{0,20}})?(?:\s*{_COUNTED})?",
     re.IGNORECASE,
@@ -35,13 +34,17 @@ _POSITION: Final = re.compile(
     r"(?:\s*(?:-|\u2013|\.\.|to|:|,)\s*l?([0-9][0-9,_]{0,40}))?",
     re.IGNORECASE,
 )
+"""`12`, `line 12`, `L12`, `12+4000` (bytes into the line), and ranges such as `12-40`."""
 _ID: Final = re.compile(r"art[_ -]?((?:[0-9] ?){17}[0-9])(?![0-9])(?:#([A-Za-z0-9_.-]{1,64}))?", re.IGNORECASE)
+"""An artifact ID anywhere in a text, also with blanks between its digits, and a section after it."""
 _DIGITS: Final = re.compile(r"(?<![0-9])([0-9]{18})(?![0-9])(?:#([A-Za-z0-9_.-]{1,64}))?")
+"""The 18 digits alone, where a model has left out the prefix."""
 _LONE: Final = re.compile("[\ud800-\udfff]")
-_DIGITS_LIMIT: Final = 16
-_LOOKED_AT: Final = 4_000
+"""Halves of surrogate pairs, which no UTF-8 text can have."""
+_MAX_DIGITS: Final = 16
+"""Digits of the largest number that is exact in every JSON reader, 2^53. A longer one is beyond every limit."""
+_SCANNED_CHARS: Final = 4_000
 """Characters of a text that are searched for an ID."""
-_PAIR: Final = 2
 _ID_MEMBERS: Final = ("artifact_id", "id", "artifact", "key", "uri")
 """Where an object that stands for an artifact has its ID."""
 
@@ -128,9 +131,9 @@ def truth(value: object) -> bool:
 def position(value: object) -> ReadStart | None:
     """Returns a line, a place inside one (`12+4000`), or a range of lines (`201-400`, a list of two)."""
     if isinstance(value, list | tuple):
-        numbers = [integer(v) for v in value[:_PAIR]]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        numbers = [integer(v) for v in value[:2]]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         first = numbers[0] if numbers else None
-        return None if first is None else ReadStart(first, 0, numbers[1] if len(numbers) == _PAIR else None)
+        return None if first is None else ReadStart(first, 0, numbers[1] if len(numbers) > 1 else None)
     if isinstance(value, str) and (match := _POSITION.fullmatch(value.strip())) is not None:
         first = _digits(match[1].lstrip("-")) * (-1 if match[1].startswith("-") else 1)
         inside = _digits(match[2]) if match[2] and first > 0 else 0
@@ -160,7 +163,8 @@ def find_reference(value: object, *, lists: int = 2) -> Named | None:
         return Named(f"art_{value:018d}")
     if not isinstance(value, str):
         return None
-    short = value[:_LOOKED_AT]
+    short = value[:_SCANNED_CHARS]
+    # The full form first: 18 digits alone may also be a time stamp or another system's ID.
     for pattern in (_ID, _DIGITS):
         ids = pattern.findall(short)
         if ids:
@@ -171,7 +175,7 @@ def find_reference(value: object, *, lists: int = 2) -> Named | None:
 
 def _digits(number: str) -> int:
     digits = re.sub("[,_ ]", "", number).lstrip("0") or "0"
-    return int(digits) if len(digits) <= _DIGITS_LIMIT else NUMBER_LIMIT
+    return int(digits) if len(digits) <= _MAX_DIGITS else NUMBER_LIMIT
 
 
 def _number_text(value: int | float) -> str:  # noqa: PYI041 - they are written differently
@@ -181,18 +185,22 @@ def _number_text(value: int | float) -> str:  # noqa: PYI041 - they are written 
 
 
 _META: Final = re.compile(r"[][(){}*+?|^$]")
+"""Signs that make an expression differ from the same text."""
 _NO_EXPRESSION: Final = re.compile(r"^\||\|\s*$|\|\||\s\|\s")
 """An empty alternative, or one in spaces: nobody writes that in an expression, but tables and logs contain it."""
 _QUOTED: Final = re.compile(r"[][(){}*+?|^$\\.]")
+"""Signs that need a backslash to stand for themselves."""
 _ATOM: Final = re.compile(
     r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\x[0-9A-Fa-f]{2}|\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]"
     r"|\(\?P?<\w+>|\(\?[a-zA-Z-]*[:)]|.",
     re.DOTALL,
 )
+"""The pieces of an expression that may not be torn apart: escapes, classes, openings of groups, single signs."""
 _SWAPPED: Final = frozenset("|(){}+?")
 """Signs that basic regular expressions (POSIX.1-2024, 9.3, with GNU's additions) take for operators after a backslash,
 and for themselves without one: the other way round than RE2."""
 _BASIC: Final = re.compile(r"\\[|(){}+?<>]")
+"""Escapes that only basic regular expressions use as operators."""
 _DELIMITED: Final = re.compile(r"\s*/((?:[^/\\]|\\.)+)/([dgimsuvy]*)\s*", re.DOTALL)
 """Matches a regular expression literal of JavaScript, with its flags (ECMA-262, 22.2)."""
 
@@ -214,7 +222,7 @@ def other_spellings(pattern: str) -> list[tuple[str, bool]]:
     spellings = [] if delimited is None else [body]
     if _BASIC.search(body):
         spellings += [_read_as_basic(body, swap=True), _read_as_basic(body, swap=False)]
-    return [(each, folds) for each in dict.fromkeys(spellings) if each != pattern and len(each) <= PATTERN_LIMIT]
+    return [(each, folds) for each in dict.fromkeys(spellings) if each != pattern and len(each) <= PATTERN_CHARS]
 
 
 def _read_as_basic(pattern: str, *, swap: bool) -> str:
@@ -245,4 +253,4 @@ def quote_text(text: str) -> str:
 
 
 def _choose_bounded(wished: str, otherwise: str) -> str:
-    return wished if len(wished) <= PATTERN_LIMIT else otherwise
+    return wished if len(wished) <= PATTERN_CHARS else otherwise

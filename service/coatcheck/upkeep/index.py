@@ -6,10 +6,8 @@ processes may index at once. An artifact that cannot be read at the moment stays
 its declared metadata. The text view of a document format is made here if nobody has read it before. A damaged segment
 is dropped, and everything that it may have contained is queued again.
 
-Compares the full-text index with the artifacts, to find what queries miss.
-
-Reports; given an index to repair, it also drops damaged segments and queues what is missing. What is in the index but
-not among the artifacts is harmless and not examined.
+`check_text_index` finds what queries miss; given an index to repair, it also drops damaged segments and queues what is
+missing. What is in the index but not among the artifacts is harmless and not examined.
 """
 
 import asyncio
@@ -21,7 +19,6 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from coatcheck.core.artifact import Artifact
@@ -53,30 +50,22 @@ log = logging.getLogger(__name__)
 
 BATCH = 256
 """Documents read together; their segment has some hundreds of kilobytes."""
-_TEXT_AT_ONCE = 512 * 1024
+_TEXT_BYTES = 512 * 1024
 """Bytes of text in memory whose words are read together: fewer have more different words, more do not fit a cache."""
-MOST_AT_ONCE = 1_000
+MAX_CAUGHT_UP_DOCUMENTS = 1_000
 """Maximum number of documents that a query waits for."""
-MOST_SECONDS = 2.0
+CATCH_UP_SECONDS = 2.0
 """Maximum seconds that it waits."""
 _REST = 15
 """Pause of indexing while artifacts keep arriving, as a multiple of a batch's duration."""
-_MOST_REST = 20.0
+_MAX_REST_SECONDS = 20.0
 """Maximum of that pause, in seconds."""
-_LOOKED_AT = 4
+_SEGMENTS_PER_ROUND = 4
 """Segments per round that are examined for documents that are gone."""
 _WITHOUT_TEXT = frozenset({Code.INTEGRITY, Code.ARTIFACT_NOT_FOUND})
 """Codes that mean that no text can be read: damage, or a deletion in the meantime."""
-_GONE = 4
+_GONE_SHARE = 4
 """A segment is rewritten if one document in this many is gone."""
-
-
-class IndexRound(Struct, frozen=True):
-    """The result of one round of indexing."""
-
-    documents: int = 0
-    merged_segments: int = 0
-    """Segments that were merged or dropped."""
 
 
 class _Done(NamedTuple):
@@ -132,29 +121,28 @@ class Index:
         self._last_segment = 0
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def __call__(self) -> IndexRound:
+    async def __call__(self) -> None:
         """Indexes the queue, merges segments when there are many, and examines a few for what is gone.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `storage_full`; what was done so far stays.
         """
-        documents = merges = 0
         failed: CoatcheckError | None = None
+        # The queue is looked at before the lease is taken, so that idle replicas write nothing.
         namespace = await self._texts.next_unindexed("")
         if self._lead is not None and not await self._lead():
-            return IndexRound()
+            return
         while namespace is not None:
             try:
-                documents += await self._all_of(namespace)
-                merges += await self._merge(namespace)
+                await self._index_queue(namespace)
+                await self._merge(namespace)
             except CoatcheckError as error:
                 failed = error  # a failure in one namespace must not keep others from being indexed
             namespace = await self._texts.next_unindexed(namespace)
-        for _ in range(_LOOKED_AT):
-            merges += await self._clean_next()
+        for _ in range(_SEGMENTS_PER_ROUND):
+            await self._clean_next()
         if failed is not None:
             raise failed
-        return IndexRound(documents, merges)
 
     async def drop(self, namespace: str, damaged: Sequence[int]) -> None:
         """Drops segments that cannot be read, and queues what they contained. A storage refusal is logged."""
@@ -171,7 +159,7 @@ class Index:
         Artifacts that cannot be read raise nothing; they stay in the queue.
         """
         try:
-            async with asyncio.timeout(MOST_SECONDS):
+            async with asyncio.timeout(CATCH_UP_SECONDS):
                 newest = await self._texts.newest_unindexed(namespace)
                 return newest is None or await self._index_until(namespace, newest)
         except TimeoutError:
@@ -185,7 +173,7 @@ class Index:
         # One at a time: a caller that waited finds the work done.
         async with self._lock(namespace):
             while (batch := (await self._batch(namespace, after))[0]) and batch[0].row <= newest:
-                if count >= MOST_AT_ONCE:
+                if count >= MAX_CAUGHT_UP_DOCUMENTS:
                     return False
                 if not (await self._index(namespace, batch)).whole:
                     after = batch[-1].row
@@ -198,24 +186,23 @@ class Index:
             lock = self._locks[namespace] = asyncio.Lock()
         return lock
 
-    async def _all_of(self, namespace: str) -> int:
-        total, newest, after = 0, 0, 0
+    async def _index_queue(self, namespace: str) -> None:
+        newest = after = 0
         while True:
             began = time.monotonic()
             async with self._lock(namespace):
                 batch, more = await self._batch(namespace, after)
                 outcome = await self._index(namespace, batch) if batch else _Done(0, whole=True)
-            total += outcome.documents
             if not outcome.whole:
                 after = batch[-1].row
             elif not outcome.documents:
-                return total
+                return
             if not more:
-                return total
+                return
             took = time.monotonic() - began
             last = await self._texts.newest_unindexed(namespace) or 0
             if last > newest > 0:  # they keep arriving, and storing them has priority
-                await asyncio.sleep(min(_MOST_REST, _REST * took))
+                await asyncio.sleep(min(_MAX_REST_SECONDS, _REST * took))
             newest = last
 
     async def _batch(self, namespace: str, after: int) -> tuple[list[Unindexed], bool]:
@@ -252,11 +239,13 @@ class Index:
                 indexed_rows.append((each.row, each.fingerprint))
             except CoatcheckError as error:
                 failed = error
-            if size >= _TEXT_AT_ONCE:
+            # Words are found for some texts at a time: all of a batch could be hundreds of megabytes.
+            if size >= _TEXT_BYTES:
                 documents += await in_pool(self._pool, _documents, texts)
                 texts, size = [], 0
         if texts:
             documents += await in_pool(self._pool, _documents, texts)
+        # If some could be read, these are indexed, and the others stay in the queue behind them.
         if failed is not None and not indexed_rows:
             raise failed
         segment = await in_pool(self._pool, build_segment, documents) if documents else None
@@ -295,43 +284,40 @@ class Index:
             return await self._open.of_view(a.namespace, view)
         return None if is_binary(a) else self._open(entry)
 
-    async def _merge(self, namespace: str) -> int:
-        total = 0
+    async def _merge(self, namespace: str) -> None:
         while segment_ids := to_merge(await self._texts.segment_sizes(namespace), MAX_DOCUMENTS):
-            count = await self._rewrite(namespace, segment_ids)
-            if not count:
-                return total
-            total += count
-        return total
+            if not await self._rewrite(namespace, segment_ids):
+                return
 
-    async def _clean_next(self) -> int:
+    async def _clean_next(self) -> None:
         """Rewrites the next segment without what is gone, if that is a large part of it."""
         candidate = await self._texts.next_segment(self._last_segment)
         if candidate is None:
             self._last_segment = 0
-            return 0
+            return
         namespace, size = candidate
         self._last_segment = size.id
-        return await self._rewrite(namespace, [size.id], worth=size)
+        await self._rewrite(namespace, [size.id], worth=size)
 
-    async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> int:
-        """Merges segments into one; returns how many were replaced.
+    async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> bool:
+        """Merges segments into one; returns whether they were replaced.
 
-        0: another process was faster, or it is not worth it.
+        They stay if another process was faster, or if it is not worth it.
         """
         segments = await self._texts.read_segments(namespace, ids)
         if segments is None:
-            return 0
+            return False
+        # A damaged segment must not be merged into a whole one.
         damaged = await in_pool(self._pool, _find_damaged, ids, segments)
         if damaged:
             await self.drop(namespace, damaged)
-            return 0
+            return False
         live = [await self._live(namespace, segment) for segment in segments]
-        if worth is not None and _GONE * int(sum(np.count_nonzero(~mine) for mine in live)) < worth.documents:
-            return 0
+        if worth is not None and _GONE_SHARE * int(sum(np.count_nonzero(~mine) for mine in live)) < worth.documents:
+            return False
         segment = await in_pool(self._pool, merge_segments, segments, live)
         change = MergeSegments(namespace=namespace, old=tuple(ids), segment_id=self._new_id(), segment=segment)
-        return len(ids) if await self._texts.commit(change) else 0
+        return await self._texts.commit(change)
 
     async def _live(self, namespace: str, segment: PackedSegment) -> NDArray[np.bool_]:
         rows, prints = documents_of(segment.packed_documents)

@@ -26,9 +26,10 @@ DELETIONS: Final = "deletions"
 """Stands for everything that deletes by time: all jobs but the index, evictions, and runs of retention. It is paused
 while the clock may be wrong, or by an administrator."""
 MIN_INTERVAL: Final = 1
+"""In seconds."""
 MAX_INTERVAL: Final = 24 * 3600
-"""Seconds."""
-_FRESH: Final = 5.0
+"""In seconds: a day. Whoever wants a job less often can pause it."""
+_CACHE_SECONDS: Final = 5.0
 """Seconds for which the schedule is reused once read."""
 _MARK_EVERY: Final = timedelta(minutes=1)
 """How often a successful job is recorded, so that an idle store is not written to all the time."""
@@ -166,6 +167,7 @@ class JobSchedule:
                 f"An interval must be {MIN_INTERVAL} to {MAX_INTERVAL} seconds, or 0 for the one in the settings.",
                 parameter="interval",
             )
+        # The index follows what arrives, and deletions stand for several jobs.
         if interval and name in {"index", DELETIONS}:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, f"{name} has no interval; it can only be paused.", parameter="interval"
@@ -175,11 +177,12 @@ class JobSchedule:
         self._states = {**self._states, name: state}
         if name == DELETIONS and paused is False:  # what was wrong is over
             await self._retention.commit(MarkJob(name=DELETIONS, now=self._clock.now(), outcome="done"))
+        # Another change may have been made in between: the next look reads all of them again.
         self._read_at = None
         return state
 
     async def _read(self) -> None:
         now = self._monotonic()
-        if self._read_at is None or now - self._read_at >= _FRESH:
+        if self._read_at is None or now - self._read_at >= _CACHE_SECONDS:
             self._states = {state.name: state for state in await self._retention.list_jobs()}
             self._read_at = now

@@ -4,16 +4,15 @@ Every step is a small transaction that is harmless to repeat, so any number of p
 crash between two steps loses nothing. Bytes are removed before rows: a row without bytes is found and finished by the
 next round; the reverse order would leak.
 
-Counts the backlog of upkeep for metrics, at most once every few seconds, however often it is requested.
-
-A request returns the last count, and waits only briefly for a new one: a slow or silent catalogue must not block the
-metrics.
+`CountBacklog` counts for metrics what is still to do, at most once every few seconds. A request waits only briefly for
+a new count: a slow or silent catalogue must not block the metrics.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -25,7 +24,7 @@ from coatcheck.core.retention.jobs import hourly_run, make_scheduled_round
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.maintenance import (
-    MOST_EVENTS,
+    MAX_EVENTS,
     DeadBlob,
     ExpireArtifacts,
     ForgetBlobs,
@@ -46,15 +45,16 @@ BATCH = 200
 """Rows of one transaction: with the pauses between them over a thousand expiries a second on PostgreSQL, and few enough
 that storing waits little for processor, disk or, on SQLite, the writer."""
 
-_LONGEST_REST = 1.0
-"""In seconds."""
+_MAX_PAUSE_SECONDS = 1.0
+"""Maximum pause between two batches: it must end although a silent catalogue made the last one long."""
 
-_ROUND = 5.0
-"""Maximum seconds of a round while there is little to do."""
+_ROUND_SECONDS = 5.0
+"""Longest expected round while there is little to do; chosen, not measured. A round that takes longer may lose the
+lease, which does no harm."""
 
 _ALL = frozenset({"expire", "reap", "sweep", "purge"})
 
-ROWS = 100
+FORGOTTEN_ROWS = 100
 """Blob rows deleted in one transaction: their inline bytes, 32 KiB each, are overwritten with zeros."""
 
 
@@ -78,17 +78,46 @@ class MaintenanceJobResult(Struct, frozen=True):
     detail: str = ""
 
 
-OTHERS = timedelta(seconds=5)
+REPLICA_READ_DELAY = timedelta(seconds=5)
 """How long reads on another replica may take to be written; until then, expired artifacts get no tombstone."""
 
 
-class LeaderLease(Struct, frozen=True):
-    """Lets one of several processes do maintenance, to save work. Two at once do no harm."""
+@dataclass(frozen=True)
+class LeaderLease:
+    """Lets one of several processes do some work, to save the others the effort. Two at once do no harm."""
 
-    me: str
+    upkeep: Upkeep
+    clock: Clock
+    name: str
+    """That of the work."""
+    holder: str
     """A name that is unique to this process."""
-    pause: float
-    """Seconds between two rounds."""
+    seconds: float
+    """How long the lease lasts unless it is renewed: a process that stops or hangs loses it by then."""
+
+    async def lead(self) -> bool:
+        """Takes or renews the lease; returns whether this process has it.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        return await self._take(self.seconds)
+
+    async def leave(self) -> None:
+        """Releases the lease, so that another process takes over at once; for a clean stop. Raises nothing."""
+        try:
+            await self._take(0)
+        except CoatcheckError as error:
+            log.info("the lease of %s was not released and will expire: %s", self.name, error.detail)
+
+    async def _take(self, seconds: float) -> bool:
+        lease = TakeLease(name=self.name, holder=self.holder, seconds=seconds, now=self.clock.now())
+        return await self.upkeep.commit(lease)
+
+
+def maintenance_lease(upkeep: Upkeep, clock: Clock, holder: str, pause: float) -> LeaderLease:
+    """Returns the lease of maintenance that runs every `pause` seconds; it outlasts two rounds."""
+    return LeaderLease(upkeep, clock, "tidy", holder, 2 * pause + _ROUND_SECONDS)
 
 
 class Maintenance:
@@ -106,7 +135,7 @@ class Maintenance:
         lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {}),
         grace: timedelta,
         audit_life: timedelta | None = None,
-        most_events: int = MOST_EVENTS,
+        most_events: int = MAX_EVENTS,
         note: NoteReads | None = None,
         leader: LeaderLease | None = None,
         job_schedule: JobSchedule | None = None,
@@ -143,21 +172,22 @@ class Maintenance:
         until = self._reads.horizon(self._clock.deletion_time())
         await self._note()
         if self._leader is not None:
-            if not await self._lead(self._leader):
+            if not await self._leader.lead():
                 return MaintenanceRound()
-            until -= OTHERS
+            until -= REPLICA_READ_DELAY
         due = _ALL if self._job_schedule is None else await self._job_schedule.due()
-        tidied = MaintenanceRound(
+        maintenance_round = MaintenanceRound(
             expired=await self._do("expire", due, lambda: _drain(lambda: self._expire(until))),
             reaped=await self._do("reap", due, lambda: _drain(self._reap)),
             removed=await self._do("sweep", due, self.sweep),
             purged=await self._do("purge", due, self.purge),
         )
-        if tidied.removed or tidied.purged:
+        if maintenance_round.removed or maintenance_round.purged:
+            # SQLite's log holds old pages until it is truncated: what was deleted must not stay readable there.
             self._traces = True
         if self._traces:
             self._traces = not await self._upkeep.empty_log()
-        return tidied
+        return maintenance_round
 
     async def flush_reads(self) -> datetime:
         """Returns a moment up to which every read is written, so what had expired by then stays expired.
@@ -167,7 +197,7 @@ class Maintenance:
         """
         until = self._reads.horizon(self._clock.deletion_time())
         await self._note()
-        return until if self._leader is None else until - OTHERS
+        return until if self._leader is None else until - REPLICA_READ_DELAY
 
     async def purge(self) -> MaintenanceJobResult:
         """Deletes records that are older than their time limits.
@@ -199,24 +229,9 @@ class Maintenance:
         return job_result.items
 
     async def leave(self) -> None:
-        """Releases the lease, so that another process takes over at once; for a clean stop. Raises nothing."""
-        if self._leader is None:
-            return
-        lease = TakeLease(name="tidy", holder=self._leader.me, seconds=0, now=self._clock.now())
-        try:
-            await self._upkeep.commit(lease)
-        except CoatcheckError as error:
-            log.info("the lease for tidying was not released and will expire: %s", error.detail)
-
-    async def _lead(self, leader: LeaderLease) -> bool:
-        """Returns whether this process does maintenance.
-
-        A leader that stops or hangs loses the lease after two rounds.
-        """
-        seconds = 2 * leader.pause + _ROUND
-        return await self._upkeep.commit(
-            TakeLease(name="tidy", holder=leader.me, seconds=seconds, now=self._clock.now())
-        )
+        """Lets another process take over at once; for a clean stop. Raises nothing."""
+        if self._leader is not None:
+            await self._leader.leave()
 
     async def _expire(self, now: datetime) -> int:
         life, own = self._lives(self._life)
@@ -247,11 +262,12 @@ class Maintenance:
         removed = size = 0
         stuck: dict[str, str] = {}
         last: DeadBlob | None = None
+        # Bytes go before rows: a row without bytes is found by the next round, bytes without a row would leak.
         while batch := await self._upkeep.dead_blobs(before, BATCH, last):
             last = batch[-1]
             removed_blobs = [blob for blob in batch if await self._remove(blob, stuck)]
-            for start in range(0, len(removed_blobs), ROWS):
-                part = tuple((blob.namespace, blob.id) for blob in removed_blobs[start : start + ROWS])
+            for start in range(0, len(removed_blobs), FORGOTTEN_ROWS):
+                part = tuple((blob.namespace, blob.id) for blob in removed_blobs[start : start + FORGOTTEN_ROWS])
                 await self._upkeep.commit(ForgetBlobs(blobs=part))
             removed += len(removed_blobs)
             size += sum(blob.stored_size for blob in removed_blobs)
@@ -305,14 +321,14 @@ async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
         total += count
         if count < BATCH:
             return MaintenanceJobResult(total)
-        await asyncio.sleep(min(time.monotonic() - began, _LONGEST_REST))
+        await asyncio.sleep(min(time.monotonic() - began, _MAX_PAUSE_SECONDS))
 
 
-LIMIT: Final = 10_000
+COUNTED_ROWS: Final = 10_000
 """Maximum rows counted of each sort; beyond that the number makes no difference."""
-PAUSE: Final = 5.0
+COUNT_SECONDS: Final = 5.0
 """Seconds for which a count is reused."""
-_WAIT: Final = 1.0
+_COUNT_WAIT_SECONDS: Final = 1.0
 """Seconds that a request waits for a new count."""
 
 
@@ -350,11 +366,11 @@ class CountBacklog:
 
     async def __call__(self) -> None:
         """Refreshes the count if it is old and the catalogue responds in time. Raises nothing."""
-        if self._counting is None and self._ticks() - self._began >= PAUSE:
+        if self._counting is None and self._ticks() - self._began >= COUNT_SECONDS:
             self._began = self._ticks()
             self._counting = asyncio.create_task(self._count(), name="backlog")
         if self._counting is not None:
-            await asyncio.wait([self._counting], timeout=_WAIT)
+            await asyncio.wait([self._counting], timeout=_COUNT_WAIT_SECONDS)
 
     async def stop(self) -> None:
         """Cancels a count in progress."""
@@ -365,7 +381,7 @@ class CountBacklog:
     async def _count(self) -> None:
         try:
             now = self._clock.now()
-            backlog = await self._accounts.overdue(now, LIMIT)
+            backlog = await self._accounts.overdue(now, COUNTED_ROWS)
             self._overdue = 0.0 if backlog.oldest is None else max(0.0, (now - backlog.oldest).total_seconds())
             self._last, self._true_at = backlog, self._ticks()
         except CoatcheckError:

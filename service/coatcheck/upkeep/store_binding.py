@@ -8,13 +8,8 @@ to take one keeps it.
 Crash story: the mark is set before the binding, and each step is conditional and harmless to repeat, so any number of
 replicas may start at once and any of them may die between two steps. No blob and no row of one is changed.
 
-Words that a catalogue keeps permanently, the same for all replicas: the first writer of a name decides.
-
-Each is a lease without an end. Crash story: taking it is one conditional statement, harmless to repeat.
-
-The key that seals positions before a caller sees them: one for all replicas, created when first needed.
-
-Writes sessions' token counts and events: all of the last second in one change.
+Other words that all replicas share are kept in the same way (`write_once`), such as the key that seals positions.
+`NoteAccounts` writes sessions' token counts and events, all of the last second in one change.
 """
 
 import asyncio
@@ -30,6 +25,7 @@ from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.ledger import Ledger
 
 _FOREVER: Final = 100 * 365 * 86400.0
+"""Seconds, a hundred years: a word that was kept stays."""
 
 
 async def write_once(upkeep: Upkeep, clock: Clock, name: str, word: str) -> str:
@@ -42,7 +38,8 @@ async def write_once(upkeep: Upkeep, clock: Clock, name: str, word: str) -> str:
     return await upkeep.lease_holder(name) or word
 
 
-BATCH = 500
+NAMES_PER_QUERY = 500
+"""Names of blobs that are looked up at once to tell whose they are. Chosen, not measured."""
 _DATABASE = "database"
 _WORD = "coatcheck-store"
 
@@ -125,7 +122,7 @@ class StoreBinding:
         async for name in place.names():
             empty = False
             batch.append(name)
-            if len(batch) == BATCH:
+            if len(batch) == NAMES_PER_QUERY:
                 if await self._knows(batch):
                     return
                 batch.clear()
@@ -178,7 +175,7 @@ def _another(place: BlobLocation, mark: _Mark) -> CoatcheckError:
 
 
 _NAME: Final = "cursors"
-_LONGEST: Final = 64
+_MAX_KEY_BYTES: Final = 64
 """Maximum bytes of a BLAKE2b key."""
 
 
@@ -202,7 +199,7 @@ class SealKey:
             token = await self._upkeep.lease_holder(_NAME)
             if token is None:
                 token = await write_once(self._upkeep, self._clock, _NAME, self._new())
-            self._key = token.encode()[:_LONGEST]
+            self._key = token.encode()[:_MAX_KEY_BYTES]
         return self._key
 
 

@@ -99,7 +99,7 @@ def until_gone(caller: Caller, name: str) -> Answer:
 def swept(service: Running, rounds: int) -> None:
     """Return when so many rounds of upkeep that had something to do were logged, or when patience has ended."""
     deadline = time.monotonic() + PATIENCE
-    while service.log.read_text().count("tidied:") < rounds and time.monotonic() < deadline:
+    while service.log.read_text().count("maintenance removed:") < rounds and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
@@ -115,7 +115,7 @@ def one_round(service: Running, clock: Path, ledger: Ledger, rng: random.Random,
         ledger.store(caller, Ask(rng.randbytes(size), f"call_{rng.randrange(10**12)}"), report)
     short = caller.post(rng.randbytes(50_000), tool_call_id=f"s{rng.randrange(10**12)}", ttl=HOUR // 2).json["id"]
     uploading = begin(service, rng)
-    tidied = service.log.read_text().count("tidied:")
+    tidied = service.log.read_text().count("maintenance removed:")
     put(clock, HOUR)
     swept(service, tidied + 1)
     answer = until_gone(caller, short)
@@ -154,7 +154,7 @@ def run(storage: str, rounds: int, seed: int, faults: Sequence[str] = (), shared
             one_round(service, clock, ledger, rng, report)
         caller = service.caller()
         # What died by a clock that was ahead is removed when the true time has passed that moment.
-        tidied = service.log.read_text().count("tidied:")
+        tidied = service.log.read_text().count("maintenance removed:")
         put(clock, 2 * HOUR)
         swept(service, tidied + 1)
         caller.close()

@@ -68,7 +68,7 @@ def run(storage: str, operations: int, seed: int, faults: Sequence[str] = (), sh
         for thread in threads:
             thread.join()
         deadline = time.monotonic() + PATIENCE
-        while "tidied:" not in service.log.read_text() and time.monotonic() < deadline:
+        while "maintenance removed:" not in service.log.read_text() and time.monotonic() < deadline:
             time.sleep(0.1)
         report.expect("stopped cleanly", service.stop() == 0)
         # What was killed by mistake is swept now at the latest, and nobody has it in a cache.
@@ -77,7 +77,7 @@ def run(storage: str, operations: int, seed: int, faults: Sequence[str] = (), sh
         for name in ledger.names():
             ledger.verify(caller, name, report)
         report.expect("stopped cleanly", service.stop() == 0)
-        report.counts["sweeps that removed"] = service.log.read_text().count("tidied:")
+        report.counts["sweeps that removed"] = service.log.read_text().count("maintenance removed:")
         for finding in opened.audit(forks):
             if not finding.startswith("orphan"):
                 report.broke("missing", finding)

@@ -66,7 +66,7 @@ async def test_an_artifact_that_is_named_is_what_it_is_compared_with(harness: Ha
     again = await put(harness, lines(size, 2), named.id)  # it is decided, and needs nobody any more
     assert (again.id, again.created, again.warnings) == (receipt.id, False, ())
     other = await put(harness, lines(size, 2), (await harness.put(lines(size, 3))).id)
-    assert [notice.code for notice in other.warnings] == ["said_before"]
+    assert [notice.code for notice in other.warnings] == ["parameters_not_applied"]
     assert "compare_to" in other.warnings[0].message
     assert await compared_to(harness, receipt) == named.id
 

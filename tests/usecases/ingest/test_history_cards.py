@@ -9,7 +9,7 @@ from msgspec import structs
 from coatcheck.core.context import PlannedPayload
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
-from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, FindOrIngestDeps, PayloadCard, PayloadRetention
+from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
 from support.harness import CALLER, Harness
 
 KIB = 1024
@@ -75,7 +75,7 @@ def in_history(text: str, *, tool: str = "bash", command: str | None = "make all
 def step(harness: Harness) -> FindOrIngest:
     """The step as the composition makes it, which remembers nothing yet."""
     find = Find(harness.catalog, harness.clock, harness.reads)
-    return FindOrIngest(FindOrIngestDeps(ingest=harness.ingest(), deps=harness.deps(), find=find, card_text=None))
+    return FindOrIngest(harness.ingest(), harness.deps(), find, None)
 
 
 async def ingested(harness: Harness, text: str, session: str, budget: int, *, tool: str = "bash") -> Receipt:

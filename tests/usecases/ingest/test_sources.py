@@ -6,7 +6,7 @@ from datetime import timedelta
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.reading.sources import MOST, Sources
+from coatcheck.reading.sources import MAX_SOURCES, Sources
 from support.harness import CALLER, Harness
 
 SESSION = "s"
@@ -51,7 +51,7 @@ async def test_the_sources_of_before_are_known_oldest_first(harness: Harness) ->
 
 
 async def test_only_the_newest_of_many_are_looked_at(harness: Harness) -> None:
-    artifacts = [await stored(harness, number) for number in range(MOST + 5)]
+    artifacts = [await stored(harness, number) for number in range(MAX_SOURCES + 5)]
     known = await sources(harness, Ticks(0))(CALLER, SESSION, artifacts[-1])
     assert [source.citation for source in known.sources] == [f"{each.id}#r1" for each in artifacts[4:-1]]
 

@@ -6,7 +6,6 @@ from typing import cast
 import pytest
 from typing_extensions import override
 
-from coatcheck.adapters.blobs.memory import MemoryBlobStore, SwitchedBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import Code
@@ -17,6 +16,7 @@ from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
 from coatcheck.usecases.operations.verify_store import VerifyStore
 from support.clock import INSTANT
 from support.harness import CALLER, GRACE, TOMBSTONE_LIFE, Harness
+from support.memory_blobs import MemoryBlobStore
 from support.refusals import code_of
 from support.samples import noise
 
@@ -30,6 +30,11 @@ class Bucket(MemoryBlobStore):
     @override
     def placement(self) -> Placement:
         return "s3"
+
+
+def switched(bucket: Bucket, before: BlobStore) -> Bucket:
+    bucket.others = (before,)
+    return bucket
 
 
 async def read(harness: Harness, blobs: BlobStore, artifact_id: str) -> bytes:
@@ -77,7 +82,7 @@ async def test_a_payload_that_lies_elsewhere_is_posted_again_without_harm(harnes
     again = await harness.put(PAYLOAD, settings={"blobs": bucket})
     assert (again.id, again.created) == (receipt.id, False)
     assert harness.count("blobs", "condemned_at IS NOT NULL") == 0
-    assert await read(harness, SwitchedBlobStore(bucket, harness.blobs), receipt.id) == PAYLOAD
+    assert await read(harness, switched(bucket, harness.blobs), receipt.id) == PAYLOAD
 
 
 async def test_what_lies_elsewhere_keeps_its_row_and_its_bytes_when_it_is_swept_and_that_is_said_once(
@@ -93,7 +98,7 @@ async def test_what_lies_elsewhere_keeps_its_row_and_its_bytes_when_it_is_swept_
     (said,) = [r for r in caplog.records if r.name == "coatcheck.upkeep.maintenance"]
     assert said.levelno == logging.WARNING
     assert "COATCHECK_DATA" in said.getMessage()
-    assert await tidy(harness, SwitchedBlobStore(bucket, harness.blobs))() == MaintenanceRound(removed=1)
+    assert await tidy(harness, switched(bucket, harness.blobs))() == MaintenanceRound(removed=1)
     assert harness.is_empty()
 
 
@@ -107,7 +112,7 @@ async def test_a_check_says_what_it_was_not_given_and_marks_nothing(harness: Har
 
 async def test_after_a_switch_both_places_are_read_checked_and_searched_for_orphans(harness: Harness) -> None:
     before = await harness.put(PAYLOAD)
-    both = SwitchedBlobStore(bucket := Bucket(harness.clock), harness.blobs)
+    both = bucket = switched(Bucket(harness.clock), harness.blobs)
     after = await harness.put(noise(200_000, seed=2), settings={"blobs": both})
     assert [await read(harness, both, r.id) for r in (before, after)] == [PAYLOAD, noise(200_000, seed=2)]
     assert (len(harness.stored_files()), len([n async for n in bucket.names()])) == (1, 1), (

@@ -76,7 +76,7 @@ async def test_a_receipt_tells_the_expiry_that_the_policy_gives(office: Office) 
     for ttl in (30 * DAY, None):
         cut = await office.put(b"cut %d\n" % (ttl or 0), ttl=ttl)
         assert cut.expires_at == START + timedelta(days=7)
-        assert [warning.code for warning in cut.warnings] == ["ttl_cut"]
+        assert [warning.code for warning in cut.warnings] == ["ttl_capped"]
     pinned = await office.put(b"pinned\n", pinned=True)
     assert pinned.expires_at is None
 

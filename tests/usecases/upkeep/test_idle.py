@@ -10,9 +10,10 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import MIN_IDLE_TTL
-from coatcheck.jobs.schedule import running
+from coatcheck.jobs.schedule import PeriodicJob, run_jobs
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.maintenance import ExpireArtifacts
+from coatcheck.runtime.noop_telemetry import UNMETERED
 from coatcheck.storing.find import Find
 from coatcheck.storing.ledger import NoteReads
 from coatcheck.upkeep.maintenance import MaintenanceRound
@@ -140,8 +141,10 @@ async def test_reads_are_written_down_beside_a_round_that_hangs(harness: Harness
         await go_on.wait()
         return MaintenanceRound()
 
-    hanging: Any = hang
-    async with running(hanging, 3600, NoteReads(harness.catalog, harness.reads)):
+    note = NoteReads(harness.catalog, harness.reads)
+    hanging = PeriodicJob(name="maintenance", work=hang, pause=3600)
+    noting = PeriodicJob(name="write_reads", work=note, pause=1, last=note)
+    async with run_jobs([hanging, noting], UNMETERED):
         await begun.wait()
         while harness.reads.pending("default", number) is not None:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0)

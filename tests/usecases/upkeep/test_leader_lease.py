@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from coatcheck.upkeep.maintenance import OTHERS, LeaderLease, Maintenance, MaintenanceRound
+from coatcheck.upkeep.maintenance import REPLICA_READ_DELAY, Maintenance, MaintenanceRound, maintenance_lease
 from support.clock import INSTANT
 from support.harness import GRACE, TOMBSTONE_LIFE, Harness
 
@@ -16,7 +16,7 @@ def member(harness: Harness, name: str) -> Maintenance:
         harness.reads,
         tombstone_life=TOMBSTONE_LIFE,
         grace=GRACE,
-        leader=LeaderLease(name, 10.0),
+        leader=maintenance_lease(harness.catalog, harness.clock, name, 10.0),
     )
 
 
@@ -24,7 +24,7 @@ async def test_one_leads_until_it_leaves_or_is_silent_for_two_rounds(harness: Ha
     first, second = member(harness, "first"), member(harness, "second")
     for seed in range(3):
         await harness.put(b"%d" % seed, ttl=60 * (seed + 1))
-    harness.clock.forward(timedelta(seconds=60) + OTHERS)
+    harness.clock.forward(timedelta(seconds=60) + REPLICA_READ_DELAY)
     assert await first() == MaintenanceRound(expired=1)
     harness.clock.forward(timedelta(seconds=20))
     assert (await second(), await first()) == (MaintenanceRound(), MaintenanceRound())
@@ -42,7 +42,7 @@ async def test_one_leads_until_it_leaves_or_is_silent_for_two_rounds(harness: Ha
 async def test_what_another_replica_may_have_read_just_now_is_not_buried_yet(harness: Harness) -> None:
     only = member(harness, "only")
     await harness.put(b"x", ttl=60)
-    harness.clock.forward(timedelta(seconds=60) + OTHERS - INSTANT)
+    harness.clock.forward(timedelta(seconds=60) + REPLICA_READ_DELAY - INSTANT)
     assert await only() == MaintenanceRound()
     harness.clock.forward(INSTANT)
     assert await only() == MaintenanceRound(expired=1)

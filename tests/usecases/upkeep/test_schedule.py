@@ -6,15 +6,16 @@ import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.jobs.schedule import running
+from coatcheck.jobs.schedule import PeriodicJob, run_jobs, run_maintenance
+from coatcheck.runtime.noop_telemetry import UNMETERED
 from coatcheck.upkeep.job_schedule import JobSchedule
-from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
+from coatcheck.upkeep.maintenance import MaintenanceRound
 from support.clock import INSTANT, HandClock
 from support.faulty_catalog import FaultyCatalog
 from support.harness import CALLER, GRACE, Harness
@@ -24,7 +25,8 @@ PAUSE = 0.001
 
 
 def scheduled(round_: Callable[[], Awaitable[MaintenanceRound]], pause: float = PAUSE) -> Any:  # noqa: ANN401 - a context manager
-    return running(cast("Maintenance", round_), pause)
+    job = PeriodicJob(name="maintenance", work=lambda: run_maintenance(round_, UNMETERED), pause=pause)
+    return run_jobs([job], UNMETERED)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from coatcheck.runtime.work_placement import WaitUntilIdle
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_placement, "_LOOK", 0.02)
+    monkeypatch.setattr(work_placement, "_IDLE_SECONDS", 0.02)
     monkeypatch.setattr(work_placement, "PATIENCE", 0.4)
 
 

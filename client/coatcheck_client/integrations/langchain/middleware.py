@@ -116,7 +116,9 @@ class CoatcheckMiddleware(SharedMiddleware):
             return result
         session = self._session or _thread(cast("object", request.runtime))
         searched = search_fields(name, request.tool_call.get("args"), self._search_tools)
-        result = results.each(result, lambda message: self._carded(message, name, {**_said(session), **searched}))
+        result = results.each(
+            result, lambda message: self._card_message(message, name, {**_session_fields(session), **searched})
+        )
         caller = state.caller(request) if self._compact_state else None
         smaller = None if caller is None else self._without_files(caller, session)
         return result if smaller is None else state.with_message(result, smaller)
@@ -131,7 +133,9 @@ class CoatcheckMiddleware(SharedMiddleware):
             if not history.is_worth_asking([message], policy):
                 return None
             sent = history.raws(state.answered(message))
-            done = self.client.compact({"messages": sent}, format="langchain", policy=policy, **_said(session))
+            done = self.client.compact(
+                {"messages": sent}, format="langchain", policy=policy, **_session_fields(session)
+            )
             if not done.report["changed"] or not all(payload["stored"] for payload in done.payloads):
                 return None
             return cast("AIMessage", history.restored([message], sent[:1], done.body["messages"][:1])[0])
@@ -139,16 +143,18 @@ class CoatcheckMiddleware(SharedMiddleware):
             log.warning("the state keeps what %s wrote: %s", [call["name"] for call in message.tool_calls], e)
             return None
 
-    def _carded(self, message: ToolMessage, name: str, declared: Mapping[str, Any]) -> ToolMessage:
+    def _card_message(self, message: ToolMessage, name: str, declared: Mapping[str, Any]) -> ToolMessage:
         receipt = None
         try:
             call = {"tool_name": message.name or name, "tool_call_id": message.tool_call_id}
-            said: dict[str, Any] = {**call, **declared}
+            fields: dict[str, Any] = {**call, **declared}
             payload = results.payload(message, _SMALL)
             if payload is not None:
-                receipt = self.client.put(payload, on_unreachable=self._on_unreachable, searches=self._searches, **said)
-            pictures = [self.client.put([image], **said) for image in results.images(message)]
-            return results.carded(message, None if receipt is None or receipt.inline else receipt, pictures)
+                receipt = self.client.put(
+                    payload, on_unreachable=self._on_unreachable, searches=self._searches, **fields
+                )
+            pictures = [self.client.put([image], **fields) for image in results.images(message)]
+            return results.replace_content(message, None if receipt is None or receipt.inline else receipt, pictures)
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
             if receipt is None or receipt.inline:
                 log.warning("the result of %s stays as it is: %s", name, e)
@@ -207,7 +213,7 @@ class CoatcheckMiddleware(SharedMiddleware):
         self, messages: list[BaseMessage], session: str | None, policy: Mapping[str, Any]
     ) -> list[BaseMessage]:
         sent = history.raws(messages)
-        done = self.client.compact({"messages": sent}, format="langchain", policy=policy, **_said(session))
+        done = self.client.compact({"messages": sent}, format="langchain", policy=policy, **_session_fields(session))
         if not done.report["changed"]:
             return messages
         if self._on_report is not None:
@@ -215,7 +221,7 @@ class CoatcheckMiddleware(SharedMiddleware):
         return history.restored(messages, sent, done.body["messages"])
 
 
-def _said(session: str | None) -> dict[str, Any]:
+def _session_fields(session: str | None) -> dict[str, Any]:
     """Returns the session to declare; an unknown one leaves the client's own in force."""
     return {} if session is None else {"session": session}
 

@@ -70,7 +70,7 @@ def _has_bytes(block: dict[str, Any]) -> bool:
     return False
 
 
-def carded(message: ToolMessage, receipt: Receipt | None, pictures: list[Receipt]) -> ToolMessage:
+def replace_content(message: ToolMessage, receipt: Receipt | None, pictures: list[Receipt]) -> ToolMessage:
     """Returns the message with the receipt's text in place of its own; an image stays beside it.
 
     The message's `artifact`, which no model is sent, says what is stored where; one that the tool set stays.

@@ -18,15 +18,17 @@ def answer_text(response: Any) -> str:
     """Returns the text of a final answer of any format; empty if the model calls tools, or if it is no answer."""
     if not isinstance(response, dict) and not hasattr(response, "model_dump"):
         return ""
-    whole, said = plain(response), []
+    whole, message_texts = plain(response), []
     choices = [one.get("message") or {} for one in whole.get("choices") or ()]
     for message in (*choices, *(whole.get("output") or ()), whole):
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if message.get("tool_calls") or any(one.get("type") in _CALLS for one in (message, *blocks)):
             return ""
-        said.append("".join(one.get("text") or "" for one in blocks if one.get("type") in {"text", "output_text"}))
-    return "\n\n".join(filter(None, said))
+        message_texts.append(
+            "".join(one.get("text") or "" for one in blocks if one.get("type") in {"text", "output_text"})
+        )
+    return "\n\n".join(filter(None, message_texts))
 
 
 def shown_texts(value: Any) -> list[str]:

@@ -125,14 +125,18 @@ class CoatcheckCallback(CustomLogger):
         if not is_worth_asking(messages, int(self._policy.get("inline_tokens", 1_000))):
             return messages
         session = self._session or data.get("litellm_session_id")
-        said: dict[str, Any] = {} if session is None else {"session": bound_identifier(str(session), SESSION_CHARS)}
-        messages = await self._with_searches(form, messages, said)
+        session_fields: dict[str, Any] = (
+            {} if session is None else {"session": bound_identifier(str(session), SESSION_CHARS)}
+        )
+        messages = await self._with_searches(form, messages, session_fields)
         # Whoever gets a card gets the tool with it, so the cards may name its calls.
-        said["tools"] = "read_artifact"
-        done = await asyncio.to_thread(self._client.compact, {form.key: messages}, policy=self._policy, **said)
+        session_fields["tools"] = "read_artifact"
+        done = await asyncio.to_thread(
+            self._client.compact, {form.key: messages}, policy=self._policy, **session_fields
+        )
         return done.body[form.key] if done.report["changed"] else messages
 
-    async def _with_searches(self, form: Format, messages: list[Raw], said: Raw) -> list[Raw]:
+    async def _with_searches(self, form: Format, messages: list[Raw], session_fields: Raw) -> list[Raw]:
         """Returns the messages with what a model reads of web searches; compaction leaves the summary of earlier ones.
 
         Clients send each raw response again in every request, and get the same text in its place each time.
@@ -146,10 +150,15 @@ class CoatcheckCallback(CustomLogger):
             fields = search_fields(name, form.arguments_of(calls.get(call_id, {})), self._search_tools)
             if len(text) <= _SMALL or not is_search(text, name, fields.get("kind")):
                 continue
-            key = hashlib.sha256(f"{said} {call_id} {text}".encode("utf-8", "replace")).hexdigest()
+            key = hashlib.sha256(f"{session_fields} {call_id} {text}".encode("utf-8", "replace")).hexdigest()
             shown = self._searched.get_cache(key)
             if shown is None:
-                asked = {"tool_name": name or None, "tool_call_id": call_id, "query": fields.get("query"), **said}
+                asked = {
+                    "tool_name": name or None,
+                    "tool_call_id": call_id,
+                    "query": fields.get("query"),
+                    **session_fields,
+                }
                 try:  # what the session's other conversations have seen, this one has not
                     ask = functools.partial(self._client.search_results, text, across_session=False, **asked)
                     found = await asyncio.to_thread(ask)
@@ -224,11 +233,11 @@ class CoatcheckCallback(CustomLogger):
         answers = await self._answers(form, reads)
         if self._citations != "off" and (request := _request(kwargs)):
             self._reads.set_cache(request, [*(self._reads.get_cache(request) or ()), *form.results(answers)])
-        said: Raw = {"tool_choice": form.no_choice} if tools["depth"] == _ROUNDS - 1 else {}
+        parameters: Raw = {"tool_choice": form.no_choice} if tools["depth"] == _ROUNDS - 1 else {}
         return AgenticLoopPlan(
             run_agentic_loop=True,
             request_patch=AgenticLoopRequestPatch(
-                messages=[*messages, *form.turn(response, reads), *form.results(answers)], optional_params=said
+                messages=[*messages, *form.turn(response, reads), *form.results(answers)], optional_params=parameters
             ),
             metadata={"usage": plain(response.get("usage") if isinstance(response, dict) else response.usage)},
         )

@@ -109,12 +109,12 @@ class Messages(Chat):
     def joined(self, turn: list[Raw], calls: list[Raw], answers: list[Raw], rest: list[Raw]) -> list[Raw]:
         if not calls:
             return [*turn, *rest]
-        said = {**turn[-1], "content": [*turn[-1]["content"], *calls]}
+        last_message = {**turn[-1], "content": [*turn[-1]["content"], *calls]}
         if not rest:
-            return [*turn[:-1], said, *self.results(answers)]
+            return [*turn[:-1], last_message, *self.results(answers)]
         content = rest[0]["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        return [*turn[:-1], said, {**rest[0], "content": [*answers, *blocks]}, *rest[1:]]
+        return [*turn[:-1], last_message, {**rest[0], "content": [*answers, *blocks]}, *rest[1:]]
 
 
 class Responses(Chat):

@@ -64,14 +64,14 @@ def _turn_before(messages: list[Raw], end: int) -> int | None:
     at = end
     while at > 0 and not is_models(messages[at - 1]):
         at -= 1
-    if at == end or any(_is_said(one) for one in messages[at:end]):
+    if at == end or any(_has_instruction(one) for one in messages[at:end]):
         return None
     while at > 0 and is_models(messages[at - 1]):
         at -= 1
     return at
 
 
-def _is_said(message: Raw) -> bool:
+def _has_instruction(message: Raw) -> bool:
     """Returns whether a message says more than results."""
     content = message.get("content")
     blocks = content if message.get("role") == "user" and isinstance(content, list) else []

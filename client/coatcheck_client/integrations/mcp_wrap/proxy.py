@@ -21,8 +21,8 @@ from coatcheck_client.integrations.mcp_wrap.results import (
     declared_of,
     is_copy,
     payload_of,
-    placed,
     receipt_of,
+    replace_texts,
     store_blobs,
     store_resource,
     text_of,
@@ -86,16 +86,16 @@ class Proxy:
         self._asked: dict[object, _Call | _Listing | _Hello] = {}
         self._reads: dict[object, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._semaphore = asyncio.Semaphore(_AT_ONCE)
         self._server: object = None
         self._aside = False
         """Whether the server has a tool with the added one's name: then everything stays as it is."""
 
-    async def host_said(self, said: bytes) -> None:
+    async def take_host_line(self, raw_line: bytes) -> None:
         """Takes a line from the host: passes it on, unless it is for the added tool."""
         message = None
         try:
-            message = members(said)
+            message = members(raw_line)
             is_read = message is not None and self._is_read(message)
         except Exception as e:  # noqa: BLE001 - a session is worth more than a card
             log.warning("a message of the host is passed on as it is: %s: %s", type(e).__name__, e)
@@ -103,24 +103,24 @@ class Proxy:
         if message is not None and is_read:
             self._reads[number(message.get("id"))] = self._start(self._read(message))
         else:
-            await self._to_server(said)
+            await self._to_server(raw_line)
 
-    async def server_said(self, said: bytes) -> None:
+    async def take_server_line(self, raw_line: bytes) -> None:
         """Takes a line from the server: passes it on, now, or once a card has replaced its result."""
-        message, asked, passed = None, None, said
+        message, asked, passed = None, None, raw_line
         try:
-            message = members(said)
+            message = members(raw_line)
             if message is not None and "method" not in message and self._asked:
                 asked = self._asked.pop(number(message.get("id")), None)
             if message is None or "result" not in message or self._aside:
                 asked = None
             elif not isinstance(asked, _Call):
-                passed = self._changed(said, message, asked)
+                passed = self._changed(raw_line, message, asked)
         except Exception as e:  # noqa: BLE001 - as above
             log.warning("a message of the server is passed on as it is: %s: %s", type(e).__name__, e)
-        if message is not None and isinstance(asked, _Call) and len(said) > self._options.max_tokens:
-            await self._slots.acquire()
-            self._start(self._card(said, message, asked))
+        if message is not None and isinstance(asked, _Call) and len(raw_line) > self._options.max_tokens:
+            await self._semaphore.acquire()
+            self._start(self._card(raw_line, message, asked))
         else:
             await self._to_host(passed)
 
@@ -171,7 +171,7 @@ class Proxy:
             self._asked[number(message["id"])] = request
         return False
 
-    def _changed(self, said: bytes, message: Members, asked: object) -> bytes:
+    def _changed(self, raw_line: bytes, message: Members, asked: object) -> bytes:
         """Changes an answer without the service, such as that to a list of tools."""
         result = members(message["result"]) or {}
         if isinstance(asked, _Hello):
@@ -179,7 +179,7 @@ class Proxy:
             info = value(result.get("serverInfo")) or value(meta.get(_SERVER))
             self._server = cast("dict[str, object]", info).get("name") if isinstance(info, dict) else None
         if not isinstance(asked, _Listing) or "tools" not in result:
-            return said
+            return raw_line
         tools = msgspec.json.decode(result["tools"], type=list[Members])
         names = [value(tool.get("name")) for tool in tools]
         if READ.name in names:
@@ -187,7 +187,7 @@ class Proxy:
             log.warning(
                 "the server has a tool %s of its own, so that its tools and results stay as they are", READ.name
             )
-            return said
+            return raw_line
         if not self._options.output_schemas:
             for name, tool in zip(names, tools, strict=True):
                 if name not in self._options.exempt:
@@ -196,40 +196,40 @@ class Proxy:
             tools.append({key: encoded(one) for key, one in declarations("mcp")[0].items()})
         return line({**message, "result": encoded_raw({**result, "tools": encoded_raw(tools)})})
 
-    async def _card(self, said: bytes, message: Members, call: _Call) -> None:
+    async def _card(self, raw_line: bytes, message: Members, call: _Call) -> None:
         try:
             try:
-                answer = await self._carded(message, call)
+                answer = await self._card_answer(message, call)
             except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
                 log.warning("the result of %s stays as it is: %s: %s", call.tool, type(e).__name__, e)
                 answer = None
-            await self._to_host(answer or said)
+            await self._to_host(answer or raw_line)
         finally:
-            self._slots.release()
+            self._semaphore.release()
 
-    async def _carded(self, message: Members, call: _Call) -> bytes | None:
+    async def _card_answer(self, message: Members, call: _Call) -> bytes | None:
         """Returns the answer with a card in it; None if the server's own is to be passed on."""
         result = members(message["result"]) or {}
         blocks: list[dict[str, Any]] = value(result.get("content")) or []
         structured = None if self._options.output_schemas else value(result.get("structuredContent"))
         most = self._options.max_tokens
-        said = {"tool_name": call.tool, "session": self._options.session, **declared_of(call.arguments, self._server)}
-        said |= search_fields(call.tool, call.arguments, self._options.search_tools)
+        fields = {"tool_name": call.tool, "session": self._options.session, **declared_of(call.arguments, self._server)}
+        fields |= search_fields(call.tool, call.arguments, self._options.search_tools)
         cards: dict[int, dict[str, Any]] = {}
         for at, block in enumerate(blocks):
-            if (text := await store_resource(self._client, block, most, **said)) is not None:
+            if (text := await store_resource(self._client, block, most, **fields)) is not None:
                 cards[at] = {"type": "text", "text": text}
         texts = [at for at, block in enumerate(blocks) if at not in cards and text_of(block) is not None]
         shown = [cards.get(at, block) for at, block in enumerate(blocks)]
         payload = payload_of(blocks, structured, most, but=cards)
         receipt, text = None, payload
         if payload is not None:
-            text = await store_blobs(self._client, payload, **said)
+            text = await store_blobs(self._client, payload, **fields)
             if len(text.encode("utf-8", "replace")) > most:
-                receipt = await receipt_of(self._client, text, most, searches=self._options.searches, **said)
+                receipt = await receipt_of(self._client, text, most, searches=self._options.searches, **fields)
                 text = text if receipt.inline else receipt.text
             if text != payload:
-                shown = placed(shown, texts, {"type": "text", "text": text})
+                shown = replace_texts(shown, texts, {"type": "text", "text": text})
         if text == payload and not cards:
             return None
         smaller = {**result, "content": encoded(shown)}

@@ -44,8 +44,8 @@ async def wrap(server: Server, client: AsyncClient, options: WrapOptions) -> int
     host = StandardStreams()
     proxy = Proxy(client, options, to_host=host.send, to_server=server.send)
     signals = asyncio.create_task(_signalled())
-    upward = asyncio.create_task(_pass_on(host.lines(), proxy.host_said))
-    downward = asyncio.create_task(_pass_on(server.lines(), proxy.server_said))
+    upward = asyncio.create_task(_pass_on(host.lines(), proxy.take_host_line))
+    downward = asyncio.create_task(_pass_on(server.lines(), proxy.take_server_line))
     tasks: set[asyncio.Task[object]] = {signals, upward, downward}
     stopped = False
     try:

@@ -58,9 +58,9 @@ def is_copy(structured: object, blocks: Sequence[Block]) -> bool:
     if isinstance(structured, Mapping) and len(cast("Block", structured)) == 1:
         values += cast("Block", structured).values()
     texts = [text for block in blocks if (text := text_of(block)) is not None]
-    said = [_parsed(text) for text in texts]
-    told: list[object] = [said, texts, list(blocks), *said, *texts]
-    return any(value == one for value in values for one in told)
+    parsed_texts = [_parsed(text) for text in texts]
+    copies: list[object] = [parsed_texts, texts, list(blocks), *parsed_texts, *texts]
+    return any(value == one for value in values for one in copies)
 
 
 def _parsed(text: str) -> object:
@@ -111,8 +111,8 @@ async def receipt_of(
         declared: what a put may declare about a payload.
     """
     limits: DeclaredFields = {"inline_tokens": max_tokens, "card_tokens": min(max_tokens, CARD_TOKENS)}
-    said = cast("DeclaredFields", {**limits, **{name: value for name, value in declared.items() if value}})
-    return await client.put(payload, on_unreachable="original", searches=searches, **said)
+    fields = cast("DeclaredFields", {**limits, **{name: value for name, value in declared.items() if value}})
+    return await client.put(payload, on_unreachable="original", searches=searches, **fields)
 
 
 def declared_of(arguments: object, server: object) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def declared_of(arguments: object, server: object) -> dict[str, Any]:
     }
 
 
-def placed(blocks: Sequence[B], texts: Sequence[int], card: B) -> list[B]:
+def replace_texts(blocks: Sequence[B], texts: Sequence[int], card: B) -> list[B]:
     """Returns the blocks with a card in place of the first of `texts`, and without the others of them.
 
     If there are none, as with only structured content, the card comes first.
@@ -145,6 +145,6 @@ def with_card(result: Block, card: str) -> dict[str, Any]:
     """Returns a result with a card in place of its texts and of its structured content; everything else stays."""
     blocks: list[Block] = result.get("content") or []
     texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
-    smaller = {**result, "content": placed(blocks, texts, {"type": "text", "text": card})}
+    smaller = {**result, "content": replace_texts(blocks, texts, {"type": "text", "text": card})}
     smaller.pop("structuredContent", None)  # a copy, which some hosts show in place of the text
     return smaller

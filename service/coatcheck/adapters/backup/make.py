@@ -36,11 +36,14 @@ from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot, live_file
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.progress import Progress, untold
 
-_ATTEMPTS = 5
-_BATCH = 512
+_MAX_ATTEMPTS = 5
+"""Snapshots that are taken before a backup gives up, if a deletion removes a file of each meanwhile. Chosen, not
+measured."""
+_COPIES_AT_ONCE = 512
+"""Files that wait for a thread at once, so that a store of millions needs little memory. Chosen, not measured."""
 _THREADS = 8
 """Concurrent copies: they mostly wait for the disk's sync."""
-_NAMED = 5
+_MAX_NAMED_BLOBS = 5
 """Lost blobs that an error names."""
 
 
@@ -122,12 +125,14 @@ def _copy_store(
     root: Path, stage: Path, taking: "_Files", disk: Disk, *, release: str, now: Callable[[], datetime]
 ) -> StagedBackup:
     with taking as files:
+        # Most files are copied before the snapshot, which keeps the write-ahead log from shrinking while it is open.
         files.take(live_file_blobs(root / DATABASE))
         with _moment(root / DATABASE, files, now) as (snapshot, moment, attempts):
             database = stage / DATABASE
             snapshot.copy(database)
             database.chmod(0o600)
             counts, revision = snapshot.counts(), snapshot.revision()
+        # Files of blobs that died before the snapshot are in no row of the copy.
         files.drop_others()
     disk.sync(database)
     manifest = Manifest(
@@ -142,6 +147,7 @@ def _copy_store(
         file_bytes=files.wanted_bytes,
         lost=tuple(sorted(files.lost)),
     )
+    # The manifest comes last: a backup without one is unfinished.
     disk.sync(write_manifest(stage, manifest))
     disk.sync_tree(stage)
     return StagedBackup(stage, manifest, files.linked, attempts)
@@ -150,10 +156,11 @@ def _copy_store(
 @contextlib.contextmanager
 def _moment(database: Path, files: "_Files", now: Callable[[], datetime]) -> Generator[tuple[Snapshot, datetime, int]]:
     """Holds a snapshot for which every file has been copied."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        last = attempt == _ATTEMPTS
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
+        last = attempt == _MAX_ATTEMPTS
         moment = now()  # taken before the snapshot: it contains all that was acknowledged by then
         with contextlib.ExitStack() as stack:
+            # The last attempt keeps deletions out, so that it cannot fail for the same reason as those before.
             with writers_waiting(database) if last else contextlib.nullcontext():
                 snapshot = stack.enter_context(Snapshot(database))
                 whole = files.complete(snapshot.file_blobs(), last=last)
@@ -197,7 +204,8 @@ class _Files:
         walk = iter(blobs)
         missing: set[str] = set()
         truncated_ids: list[str] = []
-        while batch := list(islice(walk, _BATCH)):
+        while batch := list(islice(walk, _COPIES_AT_ONCE)):
+            # Directories are made by this thread, files by the others: a directory must not be made twice.
             for blob in batch:
                 self._make_shard(blob.id[-2:])
             for blob, size in zip(batch, self._pool.map(self._one, batch), strict=True):
@@ -270,7 +278,9 @@ class _Files:
 
 
 def _lost_blobs_error(names: list[str], how: str) -> CoatcheckError:
-    few = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+    few = ", ".join(names[:_MAX_NAMED_BLOBS]) + (
+        f" and {len(names) - _MAX_NAMED_BLOBS:,} more" if len(names) > _MAX_NAMED_BLOBS else ""
+    )
     return CoatcheckError(
         Code.INTEGRITY,
         f"No backup was made: the stored bytes of {len(names):,} live blobs {how} ({few}). Stop the service, run "

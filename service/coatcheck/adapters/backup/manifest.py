@@ -1,9 +1,8 @@
-"""A backup's manifest. It is written last: a directory without one is not a backup.
+"""A backup's manifest, and the copying of files so that they survive a power loss.
 
-Copies files so that they survive a power loss, or links them if that is just as good.
-
-A blob's file is written once and never changed, so a hard link to it is a copy that costs nothing, though not a second
-copy on the disk. The database's file changes and is never linked.
+The manifest is written last: a directory without one is not a backup. A blob's file is written once and never changed,
+so a hard link to it is a copy that costs nothing, though not a second copy on the disk. The database's file changes and
+is never linked.
 """
 
 import contextlib
@@ -89,7 +88,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_BLOCK = 1024 * 1024
+_BLOCK_BYTES = 1024 * 1024
+"""Bytes of a file that are hashed at once. Chosen, not measured."""
 
 
 class Disk:
@@ -133,7 +133,7 @@ class Disk:
         with source.open("rb", buffering=0) as file:
             fd = self._files.create(str(target))
             try:
-                while block := file.read(_BLOCK):
+                while block := file.read(_BLOCK_BYTES):
                     h.update(block)
                     rest = memoryview(block)
                     while rest:

@@ -26,8 +26,10 @@ STAGE = "restoring"
 """The directory, inside a data directory, that a restore fills."""
 _ANYWAY = frozenset({"coatcheck.lock", RESERVE, "lost+found"})
 """What an empty data directory may contain: our lock and reserve, and what a new file system has."""
-_BATCH = 512
+_COPIES_AT_ONCE = 512
+"""Files that wait for a thread at once, as in `make`."""
 _THREADS = 8
+"""Concurrent copies, as in `make`: they mostly wait for the disk's sync."""
 
 
 class StagedRestore(Struct, frozen=True):
@@ -50,6 +52,7 @@ def restore_backup(source: Path, root: Path, progress: Progress = untold) -> Gen
             the backup is damaged, `schema_outdated` if a newer release made it, and storage errors.
     """
     manifest = read_manifest(source)
+    # Checked before anything is copied, which may take hours.
     if manifest.schema > REVISION:
         raise CoatcheckError(
             Code.SCHEMA_OUTDATED,
@@ -62,6 +65,7 @@ def restore_backup(source: Path, root: Path, progress: Progress = untold) -> Gen
         _refuse(root)  # before locking, which leaves a file
         lock = DirectoryLock(root)
         try:
+            # Another restore may have begun since the first check.
             _refuse(root)
         except BaseException:
             lock.release()
@@ -159,7 +163,7 @@ def _copy_files(source: Path, stage: Path, manifest: Manifest, disk: Disk, progr
 
     with Snapshot(stage / DATABASE) as snapshot, ThreadPoolExecutor(_THREADS, thread_name_prefix="restore") as pool:
         walk = snapshot.file_blobs()
-        while batch := list(islice(walk, _BATCH)):
+        while batch := list(islice(walk, _COPIES_AT_ONCE)):
             for shard in {blob.id[-2:] for blob in batch}:
                 (target / shard).mkdir(mode=0o700, exist_ok=True)
             for fault in pool.map(copy, batch):

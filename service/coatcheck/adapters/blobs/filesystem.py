@@ -1,9 +1,7 @@
-"""The few system calls of the file store, behind one interface.
+"""The few system calls of the file store, behind one interface, and what their errors mean to callers.
 
-A fault harness replaces this class to fail the k-th call or to record the order of calls. It decides nothing and
+A fault harness replaces this class to fail the k-th call or to record the order of calls. The class decides nothing and
 handles no errors.
-
-Translates system errors of storage to the errors that callers see.
 """
 
 import contextlib

@@ -3,11 +3,10 @@
 The store has no rows: only the catalogue knows what is in use and what is garbage. Bytes are returned as received; the
 frames' checksums, one layer up, decide whether they are those that were written.
 
-Writes one blob to S3: a small one in a single conditional request, a large one in parts.
-
-This client joins parts unconditionally, but a name must be written once. So a large blob first claims its name with an
-empty object, by the same conditional request as for a small one; the join replaces only what was claimed. Steps run in
-tasks of their own: a cancelled caller leaves no half-made request, and `abort` waits for it.
+A small blob is written by one conditional request, a large one in parts. The client joins parts unconditionally, but a
+name must be written once: so a large blob first claims its name with an empty object, by a conditional request, and the
+join replaces only what was claimed. Steps run in tasks of their own: a cancelled caller leaves no half-made request,
+and `abort` waits for it.
 """
 
 import asyncio
@@ -142,6 +141,9 @@ class S3BlobStore:
         """Makes no request yet. Amazon refuses parts of less than 5 MiB."""
         self._location = location
         self._bucket = S3Bucket(location, patience or Patience(), part_bytes)
+        self.others: tuple[BlobStore, ...] = ()
+        """Stores from before a switch to S3: they still have the blobs whose rows name their placement. Nothing is
+        moved."""
 
     @classmethod
     def open(cls, url: str, patience: Patience | None = None) -> Self:
@@ -166,7 +168,7 @@ class S3BlobStore:
         await self._bucket.get(f"{self._location.prefix}{_PROBE}", 0, 1)
 
     async def check_reads(self) -> None:
-        """Returns if the store finds its mark, and says so of an object that does not exist: two small requests.
+        """Returns if the store finds its mark, and reports that an object does not exist: two small requests.
 
         The mark proves that this is still the bucket that has the blobs: an emptied or another one answers as well.
         """
@@ -178,6 +180,8 @@ class S3BlobStore:
                 f"The S3 location no longer has its mark ({MARK}): it was emptied, or is another one. Restore it, or "
                 "correct the bucket, the prefix or the endpoint in COATCHECK_BLOB_URL.",
             )
+        for store in self.others:
+            await store.check_reads()
 
     async def check_writes(self, *, room: bool = False) -> None:
         """Returns if the store accepts a conditional write of one name, by one request.
@@ -192,11 +196,6 @@ class S3BlobStore:
     def placement(self) -> Placement:
         """Is always `s3`."""
         return "s3"
-
-    @property
-    def others(self) -> tuple[BlobStore, ...]:
-        """Empty: there is only one store."""
-        return ()
 
     async def create(self, namespace: str, blob_id: str) -> S3Writer:
         """Starts a blob, without a request; `write` or `finish` raise if the name is taken."""

@@ -30,10 +30,12 @@ some stores require."""
 _PARTS_AT_ONCE: Final = 2
 """Parts in flight. Including the one being filled, that is 24 MiB per stream."""
 
-_PAGE: Final = 1000
+_OBJECTS_PER_PAGE: Final = 1000
 """Objects per request of a listing, the most that S3 returns."""
 _NOT_SATISFIABLE: Final = 416
+"""The HTTP status for a range beyond the end of an object (RFC 9110)."""
 _MIB: Final = 1 << 20
+"""Bytes; a transfer may take a second more for each, so that a slow line is not taken for a silent store."""
 _NONCE: Final = "coatcheck-nonce"
 """User metadata of every object: which writer wrote it."""
 _FAILURES: Final = (BaseError, OSError)
@@ -236,7 +238,7 @@ class S3Bucket:
 
     async def objects(self, prefix: str) -> AsyncIterator[ListedObject]:
         """Yields every object whose name begins with a prefix (empty, or ending in a slash), page by page."""
-        listing = obstore.list(self._quick, prefix or None, chunk_size=_PAGE)  # pyright: ignore[reportUnknownMemberType] - one overload names a type of a library that is not installed
+        listing = obstore.list(self._quick, prefix or None, chunk_size=_OBJECTS_PER_PAGE)  # pyright: ignore[reportUnknownMemberType] - one overload names a type of a library that is not installed
         pages: ListStream[Sequence[ObjectMeta]] = listing
         while (page := await _within(self._patience.call, anext(pages, None))) is not None:
             for entry in page:

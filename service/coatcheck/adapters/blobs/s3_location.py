@@ -1,12 +1,8 @@
-"""The location of blobs in an S3 store, from one URL, and the names of blobs there.
+"""The location of blobs in an S3 store, from one URL; the names of blobs there; and what errors of the store mean.
 
 Names are `<prefix/><namespace>/<yyyymmdd>/<blob ID>`: the day is part of the ID, so no name needs a look-up. No byte of
 a user enters a name unencoded, and a URL must contain no secrets, as it is logged and shown: both are refused here.
-Makes no request.
-
-Translates errors of an S3 store or the network to the errors that callers see.
-
-The S3 client distinguishes its errors by type and, beyond that, only by text; only this module parses it.
+The client library distinguishes errors by type and, beyond that, only by text; only this module parses it.
 """
 
 import re
@@ -30,9 +26,10 @@ _SEGMENT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+", re.ASCII)
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _ESCAPE: Final = re.compile(r"\.([0-9a-f]{2})", re.ASCII)
-_LONGEST_NAMESPACE: Final = 512
+_MAX_NAMESPACE_BYTES: Final = 512
 """Bytes of an encoded namespace: an S3 key has at most 1,024 (S3 User Guide, "Naming objects")."""
-_LONGEST_PREFIX: Final = 256
+_MAX_PREFIX_CHARS: Final = 256
+"""With a namespace of 512 bytes, a day and an ID, a key stays below the 1,024 bytes that S3 allows."""
 
 
 class S3Location(Struct, frozen=True, kw_only=True):
@@ -129,7 +126,7 @@ def encode_namespace(namespace: str) -> str:
         ValueError: it is empty or longer than an S3 key can hold.
     """
     encoded = "".join(chr(byte) if byte in _PLAIN else f".{byte:02x}" for byte in namespace.encode())
-    if not 0 < len(encoded) <= _LONGEST_NAMESPACE:
+    if not 0 < len(encoded) <= _MAX_NAMESPACE_BYTES:
         raise ValueError("not a namespace that an S3 name can carry")
     return encoded
 
@@ -185,10 +182,10 @@ def _prefix(path: str) -> str:
     trimmed = path.strip("/")
     if not trimmed:
         return ""
-    if len(trimmed) > _LONGEST_PREFIX or not all(_SEGMENT.fullmatch(segment) for segment in trimmed.split("/")):
+    if len(trimmed) > _MAX_PREFIX_CHARS or not all(_SEGMENT.fullmatch(segment) for segment in trimmed.split("/")):
         raise ValueError(
             "The blob URL's prefix must consist of letters, digits, dots, - and _ between slashes, at most "
-            f"{_LONGEST_PREFIX} in all."
+            f"{_MAX_PREFIX_CHARS} in all."
         )
     return f"{trimmed}/"
 
@@ -196,6 +193,7 @@ def _prefix(path: str) -> str:
 _STATUS: Final = re.compile(r"status code: (\d{3})", re.ASCII)
 _CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>", re.ASCII)
 _FULL_STATUS: Final = 507
+"""The HTTP status Insufficient Storage (RFC 4918), by which some stores say that they are full."""
 _REFUSED: Final = frozenset({401, 403})
 _FULL: Final = frozenset(
     {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "StorageFull"}

@@ -1,9 +1,7 @@
-"""Writes one local file: appended, flushed as it grows, synced, named durably.
+"""Writes one local file: appended, flushed as it grows, synced, named durably. Examines who can read a store's files.
 
 No byte is reported as stored that a failed flush may have lost: the kernel reports a write-back error only once, and a
 later sync that succeeds proves nothing, so a single failure ends the writer.
-
-Checks whether other users of the machine can read a store's files. Group permissions are up to the administrator.
 """
 
 import asyncio

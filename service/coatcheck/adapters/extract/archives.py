@@ -1,11 +1,8 @@
-"""ZIP archives, tar archives, Debian packages and compressed files as text.
+"""ZIP archives, tar archives, Debian packages and compressed files as text: a list of files, then their texts.
 
-Runs in a worker process, as payloads are hostile. Members are streamed within limits. Nothing is written to a file, no
-name is used as a path, no link is followed, and no archive inside another is opened.
-
-The text view of an archive: a list of its files, then the text of each text file, under its name.
-
-Text is limited per file and in total; a file that is not text is described by its header.
+Runs in a worker process, as payloads are hostile. Members are streamed within limits, per file and in total; a file
+that is not text is described by its header. Nothing is written to a file, no name is used as a path, no link is
+followed, and no archive inside another is opened.
 """
 
 import bz2
@@ -38,8 +35,10 @@ MEMBER_BYTES: Final = 1024 * 1024
 """Bytes shown of one file of many."""
 SHOWN_BYTES: Final = 8 * 1024 * 1024
 """Bytes shown of all files together."""
-_HEAD: Final = 4096
-_DESCRIBED: Final = 256 * 1024
+_HEAD_BYTES: Final = 4096
+"""Bytes that tell what a member is."""
+_DESCRIBED_BYTES: Final = 256 * 1024
+"""Further bytes that are read of a member that is no text, to describe it."""
 _NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
@@ -75,15 +74,15 @@ class MemberReader:
             return ArchiveMember(entry, "" if self._writer.late else "cannot be read")
 
     def _read(self, entry: ArchiveEntry, source: IO[bytes]) -> ArchiveMember:
-        head = source.read(_HEAD)
+        head = source.read(_HEAD_BYTES)
         signature = identify(head)
         if signature is not None or (_NO_TEXT.search(head) and not head.startswith(_UTF_16)):
-            data = head + source.read(_DESCRIBED)
+            data = head + source.read(_DESCRIBED_BYTES)
             whole = not source.read(1)
             name = signature.name if signature is not None else "binary data"
-            return ArchiveMember(
-                entry, describe(PayloadSample(data, b"", len(data)), None).lines[0] if signature and whole else name
-            )
+            if signature is not None and whole:
+                name = describe(PayloadSample(data, b"", len(data)), None).lines[0]
+            return ArchiveMember(entry, name)
         most = min(self._each, self._left)
         data = head + source.read(max(0, most + 1 - len(head)))
         text = decode(data[:most], None).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
@@ -128,18 +127,22 @@ _NAMED: Final = 20
 """Files that the summary names."""
 _HEADER_BYTES: Final = 1024 * 1024
 """Bytes of an extended header of a tar, which is read into memory whole."""
-_BLOCK: Final = 64 * 1024
+_BLOCK_BYTES: Final = 64 * 1024
+"""Bytes that are decompressed at once."""
 _ENDS: Final = 8
 """Reads past the end of a stream after which its reader is considered to loop forever."""
 _AR_MEMBERS: Final = 64
+"""Members of a package that are searched for its description: packages have three."""
 _AR: Final = re.compile(rb"([!-~ ]{16})[0-9 ]{12}[0-9 ]{6}[0-9 ]{6}[0-7 ]{8}([0-9]{1,10}) *`\n")
 """Matches the header of a member of an `ar` archive: its name, and its size."""
-_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+STOPPABLE_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Methods whose decompression can be stopped at any byte."""
 _ENCRYPTED: Final = 1
+"""Flag of an encrypted file of a ZIP archive (APPNOTE, section 4.4.4)."""
 _NAME: Final = 8
+"""Flag of a gzip header that has a name (RFC 1952)."""
 _MORE: Final = 4
-"""Flags of a gzip header (RFC 1952): a name, and the field before it."""
+"""Flag of a gzip header with a field before the name, which would have to be skipped."""
 _EXTENDED: Final = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -164,11 +167,8 @@ def extract_zip(payload: bytes, until: float) -> ExtractedText | None:
         with zipfile.ZipFile(io.BytesIO(payload)) as archive:
             infos = archive.infolist()
             entries = [ArchiveEntry(info.filename, info.file_size, info.compress_size) for info in infos]
-            members = [
-                _zip_member(archive, info, entry, reader)
-                for info, entry in zip(infos, entries, strict=True)
-                if not info.is_dir()
-            ]
+            pairs = [(info, entry) for info, entry in zip(infos, entries, strict=True) if not info.is_dir()]
+            members = [_zip_member(archive, info, entry, reader) for info, entry in pairs]
     except Exception:  # noqa: BLE001 - whatever an archive does to its reader, there is no view of it
         return None
     special = zip_format(entries) or identify(payload[:4096])
@@ -182,7 +182,7 @@ def _zip_member(
 ) -> ArchiveMember:
     if info.flag_bits & _ENCRYPTED:
         return ArchiveMember(entry, "encrypted")
-    if info.compress_type not in _METHODS:
+    if info.compress_type not in STOPPABLE_METHODS:
         return ArchiveMember(entry, "compressed by another method than deflate")
     return reader.read(entry, lambda: archive.open(info))
 
@@ -196,7 +196,7 @@ def _tar(source: IO[bytes], name: str, until: float, control: str = "") -> Extra
     members = [ArchiveMember(ArchiveEntry("control", len(control.encode())), text=control)] if control else []
     try:
         with tarfile.open(
-            fileobj=source, mode="r|", tarinfo=header, encoding="utf-8", errors="replace", bufsize=_BLOCK
+            fileobj=source, mode="r|", tarinfo=header, encoding="utf-8", errors="replace", bufsize=_BLOCK_BYTES
         ) as archive:
             for info in archive:
                 entry = ArchiveEntry(f"{info.name}/" if info.isdir() else info.name, info.size if info.isreg() else 0)
@@ -209,10 +209,10 @@ def _tar(source: IO[bytes], name: str, until: float, control: str = "") -> Extra
         writer.partial = True
     if not entries:
         return None
+    # A tar that is cut off after a whole member reads like a complete one: only its end mark tells.
     writer.partial = writer.partial or not header.ended
-    return write_archive_view(
-        writer, describe_archive(name, entries, exact=header.ended, names=_NAMED), members, _EXTRACTOR
-    )
+    summary = describe_archive(name, entries, exact=header.ended, names=_NAMED)
+    return write_archive_view(writer, summary, members, _EXTRACTOR)
 
 
 def _tar_member(
@@ -299,8 +299,9 @@ def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedTe
     if media_type == DEB:
         return _deb(payload, until)
     name, open_stream = _STREAMS[media_type]
+    # What is compressed may be a tar archive or one file: its first bytes tell, without reading them away.
     raw = _Unpacked(open_stream(io.BytesIO(payload)), until)
-    source = io.BufferedReader(raw, _BLOCK)
+    source = io.BufferedReader(raw, _BLOCK_BYTES)
     inner = identify(source.peek())
     if inner is not None and inner.media_type == TAR:
         return _tar(source, f"tar archive ({name})" if name else "tar archive", until)
@@ -337,7 +338,7 @@ def _deb(payload: bytes, until: float) -> ExtractedText | None:
         open_stream, end = _PACKED.get(packing), head.end() + int(head[2])
         if open_stream is not None:
             raw = _Unpacked(open_stream(io.BytesIO(payload[head.end() : end])), until)
-            members.setdefault(part, io.BufferedReader(raw, _BLOCK))
+            members.setdefault(part, io.BufferedReader(raw, _BLOCK_BYTES))
         at = end + end % 2
     control = _control(members["control"]) if {"control", "data"} <= members.keys() else ""
     fields = message_from_string(control)
@@ -349,10 +350,10 @@ def _deb(payload: bytes, until: float) -> ExtractedText | None:
 def _control(source: IO[bytes]) -> str:
     """Returns the fields of a package; empty if there are none."""
     try:
-        with tarfile.open(fileobj=source, mode="r|", tarinfo=_header_type(), bufsize=_BLOCK) as archive:
+        with tarfile.open(fileobj=source, mode="r|", tarinfo=_header_type(), bufsize=_BLOCK_BYTES) as archive:
             for info in islice(archive, _AR_MEMBERS):
                 if info.isreg() and info.name in {"control", "./control"}:
-                    return cast("IO[bytes]", archive.extractfile(info)).read(_BLOCK).decode("utf-8", "replace")
+                    return cast("IO[bytes]", archive.extractfile(info)).read(_BLOCK_BYTES).decode("utf-8", "replace")
     except Exception:  # noqa: BLE001 - whatever a package does to its reader, there is no view of it
         return ""
     return ""

@@ -37,16 +37,18 @@ _RECORDS: Final = 8
 _COUNTED: Final = 100_000
 """Maximum rows of such a table."""
 _WIDE: Final = 16
-"""Columns that are examined for values that recur, and how many of them are named: those with the rarest values."""
-_RECURRING: Final = 3
+"""Columns that are examined for values that recur."""
+_MAX_NAMED: Final = 3
+"""Columns of them that are named: those with the rarest values."""
 _TEXT_BYTES: Final = 4096
 """Bytes of a text that are read from SQLite."""
 _VALUE_BYTES: Final = 32 * 1024 * 1024
+"""Maximum bytes of a value that SQLite reads, so that a small file cannot request memory for a huge one."""
 _STEPS: Final = 1_000
 """SQLite instructions between two checks of the time."""
 _COUNTING: Final = 0.7
 """Share of the time after which rows are no longer counted."""
-_JOURNAL: Final = slice(18, 20)
+_FORMAT_VERSIONS: Final = slice(18, 20)
 """Where the header says how changes are written: 2 means to a second file, which a database in memory cannot have."""
 _PLAIN: Final = 0
 """Value in `table_xinfo` for a column that is neither hidden nor generated."""
@@ -85,6 +87,7 @@ def extract_database(payload: bytes, until: float) -> ExtractedText | None:
         except (sqlite3.Error, MemoryError):
             return None
         tables = [_table(connection, name) for name in objects["table"]]
+        # Counting visits every row: it must leave time for showing the first ones.
         _stop_at(connection, until - (1 - _COUNTING) * max(0.0, until - time.process_time()))
         for table in tables:
             table.rows = _count(connection, table.name)
@@ -95,9 +98,8 @@ def extract_database(payload: bytes, until: float) -> ExtractedText | None:
             writer.put(line)
         for tables_left, table in zip(range(len(tables), 0, -1), tables, strict=True):
             spent = time.process_time()
-            if not _put_table(
-                connection, table, writer, writer.room // tables_left, spent + (until - spent) / tables_left
-            ):
+            stop_at = spent + (until - spent) / tables_left
+            if not _put_table(connection, table, writer, writer.room // tables_left, stop_at):
                 break
     return writer.finish(_EXTRACTOR)
 
@@ -106,8 +108,10 @@ def _open(connection: sqlite3.Connection, payload: bytes) -> None:
     """Opens a database in memory, in a way that nothing of it can be changed or run."""
     for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
-    second = payload[_JOURNAL] == b"\2\2"
-    connection.deserialize(payload[: _JOURNAL.start] + b"\1\1" + payload[_JOURNAL.stop :] if second else payload)
+    second = payload[_FORMAT_VERSIONS] == b"\2\2"
+    connection.deserialize(
+        payload[: _FORMAT_VERSIONS.start] + b"\1\1" + payload[_FORMAT_VERSIONS.stop :] if second else payload
+    )
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.text_factory = _text
@@ -185,15 +189,12 @@ def _recurring(connection: sqlite3.Connection, table: _Table) -> tuple[str, ...]
             for value, count in values:
                 counts[encode(one_line(value) if isinstance(value, str) else value).decode()] += count
             total = counts.total()
-            if (
-                1 < len(counts) <= _VALUES
-                and len(counts) * _EACH <= total > rows / 4
-                and max(map(len, counts)) <= _CHARS
-            ):
+            recur = 1 < len(counts) <= _VALUES and len(counts) * _EACH <= total > rows / 4
+            if recur and max(map(len, counts)) <= _CHARS:
                 few = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
                 value_counts = ", ".join(f"{value} {count}" for value, count in few)
                 ranked_lines.append((few[-1][1] / rows, f"{one_line(column)}: {value_counts}"))
-    return tuple(line for _, line in sorted(ranked_lines, key=lambda each: each[0])[:_RECURRING])
+    return tuple(line for _, line in sorted(ranked_lines, key=lambda each: each[0])[:_MAX_NAMED])
 
 
 def _summary(objects: dict[str, list[str]], tables: Sequence[_Table]) -> Iterator[str]:
@@ -215,6 +216,7 @@ def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter
 
     A table gets its share of what is left, so that a long one does not leave the others without rows.
     """
+    # Rows are read before the section begins: its first lines say how many of them follow.
     rows: list[str] = []
     columns = ", ".join(map(_quote_name, table.stored_columns))
     stopped = broken = False
@@ -235,11 +237,8 @@ def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter
     row_notes = [] if table.rows is None else [format_count(table.rows, "row")]
     row_notes += [f"the first {len(rows)}"] if is_cut else []
     lines += [f"Rows: {', '.join(row_notes)}"] if row_notes else []
-    lines += [
-        "\t".join(map(one_line, table.stored_columns)),
-        *rows,
-        *["[the rows after these cannot be read]"] * broken,
-    ]
+    lines += ["\t".join(map(one_line, table.stored_columns)), *rows]
+    lines += ["[the rows after these cannot be read]"] if broken else []
     return all(writer.put(line) for line in lines)
 
 

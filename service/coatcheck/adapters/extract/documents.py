@@ -43,12 +43,14 @@ DOCUMENT_BYTES: Final = 32 * 1024 * 1024
 """Maximum bytes of a document that is opened; a part of one is useless."""
 _ROWS: Final = 100_000
 """Rows that are read from one sheet."""
-_COLUMNS: Final = 1_000
+_MAX_COLUMNS: Final = 1_000
+"""Columns that are read from one sheet. Chosen, not measured; a wider one has a partial view."""
 _SHARE: Final = 0.6
 """Share of a job's seconds after which the text so far becomes the view: a partial view is better than none."""
 _BOOKMARKS: Final = 40
 """Bookmarks that are named."""
-_FEW: Final = 4
+_MIN_BOOKMARKS: Final = 4
+"""Bookmarks of the first level below which those of the second are named as well."""
 _TITLE: Final = 120
 """Maximum characters of a bookmark."""
 _EXCEL: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -84,11 +86,9 @@ def extract_document(payload: bytes, seconds: float, media_type: str | None = No
     until = time.process_time() + _SHARE * seconds
     facts = describe(PayloadSample(payload, b"", len(payload)), None)
     payload_type, name = facts.media_type, facts.lines[0]
-    if (
-        identify(payload[:4096]) is None
-        and (signature := identify_written(payload[:SAMPLE_BYTES], media_type)) is not None
-    ):
-        payload_type = signature.media_type
+    written = identify_written(payload[:SAMPLE_BYTES], media_type) if identify(payload[:4096]) is None else None
+    if written is not None:
+        payload_type = written.media_type
     if (reader := _READERS.get(payload_type)) is not None:
         return reader(payload, until)
     if payload_type in STREAMS:
@@ -139,6 +139,7 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
         if reader.is_encrypted and not _is_open(reader):
             return _explain_unreadable("Encrypted: its text cannot be read without its password.", extractor)
         pages = len(reader.pages)
+        # Each page is read by itself, so that a broken one costs only its own text.
         if contents := _bookmarks(reader):
             writer.put(f"Contents, with pages: {first_of(contents, _BOOKMARKS)}")
         for number in range(pages):
@@ -150,6 +151,7 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
                 break
     except Exception:  # noqa: BLE001 - whatever a document does to its reader, there is no view of it
         writer.partial = True
+    # Out of time, a document may have words on a later page: only a whole one is called a scan.
     if pages and not words and not writer.late:
         return _explain_unreadable(f"No text on its {format_count(pages, 'page')}: a scan?", extractor)
     return writer.finish(extractor) if words else None
@@ -176,7 +178,7 @@ def _bookmarks(reader: Any) -> list[str]:  # noqa: ANN401 - of a library without
                 levels[0].extend([] if isinstance(each, list) else [bookmark])
     except Exception:  # noqa: BLE001 - the pages may be whole
         return []
-    return levels[len(levels[0]) < _FEW]
+    return levels[len(levels[0]) < _MIN_BOOKMARKS]
 
 
 def _page(reader: Any, number: int) -> str | None:  # noqa: ANN401 - of a library without types
@@ -216,7 +218,7 @@ def _sheet(book: Any, name: str, writer: ViewWriter, facts: SheetFacts) -> bool:
         return writer.put(f"## Sheet {one_line(name)}: not read, it is too large; its cells are in view=raw\n")
     sheet = book.get_sheet_by_name(name)
     height, width = int(sheet.height), int(sheet.width)
-    writer.partial = writer.partial or height > _ROWS or width > _COLUMNS
+    writer.partial = writer.partial or height > _ROWS or width > _MAX_COLUMNS
     formulas = f", {format_count(facts.formulas, 'formula')} without a value" if facts.formulas else ""
     if not writer.put(f"## Sheet {one_line(name)}: {height} rows, {width} columns{formulas}"):
         return False
@@ -227,7 +229,7 @@ def _rows(sheet: Any) -> Iterator[str]:  # noqa: ANN401 - of a library without t
     for number, row in enumerate(sheet.iter_rows()):
         if number == _ROWS:
             return
-        yield "\t".join(map(cell, row[:_COLUMNS])).rstrip("\t")
+        yield "\t".join(map(cell, row[:_MAX_COLUMNS])).rstrip("\t")
     yield ""
 
 

@@ -32,6 +32,7 @@ _HERE: Final = 2 * 1024**2
 _INPUT: Final = 64 * 1024**2
 """Maximum size of anything but a page; larger payloads only have the raw view."""
 _THREADS: Final = 2
+"""Threads for payloads that no worker gets, so that these never wait for a large one."""
 
 
 class TextExtractor:

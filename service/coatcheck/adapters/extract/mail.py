@@ -28,7 +28,7 @@ from coatcheck.core.text.count import first_of, format_count
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "mail 1"
-_DEEPEST: Final = 8
+_MAX_DEPTH: Final = 8
 """Levels of parts in parts, and of messages in messages."""
 _PARTS: Final = 1_000
 """Parts of one message that are read."""
@@ -38,7 +38,7 @@ _TYPES: Final = 8
 """Types of parts that the first line names."""
 _NAMED: Final = 12
 """Mails that the beginning of a mailbox names."""
-_FIRST: Final = ("From", "To", "Cc", "Bcc", "Date", "Subject")
+_FIRST_HEADERS: Final = ("From", "To", "Cc", "Bcc", "Date", "Subject")
 _ENVELOPE: Final = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]{0,200}?\d{4}[^\r\n]{0,40}\r?\n")
 """Matches the line before each mail of a mailbox (RFC 4155)."""
 _STUFFED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -137,7 +137,7 @@ def _part(data: bytes, *, related: bool = False) -> _Part:
 
 def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
     """Yields the parts without others in them, in order; a multipart that is nested too deep is one of them."""
-    if part.head.get_content_maintype() != "multipart" or depth == _DEEPEST:
+    if part.head.get_content_maintype() != "multipart" or depth == _MAX_DEPTH:
         yield part
         return
     boundary = re.escape((part.head.get_boundary() or "").encode("utf-8", "replace"))
@@ -177,7 +177,7 @@ def _write_message(writer: ViewWriter, mail: _Part, depth: int) -> None:
     """Writes a message into the open section of this level: its headers, its parts, what else its headers say."""
     leaves = list(islice(_leaves(mail), _PARTS + 1))
     writer.partial = writer.partial or len(leaves) > _PARTS
-    headers = {name: value for name in _FIRST if (value := _header(mail.head, name))}
+    headers = {name: value for name in _FIRST_HEADERS if (value := _header(mail.head, name))}
     location = _header(mail.head, "Snapshot-Content-Location")
     types = first_of([leaf.type for leaf in leaves if not leaf.related], _TYPES, separator=", ")
     subject = f", subject {one_line(headers['Subject'])}" if "Subject" in headers else ""
@@ -189,7 +189,7 @@ def _write_message(writer: ViewWriter, mail: _Part, depth: int) -> None:
     if location:
         writer.put(f"URL: {location}")
     _write_parts(writer, leaves[:_PARTS], depth, location or None)
-    rest = [(name, str(value)) for name, value in mail.head.items() if name.title() not in _FIRST]
+    rest = [(name, str(value)) for name, value in mail.head.items() if name.title() not in _FIRST_HEADERS]
     if rest and writer.heading("Other headers", depth + 1, aside=True):
         for name, value in rest:
             writer.put(f"{name}: {_decode_words(value)}")
@@ -204,7 +204,7 @@ def _write_parts(writer: ViewWriter, leaves: list[_Part], depth: int, url: str |
         if writer.late:
             writer.partial = True
             return
-        if is_closed and leaf.type.startswith("message/") and depth < _DEEPEST:
+        if is_closed and leaf.type.startswith("message/") and depth < _MAX_DEPTH:
             inner = _part(leaf.data.lstrip())
             writer.heading(title or f"Mail: {_header(inner.head, 'Subject')}", depth + 1)
             _write_message(writer, inner, depth + 1)

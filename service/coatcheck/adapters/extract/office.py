@@ -4,12 +4,9 @@ Runs in a worker process. Parts are unpacked within a limit for all of them; tho
 make the view partial. Text that stands apart has sections of its own: headers and footers, notes, comments, hidden
 slides; text that was deleted while changes were tracked is none.
 
-What the library for workbooks does not say of a sheet: formulas without a value, whether it is too large to open.
-
-The library gives every cell of a sheet's extent memory before it returns, so that one cell in the last row may end the
-worker. Formulas whose values no program computed have cells that look empty. Runs in a worker.
-
-Reads only the parts of an Excel workbook that name its sheets, and the sheets, as bytes; expands nothing.
+`survey_sheets` finds what the library for workbooks does not say of a sheet, as bytes and without expanding anything:
+formulas without a value, whose cells look empty, and whether the sheet is too large to open. The library gives every
+cell of a sheet's extent memory before it returns, so that one cell in the last row may end the worker.
 """
 
 import io
@@ -19,7 +16,7 @@ import zipfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from html import unescape
+from contextlib import suppress
 from itertools import pairwise
 from lzma import LZMAError
 from typing import Final, NamedTuple, final
@@ -27,6 +24,7 @@ from urllib.parse import unquote
 
 from msgspec import structs
 
+from coatcheck.adapters.extract.archives import STOPPABLE_METHODS
 from coatcheck.adapters.extract.office_xml import (
     BODY,
     BOOK,
@@ -50,7 +48,8 @@ from coatcheck.core.text.count import format_count
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "office 1"
-_MEMBERS: Final = 20_000
+_MAX_MEMBERS: Final = 20_000
+"""Entries of a document's archive, whose directory is read whole: documents have hundreds."""
 _UNPACKED: Final = 64 * 1024 * 1024
 """Bytes unpacked of one document."""
 _HEADING: Final = re.compile(r"heading (\d)", re.IGNORECASE)
@@ -73,10 +72,7 @@ class _Package:
         """Returns the bytes of a part, or as many as there is room for; none if it cannot be read."""
         try:
             info = self._archive.getinfo(name)
-            is_readable = info.compress_type in {
-                zipfile.ZIP_STORED,
-                zipfile.ZIP_DEFLATED,
-            }  # which can be stopped at any byte
+            is_readable = info.compress_type in STOPPABLE_METHODS
             with self._archive.open(info) as source:
                 data = source.read(self._room + 1) if is_readable else b""
         except Exception:  # noqa: BLE001 - whatever a document does to its reader; its other parts may be whole
@@ -117,7 +113,7 @@ def extract_office(payload: bytes, name: str, until: float) -> ExtractedText | N
         name: what its format is called.
         until: CPU time of this process, in seconds, at which to stop.
     """
-    if payload.count(b"PK\1\2") > _MEMBERS:  # more than one per entry of a directory, which is read whole
+    if payload.count(b"PK\1\2") > _MAX_MEMBERS:  # more than one per entry of a directory, which is read whole
         return None
     writer = ViewWriter(until)
     try:
@@ -301,28 +297,17 @@ def _write_book(package: _Package, name: str) -> None:
         _write(writer, blocks)
 
 
-_SHEET: Final = re.compile(rb"<(?:\w+:)?sheet\s([^<>]*)>")
-_RELATION: Final = re.compile(rb"<(?:\w+:)?Relationship\s([^<>]*)>")
-_ATTRIBUTE: Final = re.compile(rb"([\w:]+)=\"([^\"<]*)\"")
 _EMPTY: Final = re.compile(rb"<c(\s[^<>]*)?>\s*<f(?:\s[^<>]*)?(?:/>|(?<!/)>[^<]*</f>)\s*(?:<v>\s*</v>|<v\s*/>)?\s*</c>")
 _CELL: Final = re.compile(rb"<(?:\w+:)?c\s[^<>]*?\br=\"([A-Z]{1,3})([0-9]{1,7})\"")
-_COLUMNS: Final = 16_384
+_MAX_COLUMNS: Final = 16_384
+"""Columns that a sheet may have (Excel's limit)."""
 _EXTENT: Final = 12_000_000
 """Maximum cells in the extent of a sheet, at 32 bytes each."""
-_LARGEST: Final = 96 * 1024 * 1024
+_SHEET_BYTES: Final = 96 * 1024 * 1024
 """Maximum bytes of a sheet, whose cells take up to eight times as much."""
 _BYTES: Final = 32 * 1024 * 1024
 """Maximum bytes of a part."""
-_FAULTS: Final = (
-    zipfile.BadZipFile,
-    KeyError,
-    LZMAError,
-    RuntimeError,
-    EOFError,
-    OSError,
-    ValueError,
-    zlib.error,
-)
+_FAULTS: Final = (zipfile.BadZipFile, KeyError, LZMAError, RuntimeError, EOFError, OSError, ValueError, zlib.error)
 
 
 class SheetFacts(NamedTuple):
@@ -336,23 +321,20 @@ class SheetFacts(NamedTuple):
 def survey_sheets(payload: bytes) -> dict[str, SheetFacts]:
     """Returns what is known of each sheet of an Excel workbook, by its name; nothing of what cannot be read."""
     facts: dict[str, SheetFacts] = {}
-    try:
-        with zipfile.ZipFile(io.BytesIO(payload)) as book:
-            related = [_attributes(each) for each in _RELATION.findall(_part(book, "xl/_rels/workbook.xml.rels"))]
-            targets = {each.get("Id", ""): each.get("Target", "") for each in related}
-            for sheet in map(_attributes, _SHEET.findall(_part(book, "xl/workbook.xml"))):
-                target = targets.get(sheet.get("r:id", ""), "")
-                part = target[1:] if target.startswith("/") else f"xl/{target}"
-                facts[sheet.get("name", "")] = _survey_sheet(book, part)
-    except _FAULTS:
-        return facts  # of sheets so far
+    with suppress(*_FAULTS), zipfile.ZipFile(io.BytesIO(payload)) as book:  # what is known of other sheets stays true
+        package = _Package(book, ViewWriter(0.0))
+        related = package.read_relations("xl/workbook.xml")
+        for each in package.read_elements("xl/workbook.xml"):
+            if each.name == "sheet":
+                _, part = related.get(get(each.attributes, "id"), ("", ""))
+                facts[get(each.attributes, "name")] = _survey_sheet(book, part)
     return facts
 
 
 def _survey_sheet(book: zipfile.ZipFile, part: str) -> SheetFacts:
     size = book.getinfo(part).file_size
     if size > _BYTES:
-        return SheetFacts(is_too_large=size > _LARGEST)
+        return SheetFacts(is_too_large=size > _SHEET_BYTES)
     data = _part(book, part)
     formulas = sum(b'"str"' not in each for each in _EMPTY.findall(data))  # which may be empty
     return SheetFacts(formulas, _extent(data) > _EXTENT)
@@ -362,7 +344,7 @@ def _extent(data: bytes) -> int:
     """Returns the number of cells between the first one of a sheet and the farthest, in at least the last row."""
     last = _CELL.search(data, max(0, data.rfind(b"<c ")))
     rows = int(last[2]) if last is not None else 0
-    if rows * _COLUMNS <= _EXTENT:  # whatever its width is
+    if rows * _MAX_COLUMNS <= _EXTENT:  # whatever its width is
         return rows
     columns = {match[1] for match in _CELL.finditer(data)}
     return rows * max(_number(letters) for letters in columns)
@@ -382,7 +364,3 @@ def _part(book: zipfile.ZipFile, name: str) -> bytes:
     if len(data) > _BYTES:
         raise ValueError(name)
     return data
-
-
-def _attributes(tag: bytes) -> dict[str, str]:
-    return {name.decode(): unescape(value.decode()) for name, value in _ATTRIBUTE.findall(tag)}

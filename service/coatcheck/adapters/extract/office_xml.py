@@ -6,6 +6,7 @@ entities is refused, so nothing expands; elements may be nested in any depth; re
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from html import unescape
 from typing import Final, final
@@ -15,9 +16,11 @@ from msgspec import Struct
 
 from coatcheck.adapters.extract.wire import ViewWriter
 from coatcheck.core.extract.boilerplate import words
+from coatcheck.core.records.yaml import XmlRefusalError, xml_parser
 
 Attributes = Mapping[str, str]
-_CHUNK: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
+"""Bytes that are parsed between two looks at the limits."""
 _TEXT_CHARS: Final = 16 * 1024 * 1024
 """Characters of text taken from one part."""
 _BLOCK_COUNT: Final = 200_000
@@ -44,10 +47,6 @@ MAX_LEVEL: Final = 8
 """Deepest level of headings and lists."""
 
 
-class EntityError(ValueError):
-    """The document declares entities, which could expand to anything."""
-
-
 class Block(Struct):
     """A paragraph, heading, list item or table row."""
 
@@ -65,8 +64,11 @@ class Paragraph(Struct):
 
     parts: list[str]
     level: int = 0
+    """Of a heading, from 1; 0: it is none."""
     list_id: str = ""
+    """The list that it is an item of; empty or `0`: none."""
     depth: int = 0
+    """Level of that list, from 0."""
     is_verbatim: bool = False
     """Whether its line feeds end lines."""
 
@@ -102,16 +104,6 @@ def get(attributes: Attributes, name: str) -> str:
     return ""
 
 
-def _parser() -> expat.XMLParserType:
-    def refuse(*_: object) -> None:
-        raise EntityError
-
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.EntityDeclHandler = refuse
-    return parser
-
-
 def elements(data: bytes) -> list[XmlElement]:
     """Returns all elements of a small part in document order, up to the first fault."""
     all_elements: list[XmlElement] = []
@@ -119,7 +111,7 @@ def elements(data: bytes) -> list[XmlElement]:
 
     def start(name: str, attributes: Attributes) -> None:
         if len(all_elements) == _ELEMENTS:
-            raise EntityError
+            raise XmlRefusalError
         all_elements.append(XmlElement(local(name), attributes))
         open_elements.append(all_elements[-1])
 
@@ -127,14 +119,12 @@ def elements(data: bytes) -> list[XmlElement]:
         if len(open_elements[-1].text) < _ELEMENT_CHARS:
             open_elements[-1].text += text
 
-    parser = _parser()
+    parser = xml_parser()
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: open_elements.pop()
     parser.CharacterDataHandler = characters
-    try:
+    with suppress(expat.ExpatError, XmlRefusalError):  # what stands before the fault is whole
         parser.Parse(data, True)
-    except (expat.ExpatError, EntityError):
-        return all_elements
     return all_elements
 
 
@@ -148,7 +138,9 @@ class Grammar(Struct, frozen=True):
     signs: Mapping[str, str] = {}
     """What elements without characters stand for."""
     rows: str = "tr"
+    """The element of a table's row."""
     cells: frozenset[str] = frozenset({"tc"})
+    """Elements of cells, whose paragraphs are joined."""
     paragraphs: frozenset[str] = frozenset({"p"})
     is_flow: bool = False
     """Whether text may stand beside paragraphs, and is ended by them."""
@@ -275,18 +267,18 @@ class TextReader:
         """Returns the blocks of a part, as far as it is well-formed, and time and room are left."""
         if self._grammar is BOOK:
             data = _ENTITY.sub(lambda match: unescape(match[0]), data.decode("utf-8", "replace")).encode()
-        parser = _parser()
+        parser = xml_parser()
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._characters
         try:
-            for at in range(0, len(data), _CHUNK):
+            for at in range(0, len(data), _CHUNK_BYTES):
                 is_full = self._chars > _TEXT_CHARS or len(self.blocks) > _BLOCK_COUNT
                 if is_full or self._writer.must_write:
                     self._writer.partial = True
                     break
-                parser.Parse(data[at : at + _CHUNK], at + _CHUNK >= len(data))
-        except (expat.ExpatError, EntityError):
+                parser.Parse(data[at : at + _CHUNK_BYTES], at + _CHUNK_BYTES >= len(data))
+        except (expat.ExpatError, XmlRefusalError):
             self._writer.partial = True
         return self.blocks
 
@@ -324,6 +316,7 @@ class TextReader:
             if name == "note-citation":
                 self._label = f"[^{''.join(self._paragraphs.pop().parts).strip()}]"
                 self._add(self._label)
+        # A table in a cell becomes words of that cell; only rows of an outermost table have bars.
         if name == grammar.rows:
             cells = self._rows.pop()
             if any(cells):

@@ -53,8 +53,9 @@ _CHARSETS: Final = {int(charset): f"cp{page}" for charset, page in re.findall(r"
 """Code pages by a font's character set."""
 _CHECKED: Final = 4096
 """Tokens between two looks at the time."""
-_LEVELS: Final = 9
-_DEEPEST: Final = 10_000
+_MAX_LEVEL: Final = 9
+"""Levels of headings in Word."""
+_MAX_GROUPS: Final = 10_000
 """Groups in groups; a file with more is read to there."""
 
 
@@ -62,14 +63,17 @@ class _Group(Struct):
     """What holds until a group ends."""
 
     is_skipped: bool = False
+    """Whether nothing in it is text."""
     is_hidden: bool = False
     """Whether it is skipped because its characters are hidden or deleted, which may end within it."""
     fallbacks: int = 1
     """Characters that follow one in Unicode, for readers without it."""
     codec: str = "cp1252"
+    """The encoding of its bytes: that of the font, or of the document."""
     is_optional: bool = False
     """Whether it is skipped only if its first word is not known."""
     is_fonts: bool = False
+    """Whether it is in the table of fonts, which says their encodings."""
     is_apart: bool = False
     """Whether it is in an aside: its paragraphs end none of the text around it."""
     aside: str = ""
@@ -115,7 +119,7 @@ class _Reader:
         while (match := _TOKEN.match(data, at)) is not None:
             at, number = match.end(), number + 1
             word, value, code, symbol, brace, text = match.groups()
-            if (number % _CHECKED == 0 and self._writer.late) or len(self._groups) > _DEEPEST:
+            if (number % _CHECKED == 0 and self._writer.late) or len(self._groups) > _MAX_GROUPS:
                 break
             if code is not None or text is not None:
                 self._add_bytes(text if code is None else bytes.fromhex(code.decode()))
@@ -227,7 +231,7 @@ class _Reader:
             self._add(" ")
             return
         text = self._take_line()
-        if text and 0 < self._level <= _LEVELS:
+        if text and 0 < self._level <= _MAX_LEVEL:
             self._writer.heading(text, self._level)
         elif text:
             self._writer.put("")

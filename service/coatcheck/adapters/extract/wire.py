@@ -1,6 +1,7 @@
-"""Messages between the service and its workers: MessagePack over a pipe, each preceded by its length.
+"""Messages between the service and its workers, and the writer of text views.
 
-Writes a text view within limits of size, time and sections.
+Messages are MessagePack over a pipe, each preceded by its length. A `ViewWriter` keeps a view within limits of size,
+time and sections.
 """
 
 import struct
@@ -44,28 +45,15 @@ class ExtractAnswer(Struct, frozen=True, array_like=True):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_job: Final = msgspec.msgpack.Decoder(ExtractJob).decode
-_answer: Final = msgspec.msgpack.Decoder(ExtractAnswer).decode
+decode_job: Final = msgspec.msgpack.Decoder(ExtractJob).decode
+decode_answer: Final = msgspec.msgpack.Decoder(ExtractAnswer).decode
+"""Both raise msgspec.MsgspecError for an invalid message."""
 
 
 def frame_message(message: ExtractJob | ExtractAnswer) -> bytes:
     """Returns a message as it is sent through the pipe."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body
-
-
-def job(body: bytes) -> ExtractJob:
-    """Decodes a job."""
-    return _job(body)
-
-
-def answer(body: bytes) -> ExtractAnswer:
-    """Decodes an answer.
-
-    Raises:
-        msgspec.MsgspecError: it is invalid.
-    """
-    return _answer(body)
 
 
 def check(extracted: ExtractedText, payload: bytes) -> None:
@@ -96,7 +84,7 @@ _CELL: Final = 2_000
 """Characters of a cell."""
 _WRITING: Final = 0.3
 """Share of the time that is kept for writing."""
-_DEEPEST: Final = 6
+_MAX_LEVEL: Final = 6
 """The last level of a Markdown heading."""
 
 
@@ -142,7 +130,7 @@ class ViewWriter:
             return False
         start_count = len(self._starts)
         self.begin(title, level, aside=aside)
-        is_written = self.put(f"{'#' * min(level + 1, _DEEPEST)} {one_line(title)}")
+        is_written = self.put(f"{'#' * min(level + 1, _MAX_LEVEL)} {one_line(title)}")
         if not is_written:
             del self._starts[start_count:]
         return is_written

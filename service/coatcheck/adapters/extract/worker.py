@@ -15,7 +15,7 @@ from math import ceil
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, frame_message, job
+from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, decode_job, frame_message
 from coatcheck.core.views.view import ExtractedText
 
 _GRACE: Final = 2
@@ -37,7 +37,7 @@ def main() -> None:
     gc.disable()  # a page creates hundreds of thousands of objects, none of them in cycles
     _write(output, ExtractAnswer())
     while (body := _message(0)) is not None:
-        extract_job = job(body)
+        extract_job = decode_job(body)
         del body
         _alarm(extract_job.seconds + _GRACE)
         try:

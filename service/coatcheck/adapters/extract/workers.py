@@ -1,11 +1,8 @@
 """A few worker processes, each behind a thread: started when first needed, kept warm, replaced when lost.
 
-If all are busy and the queue is full, a job is refused at once.
-
-One worker process from the service's side: started, given a job with a time limit, killed.
-
-Blocks; each worker is used by one thread at a time. The process gets two pipes and nothing else: no socket, lock or
-file, and none of the service's environment.
+If all are busy and the queue is full, a job is refused at once. A worker is used by one thread at a time, which blocks;
+it gets jobs with a time limit, and is killed beyond that. The process gets two pipes and nothing else: no socket, lock
+or file, and none of the service's environment.
 """
 
 import logging
@@ -20,11 +17,12 @@ from typing import Final, Self
 
 import msgspec
 
-from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, answer, frame_message
+from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, decode_answer, frame_message
 
 _START_SECONDS: Final = 30.0
 """A start takes half a second; a busy machine may need longer."""
-_BLOCK: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 20
+"""Bytes written to a pipe, or read from it, at once."""
 
 
 class WorkerLost(Exception):  # noqa: N818 - what happened to it
@@ -105,8 +103,7 @@ class Worker:
     def _exchange(self, data: bytes, seconds: float) -> ExtractAnswer:
         """Writes a message and returns the answer."""
         try:
-            body = self._talk(memoryview(data), time.monotonic() + seconds)
-            return answer(body)
+            return decode_answer(self._talk(memoryview(data), time.monotonic() + seconds))
         except (EOFError, BrokenPipeError) as error:
             self.kill()
             raise WorkerDied(type(error).__name__) from error
@@ -129,7 +126,7 @@ class Worker:
                     if key.fd == self._output:
                         answer += _read(self._output)
                     else:
-                        rest = rest[os.write(self._input, rest[:_BLOCK]) :]
+                        rest = rest[os.write(self._input, rest[:_BLOCK_BYTES]) :]
                         if not rest:
                             selector.unregister(self._input)
         if _whole(answer) != len(answer):
@@ -138,7 +135,7 @@ class Worker:
 
 
 def _read(output: int) -> bytes:
-    piece = os.read(output, _BLOCK)
+    piece = os.read(output, _BLOCK_BYTES)
     if not piece:
         raise EOFError
     return piece

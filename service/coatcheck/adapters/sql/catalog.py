@@ -1,9 +1,7 @@
 """Every port of the catalogue in SQL, for any database: which function answers each query.
 
-The ports document the queries. Changes are carried out by `change_handlers.py`; how they are committed and where
-queries run depends on the database: see `sqlite/store.py` and `postgres.py`.
-
-The catalogue's two ways to the database, and port methods made from functions that take a connection.
+The ports document the queries. `change_group.py` carries out changes; how they are committed and where queries run
+depends on the database: see `sqlite/store.py` and `postgres.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -21,11 +19,6 @@ from coatcheck.adapters.sql.changes import policies as policy_rows
 from coatcheck.adapters.sql.changes import session_usage, uploads, usage
 from coatcheck.adapters.sql.reads import artifact_reads as reads
 from coatcheck.adapters.sql.reads import listing, matching, overview, retention_reads
-from coatcheck.adapters.sql.reads import listing as removed_reads
-from coatcheck.adapters.sql.reads import matching as texts
-from coatcheck.adapters.sql.reads import overview as backlog
-from coatcheck.adapters.sql.reads import retention_reads as audit_reads
-from coatcheck.adapters.sql.reads import retention_reads as event_reads
 from coatcheck.adapters.sql.schema import check_revision, give_room, take_room, try_write
 from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.errors import CoatcheckError
@@ -33,6 +26,7 @@ from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, PayloadKey, Ru
 from coatcheck.ports.decisions import Answer, CatalogChange
 
 N = TypeVar("N", bound=str | None)
+"""A query's first argument: a namespace, or None where a query may be about all of them."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -52,6 +46,8 @@ class SqlAccess(ABC):
         """Carries out a change and returns its answer once it is durable."""
         try:
             return cast("Answer", await self.carry_out(change))
+        # A group that meets it is undone and its changes are tried one by one: only the change that would store
+        # something in that namespace fails with it.
         except usage.NamespaceClosing as error:
             raise usage.closing(str(error)) from error
 
@@ -62,6 +58,7 @@ def asks(
     """Returns a method that runs a query on rows of any namespace."""
 
     async def method(access: SqlAccess, *args: P.args, **kwargs: P.kwargs) -> T:
+        # The connection sees every namespace, so the query itself must limit what it returns.
         return await access.ask(None, lambda conn: question(conn, *args, **kwargs))
 
     return method
@@ -73,12 +70,14 @@ def asks_namespace(
     """Returns a method that runs a query on a namespace, its first argument."""
 
     async def method(access: SqlAccess, namespace: N, *args: P.args, **kwargs: P.kwargs) -> T:
+        # On PostgreSQL, row-level security hides the others, whatever the query's own conditions are.
         return await access.ask(namespace, lambda conn: question(conn, namespace, *args, **kwargs))
 
     return method
 
 
-_PAGE = 500
+_BLOBS_PER_PAGE = 500
+"""Blobs per query of a check, so that it holds no transaction open while it reads files. Chosen, not measured."""
 
 
 class SqlCatalog(SqlAccess):
@@ -91,24 +90,24 @@ class SqlCatalog(SqlAccess):
     find_key = asks_namespace(reads.find_key)
     dead_blobs = asks(reads.dead_blobs)
     find_known_blobs = asks(reads.find_known_blobs)
-    overdue = asks(backlog.overdue)
+    overdue = asks(overview.overdue)
     lease_holder = asks(uploads.holder)
 
-    list_unindexed = asks_namespace(texts.waiting)
-    newest_unindexed = asks_namespace(texts.newest_waiting)
-    next_unindexed = asks(texts.next_unindexed)
-    segment_sizes = asks_namespace(texts.sizes)
-    next_segment = asks(texts.next_segment)
-    read_segments = asks_namespace(texts.whole)
-    fingerprints = asks_namespace(texts.fingerprints)
-    find_unlisted = asks_namespace(texts.find_unlisted)
-    next_namespace = asks(texts.next_namespace)
+    list_unindexed = asks_namespace(matching.waiting)
+    newest_unindexed = asks_namespace(matching.newest_waiting)
+    next_unindexed = asks(matching.next_unindexed)
+    segment_sizes = asks_namespace(matching.sizes)
+    next_segment = asks(matching.next_segment)
+    read_segments = asks_namespace(matching.whole)
+    fingerprints = asks_namespace(matching.fingerprints)
+    find_unlisted = asks_namespace(matching.find_unlisted)
+    next_namespace = asks(matching.next_namespace)
 
     usage_of = asks_namespace(usage.read_usage)
     usages = asks_namespace(usage.usages)
     list_marked_namespaces = asks(usage.list_marked_namespaces)
     session_usage = asks_namespace(session_usage.account)
-    events = asks_namespace(event_reads.list_events)
+    events = asks_namespace(retention_reads.list_events)
 
     activity = asks_namespace(overview.hours)
     recent_sessions = asks(overview.recent_sessions)
@@ -138,9 +137,9 @@ class SqlCatalog(SqlAccess):
     run = asks(retention_reads.run)
     list_runs = asks(retention_reads.list_runs)
     list_jobs = asks(retention_reads.list_jobs)
-    find_removal = asks_namespace(removed_reads.find_removal)
-    list_removals = asks(removed_reads.list_removals)
-    find_audit_lines = asks(audit_reads.find_lines)
+    find_removal = asks_namespace(listing.find_removal)
+    list_removals = asks(listing.list_removals)
+    find_audit_lines = asks(retention_reads.find_lines)
 
     async def latest_run(self, run: RunKey, now: datetime) -> int | None:
         """See Catalog."""
@@ -154,6 +153,7 @@ class SqlCatalog(SqlAccess):
         self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
     ) -> ArtifactPage:
         """See Catalog."""
+        # Only terms need the full-text index.
         question = listing.list_artifacts if where.terms is None else matching.list_matching
         return await self.query_list(
             namespace, lambda conn: question(conn, namespace, where, now, before=before, limit=limit)
@@ -188,6 +188,7 @@ class SqlCatalog(SqlAccess):
     async def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
         """Yields every live blob, page by page; one that is added or dies meanwhile may or may not be included."""
         after = 0
-        while page := await self.ask(None, lambda conn, after=after: reads.live_blobs(conn, after, _PAGE)):
+        # `after=after` binds the present value: the query may run in another thread.
+        while page := await self.ask(None, lambda conn, after=after: reads.live_blobs(conn, after, _BLOBS_PER_PAGE)):
             for after, namespace, blob in page:  # noqa: B007 - the last one continues the walk
                 yield namespace, blob

@@ -1,6 +1,6 @@
 """Carries out a group of changes inside one transaction: by namespace, ingests together, the rest one by one.
 
-Maps each change to the function that carries it out. A change is documented at its type.
+HANDLERS maps each change to its function. A change is documented at its type.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,6 @@ from coatcheck.adapters.sql.changes import (
     usage,
     views,
 )
-from coatcheck.adapters.sql.changes import runs as plans
-from coatcheck.adapters.sql.changes import uploads as leases
-from coatcheck.adapters.sql.changes import uploads as quota
-from coatcheck.adapters.sql.changes import views as texts
 from coatcheck.adapters.sql.changes.dedupe import Numberer
 from coatcheck.adapters.sql.changes.store import apply_stores
 from coatcheck.adapters.sql.changes.tombstone import lock_ahead
@@ -69,6 +65,7 @@ from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegment
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Connection, Any], Any]
+"""Takes the open transaction and a change, and returns the change's answer."""
 
 
 def _by(
@@ -78,10 +75,11 @@ def _by(
     return kind, apply
 
 
+# StoreArtifact is absent: `_carry_out_in_one` passes all ingests of a namespace to `apply_stores` together.
 HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
     (
         _by(BeginUpload, uploads.apply_begin),
-        _by(ReserveMore, quota.apply_reserve_more),
+        _by(ReserveMore, uploads.apply_reserve_more),
         _by(RenewUpload, uploads.apply_renew),
         _by(AbandonUpload, uploads.apply_abandon),
         _by(ReapUploads, uploads.apply_reap),
@@ -96,12 +94,12 @@ HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
         _by(MarkBlobCorrupt, forget.apply_mark_corrupt),
         _by(ForgetBlobs, forget.apply_forget),
         _by(PurgeRecords, forget.apply_purge),
-        _by(IndexDocuments, texts.apply_index),
-        _by(MergeSegments, texts.apply_merge),
-        _by(DropSegment, texts.apply_drop),
-        _by(Reindex, texts.apply_reindex),
-        _by(KeepPlan, plans.apply_keep),
-        _by(ForgetRemoved, plans.apply_forget_removed),
+        _by(IndexDocuments, views.apply_index),
+        _by(MergeSegments, views.apply_merge),
+        _by(DropSegment, views.apply_drop),
+        _by(Reindex, views.apply_reindex),
+        _by(KeepPlan, runs.apply_keep),
+        _by(ForgetRemoved, runs.apply_forget_removed),
         _by(BeginRun, runs.apply_begin_run),
         _by(ClaimRun, runs.apply_claim),
         _by(RemoveBatch, runs.apply_batch),
@@ -110,7 +108,7 @@ HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
         _by(SetJob, runs.apply_set_job),
         _by(MarkJob, runs.apply_mark_job),
         _by(RestoreArtifact, restore.apply_restore),
-        _by(TakeLease, leases.apply_take),
+        _by(TakeLease, uploads.apply_take),
         _by(SetPolicy, policies.apply_set),
         _by(PlaceHold, holds.apply_place),
         _by(ReleaseHold, holds.apply_release),
@@ -130,9 +128,9 @@ CommitWatch: TypeAlias = Callable[[int, float, float], None]
 
 GATHER_SECONDS: Final = 0.003
 """How long a group waits for changes that are on their way: a transaction costs several times as much as one change."""
-MOST_CHANGES: Final = 256
+MAX_GROUP_CHANGES: Final = 256
 """Maximum changes in a group."""
-MOST_BYTES: Final = 8 * 1024 * 1024
+MAX_GROUP_BYTES: Final = 8 * 1024 * 1024
 """Maximum weight of a group's changes."""
 
 
@@ -140,8 +138,10 @@ class FunctionChange(CatalogChange[T], frozen=True, kw_only=True):
     """A change that calls a function with the connection."""
 
     takes_room: ClassVar[bool] = True
+    """Nobody knows what its function writes, so the reserve of a full disk is not lent to it."""
 
     call: Callable[[Connection], T]
+    """It may run again after a rollback, so it must have no effect but its writes."""
 
 
 def carry_out(
@@ -155,20 +155,26 @@ def carry_out(
     All of them wait for the same commit, so any order is valid. Namespaces come in the same order in every replica,
     which prevents deadlocks between replicas.
     """
+    # The connection may still carry what an undone transaction gathered; this one must not write it.
     audit.begin(conn)
     usage.begin(conn)
     holds.begin(conn)
+    # Before any other lock: a new hold waits for deletes that have begun, and must never hold up one that has rows
+    # locked.
     if any(change.deletes for change in group):
         holds.stand_by(conn)
 
-    def place(at: int) -> tuple[bool, str]:
+    def position(at: int) -> tuple[bool, str]:
         namespace = group[at].only_namespace
-        return namespace is None, namespace or ""
+        return namespace is None, namespace or ""  # changes of all namespaces come last
 
     answers: dict[int, object] = {}
-    for (everywhere, namespace), members in groupby(sorted(range(len(group)), key=place), key=place):
+    for (everywhere, namespace), members in groupby(sorted(range(len(group)), key=position), key=position):
+        # Switches row-level security on PostgreSQL; does nothing on SQLite.
         enter(conn, None if everywhere else namespace)
         answers |= _carry_out_in_one(conn, {at: group[at] for at in members}, number)
+    # The sums are written late, because their rows are locked until the commit by whoever changes them; the audit log
+    # comes last, as it has one line for everything that was removed for the same reason.
     usage.flush(conn, enter)
     audit.flush(conn, enter)
     return [answers[at] for at in range(len(group))]
@@ -177,9 +183,12 @@ def carry_out(
 def _carry_out_in_one(conn: Connection, changes: dict[int, CatalogChange[Any]], number: Numberer) -> dict[int, object]:
     """Carries out changes of one namespace, or of none, in their order; ingests first if there are several."""
     artifact_changes = [change for change in changes.values() if isinstance(change, ArtifactChange)]
+    # Several artifacts are locked in one order before the first change: replicas that lock them one by one may
+    # deadlock.
     if artifact_changes and len(changes) > 1 and conn.dialect.name != "sqlite":
         lock_ahead(conn, artifact_changes[0].namespace, [change.number for change in artifact_changes])
     answers: dict[int, object] = {}
+    # One statement serves all ingests of the namespace, so they come together, whatever their positions are.
     stores = {at: change for at, change in changes.items() if isinstance(change, StoreArtifact)}
     if stores:
         answers.update(zip(stores, apply_stores(conn, list(stores.values()), number), strict=True))

@@ -1,9 +1,4 @@
-"""What the databases spell differently: `insert_into`, `has_label`, `among`, `contains_text`, `by_now`.
-
-Column types that mean the same on every database.
-
-PostgreSQL URLs: recognised, converted for a driver, and shortened for messages.
-"""
+"""What the databases spell differently: statements, column types that mean the same on all, and PostgreSQL's URLs."""
 
 import json
 import re
@@ -22,12 +17,12 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from typing_extensions import override
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+"""The zero of the integer that SQLite stores."""
 
 
 def microseconds(moment: datetime) -> int:
     """Returns microseconds since 1970, exactly. Raises for a naive datetime."""
-    return (moment - _EPOCH) // _MICROSECOND
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -80,6 +75,7 @@ class Many(TypeDecorator[Collection[Any]]):
     def process_bind_param(self, value: Collection[Any] | None, dialect: Dialect) -> Any:
         if value is None:
             return None
+        # `json_each` takes the array apart again inside the statement: see `among`.
         return json.dumps(list(value)) if dialect.name == "sqlite" else list(value)
 
 
@@ -88,6 +84,7 @@ RowNumber = BigInteger().with_variant(Integer, "sqlite")
 
 
 DIALECTS: Final = ("sqlite", "postgresql")
+"""SQLAlchemy's names of the databases, which are the keys of every table of statements."""
 
 
 def insert_into(table: Table, dialect: str) -> sqlite.Insert:
@@ -153,6 +150,7 @@ def _parts(element: GenericFunction[Any], compiler: SQLCompiler, options: dict[s
 @compiles(has_label, "sqlite")
 def _sqlite_label(element: has_label, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as SQLAlchemy
     labels, label = _parts(element, compiler, options)
+    # An artifact without labels has NULL here, of which `json_each` makes no rows.
     return f"EXISTS (SELECT 1 FROM json_each({labels}) AS each WHERE each.value = {label})"  # noqa: S608 - clauses
 
 
@@ -165,6 +163,7 @@ def _postgresql_label(element: has_label, compiler: SQLCompiler, **options: Any)
 @compiles(among, "sqlite")
 def _sqlite_among(element: among, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
     value, many = _parts(element, compiler, options)
+    # The subquery does not depend on the row, so that an index on the value can serve the condition.
     return f"{value} IN (SELECT value FROM json_each({many}))"  # noqa: S608 - compiled clauses
 
 
@@ -202,11 +201,13 @@ _SECRET: Final = re.compile("pass|key|secret|token|service")
 
 def is_postgres(url: str) -> bool:
     """Returns whether a URL names a PostgreSQL database."""
+    # libpq accepts `postgres` too; `postgresql+asyncpg` is how SQLAlchemy spells it.
     return url.partition(":")[0] in {"postgresql", "postgres", "postgresql+asyncpg"}
 
 
 def plain_url(url: str) -> str:
     """Returns the URL for libpq and asyncpg: options such as `sslmode`, several hosts, a socket's folder as `host`."""
+    # Neither libpq nor asyncpg knows SQLAlchemy's `+asyncpg`.
     return f"postgresql:{url.partition(':')[2]}"
 
 
@@ -214,10 +215,13 @@ def mask_url(url: str) -> str:
     """Returns the URL for messages: without its password, and without values of options that may lead to a secret."""
     head, mark, query = plain_url(url).partition("?")
     scheme, _, rest = head.partition("//")
+    # From the right: a password may contain an `@` that was not escaped.
     user, at, place = rest.rpartition("@")
     if not at and "@" in query:
         return f"{scheme}//{_HIDDEN}"  # it may be a password with an unescaped question mark
+    # From the left: a role's name has no colon, a password may.
     name, colon, _ = user.partition(":")
+    # An option's name may be percent-encoded too, so it is decoded before it is compared.
     options = [
         f"{key}={_HIDDEN}" if equals and _SECRET.search(unquote(key).lower()) else key + equals + value
         for key, equals, value in (option.partition("=") for option in query.split("&"))

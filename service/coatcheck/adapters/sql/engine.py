@@ -1,9 +1,7 @@
-"""SQLite connections: how they are opened, and the settings that durability depends on.
-
-Checks that a directory may hold a database: one server at a time, and no network file system.
+"""SQLite connections: how they are opened, the settings that durability depends on, and where a database may be.
 
 SQLite's locks and shared memory do not work over a network, and two servers on one directory would each assume that
-they alone write and sweep.
+they alone write and sweep: so a directory is locked, and a network file system refused.
 """
 
 import fcntl
@@ -20,7 +18,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 BUSY_MS = 5000
 """Only a backup or a command beside the server can hold the write lock, and not for long."""
-_JOURNAL_BYTES = 64 * 1024 * 1024
+_WAL_LIMIT_BYTES = 64 * 1024 * 1024
 """Size to which a write-ahead log that grew during a long read is truncated."""
 
 _PAGE_BYTES = 4096
@@ -28,6 +26,7 @@ _PAGE_BYTES = 4096
 _WRITER_KIB, _READER_KIB = 32 * 1024, 8 * 1024
 """Size of a connection's page cache."""
 
+# `temp_store=MEMORY` keeps sorts out of temporary files, which `secure_delete` does not reach.
 _ALWAYS = (f"busy_timeout={BUSY_MS}", "foreign_keys=ON", "trusted_schema=OFF", "temp_store=MEMORY")
 _CREATOR = ("auto_vacuum=INCREMENTAL",)
 """This precedes the first table and anything that writes the file's header; it writes even if nothing changes."""
@@ -40,7 +39,7 @@ _WRITER = (
     "checkpoint_fullfsync=ON",
     # Deleted content must not remain in free pages.
     "secure_delete=ON",
-    f"journal_size_limit={_JOURNAL_BYTES}",
+    f"journal_size_limit={_WAL_LIMIT_BYTES}",
     f"cache_size=-{_WRITER_KIB}",
 )
 # SQLite before 3.51.3 can corrupt a database when several connections checkpoint at once (WAL reset).
@@ -82,6 +81,7 @@ def writing_engine(url: str, *, checkpoints: bool = True, alone: bool = False) -
         checkpoints: whether the connection checkpoints.
         alone: whether to lock out other processes, which saves the file of shared memory, for a disk without room.
     """
+    # A disk without room gets no `auto_vacuum`, which writes even if nothing changes.
     settings = (*_ALWAYS, *(() if alone else _CREATOR), *_WRITER, *(() if checkpoints else _NO_CHECKPOINTS))
     engine = _engine(url, settings, _WRITER_KIB, alone=alone)
 
@@ -113,11 +113,14 @@ def looking_engine(path: Path) -> Engine:
 
 def _engine(url: str, settings: tuple[str, ...], cache_kib: int, *, alone: bool) -> Engine:
     path = make_url(url).database or ""
+    # This VFS locks the file against other processes, and keeps the shared memory of the log on the heap.
     uri = f"file:{quote(path)}?vfs=unix-excl" if alone else path
 
     def connect() -> sqlite3.Connection:
+        # The writer's connection is opened in one thread and used in another; readers' are closed from a third.
         return sqlite3.connect(uri, uri=alone, check_same_thread=False)
 
+    # No pool: the writer and each reading thread keep their connection themselves.
     engine = create_engine(url, poolclass=NullPool, creator=connect)
     return _set_up(engine, settings, cache_kib)
 
@@ -138,8 +141,11 @@ def _set_up(engine: Engine, settings: tuple[str, ...], cache_kib: int) -> Engine
 
 
 _NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "glusterfs", "lustre", "ncp", "davfs", "fuse.sshfs")
+"""Beginnings of types: `nfs` includes `nfs4`, and `smb` includes `smb3`."""
 _NETWORK_FUSE = ("fuse.s3", "fuse.rclone", "fuse.gcsfuse", "fuse.goofys", "fuse.davfs", "fuse.glusterfs")
+"""Of file systems in user space only these: others may well be local."""
 _MOUNTS = Path("/proc/self/mountinfo")
+"""Only Linux has it; elsewhere nothing is checked."""
 
 
 class DirectoryLock:
@@ -148,6 +154,7 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         """Takes the lock, or raises CoatcheckError `storage_unavailable` at once."""
         path = directory / "coatcheck.lock"
+        # No truncation yet: as long as the lock is another's, the content names its process.
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,6 +166,7 @@ class DirectoryLock:
                 f"Another process{f' ({holder})' if holder else ''} serves {directory} already. Stop it first, "
                 "or give this one a data directory of its own.",
             ) from error
+        # The number only serves that message. A file that a dead process left behind is not locked, and blocks nobody.
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"process {os.getpid()}\n".encode(), 0)
 
@@ -169,7 +177,9 @@ class DirectoryLock:
 
 def make_private(path: Path) -> None:
     """Creates a database's file and directory if missing, readable only by their owner."""
+    # Directories above it get the usual mode: `mode` applies only to the last one.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # SQLite gives its log and its shared memory the mode of the database file.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
@@ -197,6 +207,7 @@ def file_system_of(path: Path, mountinfo: str) -> str | None:
     """Returns the type of the file system that contains an absolute path (proc(5), /proc/pid/mountinfo)."""
     best: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
+        # Any number of optional fields precedes the hyphen; the file system's type is the first word after it.
         fields, _, rest = line.partition(" - ")
         columns = fields.split(" ")
         if len(columns) < 5 or not rest:  # noqa: PLR2004 - the mount point is the fifth column
@@ -209,6 +220,8 @@ def file_system_of(path: Path, mountinfo: str) -> str | None:
 
 
 def _unescape(text: str) -> str:
+    # The kernel writes these four characters in octal. The backslash comes last: what it stands for could otherwise
+    # begin another escape.
     for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(escape, character)
     return text

@@ -1,7 +1,4 @@
-"""Translates a database's errors to those that callers see. Anything but a failure of storage is a bug.
-
-The error of a transaction that another replica has interfered with: start again.
-"""
+"""Translates a database's errors to those that callers see. Anything but a failure of storage is a bug."""
 
 import sqlite3
 
@@ -13,6 +10,8 @@ _PRIMARY = 0xFF
 """SQLite's extended result codes have the primary one in their low byte."""
 _NO_ROOM = "SQLITE_IOERR_SHMSIZE"
 """The file of the shared memory could not grow: the first operation that a full disk refuses."""
+# Failures of the moment or the machine: the same call may succeed later. A full disk is not among them, because
+# deletions help against it.
 _UNAVAILABLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -27,11 +26,13 @@ _UNAVAILABLE = frozenset(
     }
 )
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""The file itself is wrong: no retry helps."""
 
 
 def fault_of(error: BaseException) -> CoatcheckError | None:
     """Returns the caller's error for a failing database, or None for anything else."""
     original = error.orig if isinstance(error, DBAPIError) else error
+    # Only errors that SQLite itself reported have a code. The driver's own complaints are bugs of ours.
     code = getattr(original, "sqlite_errorcode", None)
     if not isinstance(code, int):
         return None

@@ -1,11 +1,8 @@
 """The catalogue on PostgreSQL: Catalog and Upkeep for any number of replicas on one database.
 
 Changes go to one writer that commits them in groups; queries go to a few connections. Every connection has entered one
-namespace, and row-level security shows it no other; upkeep sees all.
-
-Examines the health of a PostgreSQL catalogue. It changes nothing, as others may be serving it.
-
-Damage in the server's files is found by the server's own tools (`pg_amcheck`, data checksums).
+namespace, and row-level security shows it no other; upkeep sees all. Damage in the server's files is found by the
+server's own tools (`pg_amcheck`, data checksums).
 """
 
 from collections.abc import Callable
@@ -33,7 +30,10 @@ from coatcheck.core.findings import EngineReport
 from coatcheck.ports.decisions import CatalogChange
 
 T = TypeVar("T")
-_OLDEST = 130000
+_MIN_SERVER_VERSION = 130000
+"""PostgreSQL 13, as `server_version_num` has it."""
+# One round trip for all four: a role that row-level security does not hold, and a server that does not sync or does not
+# hold every text, are reported as warnings.
 _SERVER = text(
     "SELECT current_setting('server_version_num')::int, rolsuper OR rolbypassrls, current_setting('fsync'),"
     " current_setting('server_encoding') FROM pg_roles WHERE rolname = current_user"
@@ -44,6 +44,7 @@ class Pools(NamedTuple):
     """Connections that read."""
 
     questions: PostgresReadPool
+    """For all other queries."""
     lists: PostgresReadPool
     """Only for lists, so that they take no connections from storing and reading."""
 
@@ -87,6 +88,7 @@ class PostgresCatalog(SqlCatalog):
 
     @classmethod
     async def _open(cls, url: str, limits: PostgresLimits, number: Numberer, *, read_only: bool) -> Self:
+        # A transaction that waits for this process longer than `answer` has lost its caller, so the server may end it.
         session = Session(
             statement=limits.statement,
             lock=limits.lock,
@@ -98,10 +100,13 @@ class PostgresCatalog(SqlCatalog):
         pools = _pools(url, engine, session, limits)
         pool = pools.questions
         try:
+            # The first query connects: an invalid URL or a silent server is noticed here, before anybody is served.
             version, _, _, _ = await pool.run(None, _server)
             _refuse_old(version)
             clock = DatabaseClock(pool)
             await clock.learn()
+        # What the driver refuses before it connects is a mistake in the URL; what the server refuses is reported in its
+        # words.
         except (ValueError, InterfaceError) as error:
             await pools.close()
             await engine.dispose()
@@ -112,6 +117,7 @@ class PostgresCatalog(SqlCatalog):
             cause = error.__cause__
             why = f" ({cause})" if cause is not None and str(cause) else ""
             raise CoatcheckError(error.code, f"{mask_url(url)}: {error.detail}{why}") from error
+        # From here on the clock is kept accurate in the background; until then it was read once.
         clock.start()
         return cls(engine, pools, None if read_only else PostgresWriter(engine, limits, number), clock)
 
@@ -125,12 +131,23 @@ class PostgresCatalog(SqlCatalog):
 
     async def close(self) -> None:
         """Commits what is waiting, then closes everything."""
+        # The clock queries through the pool, so it stops before that is closed.
         await self.clock.stop()
         if self._only_writer is not None:
             await self._only_writer.close()
         await self._pool.close()
         await self._lists.close()
         await self._engine.dispose()
+
+    async def examine(self, *, deep: bool, repair: datetime | None) -> EngineReport:
+        """Returns what contradicts itself in the rows; `deep` and `repair` make no difference.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` if the database cannot be queried.
+        """
+        del deep, repair
+        findings = await self.ask(None, contradictions)
+        return EngineReport(findings=tuple(findings), notes=tuple(await self.warnings()))
 
     async def warnings(self) -> list[str]:
         """Returns sentences about this database for an administrator; empty if all is well."""
@@ -175,6 +192,7 @@ class PostgresCatalog(SqlCatalog):
 
 def _pools(url: str, engine: AsyncEngine, session: Session, limits: PostgresLimits) -> Pools:
     half = limits.connections // 2
+    # With a single connection there is nothing to divide.
     if not half:
         pool = PostgresReadPool(engine, limits)
         return Pools(pool, pool)
@@ -197,27 +215,10 @@ def _wrong_url(error: ValueError | InterfaceError) -> CoatcheckError:
 
 
 def _refuse_old(version: int) -> None:
-    if version < _OLDEST:
+    if version < _MIN_SERVER_VERSION:
         raise CoatcheckError(Code.STORAGE_UNAVAILABLE, f"The server is PostgreSQL {version // 10000}. Use 13 or newer.")
 
 
 def _server(conn: Connection) -> tuple[int, bool, str, str]:
     version, exempt, fsync, encoding = conn.execute(_SERVER).one()
     return version, exempt, fsync, encoding
-
-
-class PostgresExamination:
-    """Examines one database."""
-
-    def __init__(self, catalog: PostgresCatalog) -> None:
-        self._catalog = catalog
-
-    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
-        """Examines it; `deep` and `repair` make no difference.
-
-        Raises:
-            CoatcheckError: `storage_unavailable` if the database cannot be queried.
-        """
-        del deep, repair
-        findings = await self._catalog.ask(None, contradictions)
-        return EngineReport(findings=tuple(findings), notes=tuple(await self._catalog.warnings()))

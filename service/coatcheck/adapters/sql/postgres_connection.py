@@ -42,8 +42,11 @@ class Driver(Protocol):
 _connect = cast("Callable[..., Awaitable[Driver]]", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
 
 _ENTER = "SELECT set_config('coatcheck.namespace', $1, false), set_config('coatcheck.upkeep', $2, false)"
+"""The two settings that row-level security compares. `false` makes them last beyond the transaction."""
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+"""Raises only `off`: all other values wait for the server's own disk at least."""
 _CLOSE_SECONDS = 2.0
+"""How long a connection may take to say goodbye; after that it is dropped. Chosen, not measured."""
 
 
 class PostgresLimits(Struct, frozen=True, kw_only=True):
@@ -67,10 +70,15 @@ class Session(Struct, frozen=True, kw_only=True):
     """Settings that a connection begins with."""
 
     statement: float = 0.0
+    """Seconds that a statement may take; 0: unlimited."""
     lock: float = 0.0
+    """Seconds that a statement may wait for a lock; 0: unlimited."""
     idle: float = 60.0
+    """Seconds that an open transaction may wait for its next statement; 0: unlimited."""
     connect: float = 10.0
+    """Seconds for opening the connection."""
     read_only: bool = False
+    """Whether the server refuses this connection's writes."""
 
     def settings(self) -> dict[str, str]:
         """Returns the settings as the server spells them; 0 means unlimited."""
@@ -91,6 +99,7 @@ def open_engine(url: str, session: Session) -> AsyncEngine:
     async def connect() -> Driver:
         return await _connect(plain_url(url), timeout=session.connect, server_settings=session.settings())
 
+    # This URL only names the dialect; `connect` has the real one, as libpq spells it.
     return create_async_engine("postgresql+asyncpg://", poolclass=NullPool, async_creator=connect)
 
 
@@ -102,6 +111,7 @@ class PostgresConnection:
         self._autocommit = autocommit
         self._raw = raw
         self._entered: tuple[str, str] | None = None
+        """The values of `_ENTER` in force; None: not known."""
         self.used = False
         """Whether it was used before: then the server may have gone since."""
 
@@ -117,12 +127,14 @@ class PostgresConnection:
         try:
             if autocommit:
                 await conn.execution_options(isolation_level="AUTOCOMMIT")
+            # Only the driver's own connection can be cut at once, and knows whether it is.
             fairy = await conn.get_raw_connection()
             raw = cast("Driver", fairy.driver_connection)
             if not autocommit:
                 # An acknowledged change must survive a crash of the server, whatever the server's default.
                 await raw.fetch(_DURABLE)
             return cls(conn, raw, autocommit=autocommit)
+        # Cancellation too: nobody else knows of this connection yet.
         except BaseException:
             await conn.close()
             raise
@@ -141,6 +153,7 @@ class PostgresConnection:
         place = _place(namespace)
         if self._entered == place:
             return
+        # If the statement fails, neither the former namespace nor the new one may be assumed.
         self._entered = None
         cursor: Any = conn.connection.cursor()
         cursor.execute(_ENTER, place)
@@ -178,6 +191,7 @@ class PostgresConnection:
 
     async def close(self, *, politely: bool = False) -> None:
         """Closes the connection; `politely` notifies the server, which takes time if it does not respond."""
+        # Each step may fail on a broken connection, and the next one is needed all the same.
         with contextlib.suppress(Exception):
             if politely and not self.is_lost:
                 await self._raw.close(timeout=_CLOSE_SECONDS)
@@ -189,6 +203,7 @@ class PostgresConnection:
 
     @contextlib.contextmanager
     def _limit_time(self, seconds: float) -> Generator[None]:
+        # The server may not respond at all, so its own timeouts are not enough.
         alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.cut)
         try:
             yield

@@ -17,9 +17,11 @@ _GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 _BUSY = frozenset({"57014", "55P03", "55006"})
 """One statement was cancelled: it took, or waited, for too long."""
 _ROOM = frozenset({"53100", "54000"})
+"""Disk full, or beyond a limit of the server's own."""
 _STANDBY = frozenset({"25006", "55000"})
 """The server accepts no writes: it is a standby, perhaps only recently."""
 _DENIED = "42501"
+"""A missing right; a row that row-level security refuses has it as well: see _WALL_CHECK."""
 _REASONS: Final = {
     "25006": "it is a standby or set to be read-only, and takes no writes",
     "53300": "it takes no more connections",
@@ -31,11 +33,13 @@ _REASONS: Final = {
 }
 """What an operator has to know about a server's answer, by SQLSTATE (PostgreSQL, "Error Codes")."""
 DEADLOCK = "40P01"
+"""The server ended this one of several transactions that waited for each other."""
 _WALL_CHECK = "ExecWithCheckOptions"
 """The server's function that refuses a row of another namespace: the same SQLSTATE as a lack of rights, but our bug."""
 _AGAIN = frozenset({"40001", DEADLOCK, "23505"})
 """Serialization failure, deadlock, or the same row inserted by another replica: the next attempt sees it."""
 _DAMAGED = frozenset({"XX001", "XX002"})
+"""The server found its data, or an index, corrupted."""
 
 
 def sqlstate(error: BaseException) -> str | None:
@@ -56,15 +60,18 @@ def is_of_the_connection(error: BaseException) -> bool:
     """Returns whether the connection, or opening one, is what failed."""
     original, state = _original(error), sqlstate(error)
     if state is not None:
+        # Class 08 is the connection itself, and 28 the login; then too many connections, and no such database.
         return state in _GONE | _STANDBY or state[:2] in {"08", "28"} or state in {"53300", "3D000"}
     if isinstance(original, OSError):  # refused, reset, timed out, unknown host
         return True
+    # For the use of a closed connection, the driver has only this sentence.
     return isinstance(original, asyncpg.InterfaceError) and "connection is closed" in str(original)
 
 
 def postgres_fault_of(error: BaseException) -> CoatcheckError | None:
     """Returns the caller's error for a failing database, or None for anything else."""
     state = sqlstate(error)
+    # First, because its SQLSTATE would pass for a missing right: it must surface as the bug that it is.
     if getattr(_original(error), "server_source_function", None) == _WALL_CHECK:
         return None
     if state in _ROOM:
@@ -77,6 +84,8 @@ def postgres_fault_of(error: BaseException) -> CoatcheckError | None:
             Code.INTEGRITY,
             f"The catalogue's database is damaged (SQLSTATE {state}). Stop the service and restore it from a backup.",
         )
+    # Without 23505: a duplicate that no retry resolves is a bug. Class 53 is a lack of resources, 58 an error of the
+    # server's system.
     if state is not None and (state in _BUSY | _AGAIN - {"23505"} | {_DENIED} or state[:2] in {"53", "58"}):
         return unavailable(_describe_state(state))
     if is_of_the_connection(error):

@@ -27,8 +27,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coatcheck.adapters.sql.change_group import (
     GATHER_SECONDS,
-    MOST_BYTES,
-    MOST_CHANGES,
+    MAX_GROUP_BYTES,
+    MAX_GROUP_CHANGES,
     CommitWatch,
     FunctionChange,
     carry_out,
@@ -50,10 +50,11 @@ from coatcheck.adapters.sql.tables import writers
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.decisions import CatalogChange
 
-_MOST = 1000
+_TOKENS_PER_ROW = 1000
 """Tokens in one row. While something keeps old versions of rows alive, such as a backup, a row that is rewritten
 forever gets slower each time."""
 
+# The server's clock writes `at`, by which upkeep deletes the rows of connections that ended: see `forget`.
 _ROW = insert(writers).values(id=bindparam("id"), nonce=bindparam("nonce"), at=func.clock_timestamp(type_=UtcDateTime))
 _LEAVE = Prepared(
     _ROW.on_conflict_do_update(
@@ -61,7 +62,7 @@ _LEAVE = Prepared(
     )
 )
 # Even if there is no row: a plain query would not wait for one that is about to be inserted.
-_ASK = Prepared(
+_READ_NONCE = Prepared(
     _ROW.on_conflict_do_update(index_elements=[writers.c.id], set_={"at": writers.c.at}).returning(writers.c.nonce)
 )
 
@@ -70,7 +71,9 @@ class CommitToken(NamedTuple):
     """The token of a transaction, and its row."""
 
     row: str
+    """The key of a row in `writers`, which transactions of one connection rewrite."""
     nonce: bytes
+    """Random, so that no other transaction has the same."""
 
     def leave(self, conn: Connection) -> None:
         """Writes the token in the open transaction."""
@@ -81,7 +84,7 @@ class CommitToken(NamedTuple):
 
         Undo the querying transaction.
         """
-        return _ASK.rows(conn, {"id": self.row, "nonce": os.urandom(16)})[0][0] == self.nonce
+        return _READ_NONCE.rows(conn, {"id": self.row, "nonce": os.urandom(16)})[0][0] == self.nonce
 
 
 class CommitTokens:
@@ -90,22 +93,23 @@ class CommitTokens:
     def __init__(self) -> None:
         self._row = ""
         self._left = 0
+        """How many more transactions may use the row."""
 
     def next(self) -> CommitToken:
         """Returns a token that no transaction has had."""
         if not self._left:
-            self._row, self._left = os.urandom(16).hex(), _MOST
+            self._row, self._left = os.urandom(16).hex(), _TOKENS_PER_ROW
         self._left -= 1
         return CommitToken(self._row, os.urandom(16))
 
 
 T = TypeVar("T")
 
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 """Attempts at a transaction that conflicts with another replica's: each one sees a later state of the rows."""
-_PAUSE = 0.1
+_LOOK_UP_SECONDS = 0.1
 """Seconds between two look-ups of a commit."""
-_APART = 0.02
+_RETRY_SECONDS = 0.02
 """Maximum seconds that a transaction waits before its second attempt, twice that before its third, and so on. The
 actual time is random: two replicas that lock the same rows in a different order would otherwise conflict again in
 step."""
@@ -116,7 +120,9 @@ class _Job(NamedTuple):
 
     change: CatalogChange[Any]
     waiter: "asyncio.Future[object]"
+    """Gets the answer or the error. A caller that is cancelled does not stop its change."""
     since: float
+    """When it was requested, by the monotonic clock."""
 
 
 class _Failure(NamedTuple):
@@ -137,6 +143,7 @@ class PostgresWriter:
         self._commit_tokens = CommitTokens()
         self._jobs: deque[_Job] = deque()
         self._there = asyncio.Event()
+        """Wakes the task: a change has come, or nothing more will."""
         self._closed = False
         self.fault: CoatcheckError | None = None
         """Why storage refused the last transaction; None if it accepted it."""
@@ -161,6 +168,7 @@ class PostgresWriter:
         self._jobs.append(_Job(change, waiter, time.monotonic()))
         self._there.set()
         late = _Failure(unavailable("it did not say in time what became of the change"))
+        # The caller gets an answer in time whatever the task is doing; the change may still be committed.
         alarm = loop.call_later(self._limits.answer, _resolve, waiter, late)
         try:
             return await waiter
@@ -171,6 +179,7 @@ class PostgresWriter:
         """Finishes what is waiting, then stops. May be repeated."""
         self._closed = True
         self._there.set()
+        # A caller that no longer waits must not cancel a commit.
         await asyncio.shield(self._task)
 
     async def _run(self) -> None:
@@ -183,6 +192,7 @@ class PostgresWriter:
                     self.watch(len(group), began - group[0].since, time.monotonic() - began)
         finally:
             self._closed = True
+            # Only after a failure of the task itself is anything left here.
             for job in self._jobs:
                 _resolve(job.waiter, _Failure(closed_error()))
             await self._disconnect()
@@ -194,15 +204,19 @@ class PostgresWriter:
                 return []
             self._there.clear()
             await self._there.wait()
+        # Changes that are on their way join this transaction: a commit waits for the disk, so one for several costs
+        # little more than one for one.
         end = time.monotonic() + GATHER_SECONDS
         while self.approaching() and (seconds_left := end - time.monotonic()) > 0 and not self._closed:
             self._there.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._there.wait(), seconds_left)
+        # A change that locks rows nobody knows in advance gets a transaction of its own: see `CatalogChange.alone`.
         group: list[_Job] = []
         weight = 0
         oldest = time.monotonic() - self._limits.answer / 2
-        while self._jobs and len(group) < MOST_CHANGES and weight < MOST_BYTES:
+        while self._jobs and len(group) < MAX_GROUP_CHANGES and weight < MAX_GROUP_BYTES:
+            # It begins the next group.
             if group and self._jobs[0].change.alone:
                 break
             job = self._jobs.popleft()
@@ -214,6 +228,7 @@ class PostgresWriter:
             weight += job.change.weight
             if job.change.alone:
                 break
+        # The group is empty if all of them were too old.
         return group or await self._gather()
 
     async def _answers(self, group: list[_Job]) -> list[object]:
@@ -227,13 +242,15 @@ class PostgresWriter:
             fault = _fault(error)
             if len(group) == 1:
                 return [_Failure(fault or error)]
+            # A database that cannot be reached fails all of them; retried one by one, each would wait for it in vain.
             if fault is not None and _is_everybodys(error):
                 return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
+        # One of the group is at fault. Alone, each change gets its own answer, and only that one fails.
         return [(await self._answers([job]))[0] for job in group]
 
     async def _commit(self, group: Sequence[CatalogChange[Any]], end: float) -> list[object]:
         """Tries until it is committed, fails through its own fault, or time is up."""
-        for tries_left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 answers = await self._transaction(group, end)
             except Exception as error:
@@ -242,12 +259,13 @@ class PostgresWriter:
                 if circle or not (is_worth_a_retry(error) and tries_left):
                     self.fault = _fault(error) or self.fault
                     raise
-                longest = _APART * 2 ** (_TRIES - 1 - tries_left)
+                longest = _RETRY_SECONDS * 2 ** (_MAX_ATTEMPTS - 1 - tries_left)
                 await asyncio.sleep(min(random.uniform(0, longest), max(0.0, end - time.monotonic())))  # noqa: S311 - no secret
             else:
                 if answers is not None:
                     self.fault = None
                     return answers
+        # Every other failure has left the loop as an exception.
         self.fault = unavailable("the connection was lost each time")
         raise self.fault
 
@@ -257,6 +275,7 @@ class PostgresWriter:
             raise unavailable("it took too long")
         line = await self._connect()
         fresh = not line.used
+        # If the answer to the commit is lost, the token tells whether it happened.
         mark = self._commit_tokens.next()
 
         def work(conn: Connection) -> list[object]:
@@ -270,6 +289,8 @@ class PostgresWriter:
                 await line.undo(end - time.monotonic())
             if line.is_lost or is_of_the_connection(error):
                 await self._disconnect()
+                # An idle connection may have been closed by the server at any time: only a new one that breaks says
+                # that the database is away.
                 if fresh or time.monotonic() >= end:
                     raise _fault(error) or unavailable("the connection was lost") from error
                 return None
@@ -277,15 +298,19 @@ class PostgresWriter:
         try:
             await line.commit(end - time.monotonic())
         except Exception as error:
+            # The server itself refused the commit, so it is certain that nothing is durable.
             if not (line.is_lost or is_of_the_connection(error)):
                 await line.undo(end - time.monotonic())
                 raise
             await self._disconnect()
+            # Repeating a transaction that is committed would return other answers: an artifact that it created would be
+            # found.
             return answers if await self._was_committed(mark, error) else None
         return answers
 
     async def _was_committed(self, mark: CommitToken, error: Exception) -> bool:
         """Returns whether a transaction was committed after the answer to its commit was lost."""
+        # A quarter of the call's time, after the half that the attempts may take.
         end = time.monotonic() + self._limits.answer / 4
         while time.monotonic() < end:
             try:
@@ -294,9 +319,10 @@ class PostgresWriter:
                 await line.undo(end - time.monotonic())
             except Exception as failure:  # noqa: BLE001 - as long as nobody says, nobody knows
                 await self._disconnect()
+                # A bug, which more attempts would only repeat.
                 if _fault(failure) is None:
                     break
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_LOOK_UP_SECONDS)
             else:
                 return there
         raise unavailable("the connection was lost during the commit, which may have succeeded") from error
@@ -305,6 +331,7 @@ class PostgresWriter:
         if self._connection is not None and self._connection.is_lost:
             await self._disconnect()
         if self._connection is None:
+            # New rows: a transaction of the lost connection may still hold the lock on the former one.
             self._commit_tokens = CommitTokens()
             self._connection = await PostgresConnection.connect(self._engine, autocommit=False)
         return self._connection

@@ -15,6 +15,7 @@ from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.types import TypeEngine
 
 Convert = Callable[[Any], Any]
+"""Converts one value between its column's type and what the driver uses."""
 
 
 class _Compiled(NamedTuple):
@@ -42,11 +43,13 @@ class Prepared:
         self._statement = statement
         self._columns = columns
         self._compiled: dict[str, _Compiled] = {}
+        """By dialect. Two threads may both compile a statement at first, with the same result."""
 
     def rows(self, conn: Connection, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Executes it, and returns every row. A transaction must have begun, unless the driver needs none."""
         cursor, columns = self._run(conn, parameters)
         try:
+            # All at once: an open cursor would keep its snapshot of the database.
             result_rows = cursor.fetchall()
         finally:
             cursor.close()
@@ -81,6 +84,8 @@ class Prepared:
             raise TypeError("this dialect does not number its parameters")
         binds = [(name, _into(compiler.binds[name].type, dialect)) for name in compiler.positiontup]
         constants = {name: compiler.binds[name].value for name, _ in binds if not compiler.binds[name].required}
+        # A select lists its columns under one name, an insert or delete with `returning` under another; others have
+        # none.
         answer: Any = getattr(clause, "selected_columns", None)
         if answer is None:
             answer = getattr(clause, "exported_columns", ())

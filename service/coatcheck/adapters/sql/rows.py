@@ -21,7 +21,7 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, keys, namespaces, vi
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure, ReceiptRecord
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
-from coatcheck.core.retention.jobs import WHOLE_STORE, JobState, Outcome, RetentionRun
+from coatcheck.core.retention.jobs import WHOLE_STORE, JobState, RetentionRun, RunOutcome
 from coatcheck.core.views.view import View, ViewMeasure, unpack_sections
 from coatcheck.ports.artifacts import FoundView
 
@@ -65,6 +65,7 @@ _VERSION_MARK: Final = "@"
 WIDTH = len(ARTIFACT_COLUMNS) + len(BLOB_COLUMNS)
 """Number of columns that `artifact` reads."""
 
+# msgspec analyses a decoder's type when it is created, so each one is created once.
 _encoder = msgspec.json.Encoder()
 _declared = msgspec.json.Decoder(DeclaredMetadata)
 _measure = msgspec.json.Decoder(Measure)
@@ -79,6 +80,7 @@ def artifact(row: Sequence[Any]) -> Artifact:
     namespace, number, declared_json, labels, measure, facts, *rest = row[: len(ARTIFACT_COLUMNS)]
     created_at, expires_at, ttl, idle_ttl, pinned, engine = rest
     spoken = _declared.decode(declared_json)
+    # The JSON has no labels: they may change, and so have a column of their own.
     if labels is not None:
         spoken = msgspec.structs.replace(spoken, labels=_labels.decode(labels))
     return Artifact(
@@ -124,6 +126,7 @@ def unpack_metadata(declared: str, facts: str) -> tuple[DeclaredMetadata, Detect
 def view_of_row(columns: Sequence[Any], inline: bytes | None) -> FoundView:
     """Returns the view from VIEW_COLUMNS and the columns of its blob, which are NULL if it has none of its own."""
     name, label, partial, measure, sections, *own = columns
+    # Version 0, of a row without one, is older than any: such a view counts as old and may be replaced.
     extractor, _, version = label.partition(_VERSION_MARK)
     view = View(
         name=name,
@@ -183,11 +186,14 @@ def columns_of_metadata(declared: DeclaredMetadata, facts: DetectedMetadata) -> 
 
 def digest(sha256: bytes) -> int:
     """Returns the first eight bytes of a digest as a signed integer."""
+    # Signed, as BIGINT is on both databases. Eight bytes find the candidates; the whole digest decides.
     return int.from_bytes(sha256[:8], "big", signed=True)
 
 
 _CONVERTED: Final = {"scope", "plan", "outcome", "busy_seconds", "oldest_overdue_seconds"}
+"""Fields of a run that its row has in another form: JSON, bytes or milliseconds."""
 _ALIKE: Final = [name for name in RetentionRun.__struct_fields__ if name not in _CONVERTED]
+"""Fields of a run that its row has under the same name, with the same value."""
 
 
 def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
@@ -196,7 +202,7 @@ def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
         **{name: getattr(row, name) for name in _ALIKE},
         scope=replace(WHOLE_STORE, **msgspec.json.decode(row.scope)),
         plan=None if row.plan_digest is None else row.plan_digest.hex(),
-        outcome=Outcome(row.outcome),
+        outcome=RunOutcome(row.outcome),
         busy_seconds=row.busy_ms / 1000,
         oldest_overdue_seconds=row.oldest_overdue / 1000,
     )
@@ -221,11 +227,13 @@ def job_of(row: Any) -> JobState:  # noqa: ANN401 - a row of `jobs`
 
 def larger(dialect: str, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
     """Returns the larger of two values."""
+    # SQLite's `max` of two arguments is what PostgreSQL calls `greatest`; of one, it is the aggregate.
     return func.max(one, other) if dialect == "sqlite" else func.greatest(one, other)
 
 
 KEY_COLUMNS: list[ColumnElement[Any]] = [column for column in keys.c if column.name != "digest"]
 """The columns that `info_of` reads."""
+# An outer join: a key of all namespaces has no row in `namespaces`.
 _FIND = Prepared(
     select(*KEY_COLUMNS, keys.c.digest, namespaces.c.disabled_at)
     .join_from(keys, namespaces, namespaces.c.namespace == keys.c.namespace, isouter=True)
@@ -233,6 +241,7 @@ _FIND = Prepared(
 )
 _ANY = Prepared(select(keys.c.id).limit(1))
 _PLACE = select(keys.c.created_at).where(keys.c.id == bindparam("before"))  # only within the listed namespace
+# By moment and ID, since keys may have the same moment: `ix_keys_created_at_id` has this order.
 _NEWEST = select(*KEY_COLUMNS).order_by(keys.c.created_at.desc(), keys.c.id.desc()).limit(bindparam("most"))
 _BEHIND = tuple_(keys.c.created_at, keys.c.id) < tuple_(
     bindparam("at", type_=UtcDateTime), bindparam("before", type_=Text())
@@ -295,6 +304,7 @@ def list_keys(conn: Connection, namespace: str | None, *, before: str | None, li
     values: dict[str, Any] = {"most": limit}
     if before is not None:
         at: datetime | None = conn.execute(place, {"before": before}).scalar_one_or_none()
+        # The cursor's key does not exist, or is another namespace's, which this caller may not learn.
         if at is None:
             return []
         statement = statement.where(_BEHIND)

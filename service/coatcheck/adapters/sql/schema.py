@@ -39,10 +39,12 @@ _LOCK = 0x636F6174636B
 _DDL_SECONDS = 30
 """A change of a table waits for every transaction that uses it, and delays later ones."""
 
+# Alembic's table of one row.
 _VERSION = text("SELECT version_num FROM alembic_version")
 _NO_TABLE: Final = ("no such table: alembic_version", 'relation "alembic_version" does not exist')
 """How SQLite and PostgreSQL say that a database was never migrated."""
 _REWRITE = text("UPDATE alembic_version SET version_num = version_num")
+"""A write to a row that every migrated database has, and that leaves it as it was."""
 
 
 def migrate(url: str, revision: str = "head") -> None:
@@ -57,11 +59,13 @@ def migrate(url: str, revision: str = "head") -> None:
     """
     from alembic import command  # noqa: PLC0415 - a start without a migration must not pay for it
 
+    # SQLite itself would create the file with the usual permissions.
     if not is_postgres(url):
         database = make_url(url).database
         if database is not None:
             make_private(Path(database))
 
+    # Before the first statement of a migration: a refused database stays as it was.
     if revision != "base" and current_revision(url) == "0001":
         _with_connection(url, _refuse_edited)
 
@@ -69,6 +73,7 @@ def migrate(url: str, revision: str = "head") -> None:
         if conn.dialect.name == "postgresql":
             _wait_for_other_migrations(conn)
         config = _config()
+        # Our own connection, because it holds the lock and has the settings that migrations need.
         config.attributes["connection"] = conn
         command.downgrade(config, revision) if revision == "base" else command.upgrade(config, revision)
 
@@ -119,6 +124,7 @@ def check_revision(conn: Connection) -> None:
     revision = revision_of(conn)
     if revision == REVISION:
         return
+    # Revisions are numbers of four digits, so they compare as text.
     if revision is None or revision < REVISION:
         raise CoatcheckError(
             Code.SCHEMA_OUTDATED,
@@ -142,6 +148,7 @@ def try_write(conn: Connection) -> None:
 
 def take_room(conn: Connection) -> None:
     """Writes as much as a payload in the catalogue may take, to check for room; `give_room` removes it."""
+    # A process that ended between the two calls has left its row behind.
     conn.execute(delete(leases).where(leases.c.name == _ROOM))
     conn.execute(insert(leases).values(name=_ROOM, holder="0" * _ROOM_BYTES, until=_LONG_AGO))
 
@@ -152,8 +159,11 @@ def give_room(conn: Connection) -> None:
 
 
 _ROOM: Final = "room"
+"""The name of a lease that nobody holds: its row exists only to take up space."""
 _ROOM_BYTES: Final = 128 * 1024
+"""As much as a small payload takes, for a database that was full."""
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The end of that lease, so that it never counts as one in force."""
 
 
 def _config() -> "Config":
@@ -174,6 +184,7 @@ def _config() -> "Config":
 def _wait_for_other_migrations(conn: Connection) -> None:
     # Locked for the session, as each migration is a transaction of its own. It ends with the connection.
     conn.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+    # Only now, because the wait above may last as long as another migration.
     conn.execute(text("SELECT set_config('lock_timeout', :time, false)"), {"time": f"{_DDL_SECONDS}s"})
     # A migration may change rows of any namespace.
     conn.execute(text("SELECT set_config('coatcheck.upkeep', 'on', false)"))
@@ -185,6 +196,7 @@ def _with_connection(url: str, work: Callable[[Connection], T]) -> T:
         # In a thread: this one may have a running loop.
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(lambda: asyncio.run(_on_postgres(url, work))).result()
+    # `current_revision` may run beside a server, whose connection must be the only one that checkpoints.
     engine = writing_engine(url, checkpoints=False)
     try:
         with engine.connect() as conn:
@@ -198,6 +210,7 @@ async def _on_postgres(url: str, work: Callable[[Connection], T]) -> T:
     from coatcheck.adapters.sql.postgres_connection import Session, open_engine  # noqa: PLC0415
     from coatcheck.adapters.sql.postgres_faults import postgres_fault_of  # noqa: PLC0415
 
+    # No limit for statements, because a migration may take long; `_wait_for_other_migrations` limits waits for locks.
     engine = open_engine(url, Session())
     try:
         async with engine.connect() as conn:

@@ -29,6 +29,7 @@ from coatcheck.core.keys import PREFIX as KEY_PREFIX
 from coatcheck.usecases.tenants.authenticate import Authenticate
 
 INGEST, READ, DELETE, ADMIN = "ingest", "read", "delete", "admin"
+"""The scopes that a key may have."""
 
 _BEARER: Final = "bearer "
 _LOOPBACK: Final = frozenset({"", "127.0.0.1", "::1"})
@@ -50,6 +51,7 @@ def read_key(scope: Scope) -> str | None:
     if bearer is None or bearer[: len(_BEARER)].lower() != _BEARER:
         return api_key
     token = bearer[len(_BEARER) :].strip()
+    # A token of another form is meant for a proxy, so a key beside it still counts.
     if not token.startswith(PREFIX):
         return api_key
     if api_key not in {None, token}:
@@ -70,6 +72,8 @@ async def let_in(authenticate: Authenticate, scope: HTTPScope, needed: str | Non
     """
     if needed is not None:
         caller = await authenticate(read_key(scope), needed)
+        # Without keys, the address tells callers apart where they share the limit of concurrent uploads (decision
+        # 0043).
         address = None if caller.key_id is not None else _address(scope)
         scope["state"]["caller"] = caller if address is None else replace(caller, address=address)
 
@@ -101,6 +105,7 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
     Raises:
         CoatcheckError: `forbidden_host`, `invalid_request`.
     """
+    # A proxy could route by one Host field while the check below reads another.
     if scope["http_version"] == "1.1" and sum(name == b"host" for name, _ in scope["headers"]) != 1:
         raise CoatcheckError(
             Code.INVALID_REQUEST, "An HTTP/1.1 request must have exactly one Host field.", field="Host"
@@ -122,6 +127,7 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
             f"This service answers to {', '.join(allowed)}, not to the host of this request. The administrator can "
             "allow more.",
         )
+    # Clients other than browsers send neither field, and pass.
     origin = field(scope, b"origin")
     cross = field(scope, b"sec-fetch-site") == "cross-site"
     if cross or (origin is not None and _origin_host(origin) != host):
@@ -134,6 +140,8 @@ def same_origin(scope: Scope) -> None:
     Raises:
         CoatcheckError: `forbidden_host`.
     """
+    # Stricter than `admit`: another subdomain of the same site is refused too, and no setting turns this off. `none`
+    # stands for an address that the user entered.
     host = (field(scope, b"host") or "").strip().lower()
     origin, site = field(scope, b"origin"), field(scope, b"sec-fetch-site")
     if site not in {None, "same-origin", "none"} or (origin is not None and _origin_host(origin) != host):

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from litestar.types import HTTPReceiveMessage, Receive, Scope, WebSocketReceiveMessage
 
-from coatcheck.api.http.codings import STEP, Decoder, Digests, gzip_decoder, parse_digests, zstd_decoder
+from coatcheck.api.http.codings import STEP_BYTES, Decoder, Digests, gzip_decoder, parse_digests, zstd_decoder
 from coatcheck.api.http.limits import MemoryReservation, RequestLimits
 from coatcheck.api.http.rates import RateAllowance, allowance_of
 from coatcheck.api.http.request_parts import field
@@ -39,8 +39,11 @@ class Expansion:
         self._limits = limits
         self._allowance = allowance
         self.wire = 0
+        """Bytes of the body as sent, so far; its reader keeps this up to date."""
         self._out = 0
+        """Bytes that all codings have produced, those of inner ones included."""
         self._charged = 0
+        """Decoded bytes that were charged so far, beyond those sent."""
 
     def grew(self, size: int) -> None:
         """Counts bytes that a coding produced.
@@ -50,6 +53,7 @@ class Expansion:
         """
         self._out += size
         limits = self._limits
+        # Short bodies may expand by any ratio: `ratio_free` bounds what they can cost.
         bomb = self._out > limits.ratio_free and self._out > limits.ratio * self.wire
         if bomb or self._out > limits.decoded:
             raise CoatcheckError(
@@ -59,6 +63,7 @@ class Expansion:
                 limit=limits.decoded,
                 ratio=limits.ratio,
             )
+        # `RequestReceiver` charges the bytes as sent. This charges only the difference, so that nothing is paid twice.
         beyond = self._out - self.wire - self._charged
         if beyond > 0 and self._allowance is not None:
             self._charged += beyond
@@ -79,8 +84,11 @@ class Wire:
         self._waited = 0.0
         """Seconds spent waiting for the sender, not counting the time spent processing the bytes."""
         self._digests = digests if digests and digests.hashes_wire else None
+        """None: no digest covers the bytes as sent."""
         self.sender = Sender()
+        """Lets others end a wait for bytes that do not come."""
         self._seen = 0
+        """Bytes received so far."""
         self._ended = False
 
     async def read(self) -> bytes:
@@ -98,6 +106,7 @@ class Wire:
             data = message.get("body", b"")
             self._seen += len(data)
             self._expansion.wire = self._seen
+            # An error must precede the last piece: once its reader has that, it may commit.
             if self._ended and self._length is not None and self._seen != self._length:
                 raise truncation_error()
             if data:
@@ -110,12 +119,14 @@ class Wire:
         """Returns the next message, within a time that grows with the bytes received, so a trickle is not enough."""
         loop = asyncio.get_running_loop()
         began = loop.time()
+        # One pause may last `stall`. All pauses together may last longer only by what has arrived at the least rate.
         seconds_left = self._stall + self._seen / self._rate - self._waited
         try:
             async with asyncio.timeout(min(self._stall, seconds_left)) as timeout:
                 self.sender.wait(timeout)
                 message = await self._receive()
         except TimeoutError:
+            # The wait was cut short for others, which looks like the end of its time.
             if self.sender.error is not None:
                 raise self.sender.error from None
             raise stall_error(self._stall) if seconds_left >= self._stall else too_slow(self._rate) from None
@@ -133,6 +144,7 @@ class DecodedStream:
         self._decoder = decoder
         self._expansion = expansion
         self._busy = False
+        """Whether the last step filled its output, so that the next one probably will, too."""
         self._ended = False
 
     async def read(self) -> bytes:
@@ -142,8 +154,9 @@ class DecodedStream:
             CoatcheckError: `corrupt_encoding`, `decompression_limit`, and what the inner stream raises.
         """
         while not self._ended:
+            # A step that is large, or follows one that filled its output, would delay other requests on the event loop.
             if self._busy or self._decoder.pending > INLINE:
-                piece = await asyncio.to_thread(self._decoder.step, STEP)
+                piece = await asyncio.to_thread(self._decoder.step, STEP_BYTES)
             else:
                 piece = self._decoder.step(INLINE)
             self._busy = len(piece) >= INLINE
@@ -155,6 +168,7 @@ class DecodedStream:
                 self._decoder.feed(data)
             else:
                 self._ended = True
+                # The end of the input must be the end of the coding: a stream that was cut off is refused here.
                 self._decoder.finish()
         return b""
 
@@ -176,6 +190,7 @@ class RequestBody:
         """
         data = await self._reader.read()
         digests = self._digests
+        # The check precedes the end that the reader waits for, so a body that differs is never committed.
         if digests is not None:
             if not data:
                 digests.verify()
@@ -205,6 +220,7 @@ class RequestBody:
             size += len(data)
             if size > limit:
                 raise body_too_large(limit)
+            # Memory is taken as bytes arrive, so that an announced length takes nothing from others.
             await reservation.take(len(data))
             parts.append(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -223,6 +239,7 @@ def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestB
     expansion = Expansion(limits, allowance_of(scope))
     wire = Wire(receive, content_length(scope), digests, expansion, limits)
     reader: ByteStream = wire
+    # Content-Encoding names codings in the order in which they were applied: the last one is the outermost.
     for coding in reversed(codings):
         decoder = gzip_decoder() if coding == "gzip" else zstd_decoder(limits.zstd_window)
         reader = DecodedStream(reader, decoder, expansion)
@@ -249,6 +266,7 @@ def _parse_digest_field(scope: Scope, name: str) -> dict[str, bytes]:
 def _codings(scope: Scope, limits: RequestLimits) -> list[str]:
     value = field(scope, b"content-encoding") or ""
     names = [name.strip().lower() for name in value.split(",")]
+    # `x-gzip` is another name of gzip (RFC 9110 section 8.4.1.3), and `identity` is no coding.
     codings = ["gzip" if name == "x-gzip" else name for name in names if name not in {"", "identity"}]
     if not {*codings} <= {"gzip", "zstd"}:
         raise CoatcheckError(

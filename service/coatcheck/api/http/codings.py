@@ -24,14 +24,14 @@ from typing import Final, Protocol
 from coatcheck.core.encoding.frames import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
-STEP: Final = 1024 * 1024
+STEP_BYTES: Final = 1024 * 1024
 """Upper bound of the bytes requested from one decoding step."""
-_SLICE: Final = 16 * 1024
+_INPUT_BYTES: Final = 16 * 1024
 """Bytes passed to a library at once: it copies what remains after the end of a member, and that must not grow with the
 input."""
-_FREE: Final = 1000
+_FREE_MEMBERS: Final = 1000
 """Members or frames that any stream may have, whatever it contains ..."""
-_EACH: Final = 64
+_BYTES_PER_MEMBER: Final = 64
 """... and output bytes that entitle it to one more."""
 _SKIPPABLE: Final = range(0x50, 0x60)
 """First bytes of skippable frames (RFC 8878, section 3.1.2)."""
@@ -65,10 +65,13 @@ class GzipMember:
     """Decodes one member of a gzip stream (RFC 1952)."""
 
     content = True
+    """Every member can hold content: gzip has no skippable ones."""
 
     def __init__(self) -> None:
+        # 31: the header and trailer of gzip are required, with windows of up to 32 KiB.
         self._inflate = zlib.decompressobj(wbits=31)
         self._started = False
+        """Whether any input was accepted. If not, this is no gzip at all, which the error says."""
 
     @property
     def has_ended(self) -> bool:
@@ -82,6 +85,7 @@ class GzipMember:
         except zlib.error as e:
             raise _corrupt("gzip", "a damaged member" if self._started else "bytes that are not a member") from e
         self._started = self._started or bool(data)
+        # zlib returns input beyond the member's end, and input beyond the requested output, in different attributes.
         rest = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
         return piece, len(data) - len(rest)
 
@@ -95,8 +99,10 @@ class ZstdFrame:
     def __init__(self, max_window: int) -> None:
         self._max_window = max_window
         options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: max_window.bit_length() - 1}
+        # The window is what a frame makes the library allocate before it produces a byte.
         self._decompressor = zstd.ZstdDecompressor(options=options)
         self._first: int | None = None
+        """First byte of the frame, which tells skippable frames from others; None: there was no input yet."""
 
     @property
     def has_ended(self) -> bool:
@@ -110,6 +116,7 @@ class ZstdFrame:
 
     def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
         """See Member."""
+        # The library keeps input that it has not decoded, and would queue more input behind it without bound.
         chunk = data if self._decompressor.needs_input else data[:0]
         piece = self._decompress(chunk, most)
         if self._first is None and chunk:
@@ -141,9 +148,13 @@ class Decoder:
         self._member = begin()
         self._input = memoryview(b"")
         self._at = 0
+        """Where the input that is not decoded yet begins."""
         self._content = False
-        self._allowed = _FREE
+        """Whether an earlier member could hold content."""
+        self._allowed = _FREE_MEMBERS
+        """Members that may still begin."""
         self._rest = 0
+        """Output bytes that count towards the next member, fewer than _BYTES_PER_MEMBER."""
 
     @property
     def pending(self) -> int:
@@ -164,16 +175,19 @@ class Decoder:
         pieces: list[bytes] = []
         room = most
         while room > 0:
+            # A next member begins only if there is input for it: an ended one without more input may be the stream's
+            # end.
             if self._member.has_ended:
                 if not self.pending:
                     break
                 self._next_member()
-            piece, input_size = self._member.take(self._input[self._at : self._at + _SLICE], room)
+            piece, input_size = self._member.take(self._input[self._at : self._at + _INPUT_BYTES], room)
             self._at += input_size
             if piece:
                 pieces.append(piece)
                 room -= len(piece)
                 self._count_output(len(piece))
+            # Without output there may still be progress: a header, or a skippable frame.
             elif not self.pending:
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -184,6 +198,7 @@ class Decoder:
         Raises:
             CoatcheckError: `corrupt_encoding` if the stream is incomplete.
         """
+        # A stream of nothing but skippable frames is refused like one that ends inside a frame.
         if not self._member.has_ended or not (self._content or self._member.content):
             raise _corrupt(self._coding, "it ends in the middle")
 
@@ -200,7 +215,7 @@ class Decoder:
             )
 
     def _count_output(self, size: int) -> None:
-        more, self._rest = divmod(self._rest + size, _EACH)
+        more, self._rest = divmod(self._rest + size, _BYTES_PER_MEMBER)
         self._allowed += more
 
 
@@ -223,11 +238,13 @@ def _corrupt(coding: str, what: str) -> CoatcheckError:
 
 
 ALGORITHMS: Final = {"sha-256": ("sha256", 32), "sha-512": ("sha512", 64)}
+"""By the name in a digest field: the name in hashlib, and the digest's length in bytes."""
 
 _MEMBER = re.compile(
     r"([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):"
     r'((?:;[ ]*[a-z*][a-z0-9_.*-]*(?:=(?:[A-Za-z0-9:/!#$%&\'*+.^_`|~?-]+|"(?:[^"\\]|\\["\\])*"))?)*)'
 )
+"""Matches one member of a dictionary of byte sequences, with any parameters (RFC 8941 section 3.2)."""
 _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
 
 
@@ -245,6 +262,7 @@ def parse_digests(name: str, value: str) -> dict[str, bytes]:
         if member is None:
             raise _malformed_error(name)
         digest = _bytes(name, member[2])
+        # Other algorithms are ignored, but their syntax still counts.
         if member[1] in ALGORITHMS:
             if len(digest) != ALGORITHMS[member[1]][1]:
                 raise CoatcheckError(
@@ -254,6 +272,7 @@ def parse_digests(name: str, value: str) -> dict[str, bytes]:
         at = member.end()
         if at == len(text):
             return digests
+        # A comma must be followed by another member (RFC 8941 section 4.2.2).
         separator = _SEPARATOR.match(text, at)
         if separator is None or separator.end() == len(text):
             raise _malformed_error(name)
@@ -281,6 +300,8 @@ class Digests:
     def __init__(self, content: dict[str, bytes], representation: dict[str, bytes], *, coded: bool) -> None:
         self._content = content
         self._representation = representation
+        # One hash per algorithm serves both fields. Without a coding, the decoded bytes are the ones sent, and a second
+        # hash of them would only cost time.
         self._wire = {name: hashlib.new(ALGORITHMS[name][0]) for name in {*content, *representation}}
         self._plain = {name: hashlib.new(ALGORITHMS[name][0]) for name in representation} if coded else {}
 

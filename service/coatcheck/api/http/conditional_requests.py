@@ -20,6 +20,7 @@ from coatcheck.core.views.window import FromTo, HttpByteRange, RangeSpec, Suffix
 Fields = Callable[[str], list[str]]
 """Returns the values of a request's field, by lower-case name: one string per field line, in order."""
 Outcome = Literal["perform", "not_modified", "failed"]
+"""Of the conditions: go on, 304, or 412."""
 
 
 class Validators(Struct, frozen=True):
@@ -44,11 +45,13 @@ def evaluate(fields: Fields, current: Validators, *, safe: bool, now: datetime) 
         safe: whether the method is GET or HEAD.
         now: the time relative to which two-digit years are read.
     """
+    # Steps 1 and 2: a date counts only if there is no list of tags.
     if match := fields("if-match"):
         if not _lists(match, current.etag, weak=False):
             return "failed"
     elif (since := _date(fields("if-unmodified-since"), now)) and current.last_modified > since:
         return "failed"
+    # Steps 3 and 4, likewise. Here weak tags match, too: they suffice for the question whether a copy is current.
     if none_match := fields("if-none-match"):
         if _lists(none_match, current.etag, weak=True):
             return "not_modified" if safe else "failed"
@@ -65,16 +68,20 @@ def range_applies(fields: Fields, current: Validators, *, now: datetime) -> bool
     lines = fields("if-range")
     if not lines:
         return True
+    # A malformed If-Range never lets a range apply: the whole is always a correct answer.
     if len(lines) > 1:
         return False
     value = lines[0].strip(" \t")
+    # Our tag is strong, so a weak one never equals it, as the section requires.
     if value.startswith(('"', "W/")):
         return value == current.etag
     return _date(lines, now) == current.last_modified
 
 
 _TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
+"""Matches an entity tag, and captures whether it is weak (RFC 9110 section 8.8.3)."""
 _GAP = re.compile(r"[ \t]*(?:,[ \t]*)*")
+"""Matches what may separate two elements of a list, empty elements included."""
 
 
 def _lists(lines: list[str], etag: str, *, weak: bool) -> bool:
@@ -88,6 +95,7 @@ def _lists(lines: list[str], etag: str, *, weak: bool) -> bool:
         if tag is None:
             return False
         is_listed = is_listed or (tag[2] == etag and (weak or tag[1] is None))
+        # Two tags without a comma between them make the list malformed.
         after = _skip(value, tag.end())
         if after < len(value) and "," not in value[tag.end() : after]:
             return False
@@ -110,7 +118,9 @@ _FORMS = (
     re.compile(rf"{_LONG_DAY}, (?P<day>\d{{2}})-{_MONTH}-(?P<year>\d{{2}}) {_TIME} GMT", re.ASCII),
     re.compile(rf"{_DAY} {_MONTH} (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})", re.ASCII),
 )
+"""The form of today, that of RFC 850, and that of C's asctime."""
 _LEAP_SECOND = 60
+"""The second that a date may name (RFC 9110 section 5.6.7) and `datetime` cannot hold."""
 
 
 def parse_date(text: str, now: datetime) -> datetime | None:
@@ -151,10 +161,13 @@ FIELD_LIMIT = 16 * 1024
 """Maximum bytes of a Range field. Longer fields are ignored."""
 
 _SPECIFIER = re.compile(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(.*)", re.DOTALL)
+"""Matches a Range field, and captures its unit and its ranges."""
 _SPEC = re.compile(r"(?:([0-9]+)-([0-9]*)|-([0-9]+))", re.ASCII)
+"""Matches one range: `first-`, `first-last` or `-suffix`."""
 _BEYOND = 2**63 - 1
 """Stands for every position beyond the end of any representation."""
-_BEYOND_DIGITS = 18
+_POSITION_DIGITS = 18
+"""Digits of a position that is certainly below `_BEYOND`."""
 
 
 def parse_range(fields: list[str]) -> list[RangeSpec] | None:
@@ -173,6 +186,7 @@ def parse_range(fields: list[str]) -> list[RangeSpec] | None:
         if not text:  # RFC 9110 section 5.6.1.2: a recipient must accept empty list elements
             continue
         spec = _parse_spec(text)
+        # The field is ignored as a whole: part of the requested ranges would be an answer that no client expects.
         if spec is None or len(specs) == RANGES_LIMIT:
             return None
         specs.append(spec)
@@ -193,11 +207,12 @@ def _parse_spec(text: str) -> RangeSpec | None:
 
 def _position(digits: str) -> int:
     digits = digits.lstrip("0")
-    return int(digits or "0") if len(digits) <= _BEYOND_DIGITS else _BEYOND
+    return int(digits or "0") if len(digits) <= _POSITION_DIGITS else _BEYOND
 
 
 def _larger(a: str, b: str) -> bool:
     a, b = a.lstrip("0"), b.lstrip("0")
+    # A comparison of digits is linear in their number; a conversion to integers is not.
     return (len(a), a) > (len(b), b)
 
 

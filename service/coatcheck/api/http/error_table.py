@@ -15,6 +15,7 @@ class StatusRow(Struct, frozen=True):
 
     status: int
     title: str
+    """A short name, the same for every occurrence of the code."""
     meaning: str
     """What happened, in a sentence."""
     advice: str

@@ -30,10 +30,13 @@ NO_ROUTE: Final = "none"
 LEFT: Final = 499
 """Recorded as the status, in logs and metrics, if the client left before it was answered."""
 _ROUTE: Final = "route"
+"""Key of the route in the state of a scope."""
 _TYPE: Final = re.compile(r":[a-z]+\}")
+"""Matches the type of a parameter in one of Litestar's path templates."""
 _PRIVATE: Final = ("/v1/", "/mcp")
 """Paths of answers about stored data, which no cache may keep unless they say so."""
 _ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
+"""Matches an artifact's ID in a path. A longer number is no ID."""
 
 
 class RequestReceiver:
@@ -73,11 +76,15 @@ class ResponseSender:
         self._request_id = request_id
         self._private = private
         self.started = False
+        """Whether the status was sent; from then on, no problem document can be."""
         self.ended = False
         self.status = 0
+        """0: no status was sent."""
         self.silent = False
+        """Whether to drop the body, because the request was HEAD."""
         self.allowance: RateAllowance | None = None
         self.location = b""
+        """The answer's Location, for the log; empty if it has none."""
 
     async def __call__(self, message: Message) -> None:
         """See ASGI."""
@@ -86,6 +93,7 @@ class ResponseSender:
             self.status = message["status"]
             headers = [*message["headers"], (b"x-request-id", self._request_id)]
             self.location = next((value for name, value in headers if name == b"location"), b"")
+            # A cache would show stored data after it was deleted or has expired.
             if self._private and not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"private, no-store"))
             if self.allowance is not None:
@@ -117,6 +125,7 @@ class Exchange:
         self.left = False
         """Whether the client left before it had its answer."""
         self._task = asyncio.current_task()
+        """The work that is cancelled if the client leaves."""
         self._clock = clock
         self._began = clock()
 
@@ -144,6 +153,7 @@ class Exchange:
     @property
     def artifact(self) -> str | None:
         """The ID of the artifact concerned, from the answer's location or the path."""
+        # The request of a new artifact has no ID in its path, but its answer has a location.
         match = _ARTIFACT.search(self.sent.location or self.scope["path"].encode("utf-8", "replace"))
         return None if match is None else match[1].decode()
 
@@ -151,6 +161,7 @@ class Exchange:
         """Returns facts for logs and traces; none of the request's content."""
         facts: dict[str, str | float] = {
             "request_id": self.id,
+            # Callers choose the method, of any length.
             "method": self.scope["method"][:20],
             "route": self.route,
             "status": self.sent.status,
@@ -188,9 +199,12 @@ def template_of(scope: Scope) -> str | None:
 
 _log = logging.getLogger("coatcheck.api")
 _access = logging.getLogger("coatcheck.access")
-_FAILED: Final = 400
-_PAUSE: Final = timedelta(minutes=1)
+_FIRST_ERROR_STATUS: Final = 400
+"""The first status of an error (RFC 9110 section 15.5)."""
+_REPEAT_PAUSE: Final = timedelta(minutes=1)
+"""Time between two log lines about the same failure; those in between are counted."""
 _WANTS: Final = frozenset({Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE, Code.UPLOAD_FENCED, Code.OVERLOADED})
+"""Lack of resources. Every request may run into it, so one line a minute says enough."""
 
 
 class RequestLog:
@@ -200,6 +214,7 @@ class RequestLog:
         self._clock = clock
         self._meter = meter
         self._last: dict[Code, datetime] = {}
+        """When each code was last logged."""
 
     def log_failure(self, error: CoatcheckError, request_id: str, route: str) -> None:
         """Logs an expected failure, of a request or of one item of a batch."""
@@ -211,7 +226,7 @@ class RequestLog:
         elif error.code in _WANTS:
             now = self._clock.now()
             last = self._last.get(error.code)
-            if last is None or now - last >= _PAUSE:
+            if last is None or now - last >= _REPEAT_PAUSE:
                 self._last[error.code] = now
                 text = "%s: request %s for %s: %s"
                 _log.warning(text, error.code, request_id, route, error.detail, extra={"facts": facts})
@@ -225,7 +240,8 @@ class RequestLog:
         """Logs a response that was sent or cut short; `caller` is None if the request failed before it was known."""
         method, status = exchange.scope["method"], exchange.sent.status
         self._meter.record_answer(exchange.route, method, status, exchange.seconds, exchange.received.size)
-        if not _access.isEnabledFor(logging.INFO) or (exchange.is_asked_all_the_time and status < _FAILED):
+        # Health checks and scrapes are logged only if they fail: there are too many of them.
+        if not _access.isEnabledFor(logging.INFO) or (exchange.is_asked_all_the_time and status < _FIRST_ERROR_STATUS):
             return
         facts = exchange.facts(caller)
         text = " ".join(f"{name}={value}" for name, value in facts.items())

@@ -26,6 +26,7 @@ _QUIET = 64 * 1024
 _UNSAID = frozenset({"", "application/octet-stream"})
 """Media types that clients send for a file of unknown type."""
 PAYLOAD_NAMES = frozenset({"file", "content"})
+"""Names by which a part without a file name is the payload all the same."""
 
 Event = MultipartSegment | bytes | bytearray | None
 """The start of a part, some of its bytes, or its end."""
@@ -40,17 +41,23 @@ class Form:
         self._parser = PushMultipartParser(boundary, max_segment_count=limits.fields)
         self._events: Iterator[Event] = iter(())
         self._quiet = 0
+        """Bytes since the parser last reported an event."""
         self._mark = b"--" + boundary.encode("ascii")
+        """The boundary as it stands in the body."""
         self._before = b""
         """The last bytes before the boundary was first seen; it may begin in them."""
         self._marked = False
         """Whether the boundary has been seen."""
         self._name = ""
+        """Name of the field that is being read."""
         self._field = bytearray()
+        """Bytes of that field so far."""
         self.fields: list[tuple[str, str]] = []
         """Names and texts of the fields read so far."""
         self.media_type: str | None = None
+        """Of the file; None: none was declared, or one that says nothing."""
         self.filename: str | None = None
+        """None until the file begins, and if its part has only a name."""
 
     async def open(self) -> None:
         """Reads the fields before the file.
@@ -61,6 +68,7 @@ class Form:
         while await self._advance():
             for event in self._parse_events():
                 if isinstance(event, MultipartSegment) and _is_payload(event):
+                    # The iterator stays where it is: `__anext__` takes the file's bytes from it.
                     self._begin(event)
                     return
                 self._take(event)
@@ -82,6 +90,7 @@ class Form:
             for event in self._parse_events():
                 if isinstance(event, bytes | bytearray):
                     return bytes(event)
+                # The end of a part: with it, the file is complete.
                 await self._rest()
                 raise StopAsyncIteration
             if not await self._advance():  # pragma: no cover - the parser refuses a form that ends inside its file
@@ -101,13 +110,16 @@ class Form:
         data = await self._body.read()
         self._quiet += len(data)
         if not self._marked:
+            # A boundary may be split over two reads.
             window = self._before + data
             self._marked, self._before = self._mark in window, window[1 - len(self._mark) :]
+        # The bytes just read may still contain events, so only those before them count.
         if self._quiet > _QUIET + len(data):
             raise _invalid("The form has too much data outside its parts.")
         self._events = self._parser.parse(data) if data else iter(())
         if not data:
             try:
+                # A form that was cut off and a body without the boundary look the same to the parser.
                 self._parser.close()
             except MultipartError:
                 raise truncation_error() if self._marked else _no_boundary() from None
@@ -127,6 +139,7 @@ class Form:
             self._name = event.name or ""
             self._field = bytearray()
         elif event is None:
+            # Clipping may have cut a character in two; only then are bad bytes ignored.
             clipped = self._name in DESCRIBING and len(self._field) == self._limit
             try:
                 self.fields.append((self._name, self._field.decode(errors="ignore" if clipped else "strict")))

@@ -14,11 +14,12 @@ import msgspec
 
 from coatcheck.api.http.problems import constraint_text
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.storing.ingest_request import Notice
+from coatcheck_client.contract.answers import Notice
 
 T = TypeVar("T")
 
 BOM = b"\xef\xbb\xbf"
+"""UTF-8's byte order mark. JSON must not begin with it, but a parser may ignore it (RFC 8259 section 8.1)."""
 MAX_VALUES = 1_000_000
 """Commas and opening brackets outside strings in one body: objects take 30 times the memory of the JSON that they come
 from, and creating them delays all other requests."""
@@ -28,6 +29,7 @@ MENDED = Notice(
     "lone_surrogates_replaced",
     "The JSON contained halves of surrogate pairs, which are not characters; U+FFFD replaced each.",
 )
+"""The warning beside what was read from JSON that was mended."""
 _LONE = re.compile(
     rb"\\u[dD](?:"
     rb"[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -37,8 +39,10 @@ _LONE = re.compile(
 _BETWEEN = re.compile(rb"\\(?!u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\")
 """Matches an escape that does not belong to the one before it."""
 _VALUES = (b",", b"[", b"{")
-_AT_ONCE = 256 * 1024
+"""Each of these bytes adds at most one value."""
+_SEARCHED_BYTES = 256 * 1024
 """Bytes that are searched before another thread may run."""
+# msgspec reports position, field and type only within its messages; these patterns take them apart.
 _BYTE = re.compile(r"\(byte ([0-9]+)\)")
 _PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -52,8 +56,10 @@ _KINDS = {
     "array": "a list",
     "object": "an object",
 }
+"""What a value that was sent is called in an error, by msgspec's name of its type."""
 _BODY = "the body"
-_SHOWN = 80
+"""What a refusal calls the place of a field unless its caller names another."""
+_QUOTED_CHARS = 80
 """Number of characters of a caller's text that an error repeats."""
 
 
@@ -81,6 +87,7 @@ def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
     try:
         return _decode(data, model), False
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        # Mending is tried only now, so that valid JSON does not pay for the search.
         mended = mend(data)
         if mended == data:
             raise _malformed_error(data, _locate_error(data, e)) from e
@@ -101,6 +108,8 @@ def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
     end = 0
     for item in items:
         text = bytes(item)
+        # A raw item does not know its position. The search begins after the item before, so equal items get positions
+        # of their own.
         start = mended.find(text, end)
         end = start + len(text)
         originals.append(data[start:end])
@@ -114,10 +123,13 @@ def _bound(data: bytes) -> None:
     """
     if sum(map(data.count, _VALUES)) <= MAX_VALUES:
         return
+    # Escaped backslashes go first: after that, every backslash before a quote escapes it, and every quote that remains
+    # begins or ends a string.
     plain = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
     inside = values = 0
-    for at in range(0, len(plain), _AT_ONCE):
-        pieces = plain[at : at + _AT_ONCE].split(b'"')
+    for at in range(0, len(plain), _SEARCHED_BYTES):
+        pieces = plain[at : at + _SEARCHED_BYTES].split(b'"')
+        # Every second piece lies outside strings; `inside` says whether this block began within one.
         outside = b"".join(pieces[inside::2])
         values += sum(map(outside.count, _VALUES))
         inside ^= (len(pieces) - 1) & 1
@@ -141,7 +153,8 @@ def mend(data: bytes) -> bytes:
     pieces: list[bytes] = []
     start = 0
     while start < len(text):
-        boundary = _BETWEEN.search(text, min(start + _AT_ONCE, len(text)))
+        # A piece must not end between the halves of a valid pair, which would each count as lone.
+        boundary = _BETWEEN.search(text, min(start + _SEARCHED_BYTES, len(text)))
         end = boundary.start() if boundary else len(text)
         pieces.append(_LONE.sub(rb"\\ufffd", text[start:end]))
         start = end
@@ -194,6 +207,7 @@ def _position(data: bytes, error: Exception) -> int | None:
     bad = _utf8_error(data)
     if bad is not None:
         return bad
+    # The message has no position if the JSON ended too early.
     place = _BYTE.search(str(error))
     return int(place[1]) if place else len(data)
 
@@ -210,6 +224,7 @@ def refusal_of(error: msgspec.ValidationError, model: object, *, where: str = _B
     """
     place = _PLACE.match(str(error))
     what, name = (place[1], place[2] or "") if place else (str(error), "")
+    # For unknown and missing fields, msgspec gives the position of the object around them.
     unknown = _UNKNOWN.fullmatch(what)
     if unknown:
         name = f"{name}.{unknown[1]}" if name else unknown[1]
@@ -237,4 +252,4 @@ def _takes(model: object, name: str) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS] + "…"

@@ -70,12 +70,9 @@ class MemoryBudget:
 
     def __init__(self, size: int) -> None:
         self._left = size
+        """Bytes that nobody holds."""
         self._reservations: set[MemoryReservation] = set()
-
-    @property
-    def free_bytes(self) -> int:
-        """Number of free bytes."""
-        return self._left
+        """Requests that hold bytes or may take some; the silent ones among them can give way."""
 
     @contextmanager
     def reserve(self) -> Generator["MemoryReservation"]:
@@ -85,6 +82,7 @@ class MemoryBudget:
         try:
             yield reservation
         finally:
+            # Whatever ends the request, a cancellation included, its bytes come back here.
             self._reservations.discard(reservation)
             self._left += reservation.taken
 
@@ -107,11 +105,13 @@ class MemoryBudget:
     async def _reclaim(self, size: int) -> None:
         """Lets silent senders give way, those that hold most first, and waits until their memory is free."""
         now, free = asyncio.get_running_loop().time(), self._left
+        # The largest come first, so that as few requests as possible are lost.
         for each in sorted(self._reservations, key=lambda each: -each.taken):
             sender = each.sender
             if free < size and sender is not None and sender.is_awaited and sender.silence(now) >= STALL_SECONDS:
                 sender.give_way(stall_error(STALL_SECONDS))
                 free += each.taken
+        # To give way only ends a wait. The bytes come back when the sender's task has left its `with` block.
         for _ in range(_TURNS):
             if free < size or size <= self._left:
                 return
@@ -124,6 +124,7 @@ class MemoryReservation:
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self.taken = 0
+        """Bytes that count against the budget until the request ends."""
         self.sender: Sender | None = None
         """Who sends what is held; None: nobody does yet."""
 

@@ -20,6 +20,7 @@ SEND_SECONDS: Final = 30.0
 CROWDED_BYTES: Final = 64 * 1024 * 1024
 """Bytes that may wait for all clients together; above that, a client must take something within CROWDED_SECONDS."""
 CROWDED_SECONDS: Final = 1.0
+"""Seconds in which a client must take something while too much waits for all of them together."""
 
 
 @final
@@ -37,12 +38,16 @@ class UnsentBytes:
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._written = self._taken = self._size = 0
+        """Bytes written so far; those that the client has taken and those that wait, as of the last measurement."""
         self._taken_at = 0.0
+        """When the client last took something, in the event loop's time."""
         self._alarm: asyncio.TimerHandle | None = None
+        """The next check; None: nothing waits."""
 
     def count_written(self, size: int) -> None:
         """Counts `size` more bytes, and begins to watch if some of them wait."""
         self._written += size
+        # What the system's own buffer has accepted does not wait here, and needs no watch.
         if self._transport.get_write_buffer_size():
             if self._alarm is None:
                 self._taken_at = self._loop.time()
@@ -66,6 +71,8 @@ class UnsentBytes:
         UnsentBytes.in_all += size - self._size
         self._size = size
         if self._written - size > self._taken:
+            # The connection is removed here and added again below: a dictionary keeps its order, so the row stays
+            # sorted by last progress.
             self._taken, self._taken_at = self._written - size, self._loop.time()
             self._waiting.pop(self, None)
         self._waiting.setdefault(self)
@@ -76,6 +83,7 @@ class UnsentBytes:
         since = self._loop.time() - self._taken_at
         if self._size and since >= seconds:
             log.info("a connection was closed: its client took nothing of %d bytes for %.0f s", self._size, since)
+            # `close` would wait for the same client to take the rest.
             self._transport.abort()
         if not self._size or since >= seconds:
             self.forget()
@@ -83,6 +91,8 @@ class UnsentBytes:
     def _check(self) -> None:
         self.end_if_stalled(self._seconds)
         if self._size:
+            # The alarm goes off when the limit has passed since the latest progress, so no write needs a timer of its
+            # own.
             self._alarm = self._loop.call_later(self._taken_at + self._seconds - self._loop.time(), self._check)
 
     def _make_room(self) -> None:
@@ -116,6 +126,8 @@ class LingeringTransport:
         if not self._is_receiving() or self._transport.is_closing():
             self._transport.close()
         elif self._alarm is None:
+            # Only this direction ends. What the client still sends is read and dropped, so that no reset discards the
+            # answer.
             self._alarm = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._transport.close)
             self._transport.write_eof()
 

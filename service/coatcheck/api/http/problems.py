@@ -36,13 +36,16 @@ class Problem(Struct, frozen=True):
 
     status: int
     headers: list[tuple[str, str]]
+    """Names are in lower case; whoever sends the answer adds Content-Length."""
     body: bytes
+    """JSON; HTML for the administrator's page."""
 
 
 def members(error: CoatcheckError, request_id: str | None) -> dict[str, object]:
     """Returns the members of the problem object, in the order in which they are written."""
     row = TABLE[error.code]
     constant = error.code in CONSTANT
+    # A detail may quote what was sent, which may contain a key: `hide` replaces it.
     object_: dict[str, object] = {
         "type": f"/errors/{error.code}",
         "title": row.title,
@@ -54,6 +57,7 @@ def members(error: CoatcheckError, request_id: str | None) -> dict[str, object]:
         if request_id is not None:
             object_["request_id"] = request_id
         extra = {name: hide(value) if isinstance(value, str) else value for name, value in error.extra.items()}
+        # Extra members never replace the standard ones.
         object_ |= {name: value for name, value in extra.items() if name not in object_}
     return object_
 
@@ -62,6 +66,7 @@ def render(error: CoatcheckError, request_id: str | None) -> Problem:
     """Returns the problem details of an expected failure."""
     row = TABLE[error.code]
     headers = [("content-type", MEDIA_TYPE), ("cache-control", "no-store")]
+    # An error that has computed its own time takes precedence over the table.
     retry_after = error.extra.get("retry_after", row.retry_after)
     if retry_after is not None:
         headers.append(("retry-after", str(retry_after)))
@@ -88,34 +93,9 @@ def internal() -> CoatcheckError:
     )
 
 
-_HEAD = """# Errors
-
-Errors over HTTP are problem details (RFC 9457), `application/problem+json`: `type` (`/errors/` and the code), `title`,
-`status`, `code`, `detail` and `request_id`, and for some codes further members such as `field`, `position` or `limit`.
-`GET` the `type` to have the code explained, as a page, text or JSON, depending on the header field `Accept`.
-A code is permanent: it is never renamed and never used for something else. `detail` is a sentence for a person or a
-model and may change.
-
-If a retry may succeed soon, the answer has `Retry-After`. The answer `artifact_not_found` is the same, byte for byte,
-whether the ID never existed, belongs to someone else, or was forgotten; so its request ID is only in the header field
-`X-Request-ID`, which every answer has.
-
-| code | status | title | what happened | what to do |
-|---|---|---|---|---|
-"""
-
-
-def errors_page() -> str:
-    """Returns the page's whole text."""
-    rows = [
-        f"| `{code}` | {row.status} | {row.title} | {row.meaning} | {row.advice} |"
-        for code, row in sorted(TABLE.items())
-    ]
-    return _HEAD + "\n".join(rows) + "\n"
-
-
 _STEP: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
-_NAMED: Final = 40
+"""Matches a step of a path as msgspec writes it: a member's name, or an index in brackets."""
+_NAMED_VALUES: Final = 40
 """Number of values that a sentence lists."""
 _SIMPLE: Final[dict[type[types.Type], str]] = {
     types.FloatType: "a number",
@@ -124,6 +104,7 @@ _SIMPLE: Final[dict[type[types.Type], str]] = {
     types.DictType: "an object",
     types.StructType: "an object",
 }
+"""What types without bounds are called."""
 
 
 def constraint_text(model: object, path: str) -> str | None:
@@ -134,6 +115,7 @@ def constraint_text(model: object, path: str) -> str | None:
     models = [_type_of(model)]
     for step in _STEP.findall(path):
         models = [inner for outer in models for inner in _inside(outer, step)]
+    # One alternative without a description leaves all of them out: a list of only some would mislead.
     words = [_word(one) for each in models for one in _alternatives(each) if not isinstance(one, types.NoneType)]
     type_names = list(dict.fromkeys(word for word in words if word is not None))
     if not type_names or None in words:
@@ -151,6 +133,7 @@ def _alternatives(outer: types.Type) -> Iterator[types.Type]:
     if isinstance(outer, types.Metadata):
         inner = outer.type
         bounds = cast("dict[str, Any]", outer.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]
+        # Some bounds are only in the schema, because our own code enforces them (`parameters.seconds`).
         if isinstance(inner, types.IntType) and inner.ge is None and inner.le is None:
             yield types.IntType(ge=bounds.get("minimum"), le=bounds.get("maximum"))
         else:
@@ -188,7 +171,7 @@ def _word(one: types.Type) -> str | None:
 
 
 def _one_of(values: list[str]) -> str | None:
-    if len(values) > _NAMED:
+    if len(values) > _NAMED_VALUES:
         return None
     return f"one of {', '.join(values)}" if len(values) > 1 else values[0]
 

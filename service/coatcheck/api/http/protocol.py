@@ -34,7 +34,9 @@ log = logging.getLogger(__name__)
 HEAD_BYTES: Final = 64 * 1024
 """Maximum bytes of a request line and header section, or of framing between two pieces of a body."""
 HEAD_FIELDS: Final = 256
+"""Maximum header fields of a request: more than twice as many as Apache and nginx accept."""
 HEAD_SECONDS: Final = 10.0
+"""Seconds in which a request line and header section must arrive: chosen, not measured."""
 PROBE_SECONDS: Final = 0.2
 """Pause between two interim answers to a client that has finished sending; the second one fails if the first was
 refused."""
@@ -51,11 +53,15 @@ thousands, on hundreds of connections."""
 TURN_SECONDS: Final = 1.0
 """Seconds after which the next such request may run although one takes longer."""
 _PIECE: Final = 128
-"""Least bytes of a chunked body that the parser gets at once: the ends of at most 7 requests."""
+"""Minimum bytes of a chunked body that the parser gets at once: the ends of at most 7 requests."""
 _LONGEST_PIECE: Final = 64 * 1024
+"""Maximum bytes that the parser gets at once."""
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+"""Matches the end of a header section, also if its lines end in bare line feeds."""
 _LINE: Final = re.compile(rb"[^\r\n]")
+"""Matches the first byte that may begin a request, after blank lines."""
 _INTERIM: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""Means nothing to a client: every client of HTTP/1.1 must be able to ignore it."""
 _TOO_LARGE: Final = f"The header section has more than {HEAD_BYTES // 1024} KiB or {HEAD_FIELDS} fields."
 
 
@@ -71,6 +77,8 @@ class _ReadingFlow(FlowControl):
         self._protocol = protocol
 
     def resume_reading(self) -> None:
+        # uvicorn calls this whenever the running request reads its body. Without the condition, the rest of a
+        # connection's requests would be read and parsed meanwhile (decision 0041).
         if not self._protocol.has_enough():
             super().resume_reading()
 
@@ -79,7 +87,9 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection. Subclasses may set other limits."""
 
     head_seconds = HEAD_SECONDS
+    """Seconds in which a header section must arrive; also how long a new connection may stay silent."""
     send_seconds = SEND_SECONDS
+    """Seconds in which the client must take something of what waits for it."""
     ahead_in_all = 0
     """Requests of all connections that are parsed ahead."""
     unparsed_in_all = 0
@@ -87,17 +97,24 @@ class BoundedProtocol(HttpToolsProtocol):
     _turns: ClassVar[deque["BoundedProtocol"]] = deque()
     """Connections whose next parsed request waits for its turn."""
     _turns_taken = 0
+    """Turns in progress, at most TURNS; one that lasts longer than TURN_SECONDS no longer counts."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's
         super().__init__(*args, **kwargs)
         self._in_head = True
+        """Whether the next bytes are those of a header section, or lie between two requests."""
         self._unseen = 0
         """Bytes received of this header section, or since the last piece of the body."""
         self._size = 0
+        """Bytes of this header section so far: its target, names and values."""
         self._fields = 0
+        """Fields of this request so far, those of a trailer included."""
         self._pieces = 0
+        """Pieces and ends of bodies that the parser has reported: it has made progress if this changed."""
         self._refusal: tuple[Code, str] | None = None
+        """Why a callback stopped the parser, which reports only that one did; None: no callback has."""
         self._unparsed = b""
+        """Bytes that were read and wait until more may be parsed."""
         self._ahead = 0
         """Requests and bytes of this connection that are counted in all."""
         self._body_left = 0
@@ -105,10 +122,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._ended = False
         """Whether the client's stream has ended, with bytes that are not parsed yet."""
         self._turn: asyncio.TimerHandle | None = None
+        """Ends this connection's turn; None: it has none."""
         self._unsent: UnsentBytes | None = None
+        """None until the connection is made."""
         self._waiting: asyncio.TimerHandle | None = None
+        """Ends the wait for a header section; None: the connection waits for none."""
         self._probing: asyncio.TimerHandle | None = None
+        """Sends the next interim answer; None: the client has not finished sending."""
         self._lingering: LingeringTransport | None = None
+        """The transport of the latest request's answer; None before the first request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
         """See asyncio.BufferedProtocol."""
@@ -126,6 +148,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._lingering.cancel_time_limit()
         if self._unsent is not None:
             self._unsent.forget()
+        # What was parsed ahead has not begun, and nobody is left to take its answer. The sums over all connections must
+        # forget it, or they would stay near their limits for good.
         self.pipeline.clear()
         self._hold(b"")
         self._end_turn()
@@ -146,6 +170,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """See uvicorn, which starts the next parsed request at once; here it waits for its turn."""
         self._end_turn()
+        # uvicorn starts the next parsed request inside this call; an empty pipeline keeps it from finding one.
         waiting = self.pipeline
         self.pipeline = deque()
         super().on_response_complete()
@@ -153,18 +178,22 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if waiting:
+            # uvicorn saw an empty pipeline and started the time limit for idle connections.
             self._unset_keepalive_if_required()
             self._turns.append(self)
             self._give_turns()
+        # One request less is parsed ahead, so there may be room for more of what was read.
         self._parse(self._unparsed)
 
     def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio's
         """See asyncio. A client that has sent its whole request may stop sending and still expect its answer."""
+        # Bytes that wait may hold whole requests, which the client still expects to be answered.
         self._ended = bool(self._unparsed)
         if (self._in_head or self._ended) and self._answering():
             if not self._ended:
                 self.cycle.keep_alive = False
             self._probe_later()
+            # True keeps the connection open for writing.
             return True
         return None
 
@@ -195,11 +224,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if not waiting:
             return False
         crowded = BoundedProtocol.ahead_in_all > AHEAD_IN_ALL
+        # The body counts because nobody reads it yet: its request waits for its turn.
         return waiting >= AHEAD or crowded or len(self.cycle.body) > HIGH_WATER_LIMIT
 
     def _parse(self, data: bytes) -> None:
         """Parses bytes piece by piece, and keeps what must wait."""
         at = 0
+        # The conditions are checked before each piece, as each may complete a request or end the connection.
         while at < len(data) and not self._is_ahead() and not self.transport.is_closing():
             end = self._piece_end(data, at)
             self._parse_piece(data[at:end])
@@ -210,6 +241,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if BoundedProtocol.unparsed_in_all > UNPARSED_IN_ALL:
                 self._refuse(Code.OVERLOADED, "Too many requests wait on connections. Send one after the other.")
         elif self._ended:
+            # The client's stream had ended while bytes waited. All of them are parsed now.
             self._ended = False
             self.cycle.keep_alive = False
             if not self._answering():
@@ -225,6 +257,8 @@ class BoundedProtocol(HttpToolsProtocol):
             start = line.start()
         elif self._body_left:
             return at + self._body_left
+        # Without the bound, each piece would search all of the rest. In a chunked body, blank lines are payload, and
+        # may be so frequent that pieces need a minimum size.
         blank = _BLANK_LINE.search(data, start, at + _LONGEST_PIECE)
         end = at + _LONGEST_PIECE if blank is None else blank.end()
         return end if self._in_head else max(end, at + _PIECE)
@@ -241,10 +275,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
+        # Only a piece of a body or an end is progress: framing without any content must reach the limit.
         if self._pieces != pieces:
             self._unseen = 0
+        # The callbacks count names and values; this also bounds what they never see, such as chunk extensions.
         if self._unseen > HEAD_BYTES:
             self._refuse(Code.HEADER_TOO_LARGE, _TOO_LARGE)
+        # The first bytes after an answer: from here, this header section has its own time limit.
         elif self._in_head and self._unseen and self._waiting is None:
             self._wait()
 
@@ -277,6 +314,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unseen = 0
         self._stop_waiting()
         super().on_headers_complete()
+        # The answer is written through a transport that lingers, so that a client which is still sending can read it.
         cycle = cast("Any", self.cycle)
         self._lingering = LingeringTransport(self.transport, cast("Any", self._unsent), lambda: cycle.more_body)
         cycle.transport = self._lingering
@@ -345,6 +383,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _probe(self) -> None:
         if self._answering() and not self.cycle.response_started and not self.transport.is_closing():
+            # A closed connection refuses this write; the next one then fails, and the loss is reported.
             self.transport.write(_INTERIM)
             self._probe_later()
 
@@ -352,6 +391,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Answers with a problem and closes; only closes if another answer has begun."""
         self._stop_waiting()
         if not self.transport.is_closing():
+            # In the middle of another answer, these bytes would be taken for a part of it.
             if not (self._answering() and self.cycle.response_started):
                 self.transport.write(_answer(CoatcheckError(code, detail)))
             self.transport.close()

@@ -20,10 +20,11 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.rates import WINDOW, Rates, TokenBucket
 from coatcheck.ports.telemetry import Meter, RateLimit
 
-_MOST: Final = 10_000
+_REMEMBERED_CALLERS: Final = 10_000
 """Number of callers beyond which those that have used nothing lately are forgotten."""
 
 _STATE: Final = "allowance"
+"""Key of the request's allowance in the state of its scope."""
 
 Header = tuple[bytes, bytes]
 
@@ -39,6 +40,7 @@ class RateAllowance:
         self._meter = meter
         self._clock = clock
         self._charged = 0
+        """Bytes of this request that were taken from the bucket, to be refunded for a repetition."""
 
     def begin(self, announced: int | None) -> None:
         """Counts the request, and checks whether its announced body fits.
@@ -52,6 +54,7 @@ class RateAllowance:
             raise self._refusal("requests", self._requests, 1, now)
         if self._bytes is None or announced is None:
             return
+        # A bucket never holds more than its quota, so no wait would help: this is 413, not 429.
         if announced > self._bytes.quota:
             raise CoatcheckError(
                 Code.PAYLOAD_TOO_LARGE,
@@ -59,6 +62,7 @@ class RateAllowance:
                 "Send less at once, or ask the administrator for a higher limit.",
                 limit=self._bytes.quota,
             )
+        # Nothing is taken yet: bytes are charged as they arrive.
         if announced > self._bytes.count_left(now):
             raise self._refusal("bytes", self._bytes, announced, now)
 
@@ -72,6 +76,8 @@ class RateAllowance:
             return
         now = self._clock()
         if not self._bytes.take(size, now):
+            # The bytes have arrived all the same. If they cost nothing, a caller could send refused uploads without
+            # end.
             self._bytes.take(self._bytes.count_left(now), now)
             raise self._refusal("bytes", self._bytes, size, now)
         self._charged += size
@@ -90,6 +96,7 @@ class RateAllowance:
         for name, bucket, unit in (("requests", self._requests, ""), ("bytes", self._bytes, ';qu="content-bytes"')):
             if bucket is not None:
                 policies.append(f'"{name}";q={bucket.quota}{unit};w={WINDOW:.0f}')
+                # `t` is the time until there is one more; 0 if the bucket is full.
                 rest = bucket.count_left(now)
                 remainders.append(f'"{name}";r={rest};t={math.ceil(bucket.seconds_until(rest + 1, now))}')
         return [
@@ -123,10 +130,13 @@ class Allowances:
             clock: monotonic, in seconds.
         """
         self._usual = Rates(requests=requests, bytes=size)
+        """Limits of callers whose key sets none."""
         self._meter = meter
         self._clock = clock
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
-        self._forget_at = _MOST
+        """By what is limited (`requests` or `bytes`), and the key's ID or the caller's name."""
+        self._forget_at = _REMEMBERED_CALLERS
+        """Number of buckets at which full ones are dropped next."""
 
     @property
     def caller_count(self) -> int:
@@ -135,6 +145,7 @@ class Allowances:
 
     def of(self, caller: Caller) -> RateAllowance | None:
         """Returns a new allowance for a request of a caller; None if it is unlimited."""
+        # A key may set one limit and leave the other to the settings.
         own = caller.rates or self._usual
         requests = self._usual.requests if own.requests is None else own.requests
         size = self._usual.bytes if own.bytes is None else own.bytes
@@ -149,6 +160,7 @@ class Allowances:
         if not quota:
             return None
         bucket = self._buckets.get((what, who))
+        # A limit that was changed takes effect with the next request, with a full bucket.
         if bucket is None or bucket.quota != quota:
             self._forget()
             bucket = self._buckets[what, who] = TokenBucket(quota, self._clock())
@@ -159,7 +171,8 @@ class Allowances:
         if len(self._buckets) >= self._forget_at:
             now = self._clock()
             self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.full(now)}
-            self._forget_at = max(_MOST, 2 * len(self._buckets))
+            # The threshold grows with the callers that are active, or every new one would cost a pass over all of them.
+            self._forget_at = max(_REMEMBERED_CALLERS, 2 * len(self._buckets))
 
 
 def set_allowance(scope: Scope, allowance: RateAllowance) -> None:

@@ -39,12 +39,17 @@ NAME_LIMIT = 120
 """Maximum characters of a file name: below the 255 bytes of common file systems, even in UTF-8."""
 
 _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+"""Characters of a token (RFC 9110 section 5.6.2)."""
 _MEDIA_TYPE = re.compile(
     rf"{_WORD}/{_WORD}(?:[ \t]*;[ \t]*{_WORD}=(?:{_WORD}|\"(?:[\t \x21\x23-\x5b\x5d-\x7e]|\\[\t \x21-\x7e])*\"))*"
 )
-_MEDIA_TYPE_LIMIT = 255
+"""Matches a media type with its parameters. Nothing else reaches the header field, least of all a line break."""
+_MEDIA_TYPE_CHARS = 255
+"""Maximum characters of a media type: RFC 6838 allows 127 for each of its two names."""
 _NOT_PLAIN = re.compile(r"[^0-9A-Za-z ()+,.=@_-]")
+"""Matches what would need an escape within quotes, or is not ASCII."""
 _SEPARATORS = re.compile(r"[/\\:*?\"<>|%]")
+"""Matches what some file system forbids or takes for a separator, and `%`, which some clients decode."""
 
 
 def content_type(artifact: Artifact) -> str:
@@ -53,7 +58,7 @@ def content_type(artifact: Artifact) -> str:
     `multipart/byteranges` counts as unknown, because it would be taken for our own framing of ranges.
     """
     media_type = artifact.declared.media_type or artifact.facts.media_type or UNKNOWN_TYPE
-    if len(media_type) > _MEDIA_TYPE_LIMIT or not _MEDIA_TYPE.fullmatch(media_type):
+    if len(media_type) > _MEDIA_TYPE_CHARS or not _MEDIA_TYPE.fullmatch(media_type):
         return UNKNOWN_TYPE
     return UNKNOWN_TYPE if media_type.lower().startswith("multipart/byteranges") else media_type
 
@@ -76,6 +81,7 @@ def file_name(title: str | None) -> str:
     """
     if not title:
         return ""
+    # Four times the limit is examined, so that invisible characters at the start do not use up the name.
     printable = "".join(c for c in title[: 4 * NAME_LIMIT] if unicodedata.category(c)[0] != "C" or c in "\t\n")
     name = " ".join(_SEPARATORS.sub("_", printable).split())
     return name[:NAME_LIMIT].strip(" .")
@@ -96,7 +102,9 @@ class Representation(Struct, frozen=True, kw_only=True):
     whole: bool
     """Whether `digest` is the SHA-256 of all bytes."""
     kind: str
+    """The media type, for Content-Type."""
     disposition: str
+    """The field Content-Disposition."""
     last_modified: datetime
     """To the second, in UTC."""
     content: Content
@@ -130,9 +138,11 @@ def payload(artifact: Artifact, content: Content) -> Representation:
 def representation(reading: ViewReading) -> Representation:
     """Returns what is read; the tag of a text view is its SHA-256, that of a section also has its range."""
     artifact, content, extent = reading.artifact, reading.content, reading.extent
+    # A text view that equals the payload has no blob of its own.
     own = content.blob.id != artifact.blob.id
     digest = content.blob.sha256 if own else artifact.measure.sha256
     if reading.section is not None:
+        # A section is never hashed: the digest of the whole and the range identify its bytes as well.
         place = extent.start.to_bytes(8, "big") + extent.end.to_bytes(8, "big")
         digest = hashlib.sha256(b"section\0" + digest + place).digest()
     suffix = (f"-{reading.section.name}" if reading.section else "") + (".txt" if own else "")
@@ -154,6 +164,7 @@ INERT: Headers = [
     ("X-Content-Type-Options", "nosniff"),
     ("Content-Security-Policy", "sandbox; default-src 'none'"),
 ]
+"""On every answer with bytes: browsers must neither guess a type nor run anything."""
 CACHE_CONTROL = "private, no-cache"
 """The bytes under an ID never change, but an artifact expires or is deleted for a reason: a private cache may keep it,
 and must revalidate it each time, which costs a 304. `max-age` would show what no longer exists."""
@@ -183,6 +194,7 @@ def respond(served: Representation, method: str, fields: Fields, now: datetime) 
 
     Range is defined only for GET (section 14.2), so HEAD answers like GET without it.
     """
+    # Conditions come before ranges (RFC 9110 section 13.2.2).
     validators = Validators(served.etag, served.last_modified)
     outcome = evaluate(fields, validators, safe=True, now=now)
     if outcome == "not_modified":
@@ -234,6 +246,7 @@ def _multipart(served: Representation, ranges: list[HttpByteRange], headers: Hea
         for r in ranges
     ]
     end = f"--{boundary}--\r\n".encode()
+    # Content-Length is known before a byte is read; the 2 are the line break after each part.
     length = sum(len(head) + r.end - r.start + 2 for head, r in zip(heads, ranges, strict=True)) + len(end)
 
     async def body() -> AsyncIterator[bytes]:
@@ -275,6 +288,7 @@ async def _whole(served: Representation) -> AsyncIterator[bytes]:
             "The stored bytes are not the payload that was ingested: their SHA-256 differs. Run the tool again, or "
             "restore the payload from a backup.",
         )
+    # The last block waits for the digest. Without it, the body is shorter than Content-Length, so the client notices.
     if previous_block:
         yield previous_block
 

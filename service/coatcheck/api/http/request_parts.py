@@ -30,6 +30,7 @@ def field(scope: Scope, name: bytes) -> str | None:
     field_value: str | None = None
     for key, value in scope["headers"]:
         if key == name:
+            # latin-1 has a character for every byte, so no field can fail to decode.
             text = value.decode("latin-1")
             field_value = text if field_value is None else f"{field_value}, {text}"
     return field_value
@@ -82,6 +83,7 @@ def _quality(accept: str, main: str, sub: str) -> float:
     best, quality = -1, 0.0
     for name, parameters in _items(accept):
         rank = {f"{main}/{sub}": 2, f"{main}/*": 1, "*/*": 0}.get(name, -1)
+        # The most specific range decides, even if a wider one has a higher weight.
         if rank > best:
             best, quality = rank, _weight(parameters)
     return quality
@@ -99,8 +101,10 @@ def _weight(parameters: list[str]) -> float:
 
 
 KEY_LENGTH: Final = 200
+"""Maximum characters of an Idempotency-Key: chosen, not measured; a UUID has 36."""
 _KEY = re.compile(r"[\x20-\x7e]+", re.ASCII)
 _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
+"""Matches a string of structured fields, with its two escapes (RFC 8941 section 3.3.3)."""
 
 
 def caller(scope: Scope) -> Caller:
@@ -134,6 +138,7 @@ def idempotency_key(scope: Scope) -> str | None:
     value = field(scope, b"idempotency-key")
     if value is None:
         return None
+    # `field` joins two lines with a comma, and the result would be a valid key.
     if sum(name == b"idempotency-key" for name, _ in scope["headers"]) > 1:
         raise CoatcheckError(Code.INVALID_IDEMPOTENCY_KEY, "Idempotency-Key was sent more than once; send one.")
     if value.startswith('"'):
@@ -165,6 +170,7 @@ def require_json(scope: Scope, *others: str) -> None:
 
 T = TypeVar("T", bound=msgspec.Struct)
 MAX_PAIRS = 100
+"""Maximum pairs of a query string: chosen, not measured; no route has a third as many parameters."""
 
 
 class EmptyQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -178,6 +184,7 @@ def read_query(scope: Scope, model: type[T]) -> T:
         CoatcheckError: `invalid_request`, naming the parameter.
     """
     raw: bytes = scope["query_string"]
+    # An empty query is converted too: the model may require a parameter.
     if not raw:
         return from_pairs((), model, where="the query string")
     try:
@@ -206,6 +213,7 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
         else:
             values[name] = value
     try:
+        # Not strict, as every value is text: numbers, booleans and times are read from it.
         converted = msgspec.convert({**values, **several}, model, strict=False)
     except msgspec.ValidationError as e:
         raise refusal_of(e, model, where=where) from e

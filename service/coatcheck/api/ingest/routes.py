@@ -42,6 +42,7 @@ from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.oversize import too_large
 
 _PIECE = 512 * 1024
+"""Bytes at a time in which a payload that is in memory already is passed on."""
 _FORM_ROOM = 1024 * 1024
 """Maximum bytes that a form's fields and separators may add to the payload."""
 _UNSAID = "application/x-www-form-urlencoded"
@@ -52,7 +53,7 @@ _RECEIPTS: Final = {
         "This artifact existed already. What this request declares (media type, tool name, "
         "command, URL, title, kind) replaces the earlier declaration as a whole; a request that "
         "declares nothing changes nothing. Labels, expiry, pin and `compare_to` stay as first "
-        "requested: if this request differs in them, the warning `said_before` names them.",
+        "requested: if this request differs in them, the warning `parameters_not_applied` names them.",
         headers=("Location",),
     ),
     202: Answer(
@@ -63,6 +64,7 @@ _RECEIPTS: Final = {
         headers=("Location", "Retry-After"),
     ),
 }
+"""Answers of the routes that store a single payload."""
 
 
 @route(
@@ -99,6 +101,7 @@ async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
         return _reply(call.scope, await _store_form(call))
     require_json(call.scope, FORM)
     key = idempotency_key(call.scope)
+    # The memory stays reserved until the payload is stored, as the body is held until then.
     with call.context.budget.reserve() as reservation:
         data = await call.whole_body(call.limits.json_body, reservation)
         return _reply(call.scope, await _store(call, data, key))
@@ -134,6 +137,7 @@ async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptV
     request = to_ingest_request(query, declared, key=idempotency_key(call.scope), notices=notices)
     _refuse_early(call, keep_ends=request.keep_ends)
     body = open_body(call.scope, call.receive, call.limits)
+    # Whether a body is empty is known at its end, which is before anything is committed.
     source = body if query.allow_empty else _not_empty(body)
     receipt = await call.services.ingest(call.caller, source, request, sender=body.sender)
     return _reply(call.scope, receipt)
@@ -162,6 +166,7 @@ async def store_artifacts(call: RouteCall) -> BatchView:
     semaphore = asyncio.Semaphore(call.limits.batch_at_once)
 
     async def one(index: int, raw: bytes) -> Receipt | CoatcheckError:
+        # A batch of a hundred items would otherwise take as much as a hundred requests at once.
         async with semaphore:
             return await _item(call, raw, None if key is None else f"{key}#{index}", UNSET if most is None else True)
 
@@ -171,6 +176,7 @@ async def store_artifacts(call: RouteCall) -> BatchView:
         async with semaphore:
             return await _shorter(call, raw, receipt, room)
 
+    # A reservation spans both rounds: the second reads the payloads from the same bytes.
     with call.context.budget.reserve() as reservation:
         items, most = await _items(await call.whole_body(call.limits.json_body, reservation))
         results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
@@ -239,6 +245,7 @@ async def _store(call: RouteCall, data: bytes, key: str | None, standalone: bool
 async def _read(call: RouteCall, data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pictures | None]:
     """Returns the payload of a JSON body, the request about it, and the images in it."""
     body, mended = await decode_aside(data, StoreBody)
+    # The parts of a large body would delay other requests on the event loop.
     if len(data) > SMALL:
         parted = await asyncio.to_thread(parts.payload, body.content)
     else:
@@ -257,6 +264,7 @@ async def _store_form(call: RouteCall) -> Receipt:
     body = open_body(scope, call.receive, call.limits)
     form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
     await form.open()
+    # Fields may also follow the file. The early request has what must be known before its first byte.
     before = from_pairs(form.fields, DeclaredParameters)
     early_request = to_ingest_request(before, to_declared(before, call.services.clock.now())[0], key=key)
     _refuse_early(call, keep_ends=early_request.keep_ends, extra=_FORM_ROOM)
@@ -272,7 +280,9 @@ def _form_request(
     """Returns the ingest request of a form; call it once the whole form has been read."""
 
     def request() -> IngestRequest:
+        # Now the fields after the file are there, too.
         parameters = from_pairs(form.fields, DeclaredParameters)
+        # The file was read under the early value, which cannot be changed afterwards.
         if parameters.oversize != before.oversize:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
@@ -288,6 +298,7 @@ def _form_request(
 def _refuse_early(call: RouteCall, *, keep_ends: bool, extra: int = 0) -> None:
     """Refuses a body by its announced length, before reading it; `extra`: bytes of a form around the payload."""
     limit = min(call.limits.payload, call.services.ingest.limit(call.caller)) + extra
+    # The length of a coded body says nothing about the payload, and with `keep_ends` any length is accepted.
     length = content_length(call.scope)
     if length is not None and length > limit and not keep_ends and not is_coded(call.scope):
         raise too_large(limit)

@@ -18,6 +18,7 @@ from coatcheck.api.parameters import (
     ContentType,
     FetchedAt,
     FinalUrl,
+    Id,
     IdleTtl,
     InlineTokens,
     KindLabel,
@@ -28,6 +29,8 @@ from coatcheck.api.parameters import (
     Query,
     Session,
     Status,
+    Text,
+    TextTokens,
     Title,
     ToolLabel,
     Tools,
@@ -37,7 +40,6 @@ from coatcheck.api.parameters import (
     plain,
     seconds_or_unset,
 )
-from coatcheck.api.views import Id, Text, TextTokens, WarningView, copy_fields, warnings_view
 from coatcheck.core import ids
 from coatcheck.core.artifact import FETCH, DeclaredMetadata
 from coatcheck.core.card import Card
@@ -46,12 +48,15 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.metadata_bounds import CLOCK_SKEW, as_address, as_content_type
 from coatcheck.core.views.parts import PartsPayload
 from coatcheck.storing.compare import PREVIOUS
-from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
+from coatcheck_client.contract.answers import Notice
 
 Node = dict[str, Any]
 _REF: Final = "#/components/schemas/"
+"""Prefix of references between schemas."""
 
 BYTES: Final[Node] = {"description": "The payload.", "contentMediaType": "application/octet-stream"}
+"""Schema of a raw body."""
 PART: Final[Node] = {
     "description": (
         "A part as OpenAI, Anthropic, Gemini, MCP or LangChain write it: text, image, audio, document, search result, "
@@ -59,6 +64,7 @@ PART: Final[Node] = {
     ),
     "anyOf": [{"type": "string"}, {"type": "object"}],
 }
+"""Schema of a part. It is open: providers add members to theirs."""
 CONTENT: Final[Node] = {
     "description": "The payload.",
     "anyOf": [
@@ -80,6 +86,7 @@ CONTENT: Final[Node] = {
         },
     ],
 }
+"""Schema of `content`: the type of the field says less than the document should."""
 STORE_EXAMPLE: Final[Node] = {
     "content": "FAILED tests/test_import.py::test_checksum\n1 failed, 211 passed in 8.41s\n",
     "tool_name": "bash",
@@ -87,6 +94,7 @@ STORE_EXAMPLE: Final[Node] = {
     "session": "run-42",
     "query": "why did the build fail",
 }
+"""The example of every body that stores a payload."""
 
 
 class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -107,10 +115,14 @@ class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_
     labels: LabelList = ()
     query: Query | None = None
     ttl: Ttl | UnsetType = UNSET
+    """UNSET: as policies and settings say; None: forever."""
     idle_ttl: IdleTtl | UnsetType = UNSET
+    """UNSET: as policies and settings say; None: no idle expiry."""
     pin: Pin = False
     card_tokens: CardTokens | None = None
+    """None: as policies and settings say."""
     inline_tokens: InlineTokens | None = None
+    """None: as policies and settings say."""
     oversize: Oversize = "reject"
     compare_to: CompareTo | None = None
     tools: Tools = "read_artifact"
@@ -129,6 +141,7 @@ class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, om
 
     EXAMPLES: ClassVar = [STORE_EXAMPLE]
     WRITTEN: ClassVar = {"content": CONTENT}
+    """Schemas by field, which complete those of the types in the OpenAPI document; so in other models."""
 
     content: str | list[Any] | dict[str, Any]
 
@@ -141,6 +154,7 @@ class StoreForm(DeclaredParameters, kw_only=True, forbid_unknown_fields=False, o
     }
 
     file: Any
+    """Only for the OpenAPI document: a form is never decoded into this model, as its file is streamed."""
 
 
 class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -222,7 +236,7 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
             "`tokens`.",
         ),
     ] = 0
-    warnings: tuple[WarningView, ...] = ()
+    warnings: tuple[Notice, ...] = ()
 
 
 class BatchItem(Struct, frozen=True, omit_defaults=True):
@@ -235,6 +249,7 @@ class BatchItem(Struct, frozen=True, omit_defaults=True):
     ]
     receipt: ReceiptView | UnsetType = UNSET
     problem: dict[str, Any] | UnsetType = UNSET
+    """UNSET if there is a receipt."""
 
 
 class BatchView(Struct, frozen=True):
@@ -245,11 +260,20 @@ class BatchView(Struct, frozen=True):
 
 def receipt_view(receipt: Receipt) -> ReceiptView:
     """Returns a receipt as callers see it."""
-    pictures, warnings = receipt.pictures, warnings_view(receipt.warnings)
-    if pictures is None:
-        return copy_fields(ReceiptView, receipt, warnings=warnings)
-    content, tokens = pictures.beside(receipt.text, inline=receipt.inline), pictures.tokens
-    return copy_fields(ReceiptView, receipt, content=content, image_tokens=tokens, warnings=warnings)
+    pictures = receipt.pictures
+    return ReceiptView(
+        id=receipt.id,
+        stored=receipt.stored,
+        expires_at=receipt.expires_at,
+        inline=receipt.inline,
+        text=receipt.text,
+        tokens=receipt.tokens,
+        same_as=receipt.same_as,
+        card=receipt.card,
+        content=None if pictures is None else pictures.beside(receipt.text, inline=receipt.inline),
+        image_tokens=0 if pictures is None else pictures.tokens,
+        warnings=receipt.warnings,
+    )
 
 
 def to_ingest_request(
@@ -261,16 +285,19 @@ def to_ingest_request(
         CoatcheckError: `invalid_request` for an invalid duration; `invalid_artifact_id` if `compare_to` is neither an
             ID nor `previous`.
     """
+    # A malformed ID is refused before the payload is read; whether it exists is found out later.
     if parameters.compare_to is not None and parameters.compare_to != PREVIOUS:
         ids.parse(parameters.compare_to)
-    return copy_fields(
-        IngestRequest,
-        parameters,
+    return IngestRequest(
         declared=declared,
+        query=parameters.query,
         ttl=seconds_or_unset(parameters.ttl, "ttl"),
         idle_ttl=seconds_or_unset(parameters.idle_ttl, "idle_ttl"),
         pinned=parameters.pin,
+        card_tokens=parameters.card_tokens,
+        inline_tokens=parameters.inline_tokens,
         keep_ends=parameters.oversize == "keep_ends",
+        compare_to=parameters.compare_to,
         tools=parameters.tools != "none",
         key=key,
         notices=notices,
@@ -298,6 +325,8 @@ def to_declared(
         CoatcheckError: `invalid_request` if the session has a control character, or if what is said of a page's fetch
             makes no sense.
     """
+    # A model decides by how a page was fetched, so what is malformed here is refused (decision 0051); a description is
+    # only adjusted, as it never costs the payload (decision 0010).
     if parameters.final_url is not None and as_address(parameters.final_url) is None:
         raise _senseless("final_url", "an absolute URL that begins with http:// or https://")
     if parameters.content_type is not None and as_content_type(parameters.content_type) is None:

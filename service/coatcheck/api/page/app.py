@@ -41,6 +41,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import KeySession, allow, is_everywhere, open_session
 
 PAGES: Final[list[PageRoute]] = pages_of(sign_in, overview, artifacts, artifact, sessions, policies, retention, keys)
+"""All pages. The first one that has the path and the method answers."""
 _CSP: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -53,7 +54,9 @@ HEADERS: Final = (
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 )
+"""On every answer of the page, errors and assets included."""
 _ASSETS: Final = "/ui/assets/"
+"""Path of the page's style sheet and script, which need no key."""
 _DONE: Final = {
     "job": "The job was changed.",
     "kept": "The artifact was changed.",
@@ -66,6 +69,7 @@ _DONE: Final = {
 }
 """What a page says that a form led to, by the word in its address."""
 _UNKNOWN: Final = Caller(name="", scopes=frozenset())
+"""The caller of a page that needs no key: it has no scope."""
 
 
 class Page:
@@ -86,7 +90,7 @@ class Page:
         return sorted(page_methods | {"HEAD"} if "GET" in page_methods else page_methods)
 
     async def __call__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Answers a GET or POST.
+        """Serves a GET or POST request.
 
         Raises:
             CoatcheckError: `route_not_found`, `method_not_allowed`, `forbidden_host`, `unauthenticated`, `forbidden`,
@@ -103,6 +107,7 @@ class Page:
                 set_route(scope, route.path)
                 await self._serve(route, match.groupdict(), scope, receive, send)
                 return
+        # The path exists, but with other methods.
         if self.methods(path):
             raise CoatcheckError(Code.METHOD_NOT_ALLOWED, f"This page does not take {method[:20]}.")
         raise CoatcheckError(Code.ROUTE_NOT_FOUND, "There is no such page. Start at the overview.")
@@ -112,7 +117,9 @@ class Page:
     ) -> None:
         if route.method == "POST":
             same_origin(scope)
+        # A cookie that cannot be opened (another secret, too old) counts as none: the caller signs in again.
         now = int(self._context.services.clock.now().timestamp())
+        # This key is for the page only: what the store seals for other uses can never be taken for a cookie.
         secret = hashlib.blake2b(await self._inspection.seal_key(), digest_size=32, person=b"page").digest()
         cookie = _cookie(scope)
         session: KeySession | None = None
@@ -128,6 +135,7 @@ class Page:
             except CoatcheckError as error:
                 if error.code is not Code.UNAUTHENTICATED or route.method != "GET":
                     raise
+                # Only a page that was requested with GET can be shown after signing in; a form would be sent twice.
                 after = None if scope["path"] == "/" else address_of(scope)
                 why = "revoked" if session is not None else None
                 await _send(send, *_redirect(Elsewhere(address("/ui/login", next=after, why=why))))
@@ -175,6 +183,7 @@ class Page:
         rendered = render(error, request_id)
         headers = [each for each in rendered.headers if each[0] not in {"content-type", "cache-control"}]
         form = _form_page(route)
+        # What was typed into a refused form is shown again, on its own page if possible.
         if form is not None and call.sent is not None:
             with suppress(CoatcheckError):  # storage is away, or the key may not see that page: the other one keeps it
                 if form.scope is not None:
@@ -233,6 +242,7 @@ def _render_page(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, 
         "now": call.now,
         "here": route.path,
         "path": call.address,
+        # The address may still name what an earlier form led to.
         "done": None if call.refusal else _DONE.get(call.get_parameter("done") or ""),
         "refusal": call.refusal and members(call.refusal, call.scope["state"]["request_id"]),
         "typed": call.typed_values_of,

@@ -33,6 +33,7 @@ from coatcheck.usecases.reading.read import ReadRequest
 PART: Final = 48 * 1024
 """Bytes shown at once."""
 HEX_PART: Final = 256 * ROW
+"""Bytes of a hexadecimal dump shown at once: 256 rows."""
 _CHAR: Final = 4
 """Bytes of the longest UTF-8 character."""
 
@@ -51,8 +52,11 @@ class PayloadPart(Struct, frozen=True, kw_only=True):
 
     pieces: list[PayloadPiece]
     start: int
+    """First byte shown, counted in the view."""
     end: int
+    """Byte after the last one shown."""
     size: int
+    """Bytes of the whole view."""
     hexadecimal: bool = False
 
     @property
@@ -75,12 +79,14 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
             size=size,
             hexadecimal=True,
         )
+    # A part begins and ends at whole characters: some bytes more are read on either side, and cut off again.
     low = max(0, start - _CHAR)
     data = await reading.read(low, start + PART + _CHAR)
     first, last = _align(data, start - low), _align(data, start - low + PART)
     start, data = low + first, data[first:last]
     pieces: list[PayloadPiece] = []
     at = 0
+    # Excerpts may overlap, or lie partly outside: each is cut to what is shown and was not marked yet.
     for number, excerpt in enumerate(sorted(card.excerpts, key=lambda each: each.bytes.start), 1):
         a, b = max(excerpt.bytes.start - start, at), min(excerpt.bytes.end - start, len(data))
         if excerpt.view != reading.view or a >= b:
@@ -118,7 +124,9 @@ def _dump(data: bytes, start: int) -> str:
 EVENTS: Final = 50
 """Number of reads that are listed."""
 WAYS: Final = ("outline", "search", "passages", "lines", "bytes", "json")
-_HIGHEST: Final = 2**53
+"""Ways of reading that the page offers, as in `ReadingQuery.way`."""
+_MAX_OFFSET: Final = 2**53
+"""The highest offset that a page links to: JavaScript holds no larger integer exactly."""
 _ENDS: Final = ("ttl", "idle_ttl", "max_ttl", "evict")
 """Fields of policies that decide how long an artifact is kept."""
 
@@ -126,7 +134,8 @@ _ENDS: Final = ("ttl", "idle_ttl", "max_ttl", "evict")
 class ArtifactQuery(CardQuery, kw_only=True, forbid_unknown_fields=True):
     """What the page shows: a card, and a part of the payload."""
 
-    at: Annotated[int, Meta(ge=0, le=_HIGHEST)] = 0
+    at: Annotated[int, Meta(ge=0, le=_MAX_OFFSET)] = 0
+    """Byte of the view at which the shown part begins."""
     done: str | None = None
 
 
@@ -135,9 +144,10 @@ class ReadingQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
     way: Literal["outline", "search", "passages", "lines", "bytes", "json"] = "outline"
     what: Annotated[str, Meta(max_length=4000)] | None = None
+    """A pattern, a query or a path, depending on the way; None: nothing was typed yet."""
     view: Literal["raw", "text"] | None = None
     section: str | None = None
-    offset: Annotated[int, Meta(ge=0, le=_HIGHEST)] | None = None
+    offset: Annotated[int, Meta(ge=0, le=_MAX_OFFSET)] | None = None
     cursor: Annotated[str, Meta(max_length=512)] | None = None
 
 
@@ -146,6 +156,7 @@ class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
     ttl: str | None = None
     labels: str = ""
+    """Separated by commas. They replace all that there are."""
 
 
 @page("GET /ui/artifacts/{artifact_id}", scope=READ)
@@ -162,6 +173,7 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
         as_received=not is_chosen,
     )
     card, record = described.card, described.receipt
+    # The text that a model got is shown, if it was kept and differs from the card as it is made now.
     card_text = None if is_chosen or record is None or described.is_unchanged else record.text
     reading = await call.inspection.open_view(
         call.who, ids.parse(artifact_id), view="raw" if card.text is None else "text"
@@ -203,6 +215,7 @@ async def read_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 @page("GET /ui/artifacts/{artifact_id}/download", scope=READ)
 async def download_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     """Sends the bytes as an attachment, as the API does."""
+    # The API's own function, with a view that leaves no trace: an administrator's look is no read of a model.
     services = replace(call.services, open_view=call.inspection.stored_view)
     request_id: str = call.scope["state"]["request_id"]
     await get_content.function(services, artifact_id, request_id, call.scope, call.receive, call.send)
@@ -216,6 +229,7 @@ async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     number, ttl = ids.parse(artifact_id), UNSET if form.ttl is None else seconds(form.ttl, "ttl")
     if isinstance(ttl, int):
         present = (await call.inspection.stored_view(call.who, number, view="raw")).artifact
+        # Only an end that comes sooner is confirmed: it may be in the past, and the artifact is gone at once.
         end = present.created_at + timedelta(seconds=ttl)
         if not present.pinned and (present.expires_at is None or end < present.expires_at):
             question = call.confirm(
@@ -255,6 +269,7 @@ async def _read(call: PageCall, number: int, query: ReadingQuery) -> dict[str, A
     """Returns the answer to a way of reading, and the parameters that continue it."""
     look, who, what = call.inspection, call.who, query.what or ""
     section, view, offset, most = query.section, query.view, query.offset or 0, MAX_TOKENS
+    # A way that needs an argument and has none gets to the last case: the page then shows only its form.
     match query.way:
         case "outline":
             outline = await look.outline(who, number, section=section, offset=offset, max_tokens=most)

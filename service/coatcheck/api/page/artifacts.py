@@ -13,30 +13,33 @@ from coatcheck.api.http.access import ADMIN, DELETE, READ
 from coatcheck.api.http.request_parts import from_pairs
 from coatcheck.api.page.call import Input, PageAnswer, PageCall, Shown, address, page
 from coatcheck.api.parameters import life, plain
-from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import EVERYWHERE, allow
-from coatcheck.core.retention.audit import MAX_REASON
+from coatcheck.core.retention.audit import MAX_REASON_CHARS
 from coatcheck.core.text.count import plural
-from coatcheck.ports.catalog import ArtifactFilter
 
 Action = Literal["pin", "unpin", "hold", "delete"]
 NEEDS: Final[dict[Action, str]] = {"pin": DELETE, "unpin": DELETE, "hold": ADMIN, "delete": DELETE}
 """The scope that a key needs for an action, as at the API's routes."""
-MOST: Final = 200
+MAX_SELECTED: Final = 200
+"""Maximum artifacts that one form selects: all of the longest page."""
 _HOLD_INPUTS: Final = (Input("Reason", "reason"), Input("For how long", "ttl", "7d; blank: until released"))
+"""Further inputs on the page that confirms a hold."""
 _TIMES: Final = {"created_after", "created_before"}
+"""Filters whose fields in a browser have no time zone."""
 
 
 class BulkForm(Struct, kw_only=True, forbid_unknown_fields=True):
     """Artifacts, and what to do with all of them."""
 
-    id: Annotated[tuple[str, ...], Meta(max_length=MOST)] = ()
+    id: Annotated[tuple[str, ...], Meta(max_length=MAX_SELECTED)] = ()
     action: Action
-    reason: Annotated[str, Meta(max_length=MAX_REASON)] = ""
+    reason: Annotated[str, Meta(max_length=MAX_REASON_CHARS)] = ""
+    """Of a hold; other actions have none."""
     ttl: str | None = None
+    """Of a hold; None: until it is released."""
 
 
 class Done(Struct, frozen=True):
@@ -53,10 +56,9 @@ async def list_artifacts(call: PageCall) -> PageAnswer:
     """Shows a page of the list, newest first."""
     pairs = [(name, _in_utc(value) if name in _TIMES else value) for name, value in call.pairs()]
     query = from_pairs(pairs, ListQuery, where="the query string")
-    listing = await call.services.browse(
-        call.who, copy_fields(ArtifactFilter, query), query.cursor, query.limit, query=query.q
-    )
+    listing = await call.services.browse(call.who, query.filter(), query.cursor, query.limit, query=query.q)
     parameters = {name: _text(value) for name, value in asdict(query).items() if value not in {None, ""}}
+    # The first page has no cursor, and its links keep the filters only.
     filters = {name: value for name, value in parameters.items() if name not in {"cursor", "limit"}}
     more = None if listing.next is None else address("/ui/artifacts", **{**parameters, "cursor": listing.next})
     values = {
@@ -79,6 +81,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
     allow(call.who, NEEDS[form.action])
     if not form.id:
         raise CoatcheckError(Code.INVALID_REQUEST, "No artifact was chosen: select some in the list first.", field="id")
+    # An invalid input is shown on the page that asks for confirmation, which has the fields to correct it.
     act = problem = None
     try:
         act = _action(call, form)
@@ -95,6 +98,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
     )
     if question is not None or act is None:
         return question
+    # Each artifact is changed on its own: what one refuses does not stop the others.
     results: list[Done] = []
     for each in dict.fromkeys(form.id):
         try:

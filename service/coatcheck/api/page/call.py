@@ -28,9 +28,12 @@ from coatcheck.core.keys import form_token, is_everywhere
 Q = TypeVar("Q", bound=msgspec.Struct)
 FORM: Final = "application/x-www-form-urlencoded"
 _TOKEN: Final = "token"  # noqa: S105 - the name of a field
+"""Name of the field that proves that this page made the form."""
 _CONFIRMED: Final = "confirmed"
+"""Name of the field with the digest of what was confirmed; a form that was not confirmed has none."""
 _WORD: Final = "word"
-_MOST_FIELDS: Final = 3 * MAX_PAIRS
+"""Name of the field for what must be typed to confirm."""
+_FORM_FIELDS: Final = 3 * MAX_PAIRS
 """Maximum fields of a form, which may name a whole page of artifacts."""
 
 
@@ -39,7 +42,9 @@ class Input(NamedTuple):
 
     label: str
     name: str
+    """Name of its field in the form."""
     hint: str = ""
+    """What may be typed, shown beside the input."""
 
 
 class PageCall(RouteCall):
@@ -111,6 +116,8 @@ class PageCall(RouteCall):
         if media_type(self.scope) != FORM:
             raise CoatcheckError(Code.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {FORM}.", accepted=FORM)
         with self.context.budget.reserve() as reservation:
+            # The fields are kept before the token is checked: a form that is out of date is shown again with what was
+            # typed.
             self.sent = _pairs(await self.whole_body(SMALL, reservation))
         if not hmac.compare_digest(dict(self.sent).get(_TOKEN, "").encode(), self.token.encode()):
             raise CoatcheckError(Code.FORBIDDEN, "The form is out of date: reload the page and send the form again.")
@@ -140,6 +147,8 @@ class PageCall(RouteCall):
             problem: why it cannot be done as it was confirmed; the question is asked again.
             details: what confirm.jinja shows besides: `warning`, `note`, `changes`, `artifacts`.
         """
+        # The digest binds a confirmation to its question, to the state that it is about and to the form's fields; what
+        # is typed on the confirming page itself is not part of it.
         separate = {_TOKEN, _CONFIRMED, _WORD, *(each.name for each in inputs)}
         hidden = [pair for pair in self.sent or () if pair[0] not in separate]
         encoded = msgspec.json.encode((title, state, hidden), order="deterministic")
@@ -168,6 +177,7 @@ class PageCall(RouteCall):
             "action": self.address,
             "hidden": hidden,
         }
+        # 409: something was confirmed, but it is not what would be done now.
         return Shown("confirm.jinja", values, status=200 if confirmed is None else 409)
 
     @property
@@ -192,7 +202,7 @@ class PageCall(RouteCall):
 
 def _pairs(raw: bytes) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=_MOST_FIELDS)
+        return parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=_FORM_FIELDS)
     except ValueError as error:
         raise CoatcheckError(Code.INVALID_REQUEST, "The form or its address is not percent-encoded UTF-8.") from error
 
@@ -202,6 +212,7 @@ class Shown:
     """An answer rendered from a template."""
 
     template: str
+    """Name of a file in `templates`."""
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     status: int = 200
 
@@ -211,6 +222,7 @@ class Elsewhere:
     """An answer that sends the browser to another page (303)."""
 
     path: str
+    """Where to go, within this service."""
     cookie: str | None = None
     """A Set-Cookie field."""
 
@@ -230,6 +242,7 @@ class PageRoute:
     keyless: bool
     """Whether no key is needed."""
     function: Callable[..., Awaitable[PageAnswer]] = field(repr=False)
+    """Makes the page, from its call and the parameters in the path."""
 
     def takes(self, path: str) -> re.Match[str] | None:
         """Returns a match with the path's parameters if this page has that path; otherwise None."""

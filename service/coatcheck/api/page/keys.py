@@ -1,6 +1,6 @@
-"""Keys: list them, create one, which is shown once, and revoke one.
+"""Pages of keys: list, create and revoke them; sign in with one and out again.
 
-Signs in with a key, and out again. The key is requested once; the browser keeps it sealed.
+A new key is shown once. The browser keeps the key that signed in, sealed (`core/keys.py`).
 """
 
 from typing import Final
@@ -11,11 +11,9 @@ from coatcheck.api.http.access import ADMIN
 from coatcheck.api.http.request_parts import field
 from coatcheck.api.keys import KeysQuery, NewKeyRequest
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
-from coatcheck.api.parameters import life
 from coatcheck.core.artifact import EVERY_SCOPE
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import SESSION_SECONDS, KeySession, refusal_of_caller, seal_session
-from coatcheck.core.rates import Rates
 
 
 class RevokeForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -29,7 +27,7 @@ async def show_keys(call: PageCall) -> PageAnswer:
     """Shows the keys, revoked and expired ones included, and the form that creates one."""
     query = call.query(KeysQuery, "done")
     listing = await call.services.keys.list(call.who, namespace=query.namespace, before=query.cursor, limit=query.limit)
-    more = None if listing.before is None else address("/ui/keys", namespace=query.namespace, cursor=listing.before)
+    more = None if listing.next is None else address("/ui/keys", namespace=query.namespace, cursor=listing.next)
     return Shown("keys.jinja", {"items": listing.items, "more": more, "scopes": sorted(EVERY_SCOPE)})
 
 
@@ -37,15 +35,7 @@ async def show_keys(call: PageCall) -> PageAnswer:
 async def create_key(call: PageCall) -> PageAnswer:
     """Creates a key and shows it, this one time."""
     form = await call.form(NewKeyRequest)
-    info, secret = await call.services.keys.create(
-        call.who,
-        namespace=form.namespace,
-        name=form.name,
-        scopes=form.scopes,
-        session_prefix=form.session_prefix,
-        life=life(form.ttl, "ttl"),
-        rates=Rates(requests=form.requests_per_minute, bytes=form.bytes_per_minute),
-    )
+    info, secret = await form.create(call.services.keys, call.who)
     return Shown("new_key.jinja", {"info": info, "key": secret.reveal()}, status=201)
 
 
@@ -99,6 +89,7 @@ async def sign_in(call: PageCall) -> PageAnswer:
     except CoatcheckError as error:
         if error.code not in {Code.UNAUTHENTICATED, Code.FORBIDDEN}:
             raise
+        # The answer is a page with the form, no error, so nothing else would log or count the refusal.
         call.context.log.log_failure(error, call.scope["state"]["request_id"], "/ui/login")
         return Shown(
             "sign_in.jinja",
@@ -112,11 +103,13 @@ async def sign_in(call: PageCall) -> PageAnswer:
 @page("POST /ui/logout", keyless=True)
 async def sign_out(call: PageCall) -> PageAnswer:
     """Makes the browser forget the key."""
+    # This checks the token: no other site may sign somebody out.
     await call.fields()
     return Elsewhere("/ui/login", _set_cookie(call, "", "; Max-Age=0"))
 
 
 _HOURS: Final = SESSION_SECONDS // 3600
+"""Hours for which a sign-in lasts, as the page says."""
 
 
 def _form(after: str, why: str | None) -> Shown:
@@ -133,4 +126,5 @@ def _set_cookie(call: PageCall, value: str, more: str) -> str:
 def _local(path: str) -> str:
     """Returns the address if it is a page of the service; otherwise the overview."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
+    # Any other address would let a link to the sign-in page lead to another site.
     return path if plain and (path == "/" or path.startswith(("/ui/", "/?"))) else "/"

@@ -11,7 +11,7 @@ from coatcheck.api.http.access import ADMIN, READ
 from coatcheck.api.page.call import PageAnswer, PageCall, Shown, page
 from coatcheck.core.event import UsageDelta
 from coatcheck.core.keys import EVERYWHERE
-from coatcheck.core.retention.jobs import Outcome
+from coatcheck.core.retention.jobs import RunOutcome
 from coatcheck.ports.catalog import ActivityHour, ArtifactFilter
 
 Range = Literal["24h", "7d", "90d"]
@@ -21,8 +21,10 @@ _RANGES: Final[dict[Range, tuple[timedelta, int]]] = {
     "90d": (timedelta(days=1), 90),
 }
 """Duration of a bar and number of bars, by range."""
-_NEXT: Final = 8
-_FAILED: Final = 5
+_LISTED_ARTIFACTS: Final = 8
+"""Artifacts that each list of the overview names."""
+_LISTED_RUNS: Final = 5
+"""Failed runs that the overview names."""
 
 
 class OverviewQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -35,8 +37,11 @@ class ActivitySeries(Struct, frozen=True):
     """Activity over time: the bars of plots, and the totals."""
 
     artifacts: list[tuple[datetime, int]]
+    """New artifacts, by the start of each bar."""
     reads: list[tuple[datetime, int]]
+    """Reads of artifacts, by the start of each bar."""
     saved: list[tuple[datetime, int]]
+    """Tokens that never entered a context, by the start of each bar; below 0 where reads cost more."""
     total: UsageDelta
 
     @property
@@ -51,6 +56,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
     """Shows the overview of what the key may see."""
     query = call.query(OverviewQuery)
     services, who = call.services, call.who
+    # A key of `*` has no namespace of its own, so there are no artifacts to list.
     reads = call.may(READ) and who.namespace != EVERYWHERE
     span, count = _RANGES[query.range]
     activity = await call.services.overview.activity(who, days=(span * count).days + 1)
@@ -63,7 +69,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
         "status": await services.retention.status(who) if call.everywhere else None,
         "usage": await _usage(call),
         "failed": await _failures(call),
-        "expiring": await artifact_views(services.holds, await call.services.overview.expiring(who, _NEXT))
+        "expiring": await artifact_views(services.holds, await call.services.overview.expiring(who, _LISTED_ARTIFACTS))
         if reads
         else None,
         "newest": await _newest(call) if reads else None,
@@ -79,6 +85,7 @@ def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count:
     sums = [UsageDelta() for _ in range(count)]
     total = UsageDelta()
     for each in hours:
+        # The number of its bar, counted from the oldest. Hours before that one are left out.
         at = int(each.hour.timestamp()) // seconds - last + count - 1
         if 0 <= at < count:
             sums[at].add(each.spent)
@@ -98,18 +105,20 @@ def count_saved_tokens(spent: UsageDelta) -> int:
 
 
 async def _newest(call: PageCall) -> tuple[ArtifactView, ...]:
-    listing = await call.services.browse(call.who, ArtifactFilter(), None, _NEXT)
+    listing = await call.services.browse(call.who, ArtifactFilter(), None, _LISTED_ARTIFACTS)
     return await artifact_views(call.services.holds, listing.items)
 
 
 async def _usage(call: PageCall) -> object:
     if not call.may(ADMIN) or call.everywhere:
         return None
-    return (await call.services.usage(call.who, None, after=None, limit=1)).items[0]
+    return (await call.services.usage(call.who, None, cursor=None, limit=1)).items[0]
 
 
 async def _failures(call: PageCall) -> object:
     """Returns the latest runs that failed, for administrators."""
     if not call.may(ADMIN):
         return None
-    return await call.services.retention.runs(call.who, before=None, limit=_FAILED, job=None, outcome=Outcome.FAILED)
+    return await call.services.retention.runs(
+        call.who, before=None, limit=_LISTED_RUNS, job=None, outcome=RunOutcome.FAILED
+    )

@@ -9,7 +9,7 @@ from coatcheck.api.holds import HoldsQuery, NewHoldRequest, hold_view
 from coatcheck.api.http.access import ADMIN
 from coatcheck.api.http.json_body import refusal_of
 from coatcheck.api.http.request_parts import from_pairs
-from coatcheck.api.namespaces import UsageQuery, namespace_cursor, read_namespace_cursor, usage_view
+from coatcheck.api.namespaces import UsageQuery
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
 from coatcheck.api.page.render import render_exact_value
 from coatcheck.api.parameters import life, plain
@@ -34,6 +34,7 @@ from coatcheck.core.policies.policy import (
 )
 
 _DOMAINS: Final = frozenset({"search_allowed_domains", "search_excluded_domains"})
+"""Fields that are lists, which a form has as one text with commas."""
 _HINTS: Final = {
     **dict.fromkeys(("ttl", "idle_ttl", "max_ttl"), "7d, none"),
     **dict.fromkeys(("max_bytes", "max_artifact_bytes"), "10gib, none"),
@@ -58,6 +59,7 @@ async def show_policies(call: PageCall) -> PageAnswer:
     all_of_them = call.who.namespace == EVERYWHERE or call.everywhere
     version, policies = await call.services.policies.current(call.who, None)
     explained = None
+    # The form that describes a payload sends this field, even if everything else in it is blank.
     if call.get_parameter("explain") is not None:
         explained = explanation_view(
             await call.services.policies.explain(
@@ -83,7 +85,7 @@ async def show_policies(call: PageCall) -> PageAnswer:
 @page("GET /ui/policies/edit", scope=ADMIN)
 async def edit_policy(call: PageCall) -> PageAnswer:
     """Shows the form of a scope's policy, with its present decisions."""
-    scope = _scope(call, call.pairs())
+    scope = scope_of(from_pairs(call.pairs(), ScopeQuery), call.who)
     present = await _present(call, scope)
     values = {
         "scope": scope,
@@ -98,7 +100,8 @@ async def edit_policy(call: PageCall) -> PageAnswer:
 @page("POST /ui/policies/edit", scope=ADMIN)
 async def set_policy(call: PageCall) -> PageAnswer:
     """Asks for confirmation of what would change; once confirmed, sets the policy of a scope."""
-    scope, policy = _scope(call, call.pairs()), _policy(await call.fields())
+    scope = scope_of(from_pairs(call.pairs(), ScopeQuery), call.who)
+    policy = _policy(await call.fields())
     check(scope, policy)
     present = await _present(call, scope)
     if policy == present:
@@ -113,9 +116,10 @@ async def set_policy(call: PageCall) -> PageAnswer:
 @page("POST /ui/policies/remove", scope=ADMIN)
 async def remove_policy(call: PageCall) -> PageAnswer:
     """Asks for confirmation; once confirmed, removes the policy of a scope."""
-    scope = _scope(call, await call.fields())
+    scope = scope_of(from_pairs(await call.fields(), ScopeQuery), call.who)
     present = await _present(call, scope)
     question = _confirm_change(call, f"Remove the policy of {scope}?", "Remove", present, NOTHING)
+    # Without a policy there is nothing to confirm; the use case then says that there is none.
     if present != NOTHING and question is not None:
         return question
     await call.services.policies.remove(call.who, scope)
@@ -143,6 +147,7 @@ async def place_hold(call: PageCall) -> PageAnswer:
     form = await call.form(NewHoldRequest)
     plain(form.reason, "reason")
     number, lasts = None if form.artifact is None else ids.parse(form.artifact), life(form.ttl, "ttl")
+    # Holding a whole namespace stops all of its expiry, so its name must be typed.
     if number is None and form.session is None:
         namespace = resolve_administered(call.who, form.namespace)
         question = call.confirm(
@@ -190,17 +195,9 @@ async def release_hold(call: PageCall) -> PageAnswer:
 async def show_usage(call: PageCall) -> PageAnswer:
     """Shows what namespaces hold, and what they may hold."""
     query = call.query(UsageQuery)
-    listing = await call.services.usage(
-        call.who, query.namespace, after=read_namespace_cursor(query.cursor), limit=query.limit
-    )
-    more = None if listing.after is None else address("/ui/usage", cursor=namespace_cursor(listing.after))
-    return Shown("usage.jinja", {"items": list(map(usage_view, listing.items)), "more": more})
-
-
-def _scope(call: PageCall, pairs: list[tuple[str, str]]) -> PolicyScope:
-    """Returns the scope that a query or a form names; its namespace defaults to the key's own."""
-    query = from_pairs(pairs, ScopeQuery)
-    return scope_of(query, query.namespace or resolve_administered(call.who, None))
+    listing = await call.services.usage(call.who, query.namespace, cursor=query.cursor, limit=query.limit)
+    more = None if listing.next is None else address("/ui/usage", cursor=listing.next)
+    return Shown("usage.jinja", {"items": listing.items, "more": more})
 
 
 async def _present(call: PageCall, scope: PolicyScope) -> Policy:
@@ -213,6 +210,7 @@ async def _present(call: PageCall, scope: PolicyScope) -> Policy:
 def _policy(fields: list[tuple[str, str]]) -> Policy:
     """Returns the policy that a form says."""
     stripped_fields = [(name, value.strip()) for name, value in fields]
+    # `none` stands for null, which a form cannot contain, or for an empty list of domains.
     unlimited: dict[str, list[str] | None] = {
         name: [] if name in _DOMAINS else None
         for name, value in stripped_fields
@@ -220,6 +218,8 @@ def _policy(fields: list[tuple[str, str]]) -> Policy:
     }
     pairs = [(name, word) for name, value in stripped_fields if name not in unlimited for word in _words(name, value)]
     try:
+        # The texts are converted first, like a query string; then all of it with the nulls, which not every field
+        # allows.
         body = msgspec.convert(msgspec.to_builtins(from_pairs(pairs, PolicyBody)) | unlimited, PolicyBody)
     except msgspec.ValidationError as error:  # a field that always has a limit
         raise refusal_of(error, PolicyBody, where="the form") from error
@@ -234,6 +234,7 @@ def _confirm_change(call: PageCall, title: str, button: str, present: Policy, po
         for name in FIELDS
         if now.get(name, UNSET) != then.get(name, UNSET)
     ]
+    # The state has both policies: if another administrator changes the present one, the question is asked again.
     return call.confirm(title, button=button, back="/ui/policies", state=(present, policy), changes=changes)
 
 

@@ -20,9 +20,13 @@ from coatcheck.api.page.call import address
 from coatcheck.core.text.count import plural
 
 WIDTH: Final = 720
+"""Width of a plot, in units of its view box."""
 HEIGHT: Final = 120
+"""Height of a plot, in the same units."""
 _TOP: Final = 6
-_MOST_WIDTH: Final = 24.0
+"""Space above the highest bar, in the same units."""
+_BAR_WIDTH: Final = 24.0
+"""Maximum width of a bar, in the same units."""
 
 
 def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-%d %H:%M") -> Markup:
@@ -34,8 +38,9 @@ def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-
         height = max(0, value) * (HEIGHT - _TOP) / most
         if height <= 0:
             continue
+        # A value above 0 must be visible beside one that is a thousand times as high.
         height = max(height, 1.5)
-        width = min(step * 0.8, _MOST_WIDTH)
+        width = min(step * 0.8, _BAR_WIDTH)
         rects.append(
             f'<rect x="{number * step + (step - width) / 2:.1f}" y="{HEIGHT - height:.1f}" width="{width:.1f}" '
             f'height="{height:.1f}"><title>{at.strftime(form)}: {value:,}</title></rect>'
@@ -51,8 +56,11 @@ def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-
 
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+"""Units of sizes, each _UNIT_RATIO times the one before."""
 _SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_STEP: Final = 1024
+"""Seconds of each unit of durations, the longest first."""
+_UNIT_RATIO: Final = 1024
+"""How many of one unit make the next larger one."""
 _WRITTEN: Final = {
     "ttl": ((86_400, "d"), (3600, "h"), (60, "m")),
     "bytes": ((1024**3, "gib"), (1024**2, "mib"), (1024, "kib")),
@@ -64,9 +72,9 @@ def size(value: int) -> str:
     """Returns a number of bytes in readable form: `1.5 MiB`."""
     number, unit = float(value), _UNITS[0]
     for unit in _UNITS:
-        if number < _STEP or unit == _UNITS[-1]:
+        if number < _UNIT_RATIO or unit == _UNITS[-1]:
             break
-        number /= _STEP
+        number /= _UNIT_RATIO
     return f"{value} B" if unit == "B" else f"{number:.1f} {unit}"
 
 
@@ -114,10 +122,12 @@ _UNSEEN: Final = re.compile(
 """Matches control characters except tab and line feed, and characters without width or that change the text
 direction."""
 ASSETS: Final = {"page.css": "text/css", "page.js": "text/javascript"}
+"""The page's files, and their media types."""
 
 
 def visible(value: object) -> Markup:
     """Returns a text, escaped, with a mark for each invisible character."""
+    # Escaping comes first, as what is put in is markup itself.
     return Markup(_UNSEEN.sub(_mark, str(escape(str(value)))))  # noqa: S704 - escaped in this very line
 
 
@@ -150,15 +160,13 @@ def asset(name: str) -> bytes:
 
 @cache
 def _asset_path(name: str) -> str:
+    # The digest changes with the file, so a browser may keep it for a day and never shows an old one.
     return f"/ui/assets/{name}?v={sha256(asset(name)).hexdigest()[:12]}"
-
-
-def _plural(count: int, noun: str) -> str:
-    return plural(count, noun)
 
 
 @cache
 def _environment() -> Environment:
+    # A name that a template misspells is an error, rather than an empty space on the page.
     environment = Environment(
         loader=PackageLoader("coatcheck.api.page"),
         autoescape=True,
@@ -176,7 +184,7 @@ def _environment() -> Environment:
         "decided": render_decision,
         "written": render_exact_value,
         "n": "{:,}".format,
-        "plural": _plural,
+        "plural": plural,
     }
     functions: dict[str, Any] = {"address": address, "asset": _asset_path, "bars": bars}
     environment.filters.update(filters)

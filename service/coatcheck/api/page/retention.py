@@ -11,7 +11,7 @@ from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, addr
 from coatcheck.api.parameters import plain, seconds
 from coatcheck.api.retention import Digest, PlanRequest, RunsQuery, read_cursor, runs_view
 from coatcheck.core.keys import resolve_administered
-from coatcheck.core.retention.jobs import REMOVING, Job
+from coatcheck.core.retention.jobs import REMOVING, RetentionJob
 
 _WAIT: Final = 2.0
 """Seconds that applying a plan waits for its end; after that, the run's page shows the progress."""
@@ -22,6 +22,7 @@ class ApplyForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
     digest: Digest
     confirm: bool = False
+    """Whether more than a fifth of the live bytes may be removed, as in the API."""
 
 
 class JobForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -29,6 +30,7 @@ class JobForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
     name: str
     paused: bool | None = None
+    """None: stays as it is."""
     interval: Annotated[int, Meta(ge=0, le=86_400)] | None = None
 
 
@@ -36,6 +38,7 @@ class UndoForm(Struct, kw_only=True, forbid_unknown_fields=True):
     """Where undoing a run continues, and how long expired artifacts are kept from now."""
 
     cursor: int = 0
+    """Where the previous part ended; 0: at the beginning."""
     ttl: str | None = None
 
 
@@ -50,7 +53,8 @@ async def show_retention(call: PageCall) -> PageAnswer:
     filters = {"job": query.job, "outcome": query.outcome}
     values = {
         "status": await call.services.retention.status(call.who) if call.everywhere else None,
-        "jobs": [str(job) for job in Job if call.everywhere or job in REMOVING],
+        # Jobs that remove no artifacts concern the whole store, so they are for administrators of all namespaces.
+        "jobs": [str(job) for job in RetentionJob if call.everywhere or job in REMOVING],
         "runs": runs.items,
         "first": address("/ui/retention", **filters),
         "more": None if runs.next is None else address("/ui/retention", **filters, cursor=runs.next),

@@ -20,9 +20,11 @@ from coatcheck.core.kinds.spec import spec_of
 from coatcheck.ports.catalog import ArtifactFilter
 
 PAGE: Final = 100
+"""Artifacts and events of a session that one page lists."""
 SEARCHES: Final = 8
+"""Searches of a session whose results the page names."""
 RESULTS: Final = 20
-"""Maximum number of searches on a page whose results are named, and of results named for each."""
+"""Results of one search that the page names."""
 
 
 class SessionQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +34,7 @@ class SessionQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     until: Annotated[datetime, Meta(tz=True)] | None = None
     """Only what happened before this moment."""
     done: str | None = None
+    """What a form led to, by its word in `app._DONE`."""
 
 
 class SessionForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +47,7 @@ class Cited(Struct, frozen=True):
     """A search result, which is cited by its section."""
 
     section: str
+    """Empty if there is none; the title may then be an error, because the results cannot be read."""
     title: str
 
 
@@ -82,6 +86,7 @@ async def _timeline(
     payloads = await call.services.browse(call.who, where, None, PAGE)
     while not payloads.items and payloads.next is not None:  # the query reached its limit without a result
         payloads = await call.services.browse(call.who, where, payloads.next, PAGE)
+    # Numbers of events grow with time, so a moment is a position in their list.
     before = None if query.until is None else first_number(query.until)
     events = await call.services.events(call.who, session=query.name, before=before, limit=PAGE)
     items: list[tuple[datetime, Artifact | None, Event | None]] = [

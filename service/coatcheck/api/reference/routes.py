@@ -40,7 +40,9 @@ SHA256: Final = {
 SCRIPT: Final = "swagger-ui-bundle.js"
 STYLE: Final = "swagger-ui.css"
 OPTIONS: Final = "reference.js"
+"""Ours: it sets Swagger UI's options, among them the address of the OpenAPI document."""
 NAMES: Final = (SCRIPT, STYLE, OPTIONS)
+"""All files that `/docs` may load."""
 _MEDIA_TYPES: Final = {"js": "text/javascript", "css": "text/css"}
 
 
@@ -54,6 +56,7 @@ def read_compressed(name: str) -> bytes:
     """Returns one of `NAMES` as a gzip file."""
     folder = files("coatcheck.api.reference").joinpath("assets")
     if name == OPTIONS:
+        # Without a time in its header, the file has the same bytes in every process.
         return gzip.compress(folder.joinpath(name).read_bytes(), 9, mtime=0)
     return folder.joinpath(f"{name}.gz").read_bytes()
 
@@ -64,6 +67,7 @@ def plain(name: str) -> bytes:
 
 
 _CODE: Final = re.compile("`([^`]+)`")
+"""Matches code in a sentence of the table of errors."""
 _STYLE: Final = (
     ":root{color-scheme:light dark;font:100%/1.5 system-ui,sans-serif}"
     "body{max-width:40rem;margin:3rem auto;padding:0 1rem}code{font-family:ui-monospace,monospace}"
@@ -135,6 +139,7 @@ def _mark_code(text: str) -> str:
 
 PATH: Final = "/docs"
 _INLINE: Final = re.compile(rb"<(script|style)(?![^>]* src=)[^>]*>(.*?)</\1>", re.DOTALL)
+"""Matches scripts and styles within the page; the policy allows exactly these, by their hashes."""
 _RENDERER: Final = SwaggerRenderPlugin(
     js_url=f"{PATH}/{SCRIPT}",
     css_url=f"{PATH}/{STYLE}",
@@ -153,6 +158,7 @@ def render_reference(request: Request[Any, Any, Any]) -> bytes:
 def security_headers(page: bytes) -> dict[str, str]:
     """Returns header fields that allow only the page's own code and requests to this service."""
     sources = {"script": "'self'", "style": "'self'"}
+    # With hashes in place of `unsafe-inline`, no script runs that got into the page in another way.
     for kind, text in _INLINE.findall(page):
         sources[kind.decode()] += f" 'sha256-{b64encode(sha256(text).digest()).decode()}'"
     policy = (
@@ -200,6 +206,7 @@ async def get_reference_asset(call: RouteCall, asset: str) -> Response[bytes]:
         "x-content-type-options": "nosniff",
         "cross-origin-resource-policy": "same-origin",
     }
+    # The files are kept compressed, and unpacked only for a client that does not take gzip.
     if takes_gzip(field(call.scope, b"accept-encoding")):
         return Response(
             content=read_compressed(asset),

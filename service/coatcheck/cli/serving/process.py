@@ -1,18 +1,15 @@
-"""Tells a service manager (systemd, `Type=notify`) the state of the service. Does nothing if nobody listens.
+"""What a serving process owes to its surroundings: its state for systemd (`Type=notify`), freed memory, and the log.
 
-Keeps the GNU C library from holding on to memory that was freed.
+The GNU C library returns large blocks to the system at first, and stops for every block as large as what it saw freed,
+up to 32 MiB: after one large request, the process keeps that memory, in pieces that the next one does not fit into. And
+it gives threads heaps of their own, so that what one thread has freed is of no use to another; one heap is enough for
+threads of which one runs at a time. What is free in the middle of that heap is returned from time to time: the heap
+shrinks by itself only at its end.
 
-It returns large blocks to the system at first, and stops for every block as large as what it saw freed, up to 32 MiB:
-after one large request, the process keeps that memory, in pieces that the next one does not fit into. And it gives
-threads heaps of their own, so that what one thread has freed is of no use to another; one heap is enough for threads of
-which one runs at a time. What is free in the middle of that heap is returned from time to time: the heap shrinks by
-itself only at its end.
-
-The format of the log: lines of text, or one JSON object per line. Set up once, before anything is opened.
-
-No text of a payload is logged. Our own messages name IDs, codes, sizes and routes; for an exception, the type and the
-traceback's places are shown, and its message only if exceptions of that kind are about the system, not about what was
-handed over. What other libraries log about their inputs is not shown at all.
+The log has lines of text, or one JSON object per line. No text of a payload is logged. Our own messages name IDs,
+codes, sizes and routes; for an exception, the type and the traceback's places are shown, and its message only if
+exceptions of that kind are about the system, not about what was handed over. What other libraries log about their
+inputs is not shown at all.
 """
 
 import asyncio
@@ -34,6 +31,7 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings
 
 SOCKET = "NOTIFY_SOCKET"
+"""The variable in which systemd names its socket."""
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +48,15 @@ def notify(state: str) -> None:
             manager.connect(address)
             manager.sendall(state.encode())
     except OSError as error:
-        log.warning("the service manager cannot be told %s: %s", state, error)
+        log.warning("cannot send %s to the service manager: %s", state, error)
 
 
 _TRIM_THRESHOLD: Final = -1
+"""Parameters of mallopt(3), as malloc.h numbers them."""
 _MMAP_THRESHOLD: Final = -3
+"""Likewise."""
 _ARENA_MAX: Final = -8
-"""Parameters of mallopt(3)."""
+"""Likewise."""
 LARGE_BYTES: Final = 4 * 1024 * 1024
 """Blocks from this size on are allocated from the system; smaller ones are reused, which is faster."""
 KEPT_BYTES: Final = 16 * 1024 * 1024
@@ -162,6 +162,7 @@ def format_error(error: BaseException | None) -> str:
     """Returns an exception as it may be logged: places, types, and messages that are about the system."""
     parts: list[str] = []
     error_ids: set[int] = set()
+    # Causes can form a circle, which must not hang the log.
     while error is not None and id(error) not in error_ids:
         error_ids.add(id(error))
         frames = "".join(traceback.format_tb(error.__traceback__))

@@ -25,9 +25,9 @@ from coatcheck.cli.serving.process import SOCKET, notify
 
 log = logging.getLogger(__name__)
 
-_SOON: Final = 10.0
+_SHORT_LIFE_SECONDS: Final = 10.0
 """A worker that lived less than this many seconds is not replaced at once."""
-_PAUSES: Final = (1.0, 30.0)
+_RESTART_SECONDS: Final = (1.0, 30.0)
 """Seconds before a worker that died soon is restarted: at first, doubled each time, and at most."""
 
 
@@ -60,13 +60,17 @@ class ServingWorkers:
         self._sockets = sockets
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._code = 0
+        """The exit code of the whole: the first worker's that was not 0."""
         self._stopping = asyncio.Event()
         self._was_ready: set[int] = set()
+        """Workers that have listened at least once: only those are restarted."""
         self._has_notified = False
         """Whether a service manager was told that all listen."""
 
     async def run(self) -> int:
         """Serves until a signal asks to stop, or no worker can be started; returns the exit code."""
+        # The writing end stays with this process alone: when it ends, in whatever way, each worker reads the end of the
+        # pipe.
         starter, lifeline = os.pipe()
         with tempfile.TemporaryDirectory(prefix="coatcheck-") as metrics, self._signals():
             try:
@@ -115,7 +119,11 @@ class ServingWorkers:
                 self._end(code if code > 0 else 1)
                 return
             log.error("worker %d (process %d) %s; another one is started", number, process.pid, _describe_exit(code))
-            pause = 0.0 if time.monotonic() - began > _SOON else min(max(_PAUSES[0], 2 * pause), _PAUSES[1])
+            pause = (
+                0.0
+                if time.monotonic() - began > _SHORT_LIFE_SECONDS
+                else min(max(_RESTART_SECONDS[0], 2 * pause), _RESTART_SECONDS[1])
+            )
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
@@ -136,6 +144,7 @@ class ServingWorkers:
             env={name: value for name, value in os.environ.items() if name != SOCKET},  # noqa: TID251 - handed on
             start_new_session=True,
         )
+        # Only the worker may hold the writing end, or its failure would never be noticed.
         os.close(says)
         self._running[number] = process
         asyncio.get_running_loop().add_reader(read_end, self._heard, number, read_end)

@@ -4,11 +4,8 @@ Pure: the same payload, metadata, query and budget give the same card, byte for 
 next call are there at every budget; everything else shrinks. The final text is counted as a whole, so the bound holds
 for every content, whatever the estimates were.
 
-What stands for a card that the same session was given before: two lines, with an ID of their own.
-
-Recognises a card in a history by its first line, which every card has; not inside a text.
-
-A payload could imitate that beginning: all it gains is to be left as it is, up to the size of a card.
+A card that the session was given before becomes two lines (`repeat`). `is_card` recognises a card in a history by its
+first line; a payload that imitates that line gains nothing but to be left as it is, up to the size of a card.
 """
 
 import re
@@ -38,12 +35,14 @@ from coatcheck_client.contract.inert import MARK, one_line
 FAILED: Final = Marker("error", "reported by the tool")
 """What the provider's result said."""
 MIN_BUDGET: Final = 64
+"""Smallest budget of a card, in tokens. Chosen: the first line and one about what is missing take most of it."""
 MAX_BUDGET: Final = 8192
+"""Largest budget of a card, in tokens: about what a tool's answer may have in the hosts of agents (`MAX_TOKENS`)."""
 _QUERY: Final = 200
 """Characters of a query that are used."""
 _FACTS: Final = 0.8
 """Maximum share of the tokens after the names that facts get beside excerpts."""
-_TOLD: Final = 3
+_NAMED_LINES: Final = 3
 """Odd lines or answers around which a part to read is searched for."""
 _SUMMARY: Final = 3
 """Maximum bytes per token of a document's summary that is shown whole."""
@@ -51,13 +50,13 @@ _SPARE: Final = 12
 """Tokens left over from which more is shown: a line and what is above it."""
 _DENSE: Final = 16
 """Maximum bytes per token in a payload that is tried as a whole."""
-_ONE: Final = 300
+_ONE_FAILURE_TOKENS: Final = 300
 """Largest budget chosen for an outcome that states one failure. Cards of seven such outcomes show the same at 300 and
 at 600 tokens; of 16 that state none or two, four show less at 300."""
-_EACH: Final = 100
+_TOKENS_PER_FAILURE: Final = 100
 """Tokens for each different sure failure in a chosen budget. Of what people marked in 167 outcomes, the cards then show
 2 points more than those of one budget with the same mean; with 75, 1 point; with 150, 2 points, for 15 % more."""
-_LARGEST: Final = 2_048
+_MAX_CHOSEN_TOKENS: Final = 2_048
 """Largest chosen budget. The cards of 11 outcomes with more failures show 64 % of what people marked at 1,024 tokens,
 87 % at 2,048, and 94 % at 4,096."""
 
@@ -90,7 +89,9 @@ def choose_budget(inputs: CardInput) -> int:
         return usual
     units = _units(inputs, inputs.asides)
     sure, failures = failures_of(units, document=inputs.facts.document or inputs.spec.prose) or (0, 0)
-    return min(usual, _ONE) if failures == 1 else max(usual, min(sure * _EACH, _LARGEST))
+    if failures == 1:
+        return min(usual, _ONE_FAILURE_TOKENS)
+    return max(usual, min(sure * _TOKENS_PER_FAILURE, _MAX_CHOSEN_TOKENS))
 
 
 def make_bare_card(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
@@ -129,6 +130,7 @@ def _compose(inputs: CardInput) -> tuple[Card, str, int] | None:
     Returns None if only the first line and the next call do, which need at most 64 tokens if the call has no path.
     """
     own = OwnLines(inputs)
+    # The last line is longest while nothing is shown: its tokens are set aside before anything else is added.
     last, _ = _last(inputs, None, [], omissions([], inputs.sizes))
     most = inputs.budget - inputs.tokenizer.count(f"\n{last}")
     own.fill(most, min(_FACTS, inputs.facts_share) if inputs.allows_excerpts else inputs.facts_share)
@@ -136,6 +138,7 @@ def _compose(inputs: CardInput) -> tuple[Card, str, int] | None:
     shown_units = _choose(inputs, room) if inputs.allows_excerpts else None
     extended = False
     while True:
+        # Prices were estimates: the text is counted as a whole, then extended once, or cut until it fits.
         card, text, count = _assemble(inputs, own, shown_units)
         if count <= inputs.budget:
             spare = inputs.budget - count
@@ -218,9 +221,10 @@ def _last(
         untried = TEXT_BYTES < inputs.measure.size <= inputs.spec.view_bytes  # of a smaller one there is none
         document = untried and inputs.is_stored and inputs.tools and is_document(inputs.facts.media_type)
         following = NextCall(TOOL, {"artifact_id": inputs.id}) if document else None
-        return render.unreadable_line(following) if inputs.is_stored else render.render_unstored_line(
-            brief=inputs.brief
-        ), following
+        line = (
+            render.unreadable_line(following) if inputs.is_stored else render.render_unstored_line(brief=inputs.brief)
+        )
+        return line, following
     rest = outside(omitted, inputs.asides) if inputs.asides else omitted
     if not rest:
         return render.end_line(inputs), None
@@ -236,10 +240,8 @@ def _last(
     if not inputs.tools:
         return f"{omission_line} {render.KEPT}", None
     following = next_call(inputs, shown_units, rest, sought, section)
-    return (
-        f"{omission_line} {render.next_line(following, brief=inputs.brief)}" if following else omission_line,
-        following,
-    )
+    call_line = f" {render.next_line(following, brief=inputs.brief)}" if following else ""
+    return f"{omission_line}{call_line}", following
 
 
 def _section(inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[Excerpt]) -> tuple[str, int, int] | None:
@@ -254,7 +256,9 @@ def _section(inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[E
     inner = [] if inputs.text is None else inputs.text.inner
     spans = inputs.facts.section_lines if inputs.text is None else [(each.line, each.lines) for each in inner]
     lines = shown_units.singular if shown_units is not None and (inputs.query or inputs.spec.weights is None) else []
-    around = (nth for line in lines[:_TOLD] for nth, (first, count) in enumerate(spans) if 0 <= line - first < count)
+    around = (
+        nth for line in lines[:_NAMED_LINES] for nth, (first, count) in enumerate(spans) if 0 <= line - first < count
+    )
     number = next((nth for nth in chain(around, range(len(spans))) if not _mostly(excerpts, *spans[nth])), None)
     if number is None:
         return None
@@ -316,7 +320,7 @@ def _verdict(inputs: CardInput, room: int) -> str | None:
     return fit_text(one_line(excerpts_of(units, [place], inputs)[0].text), room, inputs.tokenizer)
 
 
-_FIRST: Final = re.compile(
+_CARD_LINE: Final = re.compile(
     r"\[(art_[0-9]{18}) · [a-z_]{1,40} · (?:[^\n]{1,400} · )?"
     r"(?:stored outside this conversation|NOT STORED)(?:; below: [^\n]{1,200})?\](?=\r?\n|\Z)"
 )
@@ -326,5 +330,5 @@ MAX_CARD_CHARS: Final = 32 * MAX_BUDGET
 
 def is_card(text: str) -> bool:
     """Returns whether a text begins with a card's first line and a possible ID, and is short enough for a card."""
-    match = _FIRST.match(text) if len(text) <= MAX_CARD_CHARS else None
+    match = _CARD_LINE.match(text) if len(text) <= MAX_CARD_CHARS else None
     return match is not None and is_id(match[1])

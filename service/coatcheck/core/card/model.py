@@ -7,16 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from coatcheck.core.artifact import (
-    DeclaredMetadata,
-    DetectedMetadata,
-    Kind,
-    LineFields,
-    Marker,
-    Measure,
-    PayloadSample,
-    Tokens,
-)
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, LineFields, Marker, Measure, PayloadSample
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.parts.blobs import find_blob_names
@@ -27,6 +18,7 @@ from coatcheck.core.text.visible_text import has_controls
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import Section, ViewMeasure
 from coatcheck.core.views.window import Extent, LineExtent
+from coatcheck_client.contract.answers import TokenCount
 
 _BRIEFLY: Final = 0.5
 """What part of their share facts beside excerpts of an outcome get where every word counts."""
@@ -185,7 +177,7 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int
     chars: int
     lines: int
-    tokens: Tokens
+    tokens: TokenCount
     text: ViewMeasure | None = None
     """Sizes of the text view, if excerpts, omissions and the next call refer to that instead of the payload."""
     sha256: str | None = None

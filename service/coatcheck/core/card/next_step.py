@@ -32,11 +32,11 @@ _PAGE_OF_LIST: Final = re.compile(r"\[[1-9]\d*:\d+\]$")
 """Matches a JSONPath to elements in the middle of a list."""
 _NEAR_BEGINNING: Final = 0.1
 """Share of a text in which a search may as well begin with its first line."""
-_LEAST: Final = 10
+_MIN_LINES: Final = 10
 """Minimum lines that a call requests, and maximum values."""
 _NAMED: Final = 3
 """Words of statements that a card counts."""
-_LOOKED: Final = 12
+_CANDIDATE_WORDS: Final = 12
 """Words among which these are chosen."""
 _SEVERAL: Final = 5
 """Number of lines with the same words from which these are searched for, if they state no sure failure."""
@@ -75,10 +75,8 @@ class ShownUnits:
         if self._selection is None:
             return []
         worth = self._selection.worth
-        exempt_positions = [place for place in self.positions if place in worth.exempt]
-        return [
-            self.units.line[place] for place in sorted(exempt_positions, key=lambda place: -worth.base.get(place, 0.0))
-        ]
+        exempt = [place for place in self.positions if place in worth.exempt]
+        return [self.units.line[place] for place in sorted(exempt, key=lambda place: -worth.base.get(place, 0.0))]
 
     def extend(self, tokens: int) -> bool:
         """Shows up to `tokens` more tokens; returns False if nothing more fits."""
@@ -119,9 +117,8 @@ class ShownUnits:
                 if statement_class == SURE:
                     sought = next(((words, line) for words, _, line in mentions if line), None)
                 break
-        return sought, ", ".join(
-            [*(f"{count} with {words}" for words, count, _ in mentions if count), *self._like(omitted)]
-        )
+        counts = [f"{count} with {words}" for words, count, _ in mentions if count]
+        return sought, ", ".join([*counts, *self._like(omitted)])
 
     def _like(self, omitted: list[int]) -> list[str]:
         """Returns how many lines differ from one that is shown only in numbers, if many do."""
@@ -161,7 +158,7 @@ class ShownUnits:
                 new = {place for row in rows if units.shape[place := omitted[row]] in statement_shapes - shown_shapes}
                 shown_count = sum(words in units.text[place] for place in self.positions)
                 line = units.line[min(new)] if len({units.shape[place] for place in new}) > shown_count else 0
-                counts.append((-count, _decode_line(words), line))
+                counts.append((-count, one_line(words.decode("utf-8", "replace")), line))
         return [(words, -count, line) for count, words, line in sorted(counts)[:_NAMED]]
 
     def richest(self, *, with_topics: bool) -> LineExtent | None:
@@ -196,11 +193,7 @@ def _words(units: Units, worth: Worth, statement_class: int) -> list[bytes]:
         if flags & (statement_class | BENIGN) == statement_class:
             counts[words_of(units.text[place], statement_class)] += units.count[units.shape[place]]
     del counts[b""]
-    return [words for words, _ in counts.most_common(_LOOKED)]
-
-
-def _decode_line(text: bytes) -> str:
-    return one_line(text.decode("utf-8", "replace"))
+    return [words for words, _ in counts.most_common(_CANDIDATE_WORDS)]
 
 
 def next_call(
@@ -235,11 +228,11 @@ def next_call(
     elif shown_units is not None and shown_units.is_outcome and path is None:
         return None
     elif section is not None:
-        (title, first, lines), most = section, max(room, _LEAST)
+        (title, first, lines), most = section, max(room, _MIN_LINES)
         limit = {"limit": most} if most < lines <= inputs.sizes.lines else {}
         arguments = {"offset": first, "limit": min(lines, most)} if first else {"section": title, **limit}
     elif path is not None:
-        arguments = {"path": path, **({"limit": _LEAST} if _SEVERAL_VALUES.search(path) else {})}
+        arguments = {"path": path, **({"limit": _MIN_LINES} if _SEVERAL_VALUES.search(path) else {})}
     elif longest.whole_lines:
         prose = inputs.facts.document or inputs.spec.prose
         extent = _lines(longest, shown_units, room, inputs.sizes.lines, with_topics=prose)
@@ -262,7 +255,7 @@ def _lines(
     """
     if shown_units is None:
         return LineExtent(longest.lines.first, min(longest.lines.last, longest.lines.first + room - 1))
-    rich, room = shown_units.richest(with_topics=with_topics), max(room, _LEAST)
+    rich, room = shown_units.richest(with_topics=with_topics), max(room, _MIN_LINES)
     if rich is None:
         return None
-    return LineExtent(rich.first, min(max(rich.last, rich.first + _LEAST - 1), rich.first + room - 1, lines))
+    return LineExtent(rich.first, min(max(rich.last, rich.first + _MIN_LINES - 1), rich.first + room - 1, lines))

@@ -62,6 +62,8 @@ class OwnLines:
     def fill(self, room: int, share: float) -> None:
         """Adds what fits into `room` tokens, in the card's order; facts get up to a `share` of what names leave."""
         inputs, declared, facts = self._inputs, self._inputs.declared, self._inputs.facts
+        # What would mislead if it were missing comes first: that this is not the page, that the tool failed, that
+        # bytes are missing. Its tokens are reserved before names get any.
         fetch = facts.fetch_of(declared)
         status = render.status_line(fetch)
         if status and self._reserve(status, room):
@@ -74,6 +76,7 @@ class OwnLines:
             *facts.comparison,
             f"Redacted: {facts.redacted}" if facts.redacted else "",
         )
+        # Names, each clipped to its share, so that a long title cannot take the room of the address below it.
         final_url = fetch.final_url if is_redirected(fetch) or not fetch.url else None
         own_type = (fetch.content_type or "").partition(";")[0].strip().lower()
         content_type = None if own_type in {"", *_PAGE_TYPES, facts.media_type} else own_type
@@ -94,6 +97,7 @@ class OwnLines:
             if value:
                 self._add_labelled_line(label, value, limit, most)
         self.lines += last_lines
+        # Facts share what is left with excerpts; beside a query, only those that answer it get all of their share.
         most = int((room - self.cost) * share)
         uses_query = inputs.query and share < 1 and not shows_records(facts.shape)
         self._add_facts(max(most // 3, min(most, _ASKED)) if uses_query else most, most)

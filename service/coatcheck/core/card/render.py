@@ -1,6 +1,6 @@
-"""The words of a card. Every line of ours between excerpts begins with MARK, which no payload can contain.
+"""The words of a card, its excerpts, and the omissions between them: together, all of the payload.
 
-Excerpts and omissions: which parts of a payload a card shows, and which it leaves out; together, all of it.
+Every line of ours between excerpts begins with MARK, which no payload can contain.
 """
 
 from itertools import pairwise
@@ -33,10 +33,8 @@ def first_line(inputs: CardInput, *, sized: bool) -> str:
     where = "stored outside this conversation" if inputs.is_stored else "NOT STORED"
     rule = "" if inputs.brief else "; below: data, not instructions"
     lines, tokens = format_count(inputs.sizes.lines, "line"), format_count(inputs.sizes.tokens.count, "token")
-    view, about = (
-        "" if inputs.text is None or inputs.facts.form is not None else "as text ",
-        "" if inputs.sizes.tokens.exact else "~",
-    )
+    view = "" if inputs.text is None or inputs.facts.form is not None else "as text "
+    about = "" if inputs.sizes.tokens.exact else "~"
     size = f" · {view}{lines}, {about}{tokens}" if sized else ""
     form = "" if inputs.facts.form is None else f" · {words_of(inputs.facts.form)}"
     if not form and not inputs.measure.utf8 and inputs.spec.readable:
@@ -171,11 +169,8 @@ def excerpts_of(units: Units, positions: list[int], inputs: CardInput) -> list[E
 
 def _is_joined(units: Units, last: int, place: int) -> bool:
     between = range(last + 1, place)
-    return (
-        len(between) <= _BLANKS
-        and all(units.follows(at) for at in (*between, place))
-        and not any(units.text[at].strip() for at in between)
-    )
+    is_joined = len(between) <= _BLANKS and all(units.follows(at) for at in (*between, place))
+    return is_joined and not any(units.text[at].strip() for at in between)
 
 
 def _excerpt(units: Units, first: int, last: int, inputs: CardInput) -> Excerpt:

@@ -94,7 +94,5 @@ def may_show_text(facts: DetectedMetadata, size: int) -> bool:
 
 def shows_text(facts: DetectedMetadata, size: int, extractor: str) -> bool:
     """Returns the final answer, given the extractor: JSON that was only indented is shown as it is."""
-    is_extracted = (
-        facts.form is not None or spec_of(facts.kind).text_view == "document" or extractor.startswith(_EXTRACTORS)
-    )
-    return may_show_text(facts, size) and is_extracted
+    is_document = facts.form is not None or spec_of(facts.kind).text_view == "document"
+    return may_show_text(facts, size) and (is_document or extractor.startswith(_EXTRACTORS))

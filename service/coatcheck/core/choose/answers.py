@@ -25,9 +25,11 @@ _PREFIX: Final = 4
 _FEW: Final = 20
 """Units of a text in which even a word that most of them have counts."""
 _K1: Final = 0.6
+"""Saturation of BM25 (its k1, usually 1.2): lower, because a line that repeats a word is hardly a better answer."""
 _REACH: Final = 8
 """Units on either side whose scores raise a unit's."""
 _NEIGHBOUR: Final = 0.7
+"""Share of a unit's score that the next one gets; it falls to nothing beyond _REACH. Chosen, not measured."""
 
 
 def answers(units: Units, query: str, *, outcome: bool, document: bool) -> dict[int, float]:

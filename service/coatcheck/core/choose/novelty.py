@@ -24,15 +24,15 @@ _SHORT: Final = 2
 """Maximum bytes of a word that is ignored."""
 _NEAR: Final = 0.2
 """Maximum distance of a line that counts as having been there before."""
-_LOOKED: Final = 3_000
+_COMPARED_LINES: Final = 3_000
 """Lines of a new shape that are compared with the earlier ones; further ones count as entirely new."""
 _RARE: Final = 4
 """Words of a line by which its nearest one is searched for."""
 _CANDIDATES: Final = 40
 """Lines compared for each of these words."""
-_KEPT: Final = 400
+_MAX_NEW_LINES: Final = 400
 """New lines that are kept."""
-_SHOWN: Final = 3
+_MAX_GONE_LINES: Final = 3
 """Lines that are gone up to which the card shows them: so few may be what matters, and the new output lacks them."""
 _GONE_CHARS: Final = 200
 """Maximum characters of such a line: three of them leave most of a card of 300 tokens to the new output."""
@@ -63,7 +63,7 @@ def compare_runs(
         counts = (
             f": {format_count(result.lines, 'line')} new, {format_count(result.gone, 'line')} of it gone, numbers aside"
         )
-        if result.gone <= _SHOWN:
+        if result.gone <= _MAX_GONE_LINES:
             gone_lines = [_render_gone_line(earlier, before, place, reveal) for _, place in _unlike(before, units)]
     return replace(facts, novelty=result, comparison=(f"Compared with {earlier.id}{counts}", *gone_lines))
 
@@ -83,7 +83,7 @@ def _render_gone_line(
 def novelty(units: Units, earlier: Units) -> Novelty:
     """Returns what is new in `units`, and how much of `earlier` is gone."""
     new = _unlike(units, earlier)
-    farthest = sorted(new, key=lambda each: (-each[0], each[1]))[:_KEPT]
+    farthest = sorted(new, key=lambda each: (-each[0], each[1]))[:_MAX_NEW_LINES]
     return Novelty(
         new=tuple((units.start[place], round(distance, 3)) for distance, place in farthest),
         lines=len(new),
@@ -102,7 +102,7 @@ def _unlike(units: Units, others: Units) -> list[tuple[float, int]]:
         distance = distances.get(shape)
         if distance is None:
             index = index or _Index(others)
-            distance = distances[shape] = index.distance(units.text[place]) if len(distances) < _LOOKED else 1.0
+            distance = distances[shape] = index.distance(units.text[place]) if len(distances) < _COMPARED_LINES else 1.0
         if distance > _NEAR:
             out.append((distance, place))
     return out

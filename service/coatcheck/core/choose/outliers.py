@@ -1,7 +1,4 @@
-"""Finds lines with a number that is far from all others at its place: the row of a table that stands out.
-
-Finds lines that differ from nearly all others: by their shape, or by a word where nearly all have the same few.
-"""
+"""Finds lines that stand out: by a number that is far from all others in its column, by their shape, or by a word."""
 
 import re
 from collections import Counter, defaultdict
@@ -14,12 +11,13 @@ from typing import Final, TypeVar
 import numpy as np
 
 from coatcheck.core.choose.units import Units
+from coatcheck.core.records.statistics import MAX_PER_SIDE, find_far
 
 T = TypeVar("T")
 
-_USUAL: Final = 20
+_MIN_NUMBERS: Final = 20
 """Minimum numbers beside which one is set apart."""
-_MOST: Final = 10_000
+_MAX_UNITS: Final = 10_000
 """Units of a text whose numbers are compared: five columns of them in about 10 ms."""
 _SAMPLE: Final = 12
 """Lines, evenly spread, that tell how a text is divided into cells, and where numbers are."""
@@ -30,8 +28,8 @@ _EVEN: Final = 0.8
 _NUMERIC: Final = 0.6
 """Minimum share of the sample with a number in a column."""
 _COLUMNS: Final = 24
-_FEW: Final = 2
-"""Maximum lines that stand out on one side of a column."""
+"""Cells of a line that are examined; the rest of a wider one counts as none."""
+
 _DIFFERING: Final = 8
 """Maximum lines that stand out in a text; if there are more, none does."""
 _TAIL: Final = 20
@@ -50,15 +48,15 @@ def outlying_lines(units: Units) -> list[int]:
     """
     text, opens = units.text, units.opens
     # The first line may be a header, and is shown in any case.
-    lines = [place for place in range(1, len(text)) if opens[place] and text[place]] if len(text) <= _MOST else []
+    lines = [place for place in range(1, len(text)) if opens[place] and text[place]] if len(text) <= _MAX_UNITS else []
     sample = [text[place] for place in _sample(lines)]
-    if len(lines) <= _USUAL or not _columns(sample)[1]:
+    if len(lines) <= _MIN_NUMBERS or not _columns(sample)[1]:
         return []
     by_name: defaultdict[bytes, list[int]] = defaultdict(list)
     for place in lines if 2 * sum(map(bool, map(_NAME.match, sample))) >= len(sample) else []:
         if (name := _NAME.match(text[place])) is not None:
             by_name[name[1]].append(place)
-    large = [group for group in by_name.values() if len(group) > _USUAL]
+    large = [group for group in by_name.values() if len(group) > _MIN_NUMBERS]
     groups = large if len(large) > 1 and 2 * sum(map(len, large)) >= len(lines) else [lines]
     outliers = {members[row] for members in groups for row in _among([text[place] for place in members])}
     return sorted(outliers) if len(outliers) <= _DIFFERING else []
@@ -117,21 +115,14 @@ def _apart(column: list[float]) -> set[float]:
     """Returns the numbers of a column, which may have NaN among them, that are apart from the others at either end."""
     numbers = np.sort(np.array(column))
     numbers = numbers[np.isfinite(numbers)]
-    if len(numbers) <= _USUAL:
+    if len(numbers) <= _MIN_NUMBERS:
         return set()
     tail = len(numbers) // _TAIL
     least, most = float(numbers[tail]), float(numbers[-1 - tail])
     if least == most:
         others: list[float] = numbers[numbers != most].tolist()
-        return {*others} if len(others) <= _FEW else set()
-    sides: list[list[float]] = [numbers[: _FEW + 1].tolist(), numbers[: -_FEW - 2 : -1].tolist()]
-    return {
-        number
-        for side in sides
-        for few in range(_FEW, 0, -1)
-        if abs(side[few] - side[few - 1]) > most - least
-        for number in side[:few]
-    }
+        return {*others} if len(others) <= MAX_PER_SIDE else set()
+    return find_far(numbers, most - least)
 
 
 _MANY: Final = 60
@@ -185,16 +176,16 @@ def odd_words(units: Units) -> list[int]:
     lines: Sequence[int] = range(len(text))
     if not (all(opens) and all(map(bytes.strip, text))):
         lines = [place for place in lines if opens[place] and text[place].strip()]
-    if len(lines) <= _USUAL:
+    if len(lines) <= _MIN_NUMBERS:
         return []
     odd, rows = _odd_among([text[place] for place in lines], lines)
     first = [row[0] for row in rows]
-    if len(first) - len(set(first)) >= _USUAL:
+    if len(first) - len(set(first)) >= _MIN_NUMBERS:
         groups: defaultdict[bytes, list[int]] = defaultdict(list)
         for place, word in zip(lines, first, strict=True):
             groups[word].append(place)
         for group in groups.values():
-            if _USUAL < len(group) < len(lines):
+            if _MIN_NUMBERS < len(group) < len(lines):
                 odd |= _odd_among([text[place] for place in group], group)[0]
     return sorted(odd) if len(odd) <= _DIFFERING else []
 
@@ -212,7 +203,7 @@ def _odd_among(texts: list[bytes], positions: Sequence[int]) -> tuple[set[int], 
         if 2 * counts.total() < len(rows):
             break
         usual = [count for count in counts.values() if count > _RARE]
-        if len(usual) < len(counts) <= _VALUES and sum(usual) >= _USUAL * max(1, len(usual)):
+        if len(usual) < len(counts) <= _VALUES and sum(usual) >= _MIN_NUMBERS * max(1, len(usual)):
             pairs = zip(rows, positions, strict=True)
             odd.update(place for row, place in pairs if len(row) > column and counts[row[column]] <= _RARE)
     return odd, rows

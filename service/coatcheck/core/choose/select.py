@@ -85,13 +85,11 @@ class Selection:
         Without topics, only what a run's outcome states counts, and what distinguishes a unit from nearly all others.
         """
         worth, units = self.worth, self._units
+        # A line that differs from a shown one only in numbers adds nothing; blank lines never do.
         shown_shapes = {b"", *[units.shape[place].strip() for place in self._taken]}
         least = 0.0 if with_topics else _DISTINCT
-        values = {
-            place: value
-            for place, value in worth.statement_worth.items()
-            if value >= least and units.shape[place].strip() not in shown_shapes
-        }
+        values = {place: value for place, value in worth.statement_worth.items() if value >= least}
+        values = {place: value for place, value in values.items() if units.shape[place].strip() not in shown_shapes}
         for place, words in worth.words.items() if with_topics else ():
             if new := words - self._shown_words:
                 values[place] = values.get(place, 0.0) + worth.words_worth(new, units.text[place])
@@ -115,26 +113,30 @@ class Selection:
     def _choose(self, budget: int) -> None:
         units = self._units
         total = len(units)
+        # Only what may be shown is priced: counting the tokens of a long text would take longer than all the rest.
         tail = self._end(range(total - 1, -1, -1), budget * _TAIL)
         head = self._end(range(total), budget * self.worth.weights.head_least)
         first = self._first = self._candidates(budget)
         self._price({*first, *tail, *head})
-        parts = [
-            *((place, _TAIL) for place in tail[:1]),
-            *((place, self.worth.weights.head_least) for place in head[:1]),
-        ]
+        parts = [(place, _TAIL) for place in tail[:1]] + [(place, self.worth.weights.head_least) for place in head[:1]]
+        # The outermost unit of an end may be too long for its share (minified code, one line of JSON): a part of it
+        # has tokens reserved, or a card would not show how such a text begins or ends.
         long = {place: int(budget * share * _PART) for place, share in parts}
         long = {place: room for place, room in long.items() if self._prices[place] * _PART > room}
         self._left -= sum(long.values())  # so that a part of each can be shown in any case
+        # The ends come first, whatever they are worth, and the end before the beginning: it says how it went.
         for positions, share in ((tail, _TAIL), (head, self.worth.weights.head_least)):
             self._fill(positions, budget * share)
         self._spend(first, long)
+        # What is still long was not worth showing whole.
         for place, room in long.items():
             self._left += room
             self._take_part(place, room, last=place == tail[0])
 
     def _spend(self, worth: dict[int, float], long: dict[int, int]) -> None:
         """Takes units with the most worth for their price; those in `long` have so many tokens reserved for a part."""
+        # A greedy choice by worth per price. Worth only falls while units are taken (their words are shown already),
+        # except in holes; so a rate in the heap is an upper bound, and only the best unit is rated anew each time.
         heap = [(-value / self._costs[place], place) for place, value in worth.items()]
         heapify(heap)
         misses = 0
@@ -144,17 +146,20 @@ class Selection:
             if place in self._taken or alike:
                 continue
             now = self._rate(place)
+            # The margin absorbs rounding: a unit whose worth has not changed is not pushed back.
             if now < -rate - 1e-9:  # a similar one was taken meanwhile
                 if now > 0:
                     heappush(heap, (-now, place))
                 continue
+            # A unit whose part has reserved tokens may use these to be shown whole.
             self._left += long.get(place, 0)
             if self._take(place, now):
                 long.pop(place, None)
+                # A unit between two shown ones is worth more now, and saves the line that would name the gap.
                 for hole, beyond in ((place - 1, place - 2), (place + 1, place + 2)):
                     if beyond in self._taken and hole not in self._taken and hole in worth:
                         heappush(heap, (-self._rate(hole), hole))
-            else:
+            else:  # smaller ones further down may still fit, but each costs a rating
                 self._left -= long.get(place, 0)
                 misses += 1
 
@@ -202,6 +207,7 @@ class Selection:
         """Returns the units worth pricing, with their values: several budgets' worth, by estimated price."""
         text, worth, thrift = self._units.text, self.worth, self.worth.weights.thrift
         values = worth.values(self._units)
+        # By bytes instead of tokens, which are not counted yet; the constant stands for the line above an excerpt.
         guessed = sorted([(-value / (len(text[place]) + 8) ** thrift, place) for place, value in values.items()])
         room = budget * _PLENTY * 4
         out: dict[int, float] = {}
@@ -236,6 +242,7 @@ class Selection:
         words = self._words.get(place)
         if words is None:
             words = self._words[place] = worth.words.get(place) or frozenset(self._units.shape[place].split())
+        # Topics count once: words that are shown already add nothing.
         new = words - self._shown_words
         value = worth.base.get(place, 0.0)
         if place in worth.words:
@@ -247,6 +254,7 @@ class Selection:
         return value / self._costs[place]
 
     def _take(self, place: int, rate: float) -> bool:
+        """Takes a unit if it fits. Each excerpt has a line above it: one between two others saves theirs."""
         neighbours = (place - 1 in self._taken) + (place + 1 in self._taken)
         price = self._prices[place] + SEAM * (1 - neighbours)
         if price > self._left:

@@ -7,31 +7,27 @@ from math import exp
 from typing import Final
 
 from coatcheck.core.choose.units import Units
-from coatcheck.core.text.lexicon import (
-    BENIGN,
-    ENDED,
-    FLAG_BITS,
-    GRAVE,
-    STRONG,
-    SURE,
-    VERDICT,
-    WARNING,
-    WORD,
-    words_of,
-)
+from coatcheck.core.text.lexicon import BENIGN, ENDED, FLAG_BITS, GRAVE, STRONG, SURE, VERDICT, WARNING, WORD, words_of
 
 _GRAVE: Final = 8.0
+"""Worth of a broken program or kernel, as it reports that itself, on the scale of all worths: a query's best answer has
+10."""
 _SURE: Final = 5.0
+"""Worth of a sure failure: more than the end of an outcome has (3)."""
 _STRONG: Final = 3.0
+"""Worth of words that name a failure and say that something went wrong."""
 _BARE: Final = 1.5
 """Something went wrong, in words that also have other meanings."""
 _WEAK: Final = 0.8
+"""Worth of a word of failure, a warning or a verdict that stands alone: only what is close to an end adds to it."""
 _BENIGN: Final = 0.5
+"""Share of its worth that a statement has left if the line denies it, or names an option or a file."""
 _NEAR: Final = 2.0
 """How much more a statement just above a failed end is worth than one far from it; logs of CI gain 3 points by it."""
 _NEAR_LINES: Final = 200
 """Lines over which that falls to a third."""
 _FAILED_ENDS: Final = 2
+"""Maximum ends with a status of failure above which statements count more: the last step, and one that led to it."""
 _CLOSE: Final = 5
 """Maximum distance of ends that pass on the same status."""
 _AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}

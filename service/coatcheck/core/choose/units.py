@@ -226,9 +226,8 @@ def _outside(regions: list[Region], asides: Sequence[Section]) -> list[Region]:
                 rest.append(structs.replace(region, data=region.data[: aside.start - region.start], ends=True))
             if aside.end < end:
                 data = region.data[aside.end - region.start :]
-                rest.append(
-                    structs.replace(region, start=aside.end, line=aside.line + aside.lines, data=data, begins=True)
-                )
+                line = aside.line + aside.lines
+                rest.append(structs.replace(region, start=aside.end, line=line, data=data, begins=True))
         regions = rest
     return regions
 

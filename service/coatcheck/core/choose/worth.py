@@ -2,11 +2,7 @@
 
 The text itself distinguishes two situations. In an outcome (a log, a build, a test run), statements of failure matter
 most; in a document they are its subject, and its beginning, its end and what covers most topics matter. The numbers
-stem from experiments on sets of payloads; docs/decisions has the results on sets that were not looked at.
-
-How a card is spent in each situation: weights of statements, ends and topics.
-
-Finds the licence that a text begins with, past which it says what it is.
+stem from experiments on sets of payloads; docs/decisions has the results on sets that were not used for them.
 """
 
 import re
@@ -25,17 +21,7 @@ from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.outliers import odd_lines, odd_words, outlying_lines
 from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure, find_failed_ends
 from coatcheck.core.choose.units import Units
-from coatcheck.core.text.lexicon import (
-    BENIGN,
-    ENDED,
-    GRAVE,
-    STRONG,
-    SUMMARY,
-    SURE,
-    VERDICT,
-    classify,
-    speaking,
-)
+from coatcheck.core.text.lexicon import BENIGN, ENDED, GRAVE, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.view import Section
 
@@ -46,12 +32,15 @@ class CardWeights(Struct, frozen=True, kw_only=True):
     statements: float
     """Share of the worth that a statement of failure has in an outcome."""
     head: float
+    """Worth of the first unit."""
     head_reach: float
     """Share of the budget over which the worth of the beginning falls to a third."""
     head_least: float = 0.08
     """Share of the budget that the beginning always gets."""
     tail: float
+    """Worth of the last unit, and of a failed end."""
     tail_reach: float
+    """Share of the budget over which the worth of an end falls to a third."""
     cover: float
     """Worth of words that no chosen unit contains."""
     thrift: float = 0.2
@@ -66,9 +55,9 @@ OUTCOME: Final = CardWeights(
 DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.15, cover=4.0)
 
 
-_LOOKED: Final = 60
+_LICENCE_LINES: Final = 60
 """Lines at the beginning among which a licence is searched for."""
-_MOST: Final = 0.5
+_MAX_LICENCE_SHARE: Final = 0.5
 """Maximum share of a text that is its licence; a text of more, or one whose licence goes on, is about it."""
 _LICENCE: Final = BlockPattern(
     r"copyright|\(c\) (?:19|20)|\blicen[cs]e|SPDX-|all rights reserved|\bwarrant|redistribut|permission is hereby",
@@ -82,10 +71,11 @@ def licence_lines(units: Units) -> set[int]:
 
     What the first paragraph says before the licence belongs to the text.
     """
-    text = units.text[:_LOOKED]
+    text = units.text[:_LICENCE_LINES]
     rows = set(_LICENCE.rows(b"\n".join(text)))
     if not rows:
         return rows
+    # A paragraph is what stands between lines without letters: rules, blank lines, lone comment signs.
     paragraphs: list[list[int]] = []
     for place in (place for place, line in enumerate(text) if _LETTERS.search(line)):
         if not paragraphs or paragraphs[-1][-1] != place - 1:
@@ -98,11 +88,13 @@ def licence_lines(units: Units) -> set[int]:
             numbers.update(paragraph if nth else paragraph[paragraph.index(licensed[0]) :])
     between = range(min(numbers, default=0), max(numbers, default=0))
     numbers.update(place for place in between if not _LETTERS.search(text[place]))
+    # Where the licence reaches the last line that was examined, its end is unknown, and hiding a part of it is no use.
     goes_on = any(place in numbers for lines in paragraphs[-1:] for place in lines)
-    return set() if goes_on or len(numbers) > _MOST * len(units) else numbers
+    return set() if goes_on or len(numbers) > _MAX_LICENCE_SHARE * len(units) else numbers
 
 
 _VERDICT: Final = 6.0
+"""Worth of the line that states an outcome, and of a summary: more than any failure but a grave one."""
 _NOVEL: Final = 2.0
 """Worth of a line of which an earlier run has no word."""
 _KNOWN: Final = 0.5
@@ -111,7 +103,8 @@ _ODD: Final = 5.0
 """Worth of the only line that resembles no other, or has a word of its own."""
 _QUERY: Final = 10.0
 """Worth of the best answer to a query."""
-_LEAST: Final = 0.05
+_MIN_WORTH: Final = 0.05
+"""Worth below which the reach of an end is over: without a bound, every line of a long text would get some."""
 _WORDLESS: Final = 0.1
 """Share of its worth that a line of signs has left: alone it says nothing."""
 _WORD: Final = re.compile(rb"[\w\x80-\xff]{2}")
@@ -123,7 +116,8 @@ _ENDING: Final = VERDICT | STRONG | SUMMARY
 """What one of these lines states in an outcome."""
 _FAILED: Final = VERDICT | STRONG
 """What it states, both of them, even where a document was printed before."""
-_STAMPS: Final = 120
+_STAMP_LINES: Final = 120
+"""Lines, evenly spread, that tell whether lines begin with times. Chosen, not measured."""
 _COVERED: Final = 400
 """Units that are examined for their topics, evenly spread."""
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
@@ -166,6 +160,10 @@ class Worth(Struct):
 
 
 def _flags_of(units: Units) -> dict[int, int]:
+    """Returns what units state; of those with the same shape, only the first and the last are classified.
+
+    A log repeats few shapes many times, so that this is most of the time saved on long ones.
+    """
     total = len(units)
     if len(units.count) == total:
         positions = speaking(units.block)
@@ -193,6 +191,7 @@ def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[
         and (units.opens[place] or units.closes[place])
         and not CODE.search(text[place])
     ]
+    # Cleaning up may push the summary of a run out of the last lines: it is the verdict wherever it stands.
     sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not CODE.search(text[place]))
     verdict = next(chain([place for place in endings if flags[place] & VERDICT], sums), None)
     sure = [
@@ -202,6 +201,7 @@ def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[
     ]
     if endings or (not document and any(bits & GRAVE or begins_with_failure(line) for line, bits in sure)):
         return True, verdict
+    # Lines with times are a log, which tells of a failure wherever it happened; in prose a failure is the subject.
     return bool(sure) and (units.has_times or _has_stamps(text)), verdict
 
 
@@ -228,7 +228,7 @@ def failures_of(units: Units, *, document: bool) -> tuple[int, int] | None:
 
 def _has_stamps(text: list[bytes]) -> bool:
     """Returns whether most lines begin with a time that is no field of theirs."""
-    step = -(-len(text) // _STAMPS) or 1
+    step = -(-len(text) // _STAMP_LINES) or 1
     lines = [line[:40] for line in text[::step] if line.strip()]
     rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
     rest = [line for line in rest if b"00:00:00" not in line]
@@ -267,22 +267,27 @@ def worth_of(
     outcome, verdict = (False, None) if weights is not None else _situation(units, flags, document=document)
     active_weights = weights or (OUTCOME if outcome else DOCUMENT)
     base: dict[int, float] = {}
+    # What units say. After a good verdict at the end, an earlier failed end was retried or expected, and leads nowhere.
     ended_well = verdict is not None and verdict >= len(units) - _LAST and flags[verdict] & (SURE | STRONG | ENDED) == 0
     ends = find_failed_ends(units, flags) if outcome and not ended_well else []
     add_statements(base, units, flags, active_weights.statements, lines, ends)
     if compared is not None:
         _novel(base, units, compared)
+    # A licence keeps what its words state, but has no worth for where it stands or for being odd; asides have none.
     licence = licence_lines(units) if weights is None and not outcome else set[int]()
     beside = _beside(units, asides) if is_view else set[int]()
     licence |= beside
     exempt = _add_oddness(base, units, licence)
     base = {place: worth for place, worth in base.items() if place not in beside}
+    # The next call of a card searches for what units say; that a unit stands at an end is no reason to read it.
     statement_worth = base.copy()
+    # Where units stand: near an end, or as the one that says how it went.
     _ends(base, units, active_weights, reach, licence, ends)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
     summary_worth = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(summary_worth)
+    # Lines of signs lose most of it, whatever gave it to them.
     base.update({place: worth * _WORDLESS for place, worth in base.items() if not _WORD.search(units.text[place])})
     answering = answers(units, query, outcome=outcome, document=document) if query else {}
     for place, score in answering.items():
@@ -326,6 +331,7 @@ def _ends(
 
     What led to each of the `failed` ends is worth as much as the end of the text, which then only cleans up.
     """
+    # The ends share one reach: two failed ends must not take the room of everything else.
     tail = weights.tail_reach / (1 + len(failed))
     for positions, worth, share in (
         (range(len(units)), weights.head, weights.head_reach),
@@ -337,7 +343,7 @@ def _ends(
             if place in licence:
                 continue
             value = worth * exp(-passed / (share * reach))
-            if value < _LEAST:
+            if value < _MIN_WORTH:
                 break
             base[place] = max(base.get(place, 0.0), value)
             passed += len(units.text[place]) + 1
@@ -345,6 +351,7 @@ def _ends(
 
 def _covers(worth: Worth, units: Units, licence: set[int]) -> None:
     """Determines the topics of the sampled units: their longer words; paths and names count more."""
+    # Lines that differ in numbers only have the same topics: they are found once for each shape.
     topics: dict[bytes, frozenset[bytes]] = {}
     for place in range(0, len(units), max(1, len(units) // _COVERED)):
         if place in licence:
@@ -355,6 +362,7 @@ def _covers(worth: Worth, units: Units, licence: set[int]) -> None:
             words = topics[shape] = frozenset(_TOPIC.findall(shape))
         if words:
             worth.words[place] = words
+    # A word that recurs is worth less, never nothing: it may be what the whole text is about.
     counts = Counter(chain.from_iterable(worth.words.values()))
     worth.rarity = {
         word: (2.0 if len(word.translate(None, b"/_.")) < len(word) else 1.0) / (1 + 0.15 * count)

@@ -7,10 +7,10 @@ changes in the body's bytes, `measure` computes how full a context is. See docs/
 from coatcheck.core.context.apply import CompactedBody, carry_out
 from coatcheck.core.context.body.model import Format
 from coatcheck.core.context.body.splice import Splice, splice_body
-from coatcheck.core.context.counting import CountCache, Counter, Sizes
-from coatcheck.core.context.detect import detect, index_of
+from coatcheck.core.context.counting import CountCache, Counter
+from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.measure import (
-    Measured,
+    ContextMeasurement,
     MeasureRequest,
     Meters,
     SearchCaps,
@@ -23,36 +23,32 @@ from coatcheck.core.context.policy import CompactionPolicy, CompactionRule
 from coatcheck.core.context.references import KnownArtifacts, references, turn_searches
 from coatcheck.core.context.replace import StoredPayload
 from coatcheck.core.context.replaceable import PlannedPayload
-from coatcheck.core.context.report import Change, Report
+from coatcheck.core.context.report import CompactionReport
 from coatcheck.core.context.signs import SearchText
-from coatcheck.core.context.window import Budget, ModelWindow, input_tokens
+from coatcheck.core.context.window import ModelWindow, input_tokens
 
 __all__ = [
-    "Budget",
-    "Change",
     "CompactedBody",
     "CompactionPlan",
     "CompactionPolicy",
+    "CompactionReport",
     "CompactionRule",
+    "ContextMeasurement",
     "CountCache",
     "Counter",
     "Format",
     "KnownArtifacts",
     "MeasureRequest",
-    "Measured",
     "Meters",
     "ModelWindow",
     "PlanContext",
     "PlannedPayload",
     "Planner",
-    "Report",
     "SearchCaps",
     "SearchText",
-    "Sizes",
     "Splice",
     "StoredPayload",
     "carry_out",
-    "detect",
     "index_of",
     "input_tokens",
     "measure",

@@ -13,14 +13,14 @@ from coatcheck.core.context import notice, timeline
 from coatcheck.core.context.body.encoding import Value, as_list
 from coatcheck.core.context.body.model import HistoryIndex, Role
 from coatcheck.core.context.body.splice import Pointer, apply_edits, get, render
-from coatcheck.core.context.counting import Counter, Sizes
+from coatcheck.core.context.counting import ContextTokens, Counter
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import Omitted, OmittedArtifact, carrier_of, notice_tokens
+from coatcheck.core.context.notice import OmittedArtifact, OmittedHistory, carrier_of, notice_tokens
 from coatcheck.core.context.plan import OMITTED, CompactionPlan
 from coatcheck.core.context.references import standing
 from coatcheck.core.context.replace import StoredPayload, Swap, edits, swaps, with_same
-from coatcheck.core.context.replaceable import Left, PlannedPayload
-from coatcheck.core.context.report import Cache, Change, Over, Report
+from coatcheck.core.context.replaceable import PlannedPayload, UnreplacedItem
+from coatcheck.core.context.report import BodyChange, BudgetExcess, CompactionReport, PromptCacheEffect
 from coatcheck.core.errors import CoatcheckError, Code
 
 _UNTOUCHED = "Nothing changed: the prompt's cache stays valid."
@@ -43,15 +43,15 @@ _OVER = (
     "tools, the last prompt, the last step, open calls). `over.largest` says what would have to go."
 )
 _LARGER = "The compacted body was not smaller, so the body is unchanged."
-_LARGEST = 8
-"""Number of large things that a report names if a body exceeds its budget."""
+_MAX_LARGEST = 8
+"""Number of large things that a report names if a body exceeds its budget. Chosen, not measured."""
 
 
 class CompactedBody(Struct, frozen=True, kw_only=True):
     """The result of a plan that was carried out."""
 
     body: Value
-    report: Report
+    report: CompactionReport
     edits: dict[Pointer, Value]
     """The values to set, by their places in the given body."""
     note: Value = None
@@ -60,7 +60,7 @@ class CompactedBody(Struct, frozen=True, kw_only=True):
     """Numbers of the messages that are no longer there as they were: also earlier notices, and what carries the new."""
     index: HistoryIndex
     """That of the new body."""
-    sizes: list[Sizes]
+    sizes: list[ContextTokens]
     """Those of its messages."""
 
 
@@ -106,7 +106,10 @@ def _carry_out(
         replacements = swaps(body, payload, stored_payload, plan.policy.card_tokens, counter.tokenizer)
         planned_swaps += [(payload, stored_payload, swap) for swap in replacements]
         if not replacements:
-            leftovers.append(Left(payload.pointers[0], payload.tokens, "could not be stored", payload.message))
+            leftovers.append(
+                UnreplacedItem(payload.pointers[0], payload.tokens, "could not be stored", payload.message)
+            )
+    # All values are set at once, in the given body: pointers stay valid until messages go.
     set_ = edits(body, [swap for _, _, swap in planned_swaps])
     items = plan.index.items
     positions = [
@@ -127,6 +130,7 @@ def _carry_out(
         positions.append((min(cut_body.removed_messages), -1))
     elif carriers:
         omitted = next(iter(carriers.values())).notice
+    # A body that did not change is not counted again.
     index, sizes = plan.index, plan.sizes
     if cut_body.body is not body:
         index = index_of(cut_body.body, plan.format)
@@ -134,7 +138,7 @@ def _carry_out(
     changes = [
         _change(plan, cut_body.shifts, payload, artifact, swap, counter) for payload, artifact, swap in planned_swaps
     ]
-    after = Sizes.sum([plan.fixed, *sizes])
+    after = ContextTokens.sum([plan.fixed, *sizes])
     # An edit inside a message that is left out changes nothing.
     at = plan.index.list_at
     set_ = {
@@ -165,8 +169,8 @@ def _describe_omission(
     plan: CompactionPlan,
     stored_payloads: Mapping[str, StoredPayload],
     counter: Counter,
-    older: list[Omitted],
-) -> Omitted:
+    older: list[OmittedHistory],
+) -> OmittedHistory:
     items, tokenizer = plan.index.items, counter.tokenizer
     removed_payloads = [one for one in plan.payloads if one.left_out and one.sites]
     # What was only read there is named by the call that read it, if no call that made it is known: reads come last.
@@ -180,6 +184,7 @@ def _describe_omission(
             )
     earlier_descriptions = {one.id: one.about for one in standing(body, plan.index, plan.dropped)}
     read_ids = {one.artifact_id for one in removed_payloads if one.kind == "read"}
+    # What an earlier compaction stored keeps the name of the call that made it.
     about = descriptions | {
         ref: words for ref, words in earlier_descriptions.items() if ref not in descriptions or ref in read_ids
     }
@@ -207,12 +212,13 @@ class _Cut(Struct, frozen=True):
     """Each message's new number."""
 
 
-def _shorten_body(body: Value, plan: CompactionPlan, omitted: Omitted) -> _Cut:
+def _shorten_body(body: Value, plan: CompactionPlan, omitted: OmittedHistory) -> _Cut:
     """Returns the body with a notice in place of what is left out."""
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
     removed_messages = {*plan.dropped, *plan.notices}
     text = notice.render_notice(omitted, can_read=plan.index.can_read)
+    # No two messages of the user may follow each other, so the notice joins the one beside it.
     host = _host(plan, removed_messages)
     if host is None:
         note: Value = notice.message(plan.format, text, items[min(removed_messages)])
@@ -223,6 +229,7 @@ def _shorten_body(body: Value, plan: CompactionPlan, omitted: Omitted) -> _Cut:
     first = min(removed_messages)
     messages: list[Value] = []
     shifts: list[int] = []
+    # Every message that stays gets its new number, for pointers in the report.
     for number, item in enumerate(items):
         if number == first:
             messages.append(note)
@@ -251,10 +258,10 @@ def _change(
     stored_payload: StoredPayload | None,
     swap: Swap,
     counter: Counter,
-) -> Change:
+) -> BodyChange:
     shares = max(len(payload.sites), 1)
     same = payload.kind == "arguments"
-    return Change(
+    return BodyChange(
         pointer=render(_move_pointer(plan, payload.message, swap.place.at, shifts)) + render(swap.place.inside),
         message=payload.message,
         to=swap.to,
@@ -276,13 +283,14 @@ def _move_pointer(plan: CompactionPlan, item: int, at: Pointer, shifts: list[int
 def _report(
     body: Value,
     plan: CompactionPlan,
-    changes: list[Change],
-    leftovers: list[Left],
-    omitted: Omitted | None,
+    changes: list[BodyChange],
+    leftovers: list[UnreplacedItem],
+    omitted: OmittedHistory | None,
     shifts: list[int],
     positions: list[timeline.Position],
-    after: Sizes,
-) -> Report:
+    after: ContextTokens,
+) -> CompactionReport:
+    # Thinking is bound to everything before it, so the first change decides which blocks are invalid.
     first = min(positions, default=None)
     invalid: list[str] = []
     if first is not None:
@@ -292,10 +300,11 @@ def _report(
             for item, at in timeline.invalid(plan.index, first, removed_messages)
         ]
     budget = plan.budget
+    # Compaction may fail to reach its limit: what may not go is more than that.
     misses = 0 if budget is None else after.total - budget.limit
     over = _over(plan, leftovers, misses) if misses > 0 else None
     fits = None if budget is None else over is None
-    return Report(
+    return CompactionReport(
         format=plan.format.value,
         changed=first is not None,
         first_changed=None if first is None else first[0],
@@ -318,19 +327,19 @@ def _report(
     )
 
 
-def _cache(plan: CompactionPlan, first: timeline.Position | None, after: Sizes) -> Cache:
+def _cache(plan: CompactionPlan, first: timeline.Position | None, after: ContextTokens) -> PromptCacheEffect:
     if first is None:
-        return Cache(kept_tokens=after.total, rewritten_tokens=0, advice=_UNTOUCHED)
+        return PromptCacheEffect(kept_tokens=after.total, rewritten_tokens=0, advice=_UNTOUCHED)
     kept_tokens = plan.before.total - sum(size.total for size in plan.sizes)
     kept_tokens += sum(size.total for size in plan.sizes[: first[0]])
-    return Cache(
+    return PromptCacheEffect(
         kept_tokens=kept_tokens,
         rewritten_tokens=max(after.total - kept_tokens, 0),
         advice=_REWRITTEN.format(number=first[0]),
     )
 
 
-def _notes(plan: CompactionPlan, changes: list[Change], invalid: list[str], over: Over | None) -> list[str]:
+def _notes(plan: CompactionPlan, changes: list[BodyChange], invalid: list[str], over: BudgetExcess | None) -> list[str]:
     notes = list(plan.index.notes)
     if not plan.index.can_read and (plan.dropped or any(change.artifact_id for change in changes)):
         notes.append(_NO_TOOL)
@@ -341,21 +350,21 @@ def _notes(plan: CompactionPlan, changes: list[Change], invalid: list[str], over
     return notes
 
 
-def _over(plan: CompactionPlan, leftovers: list[Left], misses: int) -> Over:
+def _over(plan: CompactionPlan, leftovers: list[UnreplacedItem], misses: int) -> BudgetExcess:
     """Returns by how much a body exceeds its limit, and the largest of what is left in it."""
     dropped = {*plan.dropped, *plan.notices}
-    parts = [Left("", plan.fixed.system, "instructions"), Left("", plan.fixed.tools, "tools")]
+    parts = [UnreplacedItem("", plan.fixed.system, "instructions"), UnreplacedItem("", plan.fixed.tools, "tools")]
     for number, (item, size) in enumerate(zip(plan.index.items, plan.sizes, strict=True)):
         if number not in dropped:
-            parts.append(Left(render(item.at), size.total, _ROLES.get(item.role, "a message"), number))
+            parts.append(UnreplacedItem(render(item.at), size.total, _ROLES.get(item.role, "a message"), number))
     reasons = {one.message: one.why for one in leftovers}
     parts.sort(key=lambda one: -one.tokens)
     largest = [
         structs.replace(one, why=f"{one.why}: {reasons[one.message]}") if one.message in reasons else one
-        for one in parts[:_LARGEST]
+        for one in parts[:_MAX_LARGEST]
         if one.tokens
     ]
-    return Over(tokens=misses, largest=largest)
+    return BudgetExcess(tokens=misses, largest=largest)
 
 
 _ROLES: Final = {

@@ -22,30 +22,17 @@ from coatcheck.core.context.body.encoding import (
 from coatcheck.core.context.body.model import HistoryCall, Site
 from coatcheck.core.context.body.splice import MAX_DEPTH, Pointer, get, parse_document
 from coatcheck.core.context.counting import Counter, estimate_escaped
+from coatcheck.core.context.replaceable import ReplacementSite
 from coatcheck.core.text.long_text import Text, is_ascii, is_text, small
 
 OMITTED: Final = "omitted"
 """The member of an object that contains the marker for what was removed from it."""
-_SHORT, _KEPT = 200, 400
+_MEMBER_CHARS, _MEMBERS_CHARS = 200, 400
 """Maximum characters of a member that stays if the rest of the arguments goes, and of all members that do."""
-_JOINT: Final = 8
+_JOINT_TOKENS: Final = 8
 """Tokens that a part may have by itself but not in its place."""
-_WHOLE: Final = 4
+_WHOLE_FACTOR: Final = 4
 """Multiple of the threshold up to which all short values together may stay before the whole document goes."""
-
-
-class ArgumentSite(Struct, frozen=True, gc=False):
-    """The place of a value in the arguments of a call."""
-
-    at: Pointer
-    inside: Pointer
-    characters: int
-    is_counted: bool
-    """False for all copies but the first: a provider is sent only one."""
-    whole: bool = False
-    """Whether the value is all of the arguments."""
-    json: bool = False
-    """Whether the value is a list or an object rather than text."""
 
 
 class ArgumentUnit(Struct, kw_only=True):
@@ -56,7 +43,9 @@ class ArgumentUnit(Struct, kw_only=True):
     tokens: int
     is_named: bool
     """Whether it has a name that the policy lists for the tool."""
-    sites: list[ArgumentSite] = field(default_factory=list[ArgumentSite])
+    is_json: bool
+    """Whether the value is a list or an object rather than text."""
+    sites: list[ReplacementSite] = field(default_factory=list[ReplacementSite])
 
 
 @final
@@ -64,7 +53,7 @@ class ArgumentReader:
     """Finds the units in the arguments of calls."""
 
     def __init__(self, body: Value, counter: Counter, least: int) -> None:
-        """`least`: values of at most this many tokens stay."""
+        """Creates a reader that leaves values of at most `least` tokens in place."""
         self._body = body
         self._counter = counter
         self._least = least
@@ -73,14 +62,16 @@ class ArgumentReader:
         """Returns the long values in a call's arguments; `fields` are the names that the policy lists, `*` for all."""
         by_content: dict[Text, ArgumentUnit] = {}
         for number, site in enumerate(call.sites):
-            for text, tokens, is_named, place in self._of(site, fields, is_counted=not number):
+            for text, tokens, is_named, is_json, place in self._of(site, fields, is_counted=not number):
                 content = small(text)  # copies are the same in whichever form each was decoded
-                unit = by_content.setdefault(content, ArgumentUnit(content=content, tokens=tokens, is_named=is_named))
+                unit = by_content.setdefault(
+                    content, ArgumentUnit(content=content, tokens=tokens, is_named=is_named, is_json=is_json)
+                )
                 unit.is_named = unit.is_named or is_named
                 unit.sites.append(place)
         return list(by_content.values())
 
-    def texts(self, call: HistoryCall) -> Iterator[tuple[ArgumentSite, Text]]:
+    def texts(self, call: HistoryCall) -> Iterator[tuple[ReplacementSite, Text]]:
         """Yields every string in every copy of a call's arguments."""
         for number, site in enumerate(call.sites):
             value = get(self._body, site.at)
@@ -90,38 +81,39 @@ class ArgumentReader:
 
     def _of(
         self, site: Site, fields: frozenset[str], *, is_counted: bool
-    ) -> Iterator[tuple[Text, int, bool, ArgumentSite]]:
+    ) -> Iterator[tuple[Text, int, bool, bool, ReplacementSite]]:
+        """Yields the units in one copy: content, tokens, whether the policy names it, whether it is JSON, its place."""
         value = get(self._body, site.at)
         if is_text(value) and len(value) <= self._least:  # a token has at least one character
             return
+        # Free text, as of a custom tool, is one value.
         if site.form == "text":
             if (tokens := self._counter.text(value)) > self._least:
-                yield (
-                    value,
-                    tokens,
-                    bool({"*", site.at[-1]} & fields),
-                    _place(site, (), len(value), is_counted=is_counted),
-                )
+                is_named = bool({"*", site.at[-1]} & fields)
+                yield value, tokens, is_named, False, _place(site, (), len(value), is_counted=is_counted)
             return
         document = parse_document(value) if site.form == "json" else value
+        # Text that is no JSON object goes as a whole, or stays.
         if site.form == "json" and not isinstance(document, dict):
             if (tokens := self._counter.text(value)) > self._least:
-                yield value, tokens, False, ArgumentSite(site.at, (), len(value), is_counted, whole=True, json=True)
+                yield value, tokens, False, True, ReplacementSite(site.at, (), "whole", len(value), is_counted)
             return
         members = [
             one for key, member in as_object(document).items() for one in self._member(site, key, member, fields)
         ]
         rest = sum(tokens for text, tokens, _, _ in members if text is None)
         has_named = any(one[2] for one in members)
-        if rest > _WHOLE * self._least and not has_named:
+        # Many short values that are large together: the document goes as a whole, unless it has a value that the policy
+        # names, which then goes alone.
+        if rest > _WHOLE_FACTOR * self._least and not has_named:
             content = value if is_text(value) else serialise_canonical(document)
-            place = ArgumentSite(site.at, (), len(content), is_counted, whole=True, json=True)
-            yield content, self._counter.json(value), False, place
+            place = ReplacementSite(site.at, (), "whole", len(content), is_counted)
+            yield content, self._counter.json(value), False, True, place
             return
         for text, tokens, is_named, steps in members:
             if text is not None:
-                json_ = len(steps) == 1 and not is_text(as_object(document).get(str(steps[0])))
-                yield text, tokens, is_named, _place(site, steps, len(text), is_counted=is_counted, json_=json_)
+                is_json = len(steps) == 1 and not is_text(as_object(document).get(str(steps[0])))
+                yield text, tokens, is_named, is_json, _place(site, steps, len(text), is_counted=is_counted)
 
     def _member(
         self, site: Site, key: str, member: Value, fields: frozenset[str]
@@ -144,6 +136,7 @@ class ArgumentReader:
         content = serialise_canonical(member)
         tokens = self._counter.text(content)
         rest = tokens - sum(one[1] for one in texts)
+        # A long list of short values has no text worth a marker, but is one.
         if rest > self._least and not any(one[2] for one in texts):
             yield content, tokens, False, (key,)
             return
@@ -153,7 +146,7 @@ class ArgumentReader:
     def count_kept_tokens(self, unit: ArgumentUnit) -> int:
         """Returns the tokens of what stays of a unit beside the marker."""
         first = unit.sites[0]
-        document = get(self._body, first.at) if first.whole else None
+        document = get(self._body, first.at) if first.shows == "whole" else None
         members = short_members(as_object(parse_document(document) if is_text(document) else document))
         return estimate_escaped(self._counter.json(members)) if members else 0
 
@@ -161,11 +154,11 @@ class ArgumentReader:
         """Returns the tokens of a unit as written in its place, including escapes inside a JSON string."""
         first = unit.sites[0]
         around = get(self._body, first.at)
-        if first.json and is_text(around):
+        if unit.is_json and is_text(around):
             value = parse_document(unit.content)
             comma, colon = (", ", ": ") if '": ' in around else (",", ":")
             text = dump_value(value, JsonForm(comma, colon, ascii=is_ascii(around))) if value else unit.content
-            return estimate_escaped(self._counter.text(text)) - _JOINT
+            return estimate_escaped(self._counter.text(text)) - _JOINT_TOKENS
         if not first.inside:
             return unit.tokens
         text = dump_value(unit.content, JsonForm(ascii=not is_text(around) or is_ascii(around)))
@@ -182,19 +175,20 @@ def without(value: Value, marker: str, members: Object | None = None) -> Value:
 def short_members(document: Object) -> Object:
     """Returns what stays of arguments that go as a whole: their first short members, such as a path or a command."""
     short: Object = {}
-    room = _KEPT
+    # What names the call stays: a path or a command is mostly first.
+    room = _MEMBERS_CHARS
     for key, one in document.items():
         size = len(key) + len(one if is_text(one) else str(one))
-        if not isinstance(one, dict | list) and size <= min(room, _SHORT):
+        if not isinstance(one, dict | list) and size <= min(room, _MEMBER_CHARS):
             short[key] = plain(one)
             room -= size
     return short
 
 
-def _place(site: Site, steps: Pointer, characters: int, *, is_counted: bool, json_: bool = False) -> ArgumentSite:
+def _place(site: Site, steps: Pointer, characters: int, *, is_counted: bool) -> ReplacementSite:
     if site.form == "json":
-        return ArgumentSite(site.at, steps, characters, is_counted, json=json_)
-    return ArgumentSite((*site.at, *steps), (), characters, is_counted, json=json_)
+        return ReplacementSite(site.at, steps, "marker", characters, is_counted)
+    return ReplacementSite((*site.at, *steps), (), "marker", characters, is_counted)
 
 
 def strings_in(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, Text]]:

@@ -16,23 +16,23 @@ from coatcheck.core.context.counting import Counter
 from coatcheck.core.context.notice import carrier_of
 from coatcheck.core.context.policy import CompactionPolicy, same_tool
 from coatcheck.core.context.references import KnownArtifacts
-from coatcheck.core.context.replaceable import Left, ReplacementCandidate, ReplacementSite, Why
+from coatcheck.core.context.replaceable import ReplacementCandidate, ReplacementSite, UnreplacedItem
 from coatcheck.core.context.timeline import Pairs
 from coatcheck.core.read_answer import read_answer_of
 from coatcheck.core.text.long_text import is_text
 
 MARKER_TOKENS: Final = 32
 """Tokens of a marker or a placeholder, at most about."""
-_SHORT: Final = 100
-"""Tokens from which an output is worth a marker under pressure: three times what the marker takes."""
-_SHORT_ARGUMENT: Final = 300
+_MIN_OUTPUT_TOKENS: Final = 100
+"""Tokens from which an output is worth a marker under pressure: three times MARKER_TOKENS."""
+_MIN_ARGUMENT_TOKENS: Final = 300
 """Tokens from which an argument is worth a marker under pressure: more, since the model knows it as its own text."""
 _HALVES: Final = "holds halves of surrogate pairs, which cannot be stored"
-_GROUPED_CHARS: Final = 200
+_MIN_GROUPED_CHARS: Final = 200
 """Characters from which a small part of a long list is worth a marker."""
-_PASSAGE_CHARS: Final = 24
+_MIN_PASSAGE_CHARS: Final = 24
 """Characters from which a passage of a search goes with the others."""
-_MESSAGE: Final = 2
+_MESSAGE_FACTOR: Final = 2
 """Minimum multiple of `inline_tokens` of a message that is shortened to its ends."""
 
 
@@ -58,21 +58,24 @@ class Candidates:
         known_artifacts: KnownArtifacts | None = None,
     ) -> None:
         self.candidates: list[ReplacementCandidate] = []
-        self.left: list[Left] = []
+        self.left: list[UnreplacedItem] = []
         self.copied: list[str] = []
         self.compacted = self.first_card = len(index.items)
         self._body = body
         self._policy = policy
         self._counter = counter
         self._known_artifacts = known_artifacts or KnownArtifacts()
-        self._arguments = ArgumentReader(body, counter, min(policy.argument_tokens, _SHORT_ARGUMENT))
+        self._arguments = ArgumentReader(body, counter, min(policy.argument_tokens, _MIN_ARGUMENT_TOKENS))
+        # Calls by their outputs. Objects are compared by identity: two calls may be equal in every field.
         self._calls = {id(one.output): one.call for one in pairs.pairs}
         self._answered = {id(call) for call in self._calls.values()}
         self._done: dict[int, int] = {}
+        # A call is done once all its outputs have come; one that the host reports as not carried out never is.
         for one in pairs.pairs:
             if _is_done(one.output):
                 both = max(one.output_item, one.call_item) + 1
                 self._done[id(one.call)] = max(self._done.get(id(one.call), 0), both)
+        # A card would break what the tool promised about the form of its output.
         self._shaped = {
             str(tool.get("name"))
             for tool in index.unwrap_declarations()
@@ -91,6 +94,7 @@ class Candidates:
     def _output(self, number: int, output: Output) -> None:
         call = self._calls.get(id(output))
         tool = output.name or (call.name if call else None)
+        # A search is one candidate for all its parts, since its summary stands for all of them.
         reason = self._find_exemption(tool, server=output.server)
         if reason is None and self._add_search(number, output, tool):
             return
@@ -102,9 +106,10 @@ class Candidates:
                 self._leave(piece.at, tokens, stays)
             elif tokens > self._policy.inline_tokens:
                 place = ReplacementSite(piece.at, piece.inside, characters=len(piece.text))
-                self._add_output(number, output, tool, (place,), piece.text, tokens, "oversized")
+                self._add(number, output, tool, why="oversized", sites=(place,), content=piece.text, tokens=tokens)
             else:
                 small.append((piece, tokens))
+        # Parts that are small one by one may be large together.
         if sum(tokens for _, tokens in small) > self._policy.inline_tokens:
             self._many(number, output, tool, [piece for piece, _ in small])
         else:
@@ -126,6 +131,7 @@ class Candidates:
 
         Empty if it is a read that has become a candidate of its own.
         """
+        # Ours first: a card of a card would hide what it says behind another read.
         text = signs.recognisable(piece.text)
         if signs.is_ours(text) or not is_utf8(text):
             return self._ours(number, text) if is_utf8(text) else _HALVES
@@ -135,6 +141,7 @@ class Candidates:
         answer = read_answer_of(text)
         if line is None or answer is None:
             return "was read back from an artifact"
+        # The line would name a call that fails now.
         if not self._known_artifacts.is_readable(answer.artifact_id):
             return f"was read from {answer.artifact_id}, which cannot be read now"
         saves = tokens - self._counter.text(line)
@@ -162,7 +169,7 @@ class Candidates:
         if first is None or search is None or summary is None:
             return False
         summary = signs.in_place_of(str(first.text), summary)
-        others = [piece for piece in output.pieces[1:] if len(piece.text) > _PASSAGE_CHARS]
+        others = [piece for piece in output.pieces[1:] if len(piece.text) > _MIN_PASSAGE_CHARS]
         tokens = sum(self._counter.piece(piece.text) for piece in (first, *others))
         saves = tokens - self._counter.text(summary) - self._counter.text(signs.PASSAGE) * len(others)
         if saves >= MARKER_TOKENS:
@@ -177,13 +184,16 @@ class Candidates:
     def _many(self, number: int, output: Output, tool: str | None, small: list[Piece]) -> None:
         """Handles parts that are small, but too much together: one card, and a marker for each other part."""
         tokens = sum(self._counter.piece(piece.text) for piece in small)
+        # The format wants one object there, so one card stands for all of it.
         if output.whole is not None and len(small) == len(output.pieces):
             place = ReplacementSite(output.whole, shows="whole")
             content = serialise_canonical(get(self._body, output.whole))
             if is_utf8(content):
-                self._add_output(number, output, tool, (place,), content, tokens, "many parts")
+                self._add(number, output, tool, why="many parts", sites=(place,), content=content, tokens=tokens)
             return
-        worth = [piece for piece in small if len(piece.text) > _GROUPED_CHARS and not piece.inside]
+        # Otherwise the first part becomes the card and the others markers: removing a part would renumber those after
+        # it.
+        worth = [piece for piece in small if len(piece.text) > _MIN_GROUPED_CHARS and not piece.inside]
         token_counts = [self._counter.piece(piece.text) for piece in worth]
         saves = sum(token_counts) - self._policy.card_tokens - MARKER_TOKENS * len(worth)
         if len(worth) < 2 or saves <= 0 or any(piece.structured for piece in worth):  # noqa: PLR2004 - one is not many
@@ -193,20 +203,24 @@ class Candidates:
         sites = [ReplacementSite(first.at, characters=len(first.text))]
         sites += [ReplacementSite(piece.at, shows="marker", characters=len(piece.text)) for piece in others]
         content = [{"type": "text", "text": piece.text} for piece in worth]
-        self._add_output(number, output, tool, tuple(sites), content, sum(token_counts), "many parts", saves)
+        self._add(
+            number, output, tool, why="many parts", sites=tuple(sites), content=content, tokens=sum(token_counts),
+            saves=saves,
+        )  # fmt: skip
 
     def _short(self, number: int, output: Output, tool: str | None, small: list[tuple[Piece, int]]) -> None:
         """Handles texts that stay until the window is at stake, and are markers then."""
         for piece, tokens in small:
-            if tokens >= _SHORT:
+            if tokens >= _MIN_OUTPUT_TOKENS:
                 place = ReplacementSite(piece.at, piece.inside, "marker", len(piece.text))
                 self._add(
-                    number, output, tool, kind="output", why="short output", sites=(place,), content=piece.text,
+                    number, output, tool, why="short output", sites=(place,), content=piece.text,
                     tokens=tokens, saves=tokens - MARKER_TOKENS, pressed=True,
                 )  # fmt: skip
 
     def _add(self, message: int, output: Output, tool: str | None, **fields: Any) -> None:  # noqa: ANN401 - its fields
-        """Adds a candidate in an output."""
+        """Adds a candidate in an output; by default, a card replaces it."""
+        fields = {"kind": "output", "saves": fields["tokens"] - self._policy.card_tokens} | fields
         call = self._calls.get(id(output))
         command = command_of(get(self._body, call.sites[0].at)) if call is not None and call.sites else None
         self.candidates.append(
@@ -220,22 +234,6 @@ class Candidates:
                 file=fields["kind"] == "output" and reads_file(tool, command),
                 **fields,
             )
-        )
-
-    def _add_output(
-        self,
-        message: int,
-        output: Output,
-        tool: str | None,
-        sites: tuple[ReplacementSite, ...],
-        content: Value,
-        tokens: int,
-        why: Why,
-        saves: int | None = None,
-    ) -> None:
-        saves = tokens - self._policy.card_tokens if saves is None else saves
-        self._add(
-            message, output, tool, kind="output", why=why, sites=sites, content=content, tokens=tokens, saves=saves
         )
 
     def _arguments_of(self, output: Output) -> Object:
@@ -262,6 +260,8 @@ class Candidates:
 
     def _call(self, number: int, call: HistoryCall) -> None:
         ready_at = self._done.get(id(call))
+        # A marker in a call that is still open was copied by the model, which would write it into a file. The report
+        # names it: the real text must be read back first.
         markers = [(place, text) for place, text in self._arguments.texts(call) if signs.marker_in(text)]
         if ready_at is None:
             self.copied += [render(place.at) for place, _ in markers]
@@ -270,6 +270,7 @@ class Candidates:
         exempt = self._find_exemption(call.name, server=call.server) == "the tool is exempt"
         rules = [rule.fields for rule in self._policy.arguments if same_tool(call.name, rule.tools)]
         fields = frozenset(name for names in rules for name in names)
+        # Exempt tools keep their arguments, too: only what would otherwise go is reported.
         for unit in self._arguments.units(call, fields):
             if exempt or signs.is_marker(signs.recognisable(unit.content)):
                 if exempt:
@@ -289,10 +290,6 @@ class Candidates:
     def _add_arguments(self, number: int, call: HistoryCall, ready_at: int, unit: ArgumentUnit) -> None:
         tokens = self._arguments.count_written_tokens(unit)
         is_counted = any(site.is_counted for site in unit.sites)
-        sites = [
-            ReplacementSite(one.at, one.inside, "whole" if one.whole else "marker", one.characters, one.is_counted)
-            for one in unit.sites
-        ]
         arguments = get(self._body, call.sites[0].at)
         self.candidates.append(
             ReplacementCandidate(
@@ -300,7 +297,7 @@ class Candidates:
                 why="completed call",
                 message=number,
                 ready=ready_at,
-                sites=tuple(sites),
+                sites=tuple(unit.sites),
                 content=unit.content,
                 tool=call.name,
                 call_id=call.call_id,
@@ -313,10 +310,12 @@ class Candidates:
         )
 
     def _message(self, number: int, item: Item) -> None:
+        # What earlier compactions did decides where the replay can no longer tell what waited.
         if any(signs.is_shortened(piece.text) for piece in item.pieces):
             self._show(number)
         for opaque in item.opaque:
             self._leave(opaque.at, self._counter.opaque(opaque), "must come back to the provider as it is")
+        # A notice is replaced by the next one, never shortened.
         if carrier_of(item) is not None:
             self._show(number)
             return
@@ -324,12 +323,14 @@ class Candidates:
             for piece in item.pieces:
                 self._leave(piece.at, self._counter.text(piece.text), "instructions are never changed")
             return
-        least = _MESSAGE * self._policy.inline_tokens
+        # Only the middle of a long message can go: both ends stay, and say what it is.
+        least = _MESSAGE_FACTOR * self._policy.inline_tokens
         for piece in item.pieces:
             tokens = self._counter.text(piece.text) if len(piece.text) > least else 0
             if tokens <= least:
                 continue
             around = as_object(get(self._body, piece.at[:-1])) if piece.at else {}
+            # Citations count characters of the text, and a signature covers it.
             if piece.cited or any("ignature" in key for key in around):
                 self._leave(piece.at, tokens, "something points into this text, or it is signed")
             elif not is_utf8(piece.text):
@@ -356,7 +357,7 @@ class Candidates:
 
     def _leave(self, at: Pointer, tokens: int, why: str) -> None:
         if tokens > self._policy.inline_tokens and why and why != _OURS:
-            self.left.append(Left(render(at), tokens, why, self._number))
+            self.left.append(UnreplacedItem(render(at), tokens, why, self._number))
 
 
 _OURS: Final = "is a card or a marker already"

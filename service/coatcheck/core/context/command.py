@@ -8,17 +8,17 @@ from coatcheck.core.context.body.encoding import Value, as_list, as_object, is_u
 from coatcheck.core.context.body.splice import parse_document
 from coatcheck.core.text.long_text import Text, head_of, is_text
 
-SHORT: Final = 500
+COMMAND_CHARS: Final = 500
 """Maximum characters of a command that is taken from a call's arguments."""
-_MEMBER: Final = 120
+_ARGUMENT_CHARS: Final = 120
 """Maximum characters of an argument that is named."""
-_PARSED: Final = 64 * 1024
+_PARSED_CHARS: Final = 64 * 1024
 """Maximum characters of a JSON document that is parsed to find a command in it."""
 
 
 def _beginning(text: Text) -> str:
-    """As much of a long text as a command can show of it."""
-    return head_of(text, SHORT + 1)
+    """Returns as much of a long text as a command can show."""
+    return head_of(text, COMMAND_CHARS + 1)
 
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=_beginning)
@@ -35,7 +35,7 @@ _FILES: Final = frozenset(
 )
 """Arguments that are a file's path, without case and `_`."""
 _PATCHED: Final = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)([^\t\n]{1,120})", re.MULTILINE)
-_SEARCHED: Final = 4_000
+_PATCH_CHARS: Final = 4_000
 """Characters of a patch in which the first file is looked for."""
 _SHOWS: Final = re.compile(r"\s*(?:cat|head|tail|nl|less|bat|sed\s+-n)\s[^|;&<>\n]*")
 
@@ -51,7 +51,7 @@ def reads_file(tool: str | None, command: str | None) -> bool:
 
 
 def command_of(arguments: Value) -> str | None:
-    """Returns the `command` of a call's arguments, or else the arguments as compact JSON, cut to SHORT characters.
+    """Returns the `command` of a call's arguments, or else the arguments as compact JSON; at most COMMAND_CHARS.
 
     Arguments may be an object, an object as JSON text, or free text. Returns None for empty arguments or ones with
     halves of surrogate pairs.
@@ -60,7 +60,7 @@ def command_of(arguments: Value) -> str | None:
     command = as_object(value).get("command")
     value = command if is_text(command) else value
     text = _beginning(value) if is_text(value) else _compact(value) if value else ""
-    short = text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
+    short = text if len(text) <= COMMAND_CHARS else f"{text[: COMMAND_CHARS - 1]}…"
     return short if short and is_utf8(short) else None
 
 
@@ -70,7 +70,7 @@ def subject_of(arguments: Value) -> str | None:
     members = as_object(value)
     if not members or is_text(members.get("command")):
         return command_of(arguments)
-    short = {key: one for key, one in members.items() if len(one if is_text(one) else str(one)) <= _MEMBER}
+    short = {key: one for key, one in members.items() if len(one if is_text(one) else str(one)) <= _ARGUMENT_CHARS}
     only = next(iter(short.values()), None)
     return command_of(only if len(short) == 1 and is_text(only) else short)
 
@@ -79,11 +79,17 @@ def file_of(arguments: Value, depth: int = 2) -> str | None:
     """Returns the path of the file that a call writes: the member that is named like one, or the first of a patch."""
     value: Value = parse_document(arguments) if is_text(arguments) else arguments
     if is_text(arguments) and not isinstance(value, dict | list):
-        match = _PATCHED.search(head_of(arguments, _SEARCHED))
+        match = _PATCHED.search(head_of(arguments, _PATCH_CHARS))
         return match[1].strip() if match is not None and is_utf8(match[1]) else None
     members = as_object(value)
     for key, one in members.items():
-        if key.replace("_", "").casefold() in _FILES and is_text(one) and one and len(one) <= _MEMBER and is_utf8(one):
+        if (
+            key.replace("_", "").casefold() in _FILES
+            and is_text(one)
+            and one
+            and len(one) <= _ARGUMENT_CHARS
+            and is_utf8(one)
+        ):
             return str(one)
     inner = list(members.values()) or as_list(value)[:1]
     return next((path for one in inner if depth and (path := file_of(one, depth - 1)) is not None), None)
@@ -91,7 +97,7 @@ def file_of(arguments: Value, depth: int = 2) -> str | None:
 
 def _parse_object(text: Text) -> Value:
     """Returns the object in a JSON text, or the text."""
-    if len(text) > _PARSED or not str(text).lstrip().startswith("{"):
+    if len(text) > _PARSED_CHARS or not str(text).lstrip().startswith("{"):
         return text
     try:
         return json.loads(str(text))
@@ -100,10 +106,10 @@ def _parse_object(text: Text) -> Value:
 
 
 def _compact(value: Value) -> str:
-    """Returns the beginning of a value as JSON, at least SHORT characters, and one more if it has them."""
+    """Returns the beginning of a value as JSON, at least COMMAND_CHARS characters, and one more if it has them."""
     text = ""
     for piece in _ENCODER.iterencode(value):
-        text += piece[: SHORT + 1]
-        if len(text) > SHORT:
+        text += piece[: COMMAND_CHARS + 1]
+        if len(text) > COMMAND_CHARS:
             break
     return text

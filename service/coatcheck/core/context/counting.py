@@ -23,17 +23,19 @@ from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.text.long_text import Text, encode_text, head_of, is_text
 from coatcheck.core.tokens import Tokenizer
 
-MESSAGE: Final = 3
+MESSAGE_TOKENS: Final = 3
 """Tokens around a message, a call or an output: role and separators (LiteLLM's and OpenAI's own estimate)."""
-MEDIA: Final = 1_000
+MEDIA_TOKENS: Final = 1_000
 """Tokens of an image or a file of unknown pixels or pages: between OpenAI's 765 for a large image in high detail and
 Anthropic's 1,568."""
-CIPHER: Final = 6
+CHARS_PER_CIPHER_TOKEN: Final = 6
 """Approximate characters of ciphertext per token of the reasoning inside: base64, with keys and tags around it."""
-_LONG: Final = 65_536
+_COUNTED_CHARS: Final = 65_536
+"""Characters up to which a text is counted exactly; those of a longer one are estimated from a spread sample
+(decision 0004), as in cards."""
 
 
-class Sizes(Struct, frozen=True, gc=False):
+class ContextTokens(Struct, frozen=True, gc=False):
     """Tokens by what they are for; they add up to `total`."""
 
     system: int = 0
@@ -52,7 +54,7 @@ class Sizes(Struct, frozen=True, gc=False):
         return sum(astuple(self))
 
     @classmethod
-    def sum(cls, sizes: Iterable["Sizes"]) -> "Sizes":
+    def sum(cls, sizes: Iterable["ContextTokens"]) -> "ContextTokens":
         """Returns the sum, field by field."""
         return cls(*map(sum, zip(*map(astuple, sizes), strict=True)))
 
@@ -103,7 +105,7 @@ class Counter:
             return count
         count = self._counts.get(text)
         if count is None:
-            count = self.tokenizer.count(str(text)) if len(text) <= _LONG else self._estimate(text)
+            count = self.tokenizer.count(str(text)) if len(text) <= _COUNTED_CHARS else self._estimate(text)
             self._counts.put(text, count)
         return count
 
@@ -118,7 +120,7 @@ class Counter:
 
     def call(self, body: Value, call: HistoryCall) -> int:
         """Returns the tokens of a call with one copy of its arguments."""
-        tokens = MESSAGE + self.text(call.name or "")
+        tokens = MESSAGE_TOKENS + self.text(call.name or "")
         if call.sites:
             site = call.sites[0]
             count = self.json(get(body, site.at))
@@ -133,36 +135,40 @@ class Counter:
         if count is None:
             plain_count = self.text(text)
             count = self._pieces[text] = (
-                estimate_escaped(plain_count) if len(text) > _LONG or parse_document(text) is not None else plain_count
+                estimate_escaped(plain_count)
+                if len(text) > _COUNTED_CHARS or parse_document(text) is not None
+                else plain_count
             )
         return count
 
     def output(self, output: Output) -> int:
         """Returns the tokens of an output's texts and unknown parts, without its images."""
         texts = sum(self.piece(piece.text) for piece in output.pieces)
-        return MESSAGE + texts + sum(self.json(value) for value in output.data)
+        return MESSAGE_TOKENS + texts + sum(self.json(value) for value in output.data)
 
     def opaque(self, opaque: Opaque) -> int:
         """Returns the tokens of reasoning and the like."""
-        return self.text(opaque.text) + opaque.blob // CIPHER
+        return self.text(opaque.text) + opaque.blob // CHARS_PER_CIPHER_TOKEN
 
     def media(self, body: Value, media: Media) -> int:
         """Returns the tokens of an image by its provider's rule, in this tokenizer's tokens.
 
-        MEDIA if no rule applies.
+        MEDIA_TOKENS if no rule applies.
         """
         part, model = as_object(media.part), model_of(body)
         tokens = picture_tokens(part, model)
         if tokens is None:
-            return MEDIA
+            return MEDIA_TOKENS
         provider = provider_of(part, model)
         return -(-tokens * 100 // percent_of(model, claude=provider == "anthropic", gemini=provider == "gemini"))
 
-    def item(self, body: Value, item: Item) -> Sizes:
+    def item(self, body: Value, item: Item) -> ContextTokens:
         """Returns the tokens of an item, by what they are for."""
-        words = MESSAGE + sum(self.text(text) for text in item.texts) + sum(self.json(value) for value in item.data)
+        words = (
+            MESSAGE_TOKENS + sum(self.text(text) for text in item.texts) + sum(self.json(value) for value in item.data)
+        )
         pictures = [*item.media, *(one for output in item.outputs for one in output.media)]
-        return Sizes(
+        return ContextTokens(
             system=words if item.role is Role.SYSTEM else 0,
             user=words if item.role is Role.USER else 0,
             assistant=words if item.role is Role.ASSISTANT else 0,
@@ -173,9 +179,9 @@ class Counter:
             other=words if item.role in {Role.TOOL, Role.OTHER} else 0,
         )
 
-    def fixed(self, index: HistoryIndex) -> Sizes:
+    def fixed(self, index: HistoryIndex) -> ContextTokens:
         """Returns the tokens of instructions and tool declarations outside the items."""
-        return Sizes(
+        return ContextTokens(
             system=sum(self.json(value) for value in index.system), tools=sum(self.json(value) for value in index.tools)
         )
 

@@ -38,7 +38,7 @@ _ADAPTERS: Final[dict[Format, tuple[str, Callable[[Value, Pointer], HistoryIndex
 """Where a body of each format has its history, and what indexes it."""
 _UNDECLARED: Final = frozenset({Format.LANGCHAIN, Format.PYDANTIC_AI})
 """Formats of histories whose tools are declared elsewhere."""
-_SEEN: Final = 2_000
+_EXAMINED_MESSAGES: Final = 2_000
 """Messages that are examined for structure."""
 _BLOCKS: Final = frozenset({"tool_use", "tool_result", "redacted_thinking", "server_tool_use", "mcp_tool_use"})
 _EITHER: Final = frozenset({"thinking", "search_result"})
@@ -122,7 +122,7 @@ def detect(body: Value) -> Format:
     if is_text(around.get("input")) or isinstance(around.get("input"), list):
         return Format.OPENAI_RESPONSES
     messages = as_list(body) if isinstance(body, list) else as_list(around.get("messages"))
-    for message in map(as_object, messages[:_SEEN]):
+    for message in map(as_object, messages[:_EXAMINED_MESSAGES]):
         if (format_ := _sign(message, alone=isinstance(body, list))) is not None:
             return format_
     if isinstance(around.get("messages"), list) or messages:
@@ -153,7 +153,7 @@ def _sign(message: Object, *, alone: bool) -> Format | None:  # noqa: PLR0911 - 
 
 
 def _has(messages: list[Value], kinds: frozenset[str]) -> bool:
-    contents = (as_list(as_object(message).get("content")) for message in messages[:_SEEN])
+    contents = (as_list(as_object(message).get("content")) for message in messages[:_EXAMINED_MESSAGES])
     return any(kind_of(as_object(block)) in kinds for content in contents for block in content)
 
 

@@ -20,32 +20,40 @@ from msgspec.structs import replace
 
 from coatcheck.core.context.apply import CompactedBody
 from coatcheck.core.context.body.encoding import Value, too_deep
-from coatcheck.core.context.body.model import HistoryIndex
-from coatcheck.core.context.counting import MESSAGE, Counter, Sizes
+from coatcheck.core.context.counting import MESSAGE_TOKENS, ContextTokens, Counter
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.plan import CompactionPlan, PlanContext, plan
 from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.references import search_answers
 from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, pair
-from coatcheck.core.context.window import ModelWindow, Room, family_percent, percent, room_of, scale_tokens, window_of
+from coatcheck.core.context.window import (
+    ModelWindow,
+    UsableWindow,
+    family_percent,
+    percent,
+    room_of,
+    scale_tokens,
+    window_of,
+)
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import UsageDelta
-from coatcheck.core.search.model import Limits
+from coatcheck.core.search.model import SearchLimits
 from coatcheck.core.text.count import short_number
 
-PERCENT: Final = 1_000
+SCALE: Final = 1_000
 """Ratios are in thousandths."""
 _NO_USAGE: Final = "`usage` contains no plausible number of input tokens; the estimate stands."
-_TURNS: Final = 20
-_LEAST, _MOST = 500, 3_000
+_REPORTED_TURNS: Final = 20
+"""Turns, the latest ones, that a measurement lists one by one. Chosen, not measured."""
+_MIN_RATIO, _MAX_RATIO = 500, 3_000
 """Range, in thousandths, within which a reported usage is considered to be about this body."""
 
 
 class SearchCaps(Struct, frozen=True):
     """How many tokens the answers of web searches may have: their `max_total_tokens`."""
 
-    usual: int = Limits().max_total_tokens
+    usual: int = SearchLimits().max_total_tokens
     """That of a search whose own is not known, and of the next search."""
     by_artifact: Mapping[str, int] = {}
     """By the IDs of the artifacts that contain the providers' responses."""
@@ -101,7 +109,7 @@ class SearchPayload(Struct, frozen=True, kw_only=True):
     """The sum of the `max_total_tokens` of these searches; that of the next search if there is none."""
 
 
-class Measured(Struct, frozen=True, kw_only=True):
+class ContextMeasurement(Struct, frozen=True, kw_only=True):
     """The measurement of one body."""
 
     line: str
@@ -123,14 +131,14 @@ class Measured(Struct, frozen=True, kw_only=True):
     next_turn: WindowShare
     this_turn: WindowShare
     search_payload: SearchPayload
-    parts: Sizes
+    parts: ContextTokens
     """Those of the body as it is, not scaled."""
     turns: list[TurnTokens]
     """The latest 20 turns, oldest first."""
     scale: float
     scaled_by: str
     """`usage` or `family`."""
-    window: Room | None
+    window: UsableWindow | None
     should_compact: bool | None
     because: str | None
     """`next_turn` or `this_turn`: which of them is that large."""
@@ -142,9 +150,8 @@ def measure(
     ask: MeasureRequest,
     policy: CompactionPolicy,
     counter: Counter,
-    format_name: str | None = None,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
-) -> Measured:
+) -> ContextMeasurement:
     """Returns the measurement of a body under a policy, computed as that of a compaction before anything is replaced.
 
     Args:
@@ -152,24 +159,24 @@ def measure(
         ask: what else is known.
         policy: how the caller compacts.
         counter: counts tokens.
-        format_name: the body's format, if the caller knows it.
         context: what the store knows of the history; its window is that of `ask`.
 
     Raises:
         CoatcheckError: `unknown_format` for a body of no known format; `invalid_request` for a policy that contradicts
             itself, or a window with nothing left in it; `invalid_content` for a body that is nested too deeply.
     """
-    index = context.index or index_of(body, format_name)
+    index = context.index or index_of(body)
     context = replace(context, index=index, window=ask.window, compact_percent=ask.compact_percent)
     planned = plan(body, policy, counter, context)
     try:
-        counts, notes = _count_body(planned, ask), list(index.notes)
-        return _measure_windows(counts, ask, counter, _room(body, ask), _ratio(body, counts, ask, notes), notes)
+        flight = _sum_savings(planned.replaceable, _flying(planned, planned.line.turn(planned.line.size), ask))
+        ratio = _ratio(body, planned, ask, notes := list(index.notes))
+        return _measure_windows(planned, flight, ask, counter, _room(body, ask), ratio, notes)
     except RecursionError as e:
         raise too_deep() from e
 
 
-def _room(body: Value, ask: MeasureRequest) -> Room | None:
+def _room(body: Value, ask: MeasureRequest) -> UsableWindow | None:
     window = window_of(body, ask.window)
     return None if window is None else room_of(window)
 
@@ -177,8 +184,8 @@ def _room(body: Value, ask: MeasureRequest) -> Room | None:
 class Meters(Struct, frozen=True):
     """The measurements of a body before and after its compaction, with the same factor."""
 
-    before: Measured
-    after: Measured
+    before: ContextMeasurement
+    after: ContextMeasurement
 
 
 def measure_both(plan: CompactionPlan, compacted: CompactedBody, ask: MeasureRequest, counter: Counter) -> Meters:
@@ -190,17 +197,18 @@ def measure_both(plan: CompactionPlan, compacted: CompactedBody, ask: MeasureReq
         CoatcheckError: `invalid_request` for a window with nothing left in it.
     """
     room = _room(compacted.body, ask)
-    before = _count_body(plan, ask)
-    start = plan.line.turn(plan.line.size)
-    flying = _flying(plan, start, ask) - plan.replaced
-    staying = [at for at in flying if plan.replaceable[at].message not in plan.dropped]
+    # What the compaction has replaced is no longer in flight, nor is what it left out.
+    flying = _flying(plan, plan.line.turn(plan.line.size), ask)
+    staying = [at for at in flying - plan.replaced if plan.replaceable[at].message not in plan.dropped]
     line = plan.line if compacted.index is plan.index else Timeline(compacted.index, pair(compacted.index))
-    after = _Counted(compacted.index, line, plan.fixed, compacted.sizes, _sum_savings(plan.replaceable, staying))
+    after = replace(plan, index=compacted.index, line=line, sizes=compacted.sizes)
     notes = list(compacted.index.notes)
     ratio = _ratio(compacted.body, after, ask, notes)
     return Meters(
-        _measure_windows(before, ask, counter, room, ratio, list(plan.index.notes)),
-        _measure_windows(after, ask, counter, room, ratio, notes),
+        _measure_windows(
+            plan, _sum_savings(plan.replaceable, flying), ask, counter, room, ratio, list(plan.index.notes)
+        ),
+        _measure_windows(after, _sum_savings(plan.replaceable, staying), ask, counter, room, ratio, notes),
     )
 
 
@@ -212,44 +220,36 @@ def _flying(plan: CompactionPlan, start: int, ask: MeasureRequest) -> set[int]:
     return flying if ask.outputs_stay is False else {at for at in flying if plan.replaceable[at].kind == "search"}
 
 
-def _count_body(plan: CompactionPlan, ask: MeasureRequest) -> "_Counted":
-    """Returns the body of a plan, before anything is replaced."""
-    flying = _flying(plan, plan.line.turn(plan.line.size), ask)
-    return _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _sum_savings(plan.replaceable, flying))
-
-
-class _Counted(Struct, frozen=True):
-    """A body with the sizes of its parts."""
-
-    index: HistoryIndex
-    line: Timeline
-    fixed: Sizes
-    sizes: list[Sizes]
-    flight: int
-    """By how much the latest turn's outputs exceed the cards that they become."""
-
-
 def _sum_savings(candidates: list[ReplacementCandidate], numbers: Iterable[int]) -> int:
     return sum(candidates[number].saves for number in numbers)
 
 
 def _measure_windows(
-    of: _Counted, ask: MeasureRequest, counter: Counter, room: Room | None, scale: tuple[int, str], notes: list[str]
-) -> Measured:
+    of: CompactionPlan,
+    flight: int,
+    ask: MeasureRequest,
+    counter: Counter,
+    room: UsableWindow | None,
+    scale: tuple[int, str],
+    notes: list[str],
+) -> ContextMeasurement:
+    """Returns the account of a body; by `flight`, the latest turn's outputs exceed the cards that they become."""
+    # Each part is rounded first, so that the parts shown add up to the sums shown.
     ratio, by = scale
-    baseline = scale_tokens(of.fixed.total, ratio, PERCENT)
-    persisted = scale_tokens(sum(size.total for size in of.sizes) - of.flight + ask.persisted_tokens, ratio, PERCENT)
-    transient = scale_tokens(of.flight + ask.transient_tokens, ratio, PERCENT)
+    baseline = scale_tokens(of.fixed.total, ratio, SCALE)
+    persisted = scale_tokens(sum(size.total for size in of.sizes) - flight + ask.persisted_tokens, ratio, SCALE)
+    transient = scale_tokens(flight + ask.transient_tokens, ratio, SCALE)
     usable = None if room is None else room.usable
     following, current = baseline + persisted, baseline + persisted + transient
     because = None
     if usable is not None:
+        # Percentages are compared as integers, since 80 % of a window is rarely a whole number.
         full = usable * ask.compact_percent
         because = "next_turn" if following * 100 >= full else "this_turn" if current * 100 >= full else None
     now, then = _part(current, usable, includes_rest=True), _part(following, usable, includes_rest=True)
     payload = _search_payload(of, ask.search_caps, counter)
-    stay = "summaries" if ask.outputs_stay is None and of.flight else "outputs_stay"
-    return Measured(
+    stay = "summaries" if ask.outputs_stay is None and flight else "outputs_stay"
+    return ContextMeasurement(
         line=_line(now, then),
         lines=_lines(now, then, payload.tokens, payload.cap),
         assumes="policy" if ask.outputs_stay is False else stay,
@@ -261,9 +261,9 @@ def _measure_windows(
         next_turn=then,
         this_turn=now,
         search_payload=payload,
-        parts=Sizes.sum([of.fixed, *of.sizes]),
+        parts=ContextTokens.sum([of.fixed, *of.sizes]),
         turns=_turns(of, ratio),
-        scale=ratio / PERCENT,
+        scale=ratio / SCALE,
         scaled_by=by,
         window=room,
         should_compact=None if room is None else because is not None,
@@ -272,8 +272,8 @@ def _measure_windows(
     )
 
 
-def _search_payload(of: _Counted, caps: SearchCaps, counter: Counter) -> SearchPayload:
-    searches = [(ref, counter.output(output) - MESSAGE) for ref, output in search_answers(of.index, of.line)]
+def _search_payload(of: CompactionPlan, caps: SearchCaps, counter: Counter) -> SearchPayload:
+    searches = [(ref, counter.output(output) - MESSAGE_TOKENS) for ref, output in search_answers(of.index, of.line)]
     limits = [caps.by_artifact.get(ref or "", caps.usual) for ref, _ in searches]
     return SearchPayload(
         searches=len(searches), tokens=sum(tokens for _, tokens in searches), cap=sum(limits) if limits else caps.usual
@@ -314,14 +314,14 @@ def _whole(share: float) -> int:
     return scale_tokens(round(share * 10), 1, 10)
 
 
-def _turns(of: _Counted, ratio: int) -> list[TurnTokens]:
+def _turns(of: CompactionPlan, ratio: int) -> list[TurnTokens]:
     """Returns the latest turns; what precedes the user's first message belongs to the first."""
     starts = [0, *of.line.prompts[1:]] if of.sizes else []
     turns: list[TurnTokens] = []
-    for number in range(max(len(starts) - _TURNS, 0), len(starts)):
+    for number in range(max(len(starts) - _REPORTED_TURNS, 0), len(starts)):
         start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else len(of.sizes)
-        total = Sizes.sum(of.sizes[start:end])
-        tokens, outputs = scale_tokens(total.total, ratio, PERCENT), scale_tokens(total.outputs, ratio, PERCENT)
+        total = ContextTokens.sum(of.sizes[start:end])
+        tokens, outputs = scale_tokens(total.total, ratio, SCALE), scale_tokens(total.outputs, ratio, SCALE)
         turns.append(TurnTokens(turn=number + 1, message=start, tokens=tokens, outputs=outputs))
     return turns
 
@@ -335,14 +335,16 @@ def _part(tokens: int, usable: int | None, *, includes_rest: bool = False) -> Wi
     return WindowShare(tokens, share, max(usable - tokens, 0), max(round(100 - share, 1), 0.0))
 
 
-def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> tuple[int, str]:
+def _ratio(body: Value, of: CompactionPlan, ask: MeasureRequest, notes: list[str]) -> tuple[int, str]:
     """Returns the factor for estimates, in thousandths, and its origin."""
+    # Without usage, the factor of the model's family.
     family = 10 * family_percent(body, of.index)
     if ask.real_tokens is None:
         return family, "family"
     if ask.real_tokens == 0:
         notes.append(_NO_USAGE)
         return family, "family"
+    # The last answered request ended before the model's last step, which is its answer.
     covered = ask.covers
     if covered is None:
         covered = of.line.step(of.line.size) if of.line.runs else 0
@@ -352,9 +354,11 @@ def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> 
             f"`covers` says that a request had {covered:,} messages of this body, which has {len(of.sizes):,}.",
             field="covers",
         )
+    # What was counted and what was estimated must be about the same messages: outside the range, the usage is of
+    # another body, or of another model.
     estimate = of.fixed.total + sum(size.total for size in of.sizes[:covered])
-    ratio = scale_tokens(ask.real_tokens, PERCENT, estimate) if covered > 0 and estimate > 0 else 0
-    if _LEAST <= ratio <= _MOST:
+    ratio = scale_tokens(ask.real_tokens, SCALE, estimate) if covered > 0 and estimate > 0 else 0
+    if _MIN_RATIO <= ratio <= _MAX_RATIO:
         return ratio, "usage"
     notes.append(
         f"The usage of {ask.real_tokens:,} tokens does not belong to this body's first {covered:,} messages "

@@ -35,28 +35,35 @@ _IDS: Final = "Outputs and texts from there that can still be read, each with th
 _ID: Final = re.compile(r"- (art_[0-9]{18})(?: · ([^\n]*))?")
 _OLDER: Final = re.compile(r"\(and ([0-9][0-9,]{0,11}) older\)")
 _QUOTES_TOKENS: Final = 400
+"""Tokens of all quotes of the user in one notice. Chosen, not measured."""
 _QUOTE_TOKENS, _WHOLE_TOKENS = 60, 120
 """Tokens of a quote of the user, and of words that are quoted in full."""
 _QUOTE_CHARS: Final = 600
+"""Characters of a user's text from which its quote is cut: five for each of `_WHOLE_TOKENS`."""
 _CONCLUSION_TOKENS, _CONCLUSIONS_TOKENS = 40, 400
 """Tokens of one conclusion of the model, and of all."""
-_CONCLUSIONS: Final = 100
-"""Conclusions of one cut that are looked at."""
-_CONCLUSION_CHARS: Final = 24
+_MAX_CONCLUSIONS: Final = 100
+"""Conclusions of one cut that are examined. Chosen, not measured."""
+_MIN_CONCLUSION_CHARS: Final = 24
 """Characters of the shortest text that concludes anything."""
 _JOINT: Final = "\n\n"
 """Between a user's words and a notice behind them, which has no empty line itself."""
-_SHOWN_IDS: Final = 24
+_MAX_IDS: Final = 24
+"""IDs that a notice names, the newest ones; the others are counted. Chosen, not measured."""
 _ID_TOKENS: Final = 40
-_LONGEST: Final = 40_000
-_SEARCHED: Final = 1_000_000
-"""Characters of a user's text at the end of which a notice is looked for."""
-_LEAST, _MOST = 400, 2_000
+"""Tokens of what a notice says about one ID. Chosen, not measured."""
+_NOTICE_CHARS: Final = 40_000
+"""Characters of a notice or a conclusion that are read. No notice of ours is longer: it has at most
+`_MAX_NOTICE_TOKENS`."""
+_SEARCHED_CHARS: Final = 1_000_000
+"""Characters of a user's longest text at the end of which a notice is searched for."""
+_MIN_NOTICE_TOKENS, _MAX_NOTICE_TOKENS = 400, 2_000
+"""Range of a notice's size, which is an eighth of the target between them. Chosen, not measured."""
 
 
 def notice_tokens(target: int) -> int:
     """Returns the maximum tokens of a notice in a body that is reduced to `target` tokens."""
-    return min(max(target // 8, _LEAST), _MOST)
+    return min(max(target // 8, _MIN_NOTICE_TOKENS), _MAX_NOTICE_TOKENS)
 
 
 class OmittedArtifact(Struct, frozen=True):
@@ -67,7 +74,7 @@ class OmittedArtifact(Struct, frozen=True):
     """Its tool, command and size on one line, as far as known."""
 
 
-class Omitted(Struct, frozen=True):
+class OmittedHistory(Struct, frozen=True):
     """What was left out, in numbers and beginnings."""
 
     messages: int
@@ -88,7 +95,7 @@ class Omitted(Struct, frozen=True):
 
 def describe_omission(
     items: list[tuple[Item, int]], blocks: list[list[Item]], artifacts: list[OmittedArtifact], tokenizer: Tokenizer
-) -> Omitted:
+) -> OmittedHistory:
     """Describes what leaving out these messages leaves out.
 
     Args:
@@ -105,13 +112,13 @@ def describe_omission(
     ]
     quotes = tuple(_fit_quote(one_line(text[:_QUOTE_CHARS]), tokenizer) for text in prompt_texts)
     conclusions = [text for block in reversed(blocks) if (text := _conclusion(block)) is not None]
-    return Omitted(
+    return OmittedHistory(
         len(items),
         len(prompts),
         sum(size for _, size in items),
         quotes,
         tuple(artifacts),
-        conclusions=tuple(fit_text(text, _CONCLUSION_TOKENS, tokenizer) for text in conclusions[:_CONCLUSIONS]),
+        conclusions=tuple(fit_text(text, _CONCLUSION_TOKENS, tokenizer) for text in conclusions[:_MAX_CONCLUSIONS]),
     )
 
 
@@ -121,10 +128,10 @@ def _fit_quote(text: str, tokenizer: Tokenizer) -> str:
 
 
 def _conclusion(block: list[Item]) -> str | None:
-    """Returns the last paragraph that the model wrote in a block; None if it says too little."""
-    texts = [head_of(text, _LONGEST) for item in block if item.role is Role.ASSISTANT for text in item.texts]
+    """Returns the last paragraph that the model wrote in a block; None if that is too short to conclude anything."""
+    texts = [head_of(text, _NOTICE_CHARS) for item in block if item.role is Role.ASSISTANT for text in item.texts]
     paragraph = one_line(texts[-1].strip().rpartition("\n\n")[2][: 4 * _QUOTE_CHARS]) if texts else ""
-    return paragraph if len(paragraph) >= _CONCLUSION_CHARS else None
+    return paragraph if len(paragraph) >= _MIN_CONCLUSION_CHARS else None
 
 
 def about(tool: str | None, command: str | None, size: str) -> str:
@@ -133,12 +140,12 @@ def about(tool: str | None, command: str | None, size: str) -> str:
     return " · ".join(part for part in (subject, size) if part)
 
 
-def merge_notices(older: list[Omitted], newer: Omitted) -> Omitted:
+def merge_notices(older: list[OmittedHistory], newer: OmittedHistory) -> OmittedHistory:
     """Returns the sum of notices that were in a history and of what is left out now."""
     parts = [*older, newer]
     artifacts = {one.id: one for part in reversed(parts) for one in part.artifacts}
     order = dict.fromkeys(one.id for part in parts for one in part.artifacts)
-    return Omitted(
+    return OmittedHistory(
         sum(one.messages for one in parts),
         sum(one.prompts for one in parts),
         sum(one.bytes for one in parts),
@@ -160,22 +167,26 @@ def _within(texts: tuple[str, ...], tokens: int, tokenizer: Tokenizer) -> tuple[
     return texts
 
 
-def fit_notice(left_out: Omitted, tokens: int, tokenizer: Tokenizer, *, can_read: bool) -> Omitted:
+def fit_notice(left_out: OmittedHistory, tokens: int, tokenizer: Tokenizer, *, can_read: bool) -> OmittedHistory:
     """Returns what a notice of at most `tokens` can include.
 
-    Of what there is most, the oldest goes first: IDs, which are then only counted, conclusions, quotes but the first.
+    The oldest of whatever is most numerous goes first: IDs, which are then only counted; conclusions; quotes, but not
+    the first.
     """
+    # Each kind has a limit of its own first, so that many IDs cannot displace every quote.
     lines = tuple(
-        OmittedArtifact(one.id, fit_text(one.about, _ID_TOKENS, tokenizer)) for one in left_out.artifacts[-_SHOWN_IDS:]
+        OmittedArtifact(one.id, fit_text(one.about, _ID_TOKENS, tokenizer)) for one in left_out.artifacts[-_MAX_IDS:]
     )
+    # The user's first message says what everything is about, so it goes last.
     newest = _within(left_out.quotes[:1] + left_out.quotes[:0:-1], _QUOTES_TOKENS, tokenizer)
     omission = replace(
         left_out,
         artifacts=lines,
         quotes=newest[:1] + newest[:0:-1],
         conclusions=_within(left_out.conclusions, _CONCLUSIONS_TOKENS, tokenizer),
-        older=left_out.older + max(len(left_out.artifacts) - _SHOWN_IDS, 0),
+        older=left_out.older + max(len(left_out.artifacts) - _MAX_IDS, 0),
     )
+    # Then one by one of whatever there is most.
     while tokenizer.count(render_notice(omission, can_read=can_read)) > tokens and (
         omission.artifacts or omission.conclusions or omission.quotes
     ):
@@ -191,7 +202,7 @@ def fit_notice(left_out: Omitted, tokens: int, tokenizer: Tokenizer, *, can_read
     return omission
 
 
-def render_notice(left_out: Omitted, *, can_read: bool) -> str:
+def render_notice(left_out: OmittedHistory, *, can_read: bool) -> str:
     """Returns the notice's text; it names a call of `read_artifact` only if the model has it."""
     o = left_out
     first = (
@@ -200,6 +211,7 @@ def render_notice(left_out: Omitted, *, can_read: bool) -> str:
         "it says otherwise.]"
     )
     lines = [first]
+    # Where everything is, before what is quoted of it: a model that needs more reads that.
     if o.stored_as is not None:
         call = f': read_artifact(artifact_id="{o.stored_as}", offset=1, limit=1) reads the first' if can_read else ""
         lines.append(
@@ -217,9 +229,11 @@ def render_notice(left_out: Omitted, *, can_read: bool) -> str:
     return "\n".join(lines)
 
 
-def read(text: str) -> Omitted | None:
+def read(text: str) -> OmittedHistory | None:
     """Returns the content of one of our notices; None for any other text, and for a notice that was changed."""
-    first, *lines = text[:_LONGEST].split("\n")
+    # Every line is checked, and at the end all of it is written again and compared: a text of the user that looks like
+    # a notice must not be taken for one.
+    first, *lines = text[:_NOTICE_CHARS].split("\n")
     match = _FIRST.fullmatch(first)
     if match is None:
         return None
@@ -227,13 +241,14 @@ def read(text: str) -> Omitted | None:
     whole = _ALL_OF.fullmatch(lines[0]) if lines else None
     sections: dict[str, list[str]] = {_QUOTED: [], _CONCLUDED: [], _IDS: []}
     section: list[str] = []
+    # Lines that begin with a dash belong to the last heading.
     for line in lines:
         section = sections.get(line, section)
         if line.startswith("- "):
             section.append(line)
     refs = [ref for line in sections[_IDS] if (ref := _ID.fullmatch(line)) is not None and is_id(ref[1])]
     older = _OLDER.fullmatch(lines[-1]) if lines else None
-    omission = Omitted(
+    omission = OmittedHistory(
         counts[0],
         counts[1],
         counts[2],
@@ -252,21 +267,21 @@ class Carrier(Struct, frozen=True):
     piece: Piece
     words: str
     """What the user said before the notice; empty in a message that is only a notice."""
-    notice: Omitted
+    notice: OmittedHistory
 
 
 def carrier_of(item: Item) -> Carrier | None:
     """Returns the notice that a user's message has at its end, or is; None if there is none."""
     if item.role is not Role.USER or not item.pieces:
         return None
-    text = str(item.pieces[-1].text) if len(item.pieces[-1].text) <= _SEARCHED else ""
+    text = str(item.pieces[-1].text) if len(item.pieces[-1].text) <= _SEARCHED_CHARS else ""
     words, joint, last = text.rpartition(_JOINT)
     notice = read(last) if last.startswith("[") else None
     return None if notice is None else Carrier(item.pieces[-1], words if joint else "", notice)
 
 
-def notice_in(item: Item) -> Omitted | None:
-    """Returns the content of the notice that a message is; None if it is none, or says more."""
+def notice_in(item: Item) -> OmittedHistory | None:
+    """Returns the content of the notice that a message is; None if it is none, or has other text."""
     carrier = carrier_of(item)
     is_only = carrier is not None and not carrier.words and len(item.pieces) == 1 and not item.media
     return carrier.notice if carrier is not None and is_only else None

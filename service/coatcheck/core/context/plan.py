@@ -13,7 +13,7 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 `card_tokens`. The plan belongs to the body it was made of.
 """
 
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from typing import Final, final
 
 from msgspec import Struct, structs
@@ -22,27 +22,28 @@ from coatcheck.core.context.body.encoding import MessageLines, Value, as_object,
 from coatcheck.core.context.body.model import Format, HistoryIndex
 from coatcheck.core.context.body.splice import get, render
 from coatcheck.core.context.candidates import Candidates
-from coatcheck.core.context.counting import Counter, Sizes
+from coatcheck.core.context.counting import ContextTokens, Counter
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.policy import CompactionPolicy, check_policy
 from coatcheck.core.context.references import KnownArtifacts
 from coatcheck.core.context.replace import StoredPayload, TrueLengths, with_same
 from coatcheck.core.context.replaceable import (
-    Left,
     PlannedPayload,
     ReplaceablePayload,
     Replacement,
     ReplacementCandidate,
+    UnreplacedItem,
 )
 from coatcheck.core.context.replay import Replay, ReplayDecisions
 from coatcheck.core.context.timeline import Timeline, pair
-from coatcheck.core.context.window import Budget, ModelWindow, budget_of, cache_price
+from coatcheck.core.context.window import CompactionBudget, ModelWindow, budget_of, cache_price
 
 OMITTED: str = "omitted"
 """Key of the payload with the messages that are left out."""
-_CARDS: Final = 80
+_CARDS_PER_BUDGET: Final = 80
 """Cards of full size that a budget has room for: in a small one cards are smaller, rather than fewer messages stay."""
-_SMALLEST_CARD: Final = 128
+_MIN_CARD_TOKENS: Final = 128
+"""Tokens of the smallest card: below, its own lines leave no room for the payload's. Chosen, not measured."""
 
 
 class PlanContext(Struct, frozen=True, kw_only=True):
@@ -68,22 +69,22 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
     """Numbers of the messages that are left out, in order."""
     notices: list[int]
     """Numbers of the messages that are notices of earlier compactions."""
-    leftovers: list[Left]
+    leftovers: list[UnreplacedItem]
     copied: list[str]
     line: Timeline
-    fixed: Sizes
+    fixed: ContextTokens
     """Sizes of what is outside the messages."""
-    sizes: list[Sizes]
+    sizes: list[ContextTokens]
     """Present size of each message."""
     replaceable: list[ReplacementCandidate]
     """Everything that the policy could replace, whatever its age."""
     replaced: set[int]
     """Those that are replaced."""
-    before: Sizes
+    before: ContextTokens
     """Present sizes of the whole body."""
     expected: int
     """Maximum tokens of the body afterwards."""
-    budget: Budget | None
+    budget: CompactionBudget | None
     dropped_bytes: list[int]
     """Bytes of each message that is left out, as JSON."""
 
@@ -93,35 +94,27 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
         return [payload for payload in self.payloads if payload.is_stored]
 
 
-Cut = Callable[[list[PlannedPayload]], Mapping[str, StoredPayload]]
-"""Stores payloads and returns their cards, by their keys."""
-
-
 def plan(
     body: Value,
     policy: CompactionPolicy,
     counter: Counter,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
-    make_cards: Cut = lambda _: {},
 ) -> CompactionPlan:
-    """Decides what to do with a body.
+    """Decides what to do with a body, as if every card had the policy's `card_tokens`.
 
     Args:
         body: a decoded request body in any format, or only its list of messages.
         policy: how to compact.
         counter: counts tokens; use the same one for `carry_out`, so that no text is counted twice.
         context: what else is known.
-        make_cards: is asked for cards where a decision depends on their lengths; a card that it does not return counts
-            as one of `card_tokens`.
 
     Raises:
         CoatcheckError: `invalid_request` for an unknown format or a policy that contradicts itself; `invalid_content`
             for a body that is nested too deeply.
     """
     planner = Planner(body, policy, counter, context)
-    stored_payloads: dict[str, StoredPayload] = {}
-    while isinstance(step := planner.advance(stored_payloads), list):
-        stored_payloads |= make_cards(step)
+    while isinstance(step := planner.advance({}), list):
+        pass
     return step
 
 
@@ -144,7 +137,7 @@ class Planner:
         self.card_tokens = policy.card_tokens
         """Maximum tokens of a card in this body."""
         if self._budget is not None:
-            self.card_tokens = min(self.card_tokens, max(self._budget.start // _CARDS, _SMALLEST_CARD))
+            self.card_tokens = min(self.card_tokens, max(self._budget.start // _CARDS_PER_BUDGET, _MIN_CARD_TOKENS))
         self._policy = structs.replace(policy, card_tokens=self.card_tokens)
         self._stored: dict[str, StoredPayload] = {}
         self._steps = self._decide()
@@ -167,11 +160,13 @@ class Planner:
 
     def _decide(self) -> Generator[list[PlannedPayload] | CompactionPlan, None, None]:
         body, index, policy, counter = self._body, self.index, self._policy, self._counter
+        # What the history is: who calls what, in which order, how large.
         pairs = pair(index)
         line = Timeline(index, pairs)
         sizes = [counter.item(body, item) for item in index.items]
         fixed = counter.fixed(index)
         budget = self._budget
+        # What could go, and what each would save at least. A card's true length is only known once it is stored.
         candidates = Candidates(body, index, pairs, policy, counter, self._known)
         lengths = TrueLengths(body, candidates.candidates, counter, policy.card_tokens)
         price = cache_price(body, index.format)
@@ -180,6 +175,8 @@ class Planner:
         replay = Replay(
             line, candidates.candidates, totals, first_signs, fixed.total, policy, budget, price, lengths
         ).run()
+        # The replay stops where a decision depends on a card that nobody has cut yet; the caller stores the payload and
+        # comes back. Cards that decide nothing are never asked for.
         try:
             while True:
                 payloads = {one: payload_of(index, candidates.candidates, one) for one in next(replay)}
@@ -190,6 +187,8 @@ class Planner:
                     lengths.learn(one, with_same(payload, self._stored))
         except StopIteration as end:
             decisions: ReplayDecisions = end.value
+        # What is to be stored: each replaced candidate, and one artifact with all that is left out. Notices of earlier
+        # compactions go into it, so that the chain of artifacts stays readable.
         payloads = [
             payload_of(index, candidates.candidates, decisions.replaced[number], decisions.dropped)
             for number in sorted(decisions.replaced)
@@ -213,7 +212,7 @@ class Planner:
             sizes=sizes,
             replaceable=candidates.candidates,
             replaced=set(decisions.replaced),
-            before=Sizes.sum([fixed, *sizes]),
+            before=ContextTokens.sum([fixed, *sizes]),
             expected=decisions.expected,
             budget=budget,
             dropped_bytes=[
@@ -231,6 +230,7 @@ def payload_of(
     """Returns what is to be stored of a candidate that is replaced, or whose message is left out."""
     one = candidates[replacement.candidate]
     fields = {name: getattr(one, name) for name in ReplaceablePayload.__struct_fields__}
+    # Names with halves of surrogate pairs cannot be stored; the payload can be stored without them.
     fields |= {name: None for name in ("tool", "call_id") if not is_utf8(fields[name] or "")}
     return PlannedPayload(
         **fields,
@@ -259,7 +259,9 @@ def _make_omitted_payload(index: HistoryIndex, first: int, lines: MessageLines) 
     )
 
 
-def _find_leftovers(candidates: Candidates, decisions: ReplayDecisions, policy: CompactionPolicy) -> list[Left]:
+def _find_leftovers(
+    candidates: Candidates, decisions: ReplayDecisions, policy: CompactionPolicy
+) -> list[UnreplacedItem]:
     """Returns what is large and stays."""
     leftovers = [one for one in candidates.left if one.message not in decisions.dropped]
     for number, one in enumerate(candidates.candidates):
@@ -268,16 +270,18 @@ def _find_leftovers(candidates: Candidates, decisions: ReplayDecisions, policy: 
                 continue
             waits = "waits for a batch" if number in decisions.waiting else "stays while the window is not at stake"
             why = waits if number in decisions.waiting or one.pressed else "protected: the model still works with it"
-            leftovers.append(Left(render(one.sites[0].at), one.tokens, why, one.message))
+            leftovers.append(UnreplacedItem(render(one.sites[0].at), one.tokens, why, one.message))
     return leftovers
 
 
-def _find_leftovers_around(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter) -> list[Left]:
+def _find_leftovers_around(
+    body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter
+) -> list[UnreplacedItem]:
     """Returns large instructions and tools outside the messages."""
-    leftovers: list[Left] = []
+    leftovers: list[UnreplacedItem] = []
     for key, value in as_object(body).items():
         if value is index.tools or any(value is one for one in index.system):
             tokens = counter.json(value)
             if tokens > policy.inline_tokens:
-                leftovers.append(Left(render((key,)), tokens, "instructions and tools are never changed"))
+                leftovers.append(UnreplacedItem(render((key,)), tokens, "instructions and tools are never changed"))
     return leftovers

@@ -4,74 +4,145 @@ The defaults act only on what is certainly bulk, and change nothing that the mod
 contradicts itself is refused when it is used, with the field's name.
 """
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
 
 Protect = Literal["turn", "step", "none"]
 Media = Literal["keep", "placeholder"]
 
-WRITERS: Final = (
-    "write_file",
-    "create_file",
-    "write",
-    "writefile",
-    "write_to_file",
-    "save_file",
-    "new_file",
-    "create",
-    "str_replace_based_edit_tool",
-    "str_replace_editor",
-    "file_editor",
-)
+_WRITER_NAMES: Final = """
+    write_file create_file write writefile write_to_file save_file new_file create
+    str_replace_based_edit_tool str_replace_editor file_editor
+    """
+WRITERS: Final = tuple(_WRITER_NAMES.split())
 """Tools that write a whole file, by the names that agents give them; compared without case and a host's prefix."""
 WRITTEN: Final = ("content", "contents", "file_text", "text", "file_content")
 EXEMPT: Final = ("$web_search",)
 """Kimi's built-in search: its tool message repeats an ID that the provider looks up."""
 
 
-class CompactionRule(Struct, frozen=True, forbid_unknown_fields=True):
+MAX_WINDOW_TOKENS: Final = 100_000_000
+"""Maximum tokens of a window, a budget or a usage: chosen as a hundred times the largest window sold, so that only a
+number in another unit is refused."""
+MIN_BUDGET_TOKENS: Final = 2_000
+"""Least budget of a body: chosen so that a notice of what was left out and a prompt fit."""
+QUIET_BATCH_TOKENS: Final = 20_000
+"""Default tokens that must be saved at once while there is no pressure on the window."""
+_Name = Annotated[str, Meta(min_length=1, max_length=256)]
+_Names = Annotated[tuple[_Name, ...], Meta(max_length=256)]
+
+
+class CompactionRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which arguments of which tools become markers once the call is done."""
 
-    tools: tuple[str, ...] = WRITERS
-    fields: tuple[str, ...] = WRITTEN
-    """Names of arguments, at any depth; `*` for every text, including the free text of a custom tool."""
+    tools: Annotated[_Names, Meta(description="Compared without case and without a host's prefix.")] = WRITERS
+    fields: Annotated[_Names, Meta(description="Names of arguments at any depth; `*` for every text.")] = WRITTEN
 
 
-class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a body is compacted."""
+class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a body is compacted. Every size is in tokens of o200k_base."""
 
-    inline_tokens: int = 1_000
-    """Texts of outputs up to this many tokens stay as they are, unless the body is over its budget."""
-    card_tokens: int = 600
-    """Maximum size of a card; in a small budget it is less (`Planner.card_tokens`)."""
-    protect: Protect = "turn"
-    """What is spared while the model works with it. `turn`: everything from the user's last message on, and the model's
-    last step before it. `step`: the model's last message or run of items, and later results. `none`: only calls without
-    an output yet; then an output is a card from its first request on, which costs no prompt cache and no thinking."""
-    latest_tokens: int | None = 10_000
-    """Texts of protected outputs above this size become cards nevertheless, at once: one that breaks the next request
-    protects nothing. None spares every size; values below `inline_tokens` are raised to it."""
-    exempt_tools: tuple[str, ...] = EXEMPT
-    """Tools whose outputs never become cards, and whose arguments never become markers."""
-    arguments: tuple[CompactionRule, ...] = (CompactionRule(),)
-    argument_tokens: int = 500
-    """Arguments up to this many tokens stay as they are, unless the body is over its budget."""
-    media: Media = "keep"
-    """Whether images and files in unprotected outputs stay or become placeholders."""
-    server_tools: bool = False
-    """Whether outputs and arguments of tools that the provider ran are replaced too, as far as they are text."""
-    batch_tokens: int | None = None
-    """What is no longer protected waits until this many tokens can be saved at once, so that the prompt's cached prefix
-    changes rarely. 0: each turn is compacted once, at its end. None: with `protect=turn`, search texts are replaced at
-    the end of their turn; written files, outputs and reads wait from the end of the next turn on, until QUIET_BATCH can
-    be saved and repeating them has cost as much as changing the prefix costs; otherwise 0."""
-    max_tokens: int | None = None
-    """Budget of the whole body. None: the window, if it is given or known by the model's name."""
-    settle_percent: int = 60
-    """A body over its budget is reduced to this share of it, so that the next turns need no change."""
+    inline_tokens: Annotated[
+        int,
+        Meta(
+            ge=64,
+            le=1_000_000,
+            description="Output text of at most this many tokens stays as it is while the body is within its budget.",
+        ),
+    ] = 1_000
+    card_tokens: Annotated[
+        int,
+        Meta(
+            ge=64,
+            le=8_192,
+            description="Maximum tokens of a card; at most `inline_tokens`. Within a budget also at most an 80th of "
+            "it, or 128.",
+        ),
+    ] = 600
+    protect: Annotated[
+        Protect,
+        Meta(
+            description="What is left alone while the model works with it. `turn`: everything from the user's "
+            "last message on, and the model's last step before it. `step`: the model's last step and "
+            "what came back since. `none`: only calls without an output, so an output is a card from "
+            "its first request on, which invalidates neither prompt cache nor thinking."
+        ),
+    ] = "turn"
+    latest_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=MAX_WINDOW_TOKENS,
+                description="Protected output text over this many tokens still becomes a card; null protects any "
+                "size. A value below `inline_tokens` counts as `inline_tokens`.",
+            ),
+        ]
+        | None
+    ) = 10_000
+    exempt_tools: Annotated[
+        _Names, Meta(description="Outputs of these tools never become cards, and their arguments never become markers.")
+    ] = EXEMPT
+    arguments: Annotated[
+        tuple[CompactionRule, ...],
+        Meta(
+            max_length=64,
+            description="Default: the content of tools that write files. Long arguments of any other tool become "
+            "markers when the body is over its budget.",
+        ),
+    ] = (CompactionRule(),)
+    argument_tokens: Annotated[
+        int, Meta(ge=64, le=1_000_000, description="An argument of at most this many tokens stays as it is.")
+    ] = 500
+    media: Annotated[
+        Media,
+        Meta(description="Whether images and files in outputs that are not protected become placeholders."),
+    ] = "keep"
+    server_tools: Annotated[
+        bool, Meta(description="Whether to replace text of tools that the provider ran itself, too.")
+    ] = False
+    batch_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=10_000_000,
+                description="What is no longer protected waits until this many tokens can be saved at once, so that "
+                "the prompt's cached prefix changes rarely; 0 replaces it once its turn is over. Null, with "
+                "`protect=turn`: search texts are replaced once their turn is over. Written files, outputs and reads, "
+                f"once the next turn is over, are replaced when {QUIET_BATCH_TOKENS:,} tokens can be saved at once "
+                "and repeating them has cost as much as changing the cached prefix does, or when the body is over its "
+                "budget.",
+            ),
+        ]
+        | None
+    ) = None
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=MIN_BUDGET_TOKENS,
+                le=MAX_WINDOW_TOKENS,
+                description="Budget of the whole body; only if nothing else brings the body within it, the oldest "
+                "messages are dropped, with a notice that names where they are stored. Null: `compact_percent` of "
+                "the usable `window`, or of the model's own window, where it is known by the model's name; if "
+                "neither is, nothing is ever dropped.",
+            ),
+        ]
+        | None
+    ) = None
+    settle_percent: Annotated[
+        int,
+        Meta(
+            ge=10,
+            le=100,
+            description="A body over its budget is reduced to this percentage of it, so that the next turns need "
+            "no further change.",
+        ),
+    ] = 60
 
     @property
     def is_quiet(self) -> bool:
@@ -79,39 +150,20 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.batch_tokens is None and self.protect == "turn"
 
 
-LEAST_BUDGET: Final = 2_000
-QUIET_BATCH: Final = 20_000
-"""Default tokens that must be saved at once while there is no pressure on the window."""
-BOUNDS: Final = {
-    "inline_tokens": (64, 1_000_000),
-    "card_tokens": (64, 8_192),
-    "argument_tokens": (64, 1_000_000),
-    "batch_tokens": (0, 10_000_000),
-    "settle_percent": (10, 100),
-}
-
-
 def check_policy(policy: CompactionPolicy) -> CompactionPolicy:
-    """Returns the policy after checking it.
+    """Returns the policy after checking what no single field's bounds can say.
 
     Raises:
         CoatcheckError: `invalid_request`, naming the field.
     """
-    for name, (least, most) in BOUNDS.items():
-        value = getattr(policy, name)
-        if value is not None and not least <= value <= most:
-            raise _refusal_of(f"must be between {least:,} and {most:,}.", name)
     if policy.card_tokens > policy.inline_tokens:
-        raise _refusal_of(
-            "must not be more than inline_tokens, or cards would be larger than what they replace.", "card_tokens"
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "The policy's `card_tokens` must not be more than inline_tokens, or cards would be larger than what they "
+            "replace.",
+            field="card_tokens",
         )
-    if policy.max_tokens is not None and policy.max_tokens < LEAST_BUDGET:
-        raise _refusal_of(f"must be at least {LEAST_BUDGET:,}, room for a notice and a prompt.", "max_tokens")
     return policy
-
-
-def _refusal_of(sentence: str, field: str) -> CoatcheckError:
-    return CoatcheckError(Code.INVALID_REQUEST, f"The policy's `{field}` {sentence}", field=field)
 
 
 def same_tool(name: str | None, names: tuple[str, ...]) -> bool:

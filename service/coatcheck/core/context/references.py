@@ -80,6 +80,7 @@ def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list
 
     Each with the call that made it; one that was only read there, with the call that read it.
     """
+    # The call that made something says best what it is; a read only says where it was seen.
     calls = {id(one.output): one.call for one in pair(index).pairs}
     descriptions: dict[str, str] = {}
     only_read: dict[str, str] = {}
@@ -97,6 +98,7 @@ def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list
                 elif signs.is_read_line(text):
                     only_read.setdefault(ids_in(text)[0], about(tool, words, ""))
         for call in item.calls:
+            # Copies of arguments have the same markers.
             for site in call.sites[:1]:
                 value = get(body, site.at)
                 for _, text in strings_in(parse_document(value) if site.form == "json" else value):

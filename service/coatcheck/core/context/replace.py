@@ -28,11 +28,12 @@ from coatcheck.core.text.excerpt import head, tail
 from coatcheck.core.text.long_text import Text, encode_text, is_text
 from coatcheck.core.tokens import Tokenizer
 
-_MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
+_CACHE_KEYS: Final = ("cache_control", "prompt_cache_breakpoint")
+"""Members with which a part marks a breakpoint of the prompt cache; they stay."""
 _UNSTORED: Final = (
     "left out here: they could not be stored and cannot be read back. Run the tool again if you need them."
 )
-_OUR_WORDS: Final = 64
+_SEAM_TOKENS: Final = 64
 """Tokens of the line between the two ends of a cut, including what joining them may cost."""
 _ABOUT_CHARS: Final = 48
 """Characters of the tool and command in the marker of an output, or of a file's path: about a dozen tokens."""
@@ -148,7 +149,7 @@ def _swap_output(body: Value, place: ReplacementSite, text: str, to: str) -> Swa
 def _placeholder(place: ReplacementSite, media: Media, artifact_id: str) -> Swap:
     text = signs.placeholder(media.type, media.size, artifact_id)
     part = as_object(media.part)
-    cache_markers = {key: part[key] for key in _MARKS if key in part}
+    cache_markers = {key: part[key] for key in _CACHE_KEYS if key in part}
     return Swap(place, {"type": media.text_type, "text": text, **cache_markers}, text, "placeholder")
 
 
@@ -163,7 +164,7 @@ def _text(body: Value, place: ReplacementSite) -> Text:
 def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
     """Returns head and tail of a text within a card's budget, and a line between them on how much is missing."""
     data = encode_text(text)
-    room = max(budget - _OUR_WORDS, 2) // 2
+    room = max(budget - _SEAM_TOKENS, 2) // 2
     first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
     between = line.format(len(data) - len(first) - len(last))
     return f"{first.decode('utf-8', 'replace')}\n{between}\n{last.decode('utf-8', 'replace')}"

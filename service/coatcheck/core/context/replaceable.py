@@ -1,6 +1,7 @@
 """The values of a compaction: payloads that can be taken out of a body, their places, and large things that stay.
 
-Bytes that are encoded in outputs of a history: payloads of their own, and names in the outputs' text.
+Bytes that are encoded in an output (`find_encoded`) are payloads of their own, stored before the output, which then has
+names in their place.
 """
 
 import base64
@@ -131,7 +132,7 @@ class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
         return tuple(render(place.at) for place in self.sites)
 
 
-class Left(Struct, frozen=True):
+class UnreplacedItem(Struct, frozen=True):
     """Something large that stays, and why."""
 
     pointer: str

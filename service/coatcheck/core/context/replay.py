@@ -19,17 +19,18 @@ cards are asked for only where a decision depends on them, and only of what is t
 
 from collections import deque
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, final
 
 from msgspec import Struct
 
-from coatcheck.core.context.counting import MESSAGE
+from coatcheck.core.context.counting import MESSAGE_TOKENS
 from coatcheck.core.context.notice import notice_tokens
-from coatcheck.core.context.policy import QUIET_BATCH, CompactionPolicy
+from coatcheck.core.context.policy import QUIET_BATCH_TOKENS, CompactionPolicy
 from coatcheck.core.context.replaceable import Replacement, ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
-from coatcheck.core.context.window import Budget, CachePrice
+from coatcheck.core.context.window import CachePrice, CompactionBudget
 from coatcheck.core.text.long_text import Text, is_text
 
 
@@ -74,49 +75,48 @@ Asking = Generator[list[Replacement], None, None]
 
 
 @final
+@dataclass
 class Replay:
     """One pass through a history."""
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        candidates: list[ReplacementCandidate],
-        sizes: list[int],
-        first_signs: tuple[int, int],
-        fixed: int,
-        policy: CompactionPolicy,
-        budget: Budget | None,
-        price: CachePrice,
-        lengths: Lengths,
-    ) -> None:
-        self._line = timeline
-        self._all = candidates
-        self._policy = policy
-        self._budget = budget
-        self._price = price
-        self._lengths = lengths
-        self._now = list(sizes)
+    line: Timeline
+    candidates: list[ReplacementCandidate]
+    sizes: list[int]
+    """Present tokens of each item."""
+    first_signs: tuple[int, int]
+    """The first items that show an earlier compaction, and a card."""
+    fixed: int
+    """Tokens outside the items."""
+    policy: CompactionPolicy
+    budget: CompactionBudget | None
+    price: CachePrice
+    lengths: Lengths
+
+    def __post_init__(self) -> None:
+        # The state of the history at the present moment.
+        self._now = list(self.sizes)
         """Tokens of each item after the decisions so far."""
         self._arrived = 0
-        self._compacted, self._first_card = first_signs
-        """The first items that show an earlier compaction, and a card."""
-        self._total = fixed
-        self._notice = 0 if budget is None else notice_tokens(budget.target) + MESSAGE
+        self._compacted, self._first_card = self.first_signs
+        self._total = self.fixed
+        self._notice = 0 if self.budget is None else notice_tokens(self.budget.target) + MESSAGE_TOKENS
         self._replaced: dict[int, Replacement] = {}
         self._bounded: list[Replacement] = []
         """Replacements that are counted with the least that they save."""
         self._contents: dict[Text, int] = {}
         """By content, the first candidate with it that was replaced."""
         self._dropped: set[int] = set()
-        self._queue: deque[TimelineBlock] = deque(timeline.blocks)
-        order = sorted(range(len(candidates)), key=lambda number: candidates[number].message)
+        # What has not been decided yet. Each queue is in the order of the history and read from the left, so that a
+        # replay is linear, however many requests it goes through.
+        self._queue: deque[TimelineBlock] = deque(self.line.blocks)
+        order = sorted(range(len(self.candidates)), key=lambda number: self.candidates[number].message)
         self._arriving = deque(order)
         self._live: list[int] = []
         """Candidates that have arrived and are neither replaced nor left out."""
-        transient = {"search"} if policy.is_quiet else {"search", "read"}
-        unpressed = [number for number in order if not candidates[number].pressed]
-        self._transient = deque(number for number in unpressed if candidates[number].kind in transient)
-        self._others = deque(number for number in unpressed if candidates[number].kind not in transient)
+        transient = {"search"} if self.policy.is_quiet else {"search", "read"}
+        unpressed = [number for number in order if not self.candidates[number].pressed]
+        self._transient = deque(number for number in unpressed if self.candidates[number].kind in transient)
+        self._others = deque(number for number in unpressed if self.candidates[number].kind not in transient)
         self._incomplete: list[int] = []
         """No longer protected, but with a call that is not completely answered."""
         self._released: list[int] = []
@@ -129,12 +129,12 @@ class Replay:
 
         Yields replacements whose lengths must be known before it goes on, each at most once.
         """
-        for moment in self._line.moments:
+        for moment in self.line.moments:
             self._arrive(moment)
             self._first_sight(moment)
             self._release(moment)
-            if self._budget is not None and self._total > self._budget.start:
-                yield from self._relieve(moment, self._budget)
+            if self.budget is not None and self._total > self.budget.start:
+                yield from self._relieve(moment, self.budget)
         waiting = {number for number in self._released if self._is_live(number)}
         return ReplayDecisions(self._replaced, self._dropped, self._total, waiting)
 
@@ -143,11 +143,12 @@ class Replay:
         self._total += sum(self._now[before:moment])
 
     def _first_sight(self, moment: int) -> None:
-        limit = self._policy.latest_tokens
-        files = limit if limit is None or self._budget is None else max(limit, self._budget.start // 4)
-        while self._arriving and self._all[self._arriving[0]].message < moment:
+        limit = self.policy.latest_tokens
+        # A file that the model asked for is left whole if it takes at most a quarter of the budget.
+        files = limit if limit is None or self.budget is None else max(limit, self.budget.start // 4)
+        while self._arriving and self.candidates[self._arriving[0]].message < moment:
             number = self._arriving.popleft()
-            one = self._all[number]
+            one = self.candidates[number]
             self._live.append(number)
             most = files if one.file else limit
             if most is not None and one.kind == "output" and one.tokens > most:
@@ -155,16 +156,19 @@ class Replay:
 
     def _release(self, moment: int) -> None:
         """Replaces what is no longer protected, if that is worth the change."""
-        turn = self._line.turn(moment)
-        border = {"turn": turn, "step": self._line.step(moment), "none": moment}[self._policy.protect]
-        if self._policy.is_quiet:
+        turn = self.line.turn(moment)
+        border = {"turn": turn, "step": self.line.step(moment), "none": moment}[self.policy.protect]
+        # Searches go at their turn's end. Everything else waits a turn longer where it waits for pressure anyway: the
+        # next message is mostly about it.
+        if self.policy.is_quiet:
             self._replace(self._take_unprotected(self._transient, turn))
-            released, border = [], self._line.recent(moment)
+            released, border = [], self.line.recent(moment)
         else:
             released = self._take_unprotected(self._transient, min(border, turn))
+        # Of calls that run in parallel, the arguments stay until the last output is there.
         self._incomplete += self._take_unprotected(self._others, min(border, moment))
-        released += [number for number in self._incomplete if self._all[number].ready <= moment]
-        self._incomplete = [number for number in self._incomplete if self._all[number].ready > moment]
+        released += [number for number in self._incomplete if self.candidates[number].ready <= moment]
+        self._incomplete = [number for number in self._incomplete if self.candidates[number].ready > moment]
         self._released = [number for number in (*self._released, *released) if self._is_live(number)]
         if self._released and self._is_worth(moment):
             self._replace(self._released)
@@ -173,31 +177,32 @@ class Replay:
     def _take_unprotected(self, numbers: deque[int], border: int) -> list[int]:
         """Takes the candidates before a message."""
         unprotected: list[int] = []
-        while numbers and self._all[numbers[0]].message < border:
+        while numbers and self.candidates[numbers[0]].message < border:
             unprotected.append(numbers.popleft())
         return unprotected
 
     def _is_worth(self, moment: int) -> bool:
         """Returns whether waiting candidates are replaced: once waiting has cost as much as replacing them costs."""
-        saved = sum(max(self._all[number].saves, 1) for number in self._released)
-        if not self._policy.is_quiet:
-            return saved >= max(self._policy.batch_tokens or 0, 1)
+        saved = sum(max(self.candidates[number].saves, 1) for number in self._released)
+        if not self.policy.is_quiet:
+            return saved >= max(self.policy.batch_tokens or 0, 1)
+        # Each request that repeats what waits pays for it again.
         self._repeated += saved
-        # What was repeated before an earlier compaction can no longer be told. Cards are as old as their outputs where
+        # What was repeated before an earlier compaction can no longer be known. Cards are as old as their outputs where
         # all outputs became one at once: then none waits beside them.
-        outputs = any(self._all[number].kind == "output" for number in self._released)
+        outputs = any(self.candidates[number].kind == "output" for number in self._released)
         if moment > self._compacted or (moment > self._first_card and outputs):
             return False
-        first = min(self._all[number].message for number in self._released)
-        going = (number for number in self._transient if first <= self._all[number].message < moment)
-        behind = sum(self._now[first:moment]) - saved - sum(self._all[number].saves for number in going)
-        return saved >= QUIET_BATCH and self._price.is_due(self._repeated, behind)
+        first = min(self.candidates[number].message for number in self._released)
+        going = (number for number in self._transient if first <= self.candidates[number].message < moment)
+        behind = sum(self._now[first:moment]) - saved - sum(self.candidates[number].saves for number in going)
+        return saved >= QUIET_BATCH_TOKENS and self.price.is_due(self._repeated, behind)
 
     def _is_live(self, number: int) -> bool:
-        return number not in self._replaced and self._all[number].message not in self._dropped
+        return number not in self._replaced and self.candidates[number].message not in self._dropped
 
     def _replacement(self, number: int, contents: dict[Text, int]) -> Replacement:
-        one = self._all[number]
+        one = self.candidates[number]
         if not one.becomes_card or not is_text(one.content):
             return Replacement(number)
         same = contents.setdefault(one.content, number)
@@ -210,20 +215,20 @@ class Replay:
                 replacement = self._replacement(number, self._contents)
                 self._replaced[number] = replacement
                 self._bounded.append(replacement)
-                self._count(number, self._all[number].saves)
+                self._count(number, self.candidates[number].saves)
 
     def _count(self, number: int, saved: int) -> None:
-        self._now[self._all[number].message] -= saved
+        self._now[self.candidates[number].message] -= saved
         self._total -= saved
 
     # ---------------------------------------------------------------------------------------- over the budget
 
-    def _relieve(self, moment: int, budget: Budget) -> Asking:
+    def _relieve(self, moment: int, budget: CompactionBudget) -> Asking:
         """Takes the least loss until the body fits; nothing, if it does once all lengths are known."""
-        bounded = [one for one in self._bounded if self._all[one.candidate].message not in self._dropped]
+        bounded = [one for one in self._bounded if self.candidates[one.candidate].message not in self._dropped]
         yield from self._request_lengths(bounded)
         for one in bounded:
-            self._count(one.candidate, self._saving(one) - self._all[one.candidate].saves)
+            self._count(one.candidate, self._saving(one) - self.candidates[one.candidate].saves)
         self._bounded = []
         if self._total <= budget.start:
             return
@@ -243,22 +248,22 @@ class Replay:
         yield from self._take(steps[Step.JUST_READ], budget.limit)
 
     def _request_lengths(self, replacements: list[Replacement]) -> Asking:
-        unknown = [one for one in replacements if self._lengths.saving(one) is None]
+        unknown = [one for one in replacements if self.lengths.saving(one) is None]
         if unknown:
             yield unknown
 
     def _saving(self, replacement: Replacement) -> int:
         """Returns what a replacement saves; of an unknown card, more than it can."""
-        saved = self._lengths.saving(replacement)
-        return self._all[replacement.candidate].tokens if saved is None else saved
+        saved = self.lengths.saving(replacement)
+        return self.candidates[replacement.candidate].tokens if saved is None else saved
 
     def _steps(self, moment: int) -> dict[Step, list[int]]:
         """Returns the candidates that may go, the oldest first."""
-        last, prompt = self._line.step(moment), self._line.prompt(moment)
+        last, prompt = self.line.step(moment), self.line.prompt(moment)
         steps: dict[Step, list[int]] = {step: [] for step in Step}
         self._live = [number for number in self._live if self._is_live(number)]
         for number in self._live:
-            one = self._all[number]
+            one = self.candidates[number]
             if one.ready <= moment and (step := step_of(one, last, prompt)) is not None:
                 steps[step].append(number)
         return steps
@@ -272,10 +277,10 @@ class Replay:
                     break
                 replacement = self._replacement(number, contents)
                 saved = self._saving(replacement)
-                if saved > 0 or not self._all[number].saves:
+                if saved > 0 or not self.candidates[number].saves:
                     batch.append((replacement, saved))
                     total -= saved
-            unknown = [one for one, _ in batch if self._lengths.saving(one) is None]
+            unknown = [one for one, _ in batch if self.lengths.saving(one) is None]
             if unknown:  # with their lengths, more may have to go
                 yield unknown
                 continue
@@ -290,18 +295,21 @@ class Replay:
 
         Leaves out none if together they are smaller than the notice that replaces them.
         """
-        step, prompt = self._line.step(moment), self._line.prompt(moment)
-        cost = 0 if self._dropped or self._line.carriers else self._notice
+        step, prompt = self.line.step(moment), self.line.prompt(moment)
+        # A notice that is there already costs nothing more.
+        cost = 0 if self._dropped or self.line.carriers else self._notice
         gain = 0
         spared: list[TimelineBlock] = []
         removed_blocks: list[TimelineBlock] = []
         while self._queue and self._queue[0].end <= step and self._total + cost - gain > mark:
             block = self._queue.popleft()
+            # The user's last message is never left out, wherever it is.
             if prompt in block.items:
                 spared.append(block)
                 continue
             removed_blocks.append(block)
             gain += sum(self._now[item] for item in block.items)
+        # If together they save less than the notice takes, none of them goes.
         if gain > cost:
             self._total += cost - gain
             for item in (item for block in removed_blocks for item in block.items):

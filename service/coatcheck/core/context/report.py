@@ -3,13 +3,13 @@
 from msgspec import Struct
 
 from coatcheck.core.context.body.encoding import Value
-from coatcheck.core.context.counting import Sizes
-from coatcheck.core.context.notice import Omitted
-from coatcheck.core.context.replaceable import Left
-from coatcheck.core.context.window import Budget
+from coatcheck.core.context.counting import ContextTokens
+from coatcheck.core.context.notice import OmittedHistory
+from coatcheck.core.context.replaceable import UnreplacedItem
+from coatcheck.core.context.window import CompactionBudget
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class BodyChange(Struct, frozen=True, kw_only=True):
     """One place that has changed."""
 
     pointer: str
@@ -27,7 +27,7 @@ class Change(Struct, frozen=True, kw_only=True):
     tokens_after: int
 
 
-class Send(Struct, frozen=True, kw_only=True):
+class RequestAdditions(Struct, frozen=True, kw_only=True):
     """What the caller must add to this and every later request of the conversation."""
 
     headers: dict[str, str]
@@ -35,7 +35,7 @@ class Send(Struct, frozen=True, kw_only=True):
     """Top-level fields to set, each with its complete value."""
 
 
-class Cache(Struct, frozen=True, kw_only=True):
+class PromptCacheEffect(Struct, frozen=True, kw_only=True):
     """What the change means for the provider's prompt cache."""
 
     kept_tokens: int
@@ -45,45 +45,45 @@ class Cache(Struct, frozen=True, kw_only=True):
     advice: str
 
 
-class Over(Struct, frozen=True, kw_only=True):
+class BudgetExcess(Struct, frozen=True, kw_only=True):
     """What keeps a body from its limit."""
 
     tokens: int
     """Tokens above the limit."""
-    largest: list[Left]
+    largest: list[UnreplacedItem]
     """What would have to go, largest first; sizes are those in the given body."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class CompactionReport(Struct, frozen=True, kw_only=True):
     """What a compaction changed, what it left, and why."""
 
     format: str
     changed: bool
     first_changed: int | None
     """The number of the first message, in the given body, that has changed or is left out."""
-    changes: list[Change]
-    left: list[Left]
+    changes: list[BodyChange]
+    left: list[UnreplacedItem]
     """Large things that stay, with reasons."""
     copied: list[str]
     """Where the model repeated a marker in a call that is still open: its real text must be read back first."""
-    omitted: Omitted | None
+    omitted: OmittedHistory | None
     """What is left out, including earlier compactions; None if nothing is."""
     omitted_now: int
     """Number of messages that this compaction left out."""
-    before: Sizes
-    after: Sizes
+    before: ContextTokens
+    after: ContextTokens
     tokens_before: int
     tokens_after: int
     fits: bool | None
     """Whether the result is within its budget's limit; None without a budget."""
-    budget: Budget | None
+    budget: CompactionBudget | None
     """The budget that applied; None if neither the policy, a window nor the model determines one."""
-    over: Over | None
+    over: BudgetExcess | None
     """By how much the result exceeds the limit, and why; None if it does not."""
     invalid_thinking: list[str]
     """Pointers, in the new body, to thinking blocks that were bound to something that has changed."""
-    send: Send | None
-    cache: Cache
+    send: RequestAdditions | None
+    cache: PromptCacheEffect
     notes: list[str]
     repaired: list[str] = []
     """What was mended on request before the compaction, a sentence each with its pointer into the given body. All other

@@ -27,13 +27,16 @@ _MARKER: Final = re.compile(
 )
 _IDS: Final = re.compile(r"art_[0-9]{18}")
 _OWN_TOOLS: Final = ("read_artifact", "list_artifacts")
-_LONGEST_MARKER: Final = 300
+_MARKER_CHARS: Final = 300
+"""Characters above which a text is no marker; `_MARKER` matches at most about 250."""
 _READ_END: Final = "read before and left out of history; the same call shows it again]"
 _READ_LINE: Final = re.compile(rf"\[(art_[0-9]{{18}}) · [^\n]{{1,600}} · [0-9,]+ characters, {re.escape(_READ_END)}")
-_LONGEST_LINE: Final = 800
+_READ_LINE_CHARS: Final = 800
+"""Characters above which a text is no line that replaces a read; `_READ_LINE` matches at most about 740."""
 _FIND: Final = ("pattern", "query", "path", "section")
 """Arguments of a read that its answer's first line does not repeat."""
-_FOUND_CHARS: Final = 100
+_ARGUMENT_CHARS: Final = 100
+"""Characters of a pattern or a query that the line repeats. Chosen, not measured."""
 _NO_LIST: Final = r"(?:failed: [^\n]{0,700}|the response was not understood)"
 _SEARCH: Final = re.compile(
     rf'{MARK} (?:Search: [^"\n]{{1,60}}?(?: for "([^\n]{{0,220}})")?(?: by [^\n]{{1,60}})?, ([0-9]+) shown'
@@ -46,12 +49,14 @@ _SEARCH_ANSWER: Final = re.compile(
 )
 """Begins every answer of a web search, stored or not; its summary begins with what was searched for."""
 _OWN_LINE: Final = re.compile(rf"(?:\A|\n[ \t>]*)(?={MARK} )")
-_LEAD: Final = 400
+_LEAD_CHARS: Final = 400
 """Characters of a host around a search's text, on either side, that stay around its summary."""
-_DEEPEST: Final = 4
+_MAX_DEPTH: Final = 4
 """Wrappers of JSON, one in the other, and objects in each."""
-_MEMBERS: Final = 50
-_MOST_JSON: Final = 1_000_000
+_MAX_MEMBERS: Final = 50
+"""Members of one object that are searched for our text. Chosen, not measured."""
+_JSON_CHARS: Final = 1_000_000
+"""Maximum characters of an output that is parsed to find our text in it. Chosen, not measured."""
 _LAST_LINE: Final = re.compile(rf"\n[ \t>]*{MARK} Next: read_artifact\([^\n]*\)(?=\n)")
 _RESULT: Final = re.compile(rf"^[ \t>]*{MARK} (r[0-9]{{1,6}}) ", re.MULTILINE)
 PASSAGE: Final = "[…]"
@@ -62,7 +67,8 @@ _SUMMARY: Final = re.compile(
     rf"|{MARK} [^\n]+\n(?:[^\n]*\n)*?(?:(?:{MARK} sources\n|- [^\n]+ \[)art_[0-9]{{18}}#r[0-9]+[ \]]"
     rf"|{MARK} others, sections of art_[0-9]{{18}}\n)"
 )
-_LONGEST_SUMMARY: Final = 8_000
+_SUMMARY_CHARS: Final = 8_000
+"""Characters above which a text is no summary of a search, which has 768 tokens at most."""
 _SHORTENED: Final = "bytes of this message left out; all of it is stored as"
 _SHORTENED_LINE: Final = re.compile(rf"^\[… [0-9,]+ {_SHORTENED} art_[0-9]{{18}}\]$", re.MULTILINE)
 _NOT_DONE: Final = re.compile(
@@ -72,7 +78,8 @@ _NOT_DONE: Final = re.compile(
     r"|\A\s*(?:aborted|cancell?ed|interrupted)\b",
     re.IGNORECASE,
 )
-_LONGEST_NOT_DONE: Final = 500
+_NOT_DONE_CHARS: Final = 500
+"""Maximum characters of a host's sentence in place of a result; a longer text is an output that contains such words."""
 _BEGINNINGS: Final = ("[", "art_", MARK)
 """Of cards, markers, notices and answers; of a list of artifacts; of searches and summaries."""
 
@@ -91,23 +98,23 @@ def placeholder(media_type: str, size: int, artifact_id: str) -> str:
 
 def is_marker(text: str) -> bool:
     """Returns whether a text is exactly one of our markers or placeholders."""
-    if len(text) > _LONGEST_MARKER:
+    if len(text) > _MARKER_CHARS:
         return False
     match = _MARKER.fullmatch(text)
     return match is not None and is_id(match["id"])
 
 
 def parse_marker(marker: str) -> str | None:
-    """Returns what a marker says of the text that it stands for: a tool and its command, or the path of a file."""
+    """Returns the description in a marker: a tool and its command, or the path of a file."""
     match = _MARKER.fullmatch(marker)
     return None if match is None else match["about"]
 
 
 def recognisable(text: Text) -> str:
-    """The text where it could be something of ours; an empty one for a long text that begins like nothing of ours."""
+    """Returns the text if it could be something of ours; an empty one for a long text that begins differently."""
     if isinstance(text, str):
         return text
-    return str(text) if text.startswith(_BEGINNINGS) or MARK in text.head(_LEAD + 1) else ""
+    return str(text) if text.startswith(_BEGINNINGS) or MARK in text.head(_LEAD_CHARS + 1) else ""
 
 
 def marker_in(text: Text) -> str | None:
@@ -132,7 +139,7 @@ def read_line(text: str, arguments: Object) -> str | None:
     if answer is None:
         return None
     terms = [
-        f'{name} "{one_line(value[:_FOUND_CHARS])}"'
+        f'{name} "{one_line(value[:_ARGUMENT_CHARS])}"'
         for name in _FIND
         if isinstance(value := arguments.get(name), str) and value
     ]
@@ -142,7 +149,7 @@ def read_line(text: str, arguments: Object) -> str | None:
 
 def is_read_line(text: str) -> bool:
     """Returns whether a text is exactly the line that replaces a read."""
-    match = _READ_LINE.fullmatch(text) if len(text) <= _LONGEST_LINE and text.endswith(_READ_END) else None
+    match = _READ_LINE.fullmatch(text) if len(text) <= _READ_LINE_CHARS and text.endswith(_READ_END) else None
     return match is not None and is_id(match[1])
 
 
@@ -168,15 +175,16 @@ class _OwnText(Struct, frozen=True):
     """Returns the whole with another text in this one's place."""
 
 
-def _own_text(text: str, depth: int = _DEEPEST) -> _OwnText | None:
+def _own_text(text: str, depth: int = _MAX_DEPTH) -> _OwnText | None:
     """Returns the first text of ours in another, if that begins with it or with little else."""
-    match = _OWN_LINE.search(text[: _LEAD + 2])
+    match = _OWN_LINE.search(text[: _LEAD_CHARS + 2])
     if match is not None:
         lead, own = text[: match.end()], text[match.end() :]
         last = next(reversed(list(_LAST_LINE.finditer(own))), None)
-        tail = own[last.end() :] if last is not None and len(own) - last.end() <= _LEAD else ""
+        tail = own[last.end() :] if last is not None and len(own) - last.end() <= _LEAD_CHARS else ""
         return _OwnText(own, lambda other: f"{lead}{other}{tail}")
-    if depth == 0 or text[:1] not in {"{", "[", '"'} or "art_" not in text or len(text) > _MOST_JSON:
+    # Hosts wrap an answer in JSON, and that in a string of JSON: only what can contain our ID is parsed.
+    if depth == 0 or text[:1] not in {"{", "[", '"'} or "art_" not in text or len(text) > _JSON_CHARS:
         return None
     try:
         value = json.loads(text)
@@ -191,14 +199,14 @@ def _own_text(text: str, depth: int = _DEEPEST) -> _OwnText | None:
     )
 
 
-def _own_leaf(value: object, depth: int, level: int = _DEEPEST) -> tuple[str, Callable[[str], object]] | None:
+def _own_leaf(value: object, depth: int, level: int = _MAX_DEPTH) -> tuple[str, Callable[[str], object]] | None:
     """Returns the first text of ours among the strings of a value, and what the value is with another in its place."""
     if isinstance(value, str):
         own_text = _own_text(value, depth - 1)
         return None if own_text is None else (own_text.text, own_text.rebuilt)
     members = list(cast("dict[Any, object] | list[object]", value) if isinstance(value, dict | list) else ())
     names = members if isinstance(value, dict) else range(len(members))
-    for name in islice(names, _MEMBERS) if level else ():
+    for name in islice(names, _MAX_MEMBERS) if level else ():
         whole = cast("Any", value)
         inner = _own_leaf(whole[name], depth, level - 1)
         if inner is not None:
@@ -239,7 +247,7 @@ def is_search(text: str) -> bool:
 
 def is_summary(text: str) -> bool:
     """Returns whether a text is the summary of a search, as it is kept for later turns."""
-    own = _own_text(text) if len(text) <= _LONGEST_SUMMARY else None
+    own = _own_text(text) if len(text) <= _SUMMARY_CHARS else None
     match = _SUMMARY.match(own.text) if own is not None and _SEARCH.match(own.text) is None else None
     return match is not None and bool(ids_in(match[0]))
 
@@ -250,7 +258,8 @@ def is_not_done(text: Text) -> bool:
     The pattern is wider than any one host's words. Mistaking a real output for one does no harm: its call's arguments
     stay.
     """
-    return len(text) <= _LONGEST_NOT_DONE and _NOT_DONE.search(str(text)) is not None
+    # Real outputs are longer, and may contain such words anywhere.
+    return len(text) <= _NOT_DONE_CHARS and _NOT_DONE.search(str(text)) is not None
 
 
 def card_size(text: str) -> str | None:

@@ -3,22 +3,16 @@
 A request was sent before each run of items that the model wrote, and one is sent now: those are the moments. A moment
 knows only the history before it, so that decisions made moment by moment are the same in every longer history.
 
-A segment is a message of the user, or a run of the model with the outputs that follow it (parallel calls are one run).
-Segments that a call and its output connect form one block, wherever they are; a block with a call that is still open at
-a moment ends after that moment, and is never left out.
-
-Pairs calls with outputs, over a whole body.
-
-They are paired by ID wherever there is one, over the whole list; an ID that was used before belongs to the newest open
-call with it. Calls without IDs are paired with outputs of the same name in order. The rest are open calls and orphans,
-whose other half a provider may have.
-
-Thinking that a change makes invalid, and what to send so that the provider drops it instead of refusing.
+Calls and outputs are paired over the whole body (`pair`): by ID wherever there is one, and an ID that was used before
+belongs to the newest open call with it; without IDs, by name in order. The rest are open calls and orphans, whose other
+half a provider may have. A segment is a message of the user, or a run of the model with the outputs that follow it
+(parallel calls are one run). Segments that a call and its output connect form one block, wherever they are; a block
+with a call that is still open at a moment ends after that moment, and is never left out.
 
 Anthropic binds each thinking block of its newer models by signature to everything before it: system, tools, all earlier
 messages. If anything before a block has changed, the request is refused, unless it has a field and a header that allow
 dropping the block, in this and every later request (platform.claude.com/docs/build-with-claude/preserved-thinking).
-Blocks before the change, and in the changed message before its first changed block, stay valid.
+Blocks before the change, and in the changed message before its first changed block, stay valid (`invalid`, `send`).
 """
 
 from bisect import bisect_left
@@ -30,7 +24,7 @@ from coatcheck.core.context.body.encoding import Value, as_object
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Output, Role
 from coatcheck.core.context.body.splice import Pointer
 from coatcheck.core.context.notice import carrier_of, notice_in
-from coatcheck.core.context.report import Send
+from coatcheck.core.context.report import RequestAdditions
 
 
 class Pair(Struct, frozen=True):
@@ -292,13 +286,13 @@ def invalid(index: HistoryIndex, first: Position, dropped: set[int]) -> list[tup
     ]
 
 
-def send(format_: Format, body: Value) -> Send | None:
+def send(format_: Format, body: Value) -> RequestAdditions | None:
     """Returns what must accompany a body whose thinking is partly invalid; None if there is no such thing."""
     if format_ not in {Format.ANTHROPIC, Format.LANGCHAIN}:
         return None
     thinking = as_object(as_object(body).get("thinking")) or {"type": "adaptive"}
     binding = as_object(thinking.get("block_binding"))
-    return Send(
+    return RequestAdditions(
         headers={"anthropic-beta": BETA},
         body={"thinking": {**thinking, "block_binding": {**binding, "prefix_mismatch_behavior": "drop_block"}}},
     )

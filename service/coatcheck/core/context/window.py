@@ -1,29 +1,25 @@
-"""Models' windows: which part is for the conversation, and the budget within which compaction keeps a body.
+"""Models' windows and prices: the budget within which compaction keeps a body, and when rewriting it pays.
 
 A window is given with the request or known by the model's name; what the request reserves for its answer is always
 subtracted. Estimates are of o200k_base, but windows are in the model's own tokens, so a budget is the window divided by
 the factor of the model's family. Without a window and a known model there is no budget, and nothing is ever left out.
 
-The input tokens in any provider's usage object; and rounding, in one place.
-
-What prompt caches charge, by the model's name: the data of the rule by which a history is rewritten without need.
-
-Repeating what could be replaced costs the price of reading it from the cache, with each request. Replacing it costs,
+A prompt cache charges a part of the price for repeating what could be replaced, with each request. Replacing it costs,
 once, that everything behind it is written to the cache anew instead of being read.
 """
 
 import re
 from collections.abc import Mapping
 from math import isfinite
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from coatcheck.core.context.body.encoding import Value, as_list, as_object, as_text
 from coatcheck.core.context.body.model import Format, HistoryIndex
 from coatcheck.core.context.body.splice import Pointer, get
-from coatcheck.core.context.policy import LEAST_BUDGET, CompactionPolicy
+from coatcheck.core.context.policy import MAX_WINDOW_TOKENS, MIN_BUDGET_TOKENS, CompactionPolicy
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.model_windows import find_window, plain_name
 
@@ -62,7 +58,7 @@ _OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|hai
 FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
 """Percent of o200k_base's count. Claude from 4.7 on has a tokenizer with about 30 % more tokens than before, and was
 measured at 1.57 to 2.08 times o200k_base; Gemini takes about four characters per token."""
-_RESERVE: Final = 32_000
+_RESERVE_TOKENS: Final = 32_000
 """Tokens reserved for an answer if the request sets no limit, unless the model's own is smaller."""
 _OUTPUT_LIMITS: Final = frozenset({"maxtokens", "maxcompletiontokens", "maxoutputtokens"})
 """Fields in which requests limit the answer's tokens, without case and `_`."""
@@ -87,40 +83,49 @@ _ANSWERED_BY: Final[tuple[Pointer, ...]] = (
     ("kwargs", "response_metadata"),
 )
 """Where bodies name their model, and messages of pydantic-ai and LangChain the one that wrote them."""
-_RECENT: Final = 20
+_RECENT_MESSAGES: Final = 20
 """Latest messages that are searched for the model's name."""
 
 
+_Reserve = Annotated[int, Meta(ge=0, le=MAX_WINDOW_TOKENS)]
+
+
 class ModelWindow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model's window, and what part of it is not for the conversation."""
+    """The size of a model's window, and how much of it is reserved; in tokens."""
 
-    model: int
-    """The model's whole window."""
-    shown: int | None = None
-    """The window that the host shows or allows, if it differs."""
-    output_reserve: int = 0
-    safety_margin: int = 0
-    compaction_limit: int | None = None
-    """Where the host compacts by itself."""
+    model: Annotated[int, Meta(ge=1, le=MAX_WINDOW_TOKENS, description="The model's whole window.", examples=[262144])]
+    shown: (
+        Annotated[
+            int,
+            Meta(ge=1, le=MAX_WINDOW_TOKENS, description="The window that the host shows or allows, if it differs."),
+        ]
+        | None
+    ) = None
+    output_reserve: Annotated[_Reserve, Meta(description="Kept for the answer.")] = 0
+    safety_margin: _Reserve = 0
+    compaction_limit: (
+        Annotated[int, Meta(ge=1, le=MAX_WINDOW_TOKENS, description="The size at which the host compacts by itself.")]
+        | None
+    ) = None
 
 
-class Taken(Struct, frozen=True):
+class WindowDeduction(Struct, frozen=True):
     """A part of the model's window that is not for the conversation."""
 
     name: str
     tokens: int
 
 
-class Room(Struct, frozen=True, kw_only=True):
+class UsableWindow(Struct, frozen=True, kw_only=True):
     """The windows: `model` less everything in `taken` is `usable`."""
 
     model: int
     shown: int | None
     usable: int
-    taken: list[Taken]
+    taken: list[WindowDeduction]
 
 
-class Budget(Struct, frozen=True, kw_only=True):
+class CompactionBudget(Struct, frozen=True, kw_only=True):
     """The tokens, as estimated, within which compaction keeps a body."""
 
     limit: int
@@ -133,18 +138,21 @@ class Budget(Struct, frozen=True, kw_only=True):
     """`max_tokens`, `window` if one was given, or `model` if it is known by the model's name."""
 
 
-def room_of(window: ModelWindow) -> Room:
+def room_of(window: ModelWindow) -> UsableWindow:
     """Returns the usable part of a window, and what takes the rest.
 
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
     """
-    deductions = [Taken("output reserve", window.output_reserve), Taken("safety margin", window.safety_margin)]
+    deductions = [
+        WindowDeduction("output reserve", window.output_reserve),
+        WindowDeduction("safety margin", window.safety_margin),
+    ]
     if window.shown is not None and window.shown < window.model:
-        deductions.insert(0, Taken("not offered by the host", window.model - window.shown))
+        deductions.insert(0, WindowDeduction("not offered by the host", window.model - window.shown))
     usable = window.model - sum(one.tokens for one in deductions)
     if window.compaction_limit is not None and window.compaction_limit < usable:
-        deductions.append(Taken("beyond the host's compaction limit", usable - window.compaction_limit))
+        deductions.append(WindowDeduction("beyond the host's compaction limit", usable - window.compaction_limit))
         usable = window.compaction_limit
     if usable <= 0 or any(one.tokens < 0 for one in deductions):
         raise CoatcheckError(
@@ -152,7 +160,9 @@ def room_of(window: ModelWindow) -> Room:
             f"Of a window of {window.model:,} tokens {usable:,} are left for the conversation. Leave it some.",
             field="window",
         )
-    return Room(model=window.model, shown=window.shown, usable=usable, taken=[one for one in deductions if one.tokens])
+    return UsableWindow(
+        model=window.model, shown=window.shown, usable=usable, taken=[one for one in deductions if one.tokens]
+    )
 
 
 def family_percent(body: Value, index: HistoryIndex) -> int:
@@ -172,7 +182,7 @@ def percent_of(model: str, *, claude: bool, gemini: bool) -> int:
 
 def budget_of(
     body: Value, index: HistoryIndex, policy: CompactionPolicy, window: ModelWindow | None, percent: int
-) -> Budget | None:
+) -> CompactionBudget | None:
     """Returns the budget of a body: by the policy, else the given window, else the model's known window.
 
     Within a window, compaction begins at `percent` of the usable part, where it is advised. None without any of these.
@@ -184,10 +194,12 @@ def budget_of(
         whole = window_of(body, window)
         if whole is None:
             return None
+        # Estimates are of another tokenizer than the window, which is converted by the factor of the model's family:
+        # one from usage would change with every request, and every earlier decision with it.
         limit = scale_tokens(room_of(whole).usable, 100, family_percent(body, index))
-        start = min(max(limit * percent // 100, LEAST_BUDGET), limit)
+        start = min(max(limit * percent // 100, MIN_BUDGET_TOKENS), limit)
         source = "model" if window is None else "window"
-    return Budget(limit=limit, start=start, target=start * policy.settle_percent // 100, source=source)
+    return CompactionBudget(limit=limit, start=start, target=start * policy.settle_percent // 100, source=source)
 
 
 def window_of(body: Value, window: ModelWindow | None) -> ModelWindow | None:
@@ -197,6 +209,8 @@ def window_of(body: Value, window: ModelWindow | None) -> ModelWindow | None:
         body: a request body.
         window: the window that the caller stated; None for the one known by the model's name.
     """
+    # Formats and frameworks name the limit of the answer in many places; the largest counts, as any of them may reach
+    # the provider.
     fields = (field for at in _SETTINGS for field in as_object(get(body, at)).items())
     limits = [value for key, value in fields if key.replace("_", "").casefold() in _OUTPUT_LIMITS]
     requested_output = max((int(one) for one in limits if isinstance(one, int | float) and isfinite(one)), default=0)
@@ -206,7 +220,7 @@ def window_of(body: Value, window: ModelWindow | None) -> ModelWindow | None:
     if model_limits is None:
         return None
     # A request for more than the whole window says nothing about what will be used of it.
-    reserve = requested_output if 0 < requested_output < model_limits.window else _RESERVE
+    reserve = requested_output if 0 < requested_output < model_limits.window else _RESERVE_TOKENS
     return ModelWindow(model=model_limits.window, output_reserve=min(reserve, model_limits.output))
 
 
@@ -217,7 +231,7 @@ def model_of(body: Value) -> str:
     """
     messages = as_list(body) or as_list(as_object(body).get("messages"))
     holders = [get(body, at) for at in _AROUND]
-    holders += [get(one, at) for one in reversed(messages[-_RECENT:]) for at in _ANSWERED_BY]
+    holders += [get(one, at) for one in reversed(messages[-_RECENT_MESSAGES:]) for at in _ANSWERED_BY]
     raw_names = (as_text(as_object(holder).get(name)) for holder in holders for name in _NAMES)
     names = list(dict.fromkeys(name.casefold() for name in raw_names if name is not None))
     return next((name for name in names if find_window(name) is not None), next(iter(names), ""))

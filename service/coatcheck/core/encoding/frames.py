@@ -1,13 +1,9 @@
-"""Where each frame of a stored payload begins, and how many lines and characters precede it.
+"""The index of a stored payload: where each frame begins, and how many lines and characters precede it.
 
 An index answers "which stored bytes contain this byte, line or character" without reading any of them. It is a value:
-built once while the payload is compressed, packed beside the blob's row, never changed.
-
-Names of blobs: UUIDv7 (RFC 9562, section 5.7) as 32 hexadecimal digits, ordered by creation time.
-
-The server makes each name, which is used for one write and never again. Time and randomness are arguments.
-
-Zstandard, from Python 3.14's standard library or its backport.
+built once while the payload is compressed, packed beside the blob's row, never changed. The module also imports
+Zstandard, from the standard library or its backport, and makes the names of blobs: UUIDv7 (RFC 9562, section 5.7), each
+used for one write and never again.
 """
 
 import re
@@ -32,6 +28,7 @@ FRAME_LIMIT = 0x8000000
 """Maximum number of frames in one file of the seekable format."""
 
 _VERSION = 1
+"""First byte of an index; a change of the layout gets the next number, and readers refuse numbers they do not know."""
 _HEADER = struct.Struct("<BBIQQII")
 """Version, flags, frame size, size, stored size, frames, CRC-32 of everything (with this field 0)."""
 _ONE_BYTE_CHARS = 1
@@ -51,14 +48,7 @@ class FrameIndex:
     __slots__ = ("_chars", "_newlines", "_offsets", "count", "frame_size", "size", "stored_size")
 
     def __init__(
-        self,
-        *,
-        frame_size: int,
-        size: int,
-        stored_size: int,
-        compressed_sizes: Ints,
-        newlines: Ints,
-        chars: Ints,
+        self, *, frame_size: int, size: int, stored_size: int, compressed_sizes: Ints, newlines: Ints, chars: Ints
     ) -> None:
         self.frame_size = frame_size
         self.size = size
@@ -125,6 +115,7 @@ class FrameIndex:
         Raises:
             CoatcheckError: `integrity` for anything that `pack` did not write.
         """
+        # Nothing is allocated by a number before the checksum has vouched for it.
         if len(data) < _HEADER.size:
             raise _corrupt("it is cut off")
         version, flags, frame_size, size, stored_size, count, crc = _HEADER.unpack_from(data)
@@ -138,6 +129,7 @@ class FrameIndex:
         width = 2 if one_byte else 3
         if frame_size == 0 or count != -(-size // frame_size) or len(body) != 4 * count * width:
             raise _corrupt("its length does not match its number of frames")
+        # Where every byte is a character, the bytes of each frame stand in for the column that was left out.
         columns = np.frombuffer(body, dtype="<u4").reshape(width, count)
         lengths = np.full(count, frame_size, dtype=np.int64)
         if count:
@@ -199,6 +191,7 @@ def _corrupt(why: str) -> CoatcheckError:
 
 
 RANDOM_BYTES = 10
+"""Random bytes of a blob's name: with six of time, the 16 of a UUID of version 7 (RFC 9562)."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHAPE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 

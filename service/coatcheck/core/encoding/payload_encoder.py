@@ -7,7 +7,7 @@ the two sample ends and the token meter's sample, whatever the payload's size.
 import codecs
 import hashlib
 
-from coatcheck.core.artifact import SAMPLE_BYTES, LineFields, Measure, PayloadForm, PayloadSample, Tokens
+from coatcheck.core.artifact import SAMPLE_BYTES, LineFields, Measure, PayloadForm, PayloadSample
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.parts.fields import find_fields
@@ -15,8 +15,8 @@ from coatcheck.core.parts.form import FormDecoder, find_form, open_payload
 from coatcheck.core.survey import Survey, Surveyor
 from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.answers import TokenCount
 
-LF = 0x0A
 HELD_WHOLE = 2 * 1024**2
 """Maximum bytes of a payload that is held whole until its end."""
 
@@ -50,7 +50,7 @@ class PayloadEncoder:
         self._tail = bytearray()
         self._utf8: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
         self._ends_line = True
-        self._tokens: Tokens | None = None
+        self._tokens: TokenCount | None = None
         self._blocks: list[bytes] | None = []
         self._surveyor: Surveyor | None = None
 
@@ -69,7 +69,7 @@ class PayloadEncoder:
         self._sample(data)
         self._hold(data)
         self._validate(data, final=False)
-        self._ends_line = data[-1] == LF
+        self._ends_line = data[-1:] == b"\n"
         return self._encoder.feed(data)
 
     def end(self, last: bytes) -> bytes:

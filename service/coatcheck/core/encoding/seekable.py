@@ -20,14 +20,17 @@ Buffer = bytes | bytearray | memoryview
 
 _SKIPPABLE = struct.Struct("<II")
 _SKIPPABLE_MAGIC = 0x184D2A5E
+"""Begins the frame of the seek table: decoders skip such frames (RFC 8878, section 3.1.2)."""
 _FOOTER = struct.Struct("<IBI")
 _SEEKABLE_MAGIC = 0x8F92EAB1
+"""Ends every file of the seekable format, by its specification."""
 
 _DESCRIPTOR = 4
 """Offset of a frame header's flags."""
 _CHECKSUM = 0x04
 """The flag of a content checksum (RFC 8878, section 3.1.1.1.1)."""
 _LEVEL = 1
+"""Zstandard's fastest ordinary level: ingestion waits for it."""
 _RAW_LEVEL = -131072
 """The lowest level: blocks are stored as they are, at 5 GB/s instead of 3 GB/s for level 1 on random bytes."""
 _DECODING: dict[int, int] = {zstd.DecompressionParameter.window_log_max: FRAME_BYTES.bit_length() - 1}

@@ -25,6 +25,7 @@ PAGE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a page that are read; a longer one has a partial view."""
 _STRIPPED: Final = "markup-dropped 1"
 _STRIPPED_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of a page that are read if its text could not be extracted: dropping tags alone keeps all boilerplate."""
 _BREAKS: Final = re.compile(
     r"<(?:br|/?(?:p|div|li|tr|h[1-6]|table|ul|ol|section|article|blockquote|pre))\b", re.IGNORECASE
 )

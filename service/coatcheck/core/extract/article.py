@@ -13,11 +13,11 @@ from coatcheck.core.extract.reader import Element, PageBlock, PageReader
 _LEAVES: Final = words("p li dd dt td th pre blockquote")
 _PROSE: Final = 25
 """Minimum characters of a block of prose."""
-_MOST: Final = 0.5
+_HALF: Final = 0.5
 """Share of the page's prose from which an element with the headline is not boilerplate, whatever its name."""
 _NEARLY_ALL: Final = 0.8
 """Share of the page's prose from which an element without the headline is not boilerplate."""
-_FEW: Final = 500
+_MIN_PROSE_CHARS: Final = 500
 """Characters of prose below which suspect elements are searched too."""
 _NONE: Final = 140
 """Characters of prose below which comments are searched too; without any, the page has no article."""
@@ -63,7 +63,7 @@ def article_blocks(reader: PageReader) -> list[bool]:
     verdicts = _verdicts(reader, headline)
     limit = CONTENT
     elements, prose = _choose(reader, verdicts, limit)
-    for more, few in ((SUSPECT, _FEW), (COMMENTS, _NONE)):
+    for more, few in ((SUSPECT, _MIN_PROSE_CHARS), (COMMENTS, _NONE)):
         if prose < few:
             other, other_prose = _choose(reader, verdicts, more)
             if other_prose >= 2 * prose and other_prose:
@@ -129,7 +129,7 @@ def _verdicts(reader: PageReader, headline: int | None) -> dict[Element, int]:
         if verdict and element.prose >= _NONE:
             holds = headline is not None and element.first <= headline < element.last
             share = element.prose / total
-            if (holds and (verdict == SUSPECT or share > _MOST)) or (
+            if (holds and (verdict == SUSPECT or share > _HALF)) or (
                 share > _NEARLY_ALL and (headline is None or verdict == SUSPECT)
             ):
                 verdict = CONTENT
@@ -228,4 +228,4 @@ def _is_link_list(block: PageBlock) -> bool:
     if block.linked * 2 <= len(block.text) or block.kind == "h":
         return False
     holder = block.owner.parent if block.owner.name in _LEAVES and block.owner.parent else block.owner
-    return holder.link_density > _MOST
+    return holder.link_density > _HALF

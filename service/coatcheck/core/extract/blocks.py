@@ -1,9 +1,7 @@
-"""Builds a readable text block by block: headings, paragraphs, lists, tables, code, and its links.
+"""Builds a readable text block by block, headings, lists, tables, code, links, and the sections in it.
 
 The form resembles Markdown, so that a reader recognises the structure, but without escapes: the words are unchanged.
-The caller finds the blocks in a page; this module decides how they look and where sections begin.
-
-Makes sections from the positions where parts of a view begin. Linear.
+The caller finds the blocks in a page; this module decides how they look and where sections begin. Linear.
 """
 
 from bisect import bisect_right
@@ -33,6 +31,7 @@ class SectionStart(Struct, frozen=True):
     end: int | None = None
     """Byte where it ends, if not where the next part of its level or above begins; then parts in it end there too."""
     end_line: int = 0
+    """The line after its last, if it has an end of its own."""
 
 
 def one_line(text: str) -> str:
@@ -53,6 +52,8 @@ def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: i
         size: bytes of the view.
         lines: lines of the view.
     """
+    # One pass with a stack of the parts that are open: a part ends where the next one of its level or above begins,
+    # where it says that it ends, or where the part around it ends, whichever comes first.
     ends: list[tuple[int, int]] = [(size, lines + 1)] * len(starts)
     open_parts: list[int] = []
     for place, start in enumerate(starts):
@@ -116,11 +117,15 @@ def count_lines(data: bytes) -> int:
     return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
 
 
-_LINKS: Final = 200
-_LINK_WORDS: Final = 80
-_LONGEST_URL: Final = 1_000
-_DEEPEST: Final = 6
-_INNER: Final = _DEEPEST + 1
+_MAX_LINKS: Final = 200
+"""Links of one group that are listed; chosen, not measured: a page with more is a directory."""
+_LINK_CHARS: Final = 80
+"""Maximum characters of a link's words."""
+_URL_CHARS: Final = 1_000
+"""Maximum characters of an address that is listed; longer ones carry state or data."""
+_MAX_LEVEL: Final = 6
+"""Deepest level of a heading, as in HTML and Markdown, and of a list's indentation."""
+_INNER: Final = _MAX_LEVEL + 1
 """Level of an aside that interrupts what the page is about."""
 MAIN: Final = "Article"
 """What is written where the page returns from an aside to what it is about."""
@@ -175,7 +180,7 @@ class Blocks:
         """Adds a heading, which begins a section, except within an inner aside; one without words is dropped."""
         flat = " ".join(text.split())
         if flat:
-            level = min(max(level, 1), _DEEPEST)
+            level = min(max(level, 1), _MAX_LEVEL)
             self._gap()
             around = 0 if self._aside is None else self._starts[self._aside].level
             if around != _INNER:
@@ -192,7 +197,7 @@ class Blocks:
 
     def item(self, text: str, *, depth: int = 0, number: int | None = None) -> None:
         """Adds a list item, nested in `depth` other lists; with `number` in a numbered list."""
-        indent = "  " * min(depth, _DEEPEST)
+        indent = "  " * min(depth, _MAX_LEVEL)
         mark = "-" if number is None else f"{number}."
         self._add(_fold_blanks(text), mark=f"{indent}{mark} ", indent=f"{indent}  ", tight=True)
 
@@ -216,7 +221,7 @@ class Blocks:
     def link(self, text: str, url: str) -> None:
         """Adds the target of some words of the text. Links to the page itself are ignored."""
         group = self._links.setdefault("" if self._aside is None else self._starts[self._aside].title, {})
-        if len(group) >= _LINKS or not url or len(url) > _LONGEST_URL or url[0] == "#":
+        if len(group) >= _MAX_LINKS or not url or len(url) > _URL_CHARS or url[0] == "#":
             return
         try:
             full = urldefrag(urljoin(self._base or "", url.strip())).url
@@ -224,7 +229,7 @@ class Blocks:
         except ValueError:
             return
         if parts.scheme in {"http", "https"} and parts.netloc and full != self._here and full not in group:
-            group[full] = " ".join(text[: 4 * _LINK_WORDS].split())[:_LINK_WORDS]
+            group[full] = " ".join(text[: 4 * _LINK_CHARS].split())[:_LINK_CHARS]
 
     def end(self) -> tuple[bytes, tuple[Section, ...]]:
         """Returns the text followed by its links, by aside, and its sections."""

@@ -1,8 +1,7 @@
-"""Judges by tag name and attributes alone whether an element is boilerplate, and how likely it contains the article.
+"""Splits a page's markup into tags and texts, and judges by a tag alone whether its element is boilerplate.
 
-The verdict is a guess: names lie. `article.py` overrules it for an element with most of the page's prose.
-
-Splits a page's markup into tags and texts. Linear in any page; builds no tree and never raises.
+Linear in any page; builds no tree and never raises. The verdict is a guess, as names lie: `article.py` overrules it for
+an element with most of the page's prose.
 """
 
 import html
@@ -16,8 +15,7 @@ def words(text: str) -> frozenset[str]:
 
 
 _OPAQUE: Final = re.compile(
-    r"<(script|style|template|iframe|object|canvas|audio|video)\b[^<>]{0,4096}+>|<!--",
-    re.IGNORECASE,
+    r"<(script|style|template|iframe|object|canvas|audio|video)\b[^<>]{0,4096}+>|<!--", re.IGNORECASE
 )
 _CLOSING: Final = {
     name: re.compile(rf"</{name}\b[^<>]{{0,64}}>", re.IGNORECASE)
@@ -36,7 +34,7 @@ different states, so at most three are alive at any place before one meets a `<`
 _BROKEN: Final = re.compile(r"<[a-zA-Z/!?][^>]*+>?")
 _ATTRIBUTE: Final = re.compile(r"([a-zA-Z][a-zA-Z-]{0,30}+)\s*=\s*(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))")
 _HREF: Final = re.compile(r"\bhref\s*=\s*(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))", re.IGNORECASE)
-_LOOKED_AT: Final = 4_000
+_TAG_CHARS: Final = 4_000
 """Characters of a tag whose attributes are read."""
 
 
@@ -71,7 +69,7 @@ def attributes(tag: str) -> dict[str, str]:
     The first of a name counts.
     """
     values: dict[str, str] = {}
-    for match in _ATTRIBUTE.finditer(tag, 0, _LOOKED_AT):
+    for match in _ATTRIBUTE.finditer(tag, 0, _TAG_CHARS):
         name, double, single, bare = match.groups()
         values.setdefault(name.lower(), html.unescape(double or single or bare or ""))
     return values
@@ -84,7 +82,7 @@ def without_broken(text: str) -> str:
 
 def href(tag: str) -> str:
     """Returns the target of a link; empty if its tag has none."""
-    match = _HREF.search(tag, 0, _LOOKED_AT)
+    match = _HREF.search(tag, 0, _TAG_CHARS)
     return html.unescape(match.group(1) or match.group(2) or match.group(3) or "") if match else ""
 
 
@@ -97,6 +95,7 @@ def pieces(text: str, most: int) -> list[str | None]:
 
 
 CONTENT: Final = 0
+"""Nothing says that it is boilerplate."""
 SUSPECT: Final = 1
 """Named like boilerplate (`sidebar`, `share`)."""
 COMMENTS: Final = 2
@@ -136,7 +135,7 @@ _NAMES: Final = 300
 
 def is_invisible(rest: str) -> bool:
     """Returns whether attributes, as written in the tag, say that an element is not shown."""
-    text = rest[:_LOOKED_AT].lower()
+    text = rest[:_TAG_CHARS].lower()
     if "hidden" not in text and "none" not in text:
         return False
     attrs = attributes(text)

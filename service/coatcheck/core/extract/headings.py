@@ -18,7 +18,8 @@ from coatcheck.core.views.view import ExtractedText
 EXTRACTOR: Final = "headings 3"
 _DOCUMENTS: Final = ("markdown", "x-rst", "restructuredtext")
 _SUFFIXES: Final = (".md", ".markdown", ".rst", ".mdx", ".txt", ".adoc")
-_LOOKED: Final = 64 * 1024
+_HEAD_BYTES: Final = 64 * 1024
+"""Bytes at the beginning of a text that tell whether it is a document; source files of any size are refused by them."""
 _SUBHEADING: Final = re.compile(rb"^\r?\n##{1,3} [A-Z\d]\S*.*\n\r?$", re.MULTILINE)
 """A Markdown heading below the first level, between empty lines: comments are hardly ever set like that."""
 _TITLED: Final = re.compile(rb"\A# [^\n]+\n\r?\n")
@@ -36,7 +37,8 @@ _CODE: Final = re.compile(
 )
 _LITTLE: Final = 3
 """Unindented lines of code, outside fences, from which a text is a source file."""
-_SEVERAL: Final = 2
+_MIN_HEADINGS: Final = 2
+"""Headings that a document has: a single one may be a comment."""
 _CANDIDATE: Final = re.compile(
     rb"^(?:[ ]{0,3}(?:(#{1,6})[ \t]+(\S[^\n]{0,400})|(`{3,}|~{3,})[^\n]*|([=\-~^\"'`*+#.:_]{3,120})[ \t\r]*)"
     rb"|(\d{1,3}(?:\.\d{1,3}){0,4}\.?)[ \t]{1,3}([^\W\d_][^\n]{0,80}))$",
@@ -44,8 +46,10 @@ _CANDIDATE: Final = re.compile(
 )
 _MARKDOWN: Final = {b"=": 1, b"-": 2}
 """Levels of underlines in Markdown; in reStructuredText, their order of appearance decides."""
-_NUMBERED: Final = 3
-_UNDERLINED: Final = 120
+_MIN_NUMBERED: Final = 3
+"""Numbered headings below which such lines are items of a list."""
+_TITLE_BYTES: Final = 120
+"""Maximum bytes of a title above an underline: those of the longest underline."""
 _SENTENCE: Final = (b".", b",", b";", b":", b"?", b"!")
 
 
@@ -61,13 +65,13 @@ def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> b
         return True
     if (url or "").partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES):
         return True
-    minimum = _SEVERAL - (_TITLED.match(data) is not None)
+    minimum = _MIN_HEADINGS - (_TITLED.match(data) is not None)
     if data.startswith(b"#!"):
         return False
-    if b"\n##" not in data[:_LOOKED] or _count(_SUBHEADING, data[:_LOOKED], minimum) < minimum:
-        return is_manual(data) or _is_underlined(data[:_LOOKED])
-    text = _FENCED.sub(b"", data[:_LOOKED])  # comments are usually directly above or below what they describe
-    mostly_alone = _count(_ALONE, text, _LOOKED) * 3 >= _count(_MARKED, text, _LOOKED) * 2
+    if b"\n##" not in data[:_HEAD_BYTES] or _count(_SUBHEADING, data[:_HEAD_BYTES], minimum) < minimum:
+        return is_manual(data) or _is_underlined(data[:_HEAD_BYTES])
+    text = _FENCED.sub(b"", data[:_HEAD_BYTES])  # comments are usually directly above or below what they describe
+    mostly_alone = _count(_ALONE, text, _HEAD_BYTES) * 3 >= _count(_MARKED, text, _HEAD_BYTES) * 2
     return mostly_alone and _count(_CODE, text, _LITTLE) < _LITTLE
 
 
@@ -76,7 +80,7 @@ def _is_underlined(data: bytes) -> bool:
     if _RULED.match(data) is None:
         return False
     titles = [match for match in _RULED.finditer(data) if len(match[1].decode("utf-8", "ignore")) == len(match[3])]
-    return len(titles) >= _SEVERAL and titles[0].start() == 0
+    return len(titles) >= _MIN_HEADINGS and titles[0].start() == 0
 
 
 def _count(pattern: re.Pattern[bytes], data: bytes, most: int) -> int:
@@ -139,7 +143,7 @@ class _Seen:
     def starts(self) -> list[SectionStart]:
         """Returns the headings in order, with their levels."""
         if not self._marked:
-            return self._numbered if len(self._numbered) >= _NUMBERED else []
+            return self._numbered if len(self._numbered) >= _MIN_NUMBERED else []
         styles = list(dict.fromkeys(self._ruled.values()))
         for place, rule in self._ruled.items():
             level = _MARKDOWN[rule] if set(styles) <= _MARKDOWN.keys() else styles.index(rule) + 1
@@ -151,26 +155,21 @@ def _find_underlined(data: bytes, at: int, rule: bytes) -> int | None:
     """Returns where the line before an underline begins, if it reads as a heading: short, with nothing right above."""
     if len(set(rule)) > 1 or at == 0:
         return None
-    start = data.rfind(b"\n", max(0, at - 1 - _UNDERLINED), at - 1) + 1
-    if start == 0 and at - 1 > _UNDERLINED:
+    start = data.rfind(b"\n", max(0, at - 1 - _TITLE_BYTES), at - 1) + 1
+    if start == 0 and at - 1 > _TITLE_BYTES:
         return None
     title = data[start : at - 1].strip()
     if len(title) < 1 or title[:1] in b"#>|-*+" or len(title) > len(rule) * 4 + 8 or not re.search(rb"[^\W_]", title):
         return None
-    above = data[data.rfind(b"\n", max(0, start - 1 - _UNDERLINED), max(0, start - 1)) + 1 : max(0, start - 1)].strip()
+    above = data[data.rfind(b"\n", max(0, start - 1 - _TITLE_BYTES), max(0, start - 1)) + 1 : max(0, start - 1)].strip()
     return start if not above or len(set(above)) == 1 or above.startswith(b"#") else None
 
 
 def _alone(data: bytes, span: tuple[int, int]) -> bool:
     """Returns whether a line is surrounded by empty lines."""
     start, end = span
-    before = data[max(0, start - 4) : start]
-    return (not before or before.endswith((b"\n\n", b"\r\n\r\n"))) and data[end : end + 2] in {
-        b"\n\n",
-        b"\n\r",
-        b"\n",
-        b"",
-    }
+    before, after = data[max(0, start - 4) : start], data[end : end + 2]
+    return (not before or before.endswith((b"\n\n", b"\r\n\r\n"))) and after in {b"\n\n", b"\n\r", b"\n", b""}
 
 
 def _text(words: bytes) -> str:

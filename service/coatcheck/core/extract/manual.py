@@ -15,9 +15,12 @@ from msgspec import Struct
 from coatcheck.core.extract.blocks import SectionStart
 from coatcheck.core.text.scan import BlockPattern
 
-_SOON: Final = 1024
-_FIRST: Final = 2 * 1024
-_LOOKED: Final = 16 * 1024
+_FIRST_BYTES: Final = 1024
+"""Bytes in which a manual has an indented line: most other texts are refused by them at once."""
+_INDENT_BYTES: Final = 2 * 1024
+"""Bytes of which a third of the lines must be indented."""
+_HEAD_BYTES: Final = 16 * 1024
+"""Bytes of a text that are examined: a few pages of a manual."""
 _COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
 _OUTER: Final = BlockPattern(rf"^{_COLOUR}[^\s\x1b]")
 _INNER: Final = BlockPattern(rf"^ {{2,3}}{_COLOUR}[^\s\x1b]")
@@ -33,12 +36,13 @@ _ESCAPES: Final = re.compile(_COLOUR.encode())
 _INDENT: Final = re.compile(rb"^ +(?=\S)", re.MULTILINE)
 _WIDE: Final = re.compile(r"\S(?:\t|  )")
 """Matches a line with columns, as the head and foot of a page have."""
-_LEAST: Final = 3
+_MIN_HEADINGS: Final = 3
 """Headings that a manual has, and lines of options."""
-_FEW: Final = 4
+_BLOCKS_PER_HEADING: Final = 4
 """Blocks without indentation for each heading, and for one more, from which nothing else is examined; also lines, for
 four more."""
-_WORDS: Final = 8
+_TITLE_WORDS: Final = 8
+"""Maximum words of a title that only its capital letter and its place mark; more are a sentence."""
 _LONG: Final = 80
 """Maximum characters of a heading."""
 _BLANK: Final = {b" ", b"\t"}
@@ -59,32 +63,34 @@ class _Outer(Struct, frozen=True):
 
 def is_manual(data: bytes) -> bool:
     """Returns whether the first 16 KiB of a text are those of a manual. Cheap for a text that is not indented."""
-    first = data[:_SOON]
+    first = data[:_FIRST_BYTES]
     if b"\n  " not in first and b"\n\t" not in first:
         return False
-    first = data[:_FIRST]
+    first = data[:_INDENT_BYTES]
     indented = first.count(b"\n  ") + first.count(b"\n\t")
     if 3 * indented < first.count(b"\n") - first.count(b"\n\n") - first.count(b"\n\r\n"):
         return False
-    head = data if len(data) <= _LOOKED else data[: data.rfind(b"\n", 0, _LOOKED) + 1]
+    head = data if len(data) <= _HEAD_BYTES else data[: data.rfind(b"\n", 0, _HEAD_BYTES) + 1]
     strong: list[str] = []
     blocks = 0
     for lines, outer in enumerate(_outer(head)):
-        if lines > _FEW * (len(strong) + _FEW) or blocks > _FEW * (len(strong) + 1):
-            return False
+        max_blocks = _BLOCKS_PER_HEADING * (len(strong) + 1)
+        if blocks > max_blocks or lines > max_blocks + _BLOCKS_PER_HEADING * (_BLOCKS_PER_HEADING - 1):
+            return False  # prose and source have many lines that are not indented: most are refused after a few
         if outer is not None:
             blocks += 1
             strong += [outer.title] if outer.strong and outer.alone else []
-    distinct, least = len(set(strong)), _LEAST - (_PAGE.match(head) is not None)
+    # A log of commands repeats its headings; those of a manual are all different, and most of its blocks.
+    distinct, least = len(set(strong)), _MIN_HEADINGS - (_PAGE.match(head) is not None)
     if distinct < least or 2 * distinct < blocks or 5 * distinct < 4 * len(strong):
         return False
-    return not any(title.endswith(":") for title in strong) or len(_OPTION.findall(head)) >= _LEAST
+    return not any(title.endswith(":") for title in strong) or len(_OPTION.findall(head)) >= _MIN_HEADINGS
 
 
 def manual_headings(data: bytes) -> list[SectionStart]:
     """Returns the headings of a manual, in order."""
     titles = [(line.at, line.title) for line in _outer(data) if line is not None and line.alone]
-    indents = Counter(_INDENT.findall(data[:_LOOKED])).most_common(1)
+    indents = Counter(_INDENT.findall(data[:_HEAD_BYTES])).most_common(1)
     starts: list[SectionStart] = []
     labelled = any(title.endswith(":") for _, title in titles)
     inner = not labelled and indents and len(indents[0][0]) > _UNDER
@@ -108,7 +114,7 @@ def _outer(data: bytes) -> Iterator[_Outer | None]:
             yield None
             continue
         strong = _is_strong(title)
-        titled = strong or (_TITLE.fullmatch(title) is not None and len(title.split()) <= _WORDS)
+        titled = strong or (_TITLE.fullmatch(title) is not None and len(title.split()) <= _TITLE_WORDS)
         apart = (strong and title.endswith(":")) or not _above(data, start).strip()
         yield _Outer(start, title, strong, titled and apart and _indent_below(data, end) > 1)
 

@@ -80,7 +80,9 @@ class Element(Struct, eq=False):
     last: int = 0
     """The number of the block after its last."""
     score: float = 0.0
+    """Points of the prose in it, for choosing the article."""
     chars: int = 0
+    """Characters of text in it."""
     prose: int = 0
     """Of its characters, those in blocks of prose."""
     linked: int = 0
@@ -92,84 +94,76 @@ class Element(Struct, eq=False):
         return self.linked / self.chars if self.chars else 0.0
 
 
-class PageBlock:
+class PageBlock(Struct, eq=False):
     """Text between two block tags."""
 
-    __slots__ = (
-        "alternatives",
-        "cell",
-        "cells",
-        "depth",
-        "kind",
-        "level",
-        "linked",
-        "links",
-        "number",
-        "owner",
-        "parts",
-        "text",
-    )
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.links: list[tuple[str, str]] = []
-        self.linked = 0
-        self.alternatives = 0
-        """Characters of texts that stand for images."""
-        self.kind = "p"
-        self.level = 0
-        self.depth = 0
-        self.number: int | None = None
-        self.cell = 0
-        self.cells: list[str] = []
-        self.owner: Element
-        self.text = ""
+    owner: Element
+    """The element that was open when it ended."""
+    parts: list[str] = []
+    """The texts that it is read from, before entities are replaced."""
+    links: list[tuple[str, str]] = []
+    """The words and the target of each link."""
+    linked: int = 0
+    """Characters in links."""
+    alternatives: int = 0
+    """Characters of texts that stand for images."""
+    kind: str = "p"
+    """`p`, `h`, `li`, `row`, `pre` or `quote`."""
+    level: int = 0
+    """Of a heading, from 1."""
+    depth: int = 0
+    """How many lists are around the one of an item."""
+    number: int | None = None
+    """Of an item in an ordered list."""
+    cell: int = 0
+    """The number of its cell in the row, from 1; 0: it is in no table."""
+    cells: list[str] = []
+    """Of a row, what is shown."""
+    text: str = ""
 
 
-class _Table:
+class _Table(Struct, eq=False):
     """An open table: the place of the present row and cell, and the names of its columns."""
 
-    __slots__ = ("_below", "_next", "cells", "columns", "heads", "is_head", "is_layout", "names", "start")
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        """The block with which the row began."""
-        self.cells = 0
-        self.columns: list[int] = []
-        """Of each cell of the row, its first column."""
-        self.heads = 0
-        """Cells of the row that are headers."""
-        self.is_head = True
-        """Whether all rows so far are headers."""
-        self.is_layout = False
-        """Whether the row holds another table."""
-        self.names: dict[int, str] = {}
-        self._next = 0
-        self._below: dict[int, int] = {}
-        """By column: rows below that a cell above spans."""
+    start: int
+    """The block with which the row began."""
+    cells: int = 0
+    columns: list[int] = []
+    """Of each cell of the row, its first column."""
+    heads: int = 0
+    """Cells of the row that are headers."""
+    is_head: bool = True
+    """Whether all rows so far are headers."""
+    is_layout: bool = False
+    """Whether the row holds another table."""
+    names: dict[int, str] = {}
+    next_column: int = 0
+    """Where the next cell begins, if no cell above spans that place."""
+    below: dict[int, int] = {}
+    """By column: rows below that a cell above spans."""
 
     def begin_row(self, start: int) -> None:
-        self.start, self.cells, self.heads, self._next = start, 0, 0, 0
+        self.start, self.cells, self.heads, self.next_column = start, 0, 0, 0
         self.columns, self.is_layout = [], False
-        self._below = {column: rows - 1 for column, rows in self._below.items() if rows > 0}
+        self.below = {column: rows - 1 for column, rows in self.below.items() if rows > 0}
 
     def begin_cell(self, name: str, rest: str) -> None:
-        while self._below.get(self._next, -1) >= 0 and self._next < _SPAN:
-            self._next += 1
+        while self.below.get(self.next_column, -1) >= 0 and self.next_column < _SPAN:
+            self.next_column += 1
         self.cells += 1
         self.heads += name == "th"
-        self.columns.append(self._next)
+        self.columns.append(self.next_column)
         spans = attributes(rest) if "span" in rest else {}
         width, height = _number(spans.get("colspan")), _number(spans.get("rowspan"))
         if height > 1:
-            self._below.update(dict.fromkeys(range(self._next, self._next + width), height - 1))
-        self._next += width
+            self.below.update(dict.fromkeys(range(self.next_column, self.next_column + width), height - 1))
+        self.next_column += width
 
     def render(self, texts: list[str]) -> list[str]:
         """Returns the cells of the row, each with its column's name; names columns if all are headers."""
         if self.heads == self.cells:
             names = self.names if self.is_head else {}
-            ends = [*self.columns[1:], self._next]
+            ends = [*self.columns[1:], self.next_column]
             for text, first, end in zip(texts, self.columns, ends, strict=True):
                 for column in range(first, end):
                     above = names.get(column, "")
@@ -197,7 +191,7 @@ class PageReader:
         """Whether there are more tags than are read."""
         self.title = ""
         self._open = [root]
-        self._block = PageBlock()
+        self._block = PageBlock(root)
         self._judged: dict[tuple[str, str], tuple[int, float]] = {}
         self._pre = 0
         self._link: tuple[str, int] | None = None
@@ -349,7 +343,7 @@ class PageReader:
 
     def _leave(self, name: str) -> None:
         if not self._block.parts:  # its intended kind no longer applies
-            self._block = PageBlock()
+            self._block = PageBlock(self.elements[0])
         if name == "pre":
             self._pre -= 1
         elif name in {"ul", "ol"} and self._lists:
@@ -398,13 +392,12 @@ class PageReader:
         if self._link is not None:
             self._anchor("", closing=True)
         text = html.unescape(raw) if "&" in raw else raw
-        owner = self._open[-1]
-        block.owner = owner
+        block.owner = self._open[-1]
         block.kind = "pre" if self._pre and block.kind == "p" else block.kind
         block.text = text if block.kind == "pre" else text.strip()
         block.depth = max(0, len(self._lists) - 1)
         block.cell = self._tables[-1].cells if self._tables else 0
         self.blocks.append(block)
-        self._block = PageBlock()
+        self._block = PageBlock(block.owner)
         if url:
             self._link = (url, 0)

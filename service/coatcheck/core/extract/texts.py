@@ -1,16 +1,8 @@
-"""Formats minified JSON for reading: one member per line, indented. Values stay as they are written; none is parsed.
+"""Text views of JSON: indented documents, Jupyter notebooks, tool results of several parts, search responses.
 
-A document that is cut off or not quite JSON (NaN, a missing brace) is indented as far as possible.
-
-A Jupyter notebook (nbformat 2 to 4) as text: its cells in order, each with its source and what it put out.
-
-A tool result of several parts as text: the text of each part under a heading, other parts on one line each.
-
-`core/views/parts.py` defines what a part is. Encoded bytes are named, with their size.
-
-A search response as a list with a section for each result, exactly as `core/search` lays it out.
-
-Budgeted searches give ranges of this view, so there must be only one way to make it.
+Values stay as they are written, except that encoded bytes are named, with their size. `core/views/parts.py` defines
+what a part is, and `core/search` how a response is laid out: budgeted searches cite ranges of that view, so there must
+be only one way to make it.
 """
 
 import html
@@ -25,6 +17,7 @@ from coatcheck.core.extract.blocks import count_lines, locate_headings, one_line
 from coatcheck.core.extract.boilerplate import TAG, words
 from coatcheck.core.media.archives import format_size
 from coatcheck.core.parts.blobs import name_blobs
+from coatcheck.core.structure import JSON_FAULTS
 from coatcheck.core.text.visible_text import visible
 from coatcheck.core.views import parts
 from coatcheck.core.views.view import ExtractedText
@@ -35,10 +28,12 @@ _BOM: Final = b"\xef\xbb\xbf"
 _PRETTY: Final = 200
 """Mean bytes of a line up to which a document is readable as it is."""
 _TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
-_DEEPEST: Final = 32
+_MAX_LEVELS: Final = 32
 """Levels that are indented; deeper ones are not, or a short document could become a huge one."""
-_GROWTH: Final = 8
-_TOKENS: Final = 4_000_000
+_MAX_GROWTH: Final = 8
+"""Times its size to which a document may grow by indentation; beyond that, only _MAX_LEVELS levels are indented."""
+_MAX_TOKENS: Final = 4_000_000
+"""Strings, numbers and signs that are written; a document with more has a partial view. Chosen, not measured."""
 
 
 def extract_json(data: bytes) -> ExtractedText | None:
@@ -59,7 +54,7 @@ def extract_json(data: bytes) -> ExtractedText | None:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError):
         pass
     else:
-        if len(text) <= _GROWTH * len(body) + 1024:
+        if len(text) <= _MAX_GROWTH * len(body) + 1024:
             return ExtractedText(text=text + b"\n", extractor=JSON_EXTRACTOR)
     indented_text, whole = indent_json(body.decode("utf-8", "replace"))
     return ExtractedText(text=indented_text.encode(), extractor=JSON_EXTRACTOR, partial=not whole)
@@ -74,7 +69,7 @@ def _reads_well(body: bytes) -> bool:
     first = body[: body.index(b"\n")].rstrip()
     try:  # a first line that is a document by itself
         msgspec.json.decode(first, type=msgspec.Raw)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except JSON_FAULTS:
         return False
     return True
 
@@ -85,14 +80,14 @@ def indent_json(text: str) -> tuple[str, bool]:
     stack: list[str] = []
     whole = True
     last = ""
-    for match in islice(_TOKEN.finditer(text), _TOKENS):
+    for match in islice(_TOKEN.finditer(text), _MAX_TOKENS):
         mark = match.group()
         begins = mark not in "}],:"
         if not begins and mark in "}]":
             whole = whole and bool(stack) and stack[-1] == mark
             del stack[-1:]
         if (begins and last and last in "{[,") or (mark in "}]" and last not in {"{", "["}):
-            out.append("\n" + "  " * min(len(stack), _DEEPEST))
+            out.append("\n" + "  " * min(len(stack), _MAX_LEVELS))
         out.append(": " if mark == ":" else mark)
         if mark in "{[":
             stack.append("}" if mark == "{" else "]")
@@ -128,11 +123,12 @@ def extract_notebook(data: bytes) -> ExtractedText | None:
         return None
     try:
         value: object = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except JSON_FAULTS:
         return None
     cells = cells_of(value)
     if cells is None:
         return None
+    # Sections are kept by their bytes, so that each piece is measured in UTF-8 as it is written.
     out: list[str] = []
     headings: list[tuple[int, str, int, str | None]] = []
     size = 0
@@ -241,7 +237,7 @@ def extract_parts(data: bytes) -> ExtractedText | None:
         return None
     try:
         value: object = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except JSON_FAULTS:
         return None
     whole = cast("dict[str, Any]", value) if isinstance(value, dict) else {"content": value}
     if whole.keys() == _ANSWER and isinstance(whole["result"], dict):
@@ -300,6 +296,7 @@ def _part(part: object) -> tuple[str, str, str | None]:
     if isinstance(part, str):
         return "text", part, None
     block = cast("dict[str, Any]", part)
+    # A part that is text or bytes alone is shown as these; of bytes, only what they are.
     kind = str(block.get("type") or next((key for key in _MEDIA if key in block), "text"))
     resource = parts.open_part(block)
     if resource is not None:
@@ -308,6 +305,7 @@ def _part(part: object) -> tuple[str, str, str | None]:
         if _is_text(resource.data, media):
             return title, _indent_json(resource.data.decode()), resource.url
         return title, name_of(resource.media_type, len(resource.data)), resource.url
+    # Any other part is shown with all of its members, so that nothing of it is lost, its text or its parts first.
     text = block.get("text")
     url = next((v for k in ("url", "uri", "source") if isinstance(v := block.get(k), str)), None)
     name = block.get("title") or block.get("name")

@@ -1,16 +1,14 @@
-"""Makes documents: an artifact's declared and detected metadata, and its payload's text, as keys.
+"""Turns artifacts and queries into keys, and decides which segments to merge.
 
-Of a text longer than twice ENDS, the first and the last ENDS bytes are read; words between them are not found. A
-payload that is not text is found by its metadata.
+A document is an artifact's declared and detected metadata, and its payload's text. Of a text longer than twice ENDS,
+the first and the last ENDS bytes are read; words between them are not found. A payload that is not text is found by its
+metadata.
 
-Converts a query to terms: of each, a document must have one of the keys.
+A query becomes terms; of each, a document must have one of the keys. Question words are left out, unless there are no
+others. A query without anything to search for is refused, as is one that is too long: leaving part of it out would
+answer another question.
 
-Question words are left out, unless there are no others. A query without anything to search for is refused, as is one
-that is too long: leaving part of it out would answer another question.
-
-Decides which segments to merge, so that a query reads few, and each document is rewritten seldom.
-
-Segments of about equal size are merged by eights; large ones are left alone. Only sizes matter.
+Segments of about equal size are merged by eights, so that a query reads few, and each document is rewritten seldom.
 """
 
 import hashlib
@@ -124,6 +122,7 @@ def _moment(at: datetime) -> int:
 
 
 MAX_QUERY_CHARS: Final = 1_000
+"""Maximum characters of a query. Chosen, not measured."""
 MAX_QUERY_TERMS: Final = 64
 """Maximum different keys of one query."""
 
@@ -160,12 +159,13 @@ def _keys(query: str, *, stop: bool) -> list[Term]:
 
 def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
     """Returns terms of whole words; for a composed word, its sequence of parts, or the word in one piece."""
+    # A composed word is searched by its parts in order, or as one word: `readFile` finds `read_file`.
     terms: list[Term] = [
         (word_key(word),)
-        for word, parts in chunk.words
+        for word, parts, *_ in chunk.words
         if not parts and not (stop and len(chunk.words) == 1 and word in STOPWORDS)
     ]
-    for word, parts in chunk.words:
+    for word, parts, *_ in chunk.words:
         terms += [(pair_key(pair), word_key(word)) for pair in itertools.pairwise(parts)]
     terms += [(pair_key(pair),) for pair in chunk.joints]
     return terms + [(gram_key(gram),) for gram in _telling(chunk.grams, stop=stop)]
@@ -183,7 +183,8 @@ def _too_long(why: str) -> CoatcheckError:
     )
 
 
-FAN: Final = 8
+MERGED_SEGMENTS: Final = 8
+"""Segments of about one size that are merged into one: each posting is written again for every factor of eight."""
 MAX_POSTINGS: Final = 2_000_000
 """Maximum postings of a segment: 4,000 documents of 500 words. Merging takes 40 bytes of memory for each."""
 
@@ -203,11 +204,11 @@ def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
         tiers.setdefault(_tier(size.postings), []).append(size)
     for tier in sorted(tiers):
         group = tiers[tier]
-        if len(group) < FAN:
+        if len(group) < MERGED_SEGMENTS:
             continue
         segment_ids: list[int] = []
         documents = postings = 0
-        for size in group[:FAN]:
+        for size in group[:MERGED_SEGMENTS]:
             documents, postings = documents + size.documents, postings + size.postings
             if documents > most_documents or postings > MAX_POSTINGS:
                 break
@@ -220,6 +221,6 @@ def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
 def _tier(postings: int) -> int:
     """Returns the tier: up to 1,000 postings, 8,000, 64,000 and so on."""
     tier = 0
-    while postings > 1_000 * FAN**tier:
+    while postings > 1_000 * MERGED_SEGMENTS**tier:
         tier += 1
     return tier

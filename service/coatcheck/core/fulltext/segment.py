@@ -20,14 +20,19 @@ from coatcheck.core.fulltext.words import KEY_BITS
 
 Keys = NDArray[np.uint64]
 
-MAX_DOCUMENTS: Final = 65_535
 _DOC_BITS: Final = 16
+"""Bits of a document's number in a posting, below the 40 of the key: both are sorted as one integer of 64 bits."""
+MAX_DOCUMENTS: Final = (1 << _DOC_BITS) - 1
+"""Maximum documents of a segment; also the mask of their numbers."""
 _PART_POSTINGS: Final = 8_192
 """Average postings per part: 10 to 16 KiB stored, 0.1 ms to read."""
-_MAX_BITS: Final = 12
+_MAX_PART_BITS: Final = 12
+"""Maximum bits of a key that choose its part; a segment of 2,000,000 postings needs 8."""
 _HEAD: Final = struct.Struct("<BII")
 _VERSION: Final = 1
-_LEVEL: Final = 3
+"""Increase the number when the format of a part changes: others are refused."""
+_ZSTD_LEVEL: Final = 3
+"""Zstandard's own default."""
 
 
 class IndexedDocument(Struct, frozen=True):
@@ -76,12 +81,12 @@ def merge_segments(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.
     """
     rows_of, prints_of = zip(*(documents_of(segment.packed_documents) for segment in segments), strict=True)
     all_rows, all_prints = np.concatenate(rows_of), np.concatenate(prints_of)
-    # The last live occurrence of each row.
     newest_first = np.flatnonzero(np.concatenate(live))[::-1]
     rows, at = np.unique(all_rows[newest_first], return_index=True)
     if not len(rows):
         return None
     survivors = newest_first[at]
+    # Documents get new numbers, in the order of their rows; postings of others are dropped.
     place = np.full(len(all_rows), -1, dtype=np.int64)
     place[survivors] = np.arange(len(survivors))
     pieces: list[Keys] = []
@@ -149,9 +154,10 @@ def _holders(key: int, part: "_Part") -> NDArray[np.int64]:
 
 def _pack_segment(postings: Keys, rows: Keys, prints: Keys) -> PackedSegment:
     postings.sort()
-    bits = min(_MAX_BITS, max(0, (len(postings) // _PART_POSTINGS).bit_length()))
+    bits = min(_MAX_PART_BITS, max(0, (len(postings) // _PART_POSTINGS).bit_length()))
     keys = postings >> np.uint64(_DOC_BITS)
     docs = (postings & np.uint64(MAX_DOCUMENTS)).astype(np.int64)
+    # A part has the keys with the same first bits, so that a query knows which to read.
     edges = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(KEY_BITS - bits)
     bounds = [0, *np.searchsorted(keys, edges).tolist(), len(keys)]
     gaps = np.diff(rows, prepend=np.uint64(0))
@@ -232,7 +238,7 @@ def _from_planes(raw: bytes, count: int, width: int) -> Keys:
 
 def _compress_bytes(raw: bytes) -> bytes:
     parameter = zstd.CompressionParameter
-    return zstd.compress(raw, options={parameter.compression_level: _LEVEL, parameter.checksum_flag: True})
+    return zstd.compress(raw, options={parameter.compression_level: _ZSTD_LEVEL, parameter.checksum_flag: True})
 
 
 def _decompress_bytes(data: bytes) -> bytes:

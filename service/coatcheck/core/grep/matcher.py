@@ -1,15 +1,11 @@
 """Finds matching lines in streamed content, in bounded memory and with a deadline.
 
-A call of the pattern cannot be interrupted, so it gets only as many bytes as it could process in time at worst; except
-for patterns with large repetitions, that is everything available.
+Patterns are RE2 on bytes, linear in the text for every pattern, and cached in small numbers (`core/text/scan.py` is for
+our own). A call of a pattern cannot be interrupted, so each knows its maximum time per byte and gets only as many bytes
+as it could process in time at worst; except for patterns with large repetitions, that is everything available.
 
 A hit is a matching line. In a line of more than 2,000 bytes, every stretch of 2,000 bytes that begins with a match is a
 separate hit, so that each can be counted, skipped and reached.
-
-Callers' search patterns: RE2 on bytes, linear in the text for every pattern.
-
-Compiled patterns are cached in small numbers; `core/text/scan.py` is for our own. A call cannot be interrupted, so each
-pattern knows its maximum time per byte.
 """
 
 import re
@@ -22,13 +18,13 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.scan import UNANCHORED, re2_compiled
 from coatcheck.core.views.window import Extent, newlines
 
-PATTERN_LIMIT = 1_000
+PATTERN_CHARS = 1_000
 """Maximum characters of a pattern."""
-MEMORY_LIMIT = 8 * 1024 * 1024
+RE2_BYTES = 8 * 1024 * 1024
 """Bytes that one compiled pattern may use for its automata; without them, RE2 is slower."""
 _STEP_SECONDS = 5e-9
 """Seconds per instruction of a program and byte without those automata; 2.9 to 4.7 ns were measured."""
-LEAST_PIECE = 8 * 1024
+MIN_PIECE_BYTES = 8 * 1024
 """Bytes that must be searchable at once within WORST_SECONDS."""
 WORST_SECONDS = 2.0
 """Maximum time of one call, which whoever cuts the bytes for it must respect."""
@@ -43,7 +39,7 @@ _NEGATED = re.compile(r"\[\^\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _DOLLAR = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\$", re.DOTALL)
 """Matches a `$` that is a line's end, or what could hide one: quoted text, an escape, a class."""
 _LINE_END = r"(?:\r*$)"
-_SHOWN = 80
+_QUOTED_CHARS = 80
 """Maximum characters of a pattern's part that a refusal repeats."""
 
 
@@ -70,8 +66,8 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
     Raises:
         CoatcheckError: `invalid_pattern` with RE2's reason, and what to write instead, if known.
     """
-    if not pattern or len(pattern) > PATTERN_LIMIT:
-        raise _invalid(f"A pattern must have 1 to {PATTERN_LIMIT:,} characters.")
+    if not pattern or len(pattern) > PATTERN_CHARS:
+        raise _invalid(f"A pattern must have 1 to {PATTERN_CHARS:,} characters.")
     if "\n" in pattern:
         raise _invalid("A match stays within one line: search for the text of one line.")
     if not literal and _ANY_BYTE.search(pattern):
@@ -85,7 +81,7 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
     if not compiled.ok():
         raise _refusal_of(bytes(compiled.error()))
     byte_seconds = max(1, int(compiled.ProgramSize())) * _STEP_SECONDS
-    if byte_seconds * LEAST_PIECE > WORST_SECONDS:
+    if byte_seconds * MIN_PIECE_BYTES > WORST_SECONDS:
         raise _invalid(
             "The pattern is too large to be searched within the time limit: "
             "use smaller repeat counts, or fewer repeated Unicode classes such as \\p{L}."
@@ -99,7 +95,7 @@ def _compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Any: 
     except UnicodeEncodeError:
         raise _invalid("The pattern has a lone surrogate, which no text contains.") from None
     return re2_compiled(
-        source, MEMORY_LIMIT, never_nl=True, never_capture=True, literal=literal, case_sensitive=not ignore_case
+        source, RE2_BYTES, never_nl=True, never_capture=True, literal=literal, case_sensitive=not ignore_case
     )
 
 
@@ -112,7 +108,9 @@ def _refusal_of(reason: bytes) -> CoatcheckError:
     """Returns the refusal; RE2 names the part of the pattern where it stopped after a colon."""
     message = reason.decode("utf-8", "replace").replace("(?m)", "", 1)
     what, colon, part = message.partition(": ")
-    quote = "".join(c if c.isprintable() else "\ufffd" for c in part[:_SHOWN]) + ("…" if len(part) > _SHOWN else "")
+    quote = "".join(c if c.isprintable() else "\ufffd" for c in part[:_QUOTED_CHARS]) + (
+        "…" if len(part) > _QUOTED_CHARS else ""
+    )
     inside = " in" if what.startswith(("missing", "unexpected")) else ""
     where = f'{inside} "{quote}"' if colon else ""
     return _invalid(f"The pattern is not valid: {what}{where}.{_hint(message, quote)}")
@@ -137,15 +135,15 @@ def _invalid(detail: str) -> CoatcheckError:
     return CoatcheckError(Code.INVALID_PATTERN, detail)
 
 
-STRETCH = 2_000
+STRETCH_BYTES = 2_000
 """Bytes of a line that form one hit."""
-PIECE = 1024 * 1024
+PIECE_BYTES = 1024 * 1024
 """A line longer than this is searched in pieces."""
-OVERLAP = 64 * 1024
+OVERLAP_BYTES = 64 * 1024
 """Bytes that pieces share: the longest match that is certain to be found in such a line."""
-MATCHES_LIMIT = 16
+MAX_MATCHES = 16
 """Maximum matches kept per hit."""
-_AT_ONCE = 2 * PIECE
+_CALL_BYTES = 2 * PIECE_BYTES
 """Maximum bytes available at once: a piece, and a block of content after it."""
 _SLICE_SECONDS = 0.25
 """Maximum time for searching a few whole lines."""
@@ -161,7 +159,7 @@ class LineHit(Struct, frozen=True):
     line_start: int
     """The byte where the line begins."""
     matches: list[Extent]
-    """At least one, in order; at most MATCHES_LIMIT."""
+    """At least one, in order; at most MAX_MATCHES."""
     more: bool
     """Whether there are more matches in this stretch."""
 
@@ -206,9 +204,10 @@ class PatternScan:
         self.expired = False
         self.page_end: ScanPosition | None = None
         self.in_pieces = False
+        # What one call of RE2 may be given, so that it returns in time whatever the pattern is.
         self._most = _bytes_in(WORST_SECONDS, pattern)
-        self.piece = min(PIECE, self._most)
-        self.overlap = min(OVERLAP, self.piece // 2)
+        self.piece = min(PIECE_BYTES, self._most)
+        self.overlap = min(OVERLAP_BYTES, self.piece // 2)
         self._slice = _bytes_in(_SLICE_SECONDS, pattern)
         self._begun = False
         self._ahead: tuple[int, int, tuple[int, int] | None] | None = None
@@ -293,6 +292,7 @@ class PatternScan:
         buffer = self._buffer
         ends_line = stop > 0 and buffer[stop - 1] == 10  # noqa: PLR2004 - LF
         self._ahead = None
+        # Only where one call may take noticeably long is its time judged in advance.
         large = (end - position) * self._pattern.byte_seconds > _GRACE_SECONDS
         find, clock = self._pattern.find, self._clock
         while position < stop:
@@ -304,10 +304,12 @@ class PatternScan:
             match = find(buffer, position, end) if self._ahead is None else self._find(position, end)
             if match is None or match[0] > stop or (match[0] == stop and (ends_line or not last)):
                 break
+            # Hits outside the page are only counted, which is cheaper.
             after = self._pass_by(match, position)
             if after >= 0:
                 position = after
                 continue
+            # The line in which the match is begins behind the last line feed before it.
             before = buffer.rfind(b"\n", position, match[0])
             if before >= 0:
                 self._line_start = self._base + before + 1
@@ -341,7 +343,7 @@ class PatternScan:
         if self._line_start != self._base + position or self._skip <= self.count < self._skip + self._keep:
             return -1
         # Every line that begins at `position` or later and ends by then is no longer than a stretch.
-        line_end = self._buffer.find(b"\n", match[1], position + STRETCH + 1)
+        line_end = self._buffer.find(b"\n", match[1], position + STRETCH_BYTES + 1)
         if line_end < 0:
             return -1
         self.count += 1
@@ -352,18 +354,20 @@ class PatternScan:
         """Counts a hit, keeps it if it belongs to the page, and returns where to continue."""
         start, match_end = match
         buffer, line_start = self._buffer, self._line_start - self._base
-        stretch_end = max(start + STRETCH, match_end, start + 1)
-        line_end = buffer.find(b"\n", start, max(line_start + STRETCH, stretch_end) + 1)
-        if line_end < 0 and last and len(buffer) <= max(line_start + STRETCH, stretch_end):
+        # A long line is cut into stretches, one hit each, so that a line of 100 MB is not one hit.
+        stretch_end = max(start + STRETCH_BYTES, match_end, start + 1)
+        line_end = buffer.find(b"\n", start, max(line_start + STRETCH_BYTES, stretch_end) + 1)
+        if line_end < 0 and last and len(buffer) <= max(line_start + STRETCH_BYTES, stretch_end):
             line_end = len(buffer)
-        ends = line_end >= 0 and (line_end - line_start <= STRETCH or line_end < stretch_end)
+        ends = line_end >= 0 and (line_end - line_start <= STRETCH_BYTES or line_end < stretch_end)
         after = line_end + 1 if ends else stretch_end
         if self._skip <= self.count < self._skip + self._keep:
-            bound, limit = (line_end, line_end + 1) if ends else (end, start + STRETCH)
+            bound, limit = (line_end, line_end + 1) if ends else (end, start + STRETCH_BYTES)
             self._collect(match, bound, limit)
         self.count += 1
         if ends:
             self._line_start = self._base + after
+        # The page is full. Counting goes on for a while, so that the answer can say how many there are.
         if self.count == self._skip + self._keep:
             self._at = self._base + after
             self.page_end = self.mark()
@@ -380,7 +384,7 @@ class PatternScan:
             self._ahead = (following, bound, found_next)
             if found_next is None or found_next[0] >= limit:
                 break
-            if len(matches) == MATCHES_LIMIT:
+            if len(matches) == MAX_MATCHES:
                 more = True
                 break
             matches.append(found_next)
@@ -391,5 +395,5 @@ class PatternScan:
 
 def _bytes_in(seconds: float, pattern: Pattern) -> int:
     """Returns how many bytes the pattern can certainly search in that time; at most those that are ever available."""
-    worst = pattern.byte_seconds * _AT_ONCE
-    return _AT_ONCE if worst <= seconds else int(_AT_ONCE * seconds / worst)
+    worst = pattern.byte_seconds * _CALL_BYTES
+    return _CALL_BYTES if worst <= seconds else int(_CALL_BYTES * seconds / worst)

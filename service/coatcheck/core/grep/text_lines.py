@@ -11,7 +11,7 @@ from itertools import islice
 from msgspec import Struct, structs
 
 from coatcheck.core.artifact import LineFields
-from coatcheck.core.grep.matcher import MATCHES_LIMIT, LineHit
+from coatcheck.core.grep.matcher import MAX_MATCHES, LineHit
 from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.visible_text import (
@@ -26,18 +26,18 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget, Cut
 from coatcheck.core.views.window import Extent, decode, separates, whole_chars
 
-LONGEST_LINE = 8_000
+LINE_BYTES = 8_000
 """Bytes up to which a matching line is shown whole, while the budget allows several."""
-LONGEST_CONTEXT = 2_000
+CONTEXT_BYTES = 2_000
 """Bytes shown of a context line, likewise."""
-_SEVERAL = 8
+_SEVERAL_HITS = 8
 """Number of hits that is worth more than whole lines."""
-MATCH_SHOWN = 1_000
+MATCH_BYTES = 1_000
 """Bytes shown of one match."""
-_AT_ONCE = 24
+_COUNTED_HITS = 24
 """Hits that are counted in one encoding."""
 _FRAME_END = re.compile(rb"\r(?=[^\r\n])")
-_JOIN = 32
+_JOINED_BYTES = 32
 """Gaps up to this many bytes are shown: the mark would be as long."""
 
 
@@ -65,7 +65,7 @@ class GrepDetail(Struct, frozen=True):
         return structs.replace(around, hit=structs.replace(hit, matches=hit.matches[: self.matches], more=True))
 
 
-_GENEROUS = ((LONGEST_LINE, LONGEST_CONTEXT, 400), (2_000, 1_000, 300), (800, 400, 200), (400, 200, 120))
+_GENEROUS = ((LINE_BYTES, CONTEXT_BYTES, 400), (2_000, 1_000, 300), (800, 400, 200), (400, 200, 120))
 """Bytes of a line, of a context line, around a match: less and less, until several hits fit."""
 _BRIEF = ((40, 300, 4), (8, 48, 1))
 """Bytes around a match, bytes of it, matches: less and less of a first hit, until it fits."""
@@ -218,13 +218,15 @@ def _extend_match(match: Extent, line_start: int, stop: int, detail: GrepDetail)
     low = max(line_start, match.start - detail.around)
     capped = match.end - match.start > detail.match
     high = match.start + detail.match if capped else match.end + detail.around
-    return Extent(low if low - line_start > _JOIN else line_start, high if stop - high > _JOIN else stop)
+    return Extent(
+        low if low - line_start > _JOINED_BYTES else line_start, high if stop - high > _JOINED_BYTES else stop
+    )
 
 
 def _merge_extents(spans: list[Extent]) -> list[Extent]:
     out: list[Extent] = []
     for span in spans:
-        if out and span.start - out[-1].end <= _JOIN:
+        if out and span.start - out[-1].end <= _JOINED_BYTES:
             out[-1] = Extent(out[-1].start, max(out[-1].end, span.end))
         else:
             out.append(span)
@@ -316,12 +318,14 @@ def compose(hits: list[Around], budget: ClipBudget, context: int, tokenizer: Tok
     """Returns as many hits as fit the budget, at least one: whole lines while several fit, otherwise shortened."""
     hits = [_in_last_frame(around) for around in hits]
     best = ShownHits([], "", 0, [], None)
+    # Shorter rows until several hits fit: eight lines in part say more than one in full.
     for line, beside, around in _GENEROUS:
-        detail = GrepDetail(line, beside, around, MATCH_SHOWN, context, MATCHES_LIMIT)
+        detail = GrepDetail(line, beside, around, MATCH_BYTES, context, MAX_MATCHES)
         best = _fit(hits, budget, detail, tokenizer)
-        if len(best.hits) >= min(len(hits), _SEVERAL):
+        if len(best.hits) >= min(len(hits), _SEVERAL_HITS):
             return best
-    for around, match, matches in ((_GENEROUS[-1][2], MATCH_SHOWN, MATCHES_LIMIT), *_BRIEF):
+    # Not even one fits: its context goes first, then its surroundings, then part of the match.
+    for around, match, matches in ((_GENEROUS[-1][2], MATCH_BYTES, MAX_MATCHES), *_BRIEF):
         for lines in dict.fromkeys((context, 0)):
             if best.hits:
                 return best
@@ -335,6 +339,7 @@ def _fit(hits: list[Around], budget: ClipBudget, detail: GrepDetail, tokenizer: 
     prefixes: list[dict[int, GrepRow]] = [{}]
     tokens = chars = 0
     limit: Cut | None = None
+    # Estimates decide how many hits are tried. Hits that are close share lines, which are counted once.
     for sized in _measure_rows(hits, detail, tokenizer):
         for new in sized:
             old = table.get(new.row.line)
@@ -354,6 +359,7 @@ def _fit(hits: list[Around], budget: ClipBudget, detail: GrepDetail, tokenizer: 
             limit = "max_tokens" if tokens > budget.tokens else "max_characters"
             break
         prefixes.append({line: entry.row for line, entry in table.items()})
+    # The joined text is counted, and hits go until it fits.
     while True:
         text, shown_rows = _text(prefixes[-1], detail.context)
         exact = tokenizer.count(text)
@@ -374,7 +380,7 @@ class _Sized(Struct, frozen=True):
 def _measure_rows(hits: list[Around], detail: GrepDetail, tokenizer: Tokenizer) -> Iterator[list[_Sized]]:
     """Yields the rows of each hit, counting some hits at a time."""
     source = iter(hits)
-    while batch := [rows(around, detail) for around in islice(source, _AT_ONCE)]:
+    while batch := [rows(around, detail) for around in islice(source, _COUNTED_HITS)]:
         texts = [f"{row.text()}\n" for of_hit in batch for row in of_hit]
         sizes = iter(zip(counts(texts, tokenizer), map(len, texts), strict=True))
         for of_hit in batch:
@@ -383,6 +389,7 @@ def _measure_rows(hits: list[Around], detail: GrepDetail, tokenizer: Tokenizer) 
 
 def _both(old: GrepRow, new: GrepRow) -> GrepRow:
     """Merges a line that two hits show: matches prevail over context, and parts of two stretches are joined."""
+    # A line with a match is shown around the match; as context, from its beginning.
     if new.match and not old.match:
         return new
     if old.match and not new.match:
@@ -390,6 +397,7 @@ def _both(old: GrepRow, new: GrepRow) -> GrepRow:
     if not new.match:
         return old if old.start >= 0 and old.end >= 0 else new
     parts = list(old.parts)
+    # Both have matches in one long line: their parts are put together, without repeating what overlaps.
     for at, data in new.parts:
         last, last_data = parts[-1]
         place = last + len(last_data)

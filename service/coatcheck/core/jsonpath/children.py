@@ -1,12 +1,11 @@
-"""Reads the children of one place: all, a slice, or those for which a filter holds.
+"""Carries out a plan on a document of any size: one page of values, their number, where the next page begins.
 
-They are decoded many at once, which costs a third of decoding each separately; peculiar ones (not strict JSON, very
-deep, very long) are decoded separately. What a path leads to from a child is evaluated on its decoded value.
-
-Carries out a plan on a document of any size: one page of values, their number, where the next page begins.
-
-A walk (see `walk.py`): it yields which bytes it needs. At most MEMORY_LIMIT bytes of JSON text are decoded at a time.
+A walk (see `walk.py`): it yields which bytes it needs. At most DECODED_BYTES bytes of JSON text are decoded at a time.
 It stops when the page is full, then counts on for a while, and always when its time is up; what it found is kept.
+
+The children of a place are decoded many at once, which costs a third of decoding each separately; peculiar ones (not
+strict JSON, very deep, very long) are decoded separately. What a path leads to from a child is evaluated on its decoded
+value.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ import msgspec
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.descend import (
-    AT_HAND,
+    AT_HAND_BYTES,
     NO_JSON,
     DescentPosition,
     begin,
@@ -39,15 +38,15 @@ from coatcheck.core.jsonpath.query import (
     Wildcard,
     normalize_path,
 )
-from coatcheck.core.jsonpath.structure import MEMORY_LIMIT, BrokenError, TooDeepError, decode, mend_document, too_large
+from coatcheck.core.jsonpath.structure import DECODED_BYTES, BrokenError, TooDeepError, decode, mend_document, too_large
 from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, Want
 
 _STEP_BYTES: Final = 256
 """Bytes whose decoding counts as one step."""
-_TOGETHER: Final = 128
-"""Children that are decoded at once."""
-_TOGETHER_BYTES: Final = 256 * 1024
-"""Their maximum bytes: longer ones are decoded separately."""
+_BATCH_CHILDREN: Final = 128
+"""Children that are decoded at once; if one of them is peculiar, all are decoded one by one (decision 0017)."""
+_BATCH_BYTES: Final = 256 * 1024
+"""Maximum bytes of such a batch: longer children are decoded separately."""
 _ELEMENTS: Final = msgspec.json.Decoder(list[object])
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, object])
 _LINES: Final = msgspec.json.Decoder(object)
@@ -85,12 +84,13 @@ class Children:
         """
         if isinstance(self._selector, Slice):
             self._wanted = yield from self._range(self._selector)
+        # In a short object, all members come in one batch, so that the last of equal names can count.
         window = (
             (yield from self._all_names())
             if self._place.kind == "object" and self._place.source.last_duplicate_wins
             else 0
         )
-        reader = self._place.children(self._page_builder.start.byte, longest=MEMORY_LIMIT, window=window)
+        reader = self._place.children(self._page_builder.start.byte, longest=DECODED_BYTES, window=window)
         while self._page_builder.spent_at is None and not self._past():
             batch = yield from reader.next()
             if batch is None:
@@ -103,7 +103,7 @@ class Children:
     def _all_names(self) -> Walk[int]:
         """Returns how many bytes to read first to have all names of a short object: the last of equal names counts."""
         source, at = self._place.source, self._place.at
-        end = min(source.size, at + AT_HAND)
+        end = min(source.size, at + AT_HAND_BYTES)
         try:
             end = yield from walk.end_of(source._replace(size=end), at)
         except CutShortError:
@@ -126,13 +126,14 @@ class Children:
     def _take(self, batch: ChildBatch) -> None:
         first, self._index = self._index, self._index + len(batch.starts)
         numbers = range(len(batch.starts) - batch.blank)
+        # A slice: only the numbers in this batch that it selects.
         if self._wanted is not None:
             begin = max(first, self._wanted.start)
             begin += (self._wanted.start - begin) % self._wanted.step
             numbers = range(begin - first, min(len(numbers), self._wanted.stop - first), self._wanted.step)
         followed = _find_duplicates(batch) if self._last_counts else frozenset[int]()
-        for at in range(0, len(numbers), _TOGETHER):
-            some = numbers[at : at + _TOGETHER]
+        for at in range(0, len(numbers), _BATCH_CHILDREN):
+            some = numbers[at : at + _BATCH_CHILDREN]
             children = self._together(batch, some) or [None] * len(some)
             starts, ends = (each[some.start : some.stop : some.step].tolist() for each in (batch.starts, batch.ends))
             for number, start, end, one in zip(some, starts, ends, children, strict=True):
@@ -142,7 +143,7 @@ class Children:
     def _together(self, batch: ChildBatch, numbers: range) -> list[Held] | None:
         """Returns children with their values; None if they are not consecutive, or one of them is peculiar."""
         raw = batch.data[batch.starts[numbers[0]] - batch.base : batch.ends[numbers[-1]] - batch.base]
-        if numbers.step > 1 or len(raw) > _TOGETHER_BYTES:
+        if numbers.step > 1 or len(raw) > _BATCH_BYTES:
             return None
         try:
             if batch.names is not None:
@@ -157,9 +158,11 @@ class Children:
     def _child(self, batch: ChildBatch, number: int, start: int, size: int, index: int, child: Held) -> bool:
         """Takes the values of one child, unless a filter excludes it; returns False when time is up."""
         page_builder = self._page_builder
+        # Only the child in which the last page ended has values that were shown already.
         skip = page_builder.start.skip if start == page_builder.start.byte else 0
         count = 0
         try:
+            # Decoding is work as well as evaluating: a page of long children must end in time.
             page_builder.effort.spend(1 + size // _STEP_BYTES)
             for location, value in self._values(batch, number, child):
                 count += 1
@@ -204,8 +207,9 @@ class Children:
         self._index += 1
         if self._wanted is not None and index not in self._wanted:
             return
+        # With a filter or more steps it would have to be in memory.
         if not self._plain and not reader.unfinished:
-            raise too_large(f"an element of {normalize_path(self._place.path)}", f"over {MEMORY_LIMIT >> 20} MiB")
+            raise too_large(f"an element of {normalize_path(self._place.path)}", f"over {DECODED_BYTES >> 20} MiB")
         at, end = yield from reader.extent()
         resume = Resume(start, index, 0, page_builder.found)
         if not page_builder.room(resume):
@@ -236,7 +240,8 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
         CoatcheckError: `not_json`, `json_too_large`.
     """
     page_builder = PageBuilder(ask, clock)
-    document = yield from sniff(ask.size, last=ask.size <= MEMORY_LIMIT)
+    document = yield from sniff(ask.size, last=ask.size <= DECODED_BYTES)
+    # Damage does not end a page: what was found before it is shown, and what is wrong is said.
     message = None
     first = yield from begin(document, ask.plan.descent)
     page_builder.line = first.line
@@ -257,6 +262,7 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
 def _from(ask: PageRequest, page_builder: PageBuilder, first: DescentPosition) -> Walk[str | None]:
     """Takes what the path leads to from there; returns a sentence if it leads nowhere."""
     plan = ask.plan
+    # To one value by names and indices, whatever its size.
     place = yield from descend(first, plan.descent)
     if (yield from is_line_damaged(first, place)):
         page_builder.damaged = first.path
@@ -265,19 +271,21 @@ def _from(ask: PageRequest, page_builder: PageBuilder, first: DescentPosition) -
     if place.kind == NO_JSON:
         page_builder.damaged = page_builder.damaged or place.path
         return (yield from nothing(place))
+    # It is the answer itself: only its beginning is read.
     if plan.single and not place.source.lines:
         end, all_there = yield from _end(page_builder, place)
         raw = yield Want(place.at, min(end, place.at + 4 * page_builder.keep))
         if page_builder.room(Resume()):
             page_builder.put_written(raw, place.path, (place.at, end), Resume(), all_there=all_there)
         return None
-    fan = plan.fan
-    if fan is None and (plan.single or (plan.spread and place.kind == "array")):
-        fan = Wildcard()  # for lines: every line; and `..name` gives for an array what it gives for each element
-    if fan is None:
+    # Else its children, one by one.
+    selector = plan.children
+    if selector is None and (plan.single or (plan.spread and place.kind == "array")):
+        selector = Wildcard()  # for lines: every line; and `..name` gives for an array what it gives for each element
+    if selector is None:
         yield from _whole(ask, page_builder, place)
-    elif place.kind == "array" or (place.kind == "object" and not isinstance(fan, Slice)):
-        yield from Children(page_builder, place, fan, plan.rest).run()
+    elif place.kind == "array" or (place.kind == "object" and not isinstance(selector, Slice)):
+        yield from Children(page_builder, place, selector, plan.rest).run()
     return None
 
 
@@ -300,9 +308,10 @@ def _end(page_builder: PageBuilder, place: DescentPosition) -> Walk[tuple[int, b
 
 
 def _whole(ask: PageRequest, page_builder: PageBuilder, place: DescentPosition) -> Walk[None]:
+    # A path that must see everything: limited to what fits into memory.
     lines = place.source.lines
     end = place.source.size if lines else (yield from _end(page_builder, place))[0]
-    if end - place.at > MEMORY_LIMIT:
+    if end - place.at > DECODED_BYTES:
         raise too_large(normalize_path(place.path), f"{(end - place.at) / 1e6:,.0f} MB")
     raw = yield Want(place.at, end)
     value = _lines(raw, page_builder) if lines else _decode_value(raw, place, page_builder)

@@ -15,11 +15,13 @@ from coatcheck.core.jsonpath.structure import BrokenError, TooDeepError, decode,
 from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader, Walk, WalkSource
 
 NO_JSON: Final = "value that is not JSON"
-AT_HAND: Final = 1024 * 1024
+AT_HAND_BYTES: Final = 1024 * 1024
 """Maximum bytes of a document that is read as a whole."""
 _BOM: Final = b"\xef\xbb\xbf"
-_NAMES_SHOWN: Final = 12
-_SNIFF: Final = 1024 * 1024
+_MAX_NAMES: Final = 12
+"""Members that an error names if a path leads to a member that does not exist. Chosen, not measured."""
+_SNIFF_BYTES: Final = 1024 * 1024
+"""Bytes by which JSON lines are distinguished from one document: enough for a first line of up to 1 MiB."""
 _BLANK: Final = b" \t\r\n"
 _PUNCTUATION: Final = re.compile(rb"[\s,:\]}]")
 _NO_VALUE: Final = "No match: there is no value at"
@@ -45,12 +47,12 @@ class DescentPosition(NamedTuple):
     missing: Step | None = None
     """The first step without a member or element; None if every step leads somewhere."""
 
-    def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW, window: int = 0) -> walk.Reader:
+    def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW_BYTES, window: int = 0) -> walk.Reader:
         """Returns a reader of the container's contents, from the first child or the one at byte `resume`."""
         if self.source.lines:
             return LineReader(self.source, resume or self.at)
         has_names = self.kind == "object"
-        window = window or walk.FIRST_WINDOW
+        window = window or walk.FIRST_WINDOW_BYTES
         return ChildReader(self.source, resume or self.at + 1, has_names=has_names, longest=longest, window=window)
 
 
@@ -60,7 +62,7 @@ def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
     Raises:
         CoatcheckError: `not_json` if it cannot be JSON.
     """
-    head = yield walk.Want(0, walk.FIRST_WINDOW)
+    head = yield walk.Want(0, walk.FIRST_WINDOW_BYTES)
     start = len(_BOM) if head.startswith(_BOM) else 0
     source = WalkSource(size, last)
     try:
@@ -73,8 +75,9 @@ def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
     if not _BEGINS.match(beginning):
         excerpt = ascii(beginning[:20].decode("utf-8", "replace"))
         raise not_json(f"it begins with {excerpt}")
+    # A first line that is longer than the block may be a document or a line: more is read to tell.
     if start < len(head) and b"\n" not in head[start:] and size > len(head):
-        head = yield walk.Want(0, _SNIFF)
+        head = yield walk.Want(0, _SNIFF_BYTES)
     if _is_lines(head[start:]):
         return DescentPosition(source._replace(lines=True), start, "array")
     return DescentPosition(source, start)
@@ -98,7 +101,7 @@ def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> 
     """Returns where to descend from: the document, or if it is one of lines, the line that the first step leads to.
 
     Raises:
-        CoatcheckError: `json_too_large` for a line over MEMORY_LIMIT.
+        CoatcheckError: `json_too_large` for a line over DECODED_BYTES.
     """
     if not document.source.lines or not path:
         return document
@@ -121,6 +124,8 @@ def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> W
         return place
     place = yield from _resolve_kind(place)
     path = path[len(place.path) :]
+    # A small document is decoded along the path, which is faster than walking. Where that finds nothing, the walk says
+    # why.
     target = yield from _at_hand(place, path)
     if target is not None:
         return (yield from _resolve_kind(target))
@@ -138,7 +143,7 @@ def _at_hand(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> 
     None if the decoder does not find it: there is no such value, or the document or a step is peculiar.
     """
     plain = all(step.index is None if isinstance(step, Name) else step.index >= 0 for step in path)
-    if not path or not plain or place.source.size - place.at > AT_HAND:
+    if not path or not plain or place.source.size - place.at > AT_HAND_BYTES:
         return None
     steps: list[Step] = [step.name if isinstance(step, Name) else step.index for step in path]
     span = span_of((yield walk.Want(place.at, place.source.size)), steps)
@@ -157,7 +162,7 @@ def is_line_damaged(place: DescentPosition, descended: DescentPosition) -> Walk[
     take reading it. A line is short.
     """
     whole = descended.missing is None and len(descended.path) == 1  # which is found by taking it
-    if place.line is None or whole or place.source.size - place.at > AT_HAND:
+    if place.line is None or whole or place.source.size - place.at > AT_HAND_BYTES:
         return False
     return not _sound((yield walk.Want(place.at, place.source.size)))
 
@@ -187,7 +192,7 @@ def _child(place: DescentPosition, step: Name | IndexSelector) -> Walk[tuple[int
 
 
 def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None]:
-    if index < -walk.KEPT:
+    if index < -walk.INDEXED_CHILDREN:
         index += yield from walk.count(place.children())
         if index < 0:
             return None
@@ -195,7 +200,7 @@ def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None
 
 
 def nothing(place: DescentPosition) -> Walk[str]:
-    """Returns a sentence that says what is written where a value should be."""
+    """Returns a sentence with what is written where a value should be."""
     where = normalize_path(place.path)[:300]
     beginning = yield walk.Want(place.at, min(place.source.size, place.at + 20))
     word = _PUNCTUATION.split(beginning, 1)[0].decode("utf-8", "replace")
@@ -203,9 +208,10 @@ def nothing(place: DescentPosition) -> Walk[str]:
 
 
 def miss(place: DescentPosition) -> Walk[str]:
-    """Returns a sentence that says why a step leads nowhere, and what exists instead."""
+    """Returns a sentence on why a step leads nowhere, and what exists instead."""
     where = normalize_path(place.path)[:300]
     missing = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
+    # What would have worked: the model's next call is made from this sentence.
     if place.kind == "array":
         if isinstance(place.missing, str):
             each = "a document on each line" if place.source.lines else "an array"
@@ -224,13 +230,13 @@ def _names(place: DescentPosition) -> Walk[list[str]]:
     out: list[str] = []
     reader = place.children()
     try:
-        while len(out) <= _NAMES_SHOWN and (batch := (yield from reader.next())) is not None:
+        while len(out) <= _MAX_NAMES and (batch := (yield from reader.next())) is not None:
             if batch.long and isinstance(reader, ChildReader):
                 names = [(yield from reader.name())]
             else:
                 members = (walk.text_of(batch, n) for n in range(len(batch.starts)))
-                names = islice((member[2] for member in members if member is not None), _NAMES_SHOWN + 1 - len(out))
+                names = islice((member[2] for member in members if member is not None), _MAX_NAMES + 1 - len(out))
             out.extend(walk.name_of(name)[:60] for name in names)
     except CutShortError:
         out.append("…")
-    return out[:_NAMES_SHOWN] + (["…"] if len(out) > _NAMES_SHOWN else [])
+    return out[:_MAX_NAMES] + (["…"] if len(out) > _MAX_NAMES else [])

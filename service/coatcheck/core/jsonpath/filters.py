@@ -1,15 +1,11 @@
-"""The expressions of RFC 9535 filters as functions: paths, constants, comparisons and the five functions.
+"""Evaluates RFC 9535 paths and filters over values in memory: lazily, node by node, with a count of steps.
 
-Strings are compared and measured in Unicode scalar values; booleans are not numbers. `parse.py` combines these.
+`parse.py` combines these functions. Recursion follows the path, which is bounded, never the document. Strings are
+compared and measured in Unicode scalar values; booleans are not numbers.
 
-RFC 9535 over values in memory, lazily, node by node, with a count of steps that a caller's limit stops.
-
-Recursion follows the path, which is bounded, never the document. `filters.py` evaluates filters.
-
-Translates I-Regexps (RFC 9485), the patterns of `match` and `search`, to RE2 patterns, which run in linear time.
-
-The translation is not recursive, because a pattern may come from the document. What is not an I-Regexp matches nothing,
-as RFC 9535 requires, and neither does what RE2 finds too large. `^` and `$` are anchors, as in the compliance suite of
+The patterns of `match` and `search` are I-Regexps (RFC 9485), translated to RE2, which runs in linear time. The
+translation is not recursive, because a pattern may come from the document. What is not an I-Regexp matches nothing, as
+RFC 9535 requires, and neither does what RE2 finds too large. `^` and `$` are anchors, as in the compliance suite of
 RFC 9535.
 """
 
@@ -60,6 +56,7 @@ def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Ef
 def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, effort: Effort) -> Iterator[Node]:
     """Yields the nodes that segments from `at` on lead to from a node."""
     segment, rest = segments[at], segments[at + 1 :]
+    # Depth first and lazily, in the RFC's order: a page that is full evaluates nothing more.
     for visited in _descendants(node, effort) if segment.descendant else (node,):
         for selector in segment.selectors:
             for child in _select(visited, selector, root, effort):
@@ -128,6 +125,7 @@ def _descendants(node: Node, effort: Effort) -> Iterator[Node]:
 def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Iterator[Node]:
     match selector:
         case Wildcard():
+            # Steps are counted for what is passed over, too: a filter that never holds must end in time.
             for child in _children(node):
                 effort.spend()
                 yield child
@@ -149,10 +147,11 @@ def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Ite
                 yield single
 
 
-PATTERN_LIMIT: Final = 1_000
+PATTERN_CHARS: Final = 1_000
 """Maximum characters of a pattern; a longer one matches nothing."""
-_MEMORY_LIMIT: Final = 4 * 1024 * 1024
-_PROGRAM_LIMIT: Final = 20_000
+_RE2_BYTES: Final = 4 * 1024 * 1024
+"""Memory of one compiled pattern's automata, half of what a grep's pattern may use. Chosen, not measured."""
+_MAX_INSTRUCTIONS: Final = 20_000
 """Maximum instructions of a compiled pattern."""
 
 _CATEGORY = r"\\[pP]\{(?:L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|Z[lps]?|S[ckmo]?|C[cfno]?)\}"
@@ -170,12 +169,13 @@ Matcher = Callable[[str], bool]
 
 def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kind of atom
     """Returns the pattern in RE2's syntax; None if it is not an I-Regexp."""
-    if len(pattern) > PATTERN_LIMIT:
+    if len(pattern) > PATTERN_CHARS:
         return None
     out: list[str] = []
     depth = at = 0
     repeatable = False
     while at < len(pattern):
+        # RE2 accepts more than an I-Regexp, so everything that is not one of these atoms is refused.
         atom = _ATOM.match(pattern, at)
         if atom is None:
             return None
@@ -210,8 +210,8 @@ def compile_iregexp(pattern: str, *, whole: bool) -> Matcher | None:
     translated = translate(pattern)
     if translated is None:
         return None
-    program = re2_compiled(translated.encode(), _MEMORY_LIMIT, never_capture=True)
-    if not program.ok() or int(program.ProgramSize()) > _PROGRAM_LIMIT:
+    program = re2_compiled(translated.encode(), _RE2_BYTES, never_capture=True)
+    if not program.ok() or int(program.ProgramSize()) > _MAX_INSTRUCTIONS:
         return None
     anchor = RE2.Anchor.ANCHOR_BOTH if whole else UNANCHORED
 
@@ -333,6 +333,7 @@ def same(first: object, second: object, effort: Effort) -> bool:
     """Returns whether two values are equal as JSON values; iterative, however deep they are."""
     if isinstance(first, str):
         return isinstance(second, str) and first == second
+    # A stack instead of recursion: the document's depth is not bounded.
     pairs = [(first, second)]
     while pairs:
         a, b = pairs.pop()

@@ -1,10 +1,8 @@
-"""Fills a page: keeps values while there is room, counts further ones, and collects what must be said about them.
+"""Fills a page of values: keeps them while there is room, counts further ones, and says what must be said of them.
 
-What was found: values as compact text, with their paths, their bytes, and where a later page continues.
-
-Cursors of readings by path: where the next page begins, bound to one artifact and one query.
-
-URL-safe, checked, not secret: they grant nothing, and the server keeps no state for them.
+A value is kept as compact text, with its path, its bytes, and where a later page continues. A cursor names that place.
+It is bound to one artifact and one query; URL-safe and checked but not secret: it grants nothing, and the server keeps
+no state for it.
 """
 
 import base64
@@ -151,17 +149,18 @@ def _field(value: dict[str, object], field: str) -> object:
 
 
 PATIENCE_SECONDS: Final = 1.0
+"""Seconds after which a page ends, with a cursor from which the next one continues (decision 0017)."""
 COUNT_ON_SECONDS: Final = 0.3
 """Seconds for which values are counted after a page is full, for `total`."""
-HOLD: Final = 4_000
+VALUE_CHARS: Final = 4_000
 """Characters kept of a value if there are others."""
-HOLD_ALONE: Final = 30_000
+FIRST_VALUE_CHARS: Final = 30_000
 """Characters kept of the first value of a page, which may be the only one."""
 _LOCATE_BYTES: Final = 32 * 1024 * 1024
 """Bytes that are read again to determine where values are."""
-_SMALL: Final = 4 * 1024
+_SMALL_BYTES: Final = 4 * 1024
 """Bytes that are read again in any case."""
-_ROW: Final = 8
+_ROW_CHARS: Final = 8
 """Characters that a row costs in addition to its value."""
 _STUCK: Final = (
     "One step of this path takes more work than one call may, so the answer is incomplete. Use a narrower path: fewer "
@@ -220,13 +219,14 @@ class PageBuilder:
     @property
     def keep(self) -> int:
         """Characters to keep of the next value."""
-        return HOLD if self.hits else HOLD_ALONE
+        return VALUE_CHARS if self.hits else FIRST_VALUE_CHARS
 
     def room(self, resume: Resume) -> bool:
         """Counts a value. Returns whether the page takes it too; if not, records where the next page begins."""
         self.found += 1
         if len(self.hits) < self._request.limit and self._chars <= self._request.chars:
             return True
+        # Counting goes on for a moment, so that most answers know the total.
         if self.full_at is None:
             self.full_at = resume
             self.effort.at_most(COUNT_ON_SECONDS)
@@ -238,8 +238,9 @@ class PageBuilder:
         """Keeps a value, which is at `location` in what is written as `raw` at `path`, from byte `at` on."""
         inner = steps(location)
         span = None
-        if raw is not None and (len(raw) <= _SMALL or self._locating >= len(raw)):
-            self._locating -= len(raw) if len(raw) > _SMALL else 0
+        # Locating a value means decoding around it once more: bounded, since positions are only a convenience.
+        if raw is not None and (len(raw) <= _SMALL_BYTES or self._locating >= len(raw)):
+            self._locating -= len(raw) if len(raw) > _SMALL_BYTES else 0
             span = span_of(raw, inner)
         span = None if span is None else (span[0] + at, span[1] + at)
         text, whole = cut(value, self.keep, odd=self.odd)
@@ -256,6 +257,7 @@ class PageBuilder:
         raw, decoded = raw[: 4 * keep], None
         kind = kind_of(raw[0]) or "number"
         state: State = "sound" if all_there else "cut"
+        # Short enough to be decoded after all: then it is compact, and known to be JSON.
         if all_there and len(raw) == span[1] - span[0]:
             try:
                 decoded = decode(raw)
@@ -277,13 +279,14 @@ class PageBuilder:
         return cells_of(value, fields, self.keep, odd=self.odd) if fields else None
 
     def _append(self, hit: ValueHit) -> None:
-        self._chars += sum(map(len, hit.cells)) if hit.cells is not None else min(len(hit.text), HOLD)
-        self._chars += _ROW
+        self._chars += sum(map(len, hit.cells)) if hit.cells is not None else min(len(hit.text), VALUE_CHARS)
+        self._chars += _ROW_CHARS
         self.hits.append(hit)
 
     def page(self, message: str | None = None) -> ValuePage:
         """Returns the page."""
         only = self._request.plan.single and self.found > 0  # a path of names and indices leads to at most one value
+        # A page that ends where it began would be requested again without end.
         stuck = False
         if self.full_at is None and self.spent_at is not None and not self.hits:
             stuck = (self.spent_at.byte, self.spent_at.skip) == (self.start.byte, self.start.skip)
@@ -318,8 +321,10 @@ class PageBuilder:
         return out
 
 
-LENGTH_LIMIT: Final = 96
+CURSOR_CHARS: Final = 96
+"""Maximum characters of a cursor; ours are shorter."""
 _CHECK_BYTES: Final = 5
+"""Bytes of a cursor's keyed hash: a cursor that was changed, or is of another question, passes once in 2^40 times."""
 
 
 class ValueCursor(Struct, frozen=True, tag="i", array_like=True):
@@ -348,7 +353,7 @@ def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
     Raises:
         CoatcheckError: `invalid_cursor` for anything else, and for a cursor of another artifact or path.
     """
-    cursor = _unpack_cursor(text, artifact, question) if len(text) <= LENGTH_LIMIT else None
+    cursor = _unpack_cursor(text, artifact, question) if len(text) <= CURSOR_CHARS else None
     if cursor is None:
         raise CoatcheckError(
             Code.INVALID_CURSOR,

@@ -23,13 +23,13 @@ from coatcheck.core.jsonpath.query import (
     Wildcard,
 )
 
-PATH_LIMIT: Final = 4_096
+PATH_CHARS: Final = 4_096
 """Maximum characters of a path."""
-DEPTH_LIMIT: Final = 32
+MAX_DEPTH: Final = 32
 """Maximum nesting of filters, parentheses and function calls."""
-SEGMENT_LIMIT: Final = 256
+MAX_SEGMENTS: Final = 256
 """Maximum segments of one query."""
-INTEGER_LIMIT: Final = 2**53 - 1
+MAX_INTEGER: Final = 2**53 - 1
 """RFC 9535 section 2.1: integers that every JSON implementation represents exactly."""
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
@@ -53,8 +53,8 @@ def parse_path(text: str) -> Query:
     Raises:
         CoatcheckError: `invalid_path`, saying where and what is wrong.
     """
-    if not text or len(text) > PATH_LIMIT:
-        raise CoatcheckError(Code.INVALID_PATH, f"A path must have 1 to {PATH_LIMIT:,} characters.")
+    if not text or len(text) > PATH_CHARS:
+        raise CoatcheckError(Code.INVALID_PATH, f"A path must have 1 to {PATH_CHARS:,} characters.")
     if text.startswith("/"):
         return _pointer(text)
     if not text.startswith("$"):
@@ -68,8 +68,8 @@ def parse_path(text: str) -> Query:
 
 def _pointer(text: str) -> Query:
     tokens = text[1:].split("/")
-    if len(tokens) > SEGMENT_LIMIT:
-        raise CoatcheckError(Code.INVALID_PATH, f"A path must have at most {SEGMENT_LIMIT} steps.")
+    if len(tokens) > MAX_SEGMENTS:
+        raise CoatcheckError(Code.INVALID_PATH, f"A path must have at most {MAX_SEGMENTS} steps.")
     if re.search(r"~(?![01])", text):
         raise CoatcheckError(Code.INVALID_PATH, "In a JSON Pointer ~ is written ~0 and / is written ~1.")
     names = (
@@ -108,8 +108,8 @@ class _Parser:
                 self._at = before  # blanks do not end a path
                 return tuple(out)
             out.append(Segment(selectors, descendant))
-            if len(out) > SEGMENT_LIMIT:
-                self._fail(f"a path must have at most {SEGMENT_LIMIT} segments")
+            if len(out) > MAX_SEGMENTS:
+                self._fail(f"a path must have at most {MAX_SEGMENTS} segments")
 
     def _short(self) -> Selector:
         match = self._match(_SHORTHAND)
@@ -147,7 +147,7 @@ class _Parser:
         if match is None:
             return None
         text = match[0]
-        if len(text) > len(str(INTEGER_LIMIT)) + 1 or abs(int(text)) > INTEGER_LIMIT:
+        if len(text) > len(str(MAX_INTEGER)) + 1 or abs(int(text)) > MAX_INTEGER:
             self._fail("an index must be within ±(2^53 - 1)")
         return int(text)
 
@@ -285,8 +285,8 @@ class _Parser:
     @contextmanager
     def _deeper(self) -> Generator[None]:
         self._depth += 1
-        if self._depth > DEPTH_LIMIT:
-            self._fail(f"filters, parentheses and functions must be nested at most {DEPTH_LIMIT} deep")
+        if self._depth > MAX_DEPTH:
+            self._fail(f"filters, parentheses and functions must be nested at most {MAX_DEPTH} deep")
         yield
         self._depth -= 1
 

@@ -3,13 +3,8 @@
 `$.items[?@.ok].id` descends to `items`, and for each element evaluates the filter and follows `id`, so only one element
 is in memory at a time. What cannot be done child by child needs the value at the end of the descent in memory.
 
-Limits the time of one evaluation.
-
-Part of one long value as text: a string's characters, or JSON text as it is written, without splitting a token.
-
-Works on a stretch of raw bytes and returns exactly how many of them its text represents.
-
-Locations of values: normalized paths (RFC 9535 section 2.7), and the chains of steps that they are written from.
+Also what both halves of an evaluation need: a limit of time (`Effort`), locations with their normalized paths (RFC 9535
+section 2.7), and the beginning of a long value as text without splitting a character (`part_of`).
 """
 
 import re
@@ -23,7 +18,7 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.window import decode
 from coatcheck_client.contract.inert import inert
 
-_STEPS: Final = 512
+_STEPS_PER_CHECK: Final = 512
 """Steps between two checks of the time."""
 
 
@@ -38,7 +33,7 @@ class Effort:
         """Starts now."""
         self._clock = clock
         self._until = clock() + seconds
-        self._left = _STEPS
+        self._left = _STEPS_PER_CHECK
 
     def at_most(self, seconds: float) -> None:
         """Limits the remaining time to `seconds`."""
@@ -52,7 +47,7 @@ class Effort:
         """
         self._left -= steps
         if self._left <= 0:
-            self._left = _STEPS
+            self._left = _STEPS_PER_CHECK
             if self._clock() > self._until:
                 raise OutOfEffortError
 
@@ -126,17 +121,17 @@ class QueryPlan(Struct, frozen=True):
 
     descent: tuple[Name | IndexSelector, ...]
     """Steps to one value."""
-    fan: Wildcard | FilterSelector | Slice | None = None
+    children: Wildcard | FilterSelector | Slice | None = None
     """Selects its children; None with `rest` empty: the value itself."""
     rest: tuple[Segment, ...] = ()
-    """What follows for each child; without `fan`, for the value itself, which must be in memory."""
+    """What follows for each child; without `children`, for the value itself, which must be in memory."""
     spread: bool = False
     """Whether `rest` begins with `..name`, which can be evaluated separately for each element of an array."""
 
     @property
     def single(self) -> bool:
         """Whether it gives at most one value, found by descent alone."""
-        return self.fan is None and not self.rest
+        return self.children is None and not self.rest
 
 
 def plan_of(query: Query) -> QueryPlan:
@@ -161,9 +156,9 @@ def plan_of(query: Query) -> QueryPlan:
 _ESCAPES: Final = (
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|\\|[^\\]{1,%d}[\x80-\xbf]{0,3}"
 )
-_LONGEST: Final = 12
+_ESCAPE_BYTES: Final = 12
 """Bytes of the longest escape, which the end of a stretch may cut."""
-_SHARE: Final = 64
+_SHARE_BYTES: Final = 64
 """Bytes of plain text that are cut as one, and the rest of a character at their end."""
 
 
@@ -187,9 +182,9 @@ def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, toke
         tokens: maximum tokens.
         tokenizer: counts tokens.
     """
-    part = _part(raw, _SHARE, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
+    part = _part(raw, _SHARE_BYTES, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
     if part.tokens > tokens:  # even the first piece is too much
-        few = raw[: 4 * _SHARE]
+        few = raw[: 4 * _SHARE_BYTES]
         ends = ends and len(few) == len(raw)
         part = _part(few, 1, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
     return part
@@ -198,7 +193,7 @@ def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, toke
 def _part(raw: bytes, share: int, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
     pattern = (_ESCAPES if text else rb".{1,%d}[\x80-\xbf]{0,3}") % share
     pieces = [(m.end(), _character(m[0], text=text)) for m in re.finditer(pattern, raw, re.DOTALL)]
-    while not ends and len(pieces) > 1 and len(raw) - pieces[-2][0] < _LONGEST:
+    while not ends and len(pieces) > 1 and len(raw) - pieces[-2][0] < _ESCAPE_BYTES:
         pieces.pop()
     keep, length = 0, 0
     while keep < len(pieces) and length + len(pieces[keep][1]) <= chars:

@@ -1,15 +1,12 @@
 """Renders an answer for a model: a heading with what the locations share, one line per value, within a budget.
 
 All text of the document is made inert; our own words follow a mark that no document can contain. Long values are cut,
-which is marked; no value is left out silently.
-
-Describes one object or array that is too long to be shown: its members with types and sizes, and their number.
-
-A walk (see `walk.py`) over a value of any size; it decodes only names and short scalars.
+which is marked; no value is left out silently. One object or array that is too long to be shown is described by its
+members instead, with types and sizes (`contents`, a walk that decodes only names and short scalars).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,27 +19,26 @@ from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError,
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.clip import Cut
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
 MIN_TOKENS: Final = 128
 """Tokens that a heading and the shortest form of one value need."""
-LONGEST: Final = 4_000
+LISTED_CHARS: Final = 4_000
 """Characters of a value in a list of values; a single one is shown to the end of the budget."""
-_CLIPS: Final = (LONGEST, 1_000, 300, 80, 20)
+_CLIP_CHARS: Final = (LISTED_CHARS, 1_000, 300, 80, 20)
 """Characters of each value, less and less."""
-_FEW_CHARS: Final = 3
+_MIN_CHARS_PER_TOKEN: Final = 3
 """Minimum characters per token, usually."""
-_AT_ONCE: Final = 200
+_COUNTED_ROWS: Final = 200
 """Rows that are counted in one encoding."""
-_LOCATION: Final = 160
+_LOCATION_CHARS: Final = 160
 """Maximum characters of a location in the text."""
 
 _CUT: Final = f"…{MARK}"
 _FOOT: Final = (
     f"{MARK} …{MARK}+n: cut by n characters, or bytes; ask for this value alone, by its path, to read all of it."
 )
-
-Cut = Literal["max_tokens", "max_characters"]
 
 
 class RenderedValues(Struct, frozen=True):
@@ -69,9 +65,9 @@ def render(
         chars: maximum characters.
         tokenizer: counts tokens.
     """
-    share = min(tokens * _FEW_CHARS, chars) // max(1, len(page.hits))
+    share = min(tokens * _MIN_CHARS_PER_TOKEN, chars) // max(1, len(page.hits))
     best = RenderedValues("", 0, 0, 0, None)
-    for clip in [c for c in _CLIPS if c <= max(share, 300)]:
+    for clip in [c for c in _CLIP_CHARS if c <= max(share, 300)]:
         best = _fit(page, first, fields, clip, tokens, chars, tokenizer)
         if best.value_count or not page.hits:
             return best
@@ -83,7 +79,7 @@ def _fit(
 ) -> RenderedValues:
     labels = Labels([hit.path for hit in page.hits])
     pattern = labels.pattern
-    notices = render_notices(page.notices, brief=clip == _CLIPS[-1])
+    notices = render_notices(page.notices, brief=clip == _CLIP_CHARS[-1])
     fixed = "\n".join([_heading(page, pattern, first, len(page.hits), fields, clip), *notices])
     remaining_tokens, room = tokens - tokenizer.count(fixed), chars - len(fixed)
     rows, limit = _rows(page.hits, labels, clip, remaining_tokens, room, tokenizer)
@@ -108,10 +104,10 @@ def _rows(
 ) -> tuple[list[str], Cut | None]:
     """Returns as many rows as fit, approximately, counting some hundreds at a time; and what excludes the others."""
     rows: list[str] = []
-    for first in range(0, len(hits), _AT_ONCE):
+    for first in range(0, len(hits), _COUNTED_ROWS):
         batch = [
-            f"{labels.of(n, min(_LOCATION, clip))}{_value(hits[n], clip)}\n"
-            for n in range(first, min(first + _AT_ONCE, len(hits)))
+            f"{labels.of(n, min(_LOCATION_CHARS, clip))}{_value(hits[n], clip)}\n"
+            for n in range(first, min(first + _COUNTED_ROWS, len(hits)))
         ]
         for row, count in zip(batch, counts(batch, tokenizer), strict=True):
             tokens -= count
@@ -141,7 +137,7 @@ def sentence(text: str, tokens: int, tokenizer: Tokenizer) -> tuple[str, int]:
 
 def title(hit: ValueHit, what: str) -> str:
     """Returns the heading of a single value."""
-    return f"{MARK} {inert(_clip(normalize_path(hit.path), _LOCATION))} {what}"
+    return f"{MARK} {inert(_clip(normalize_path(hit.path), _LOCATION_CHARS))} {what}"
 
 
 class Labels:
@@ -182,7 +178,7 @@ def find_shared_steps(paths: list[list[Step]]) -> list[Step | None] | None:
 def _heading(
     page: ValuePage, pattern: list[Step | None] | None, first: int, value_count: int, fields: tuple[str, ...], clip: int
 ) -> str:
-    where = "" if pattern is None else _clip(_pattern(pattern), min(_LOCATION, clip)) + " "
+    where = "" if pattern is None else _clip(_pattern(pattern), min(_LOCATION_CHARS, clip)) + " "
     total = f"{page.total:,}" if page.exact else f"at least {page.total:,}"
     last = first + value_count - 1
     numbers = f"value {first:,} of {total}" if first == last else f"values {first:,}-{last:,} of {total}"
@@ -197,7 +193,7 @@ def _pattern(pattern: list[Step | None]) -> str:
 def _value(hit: ValueHit, clip: int) -> str:
     if hit.cells is None:
         return _clip_text(hit.text, clip) if hit.whole else _render_beginning(hit, clip)
-    if clip == _CLIPS[-1]:
+    if clip == _CLIP_CHARS[-1]:
         return _clip_text(" | ".join(hit.cells), clip)
     return " | ".join(_clip_text(cell, clip) for cell in hit.cells)
 
@@ -223,11 +219,11 @@ def _clip(text: str, most: int) -> str:
 
 MAX_MEMBERS: Final = 1_000
 """Members that are examined individually."""
-_SCALAR: Final = 80
+_SCALAR_BYTES: Final = 80
 """Bytes up to which a text, number or constant is shown."""
-_NAME: Final = 120
+_NAME_CHARS: Final = 120
 """Characters shown of a name."""
-_EXAMPLE: Final = 160
+_EXAMPLE_CHARS: Final = 160
 """Characters of a path that is given as an example."""
 
 
@@ -257,7 +253,7 @@ def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadl
     members: list[JsonMember] = []
     try:
         if kind == "object":
-            reader = place.children(longest=walk.WINDOW)
+            reader = place.children(longest=walk.MAX_WINDOW_BYTES)
             while len(members) < MAX_MEMBERS and clock() < deadline:
                 batch = yield from reader.next()
                 if batch is None:
@@ -286,7 +282,7 @@ def _member(name: bytes, raw: bytes, size: int) -> JsonMember:
     kind = kind_of(raw[0]) if raw else None
     if kind is None:
         raise BrokenError
-    short = size <= _SCALAR and kind not in {"object", "array"}
+    short = size <= _SCALAR_BYTES and kind not in {"object", "array"}
     return JsonMember(walk.name_of(name), kind, size, raw.decode("utf-8", "replace") if short else None)
 
 
@@ -296,7 +292,7 @@ def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int,
     noun = "member" if is_object else "element"
     count = f", {plural(inside.count, noun)}" if inside.count is not None else ""
     where = normalize_path(hit.path)
-    first = f"{MARK} {_clip_preview(one_line(where))} ({hit.kind}, {plural(size, 'byte')}{count})"
+    first = f"{MARK} {_clip(one_line(where), _EXAMPLE_CHARS)} ({hit.kind}, {plural(size, 'byte')}{count})"
     rows = [_row(member) for member in inside.members]
     remaining_tokens, room, row_count = tokens, chars, 0
     for row, used in zip(rows, counts([f"{row}\n" for row in rows], tokenizer), strict=True):
@@ -312,8 +308,9 @@ def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int,
         else f" and {inside.count - row_count:,} more"
     )
     step: Step | None = next((m.name for m in inside.members if m.scalar is None), None) if is_object else 0
+    # The first member that is not shown whole: an example of a path that is worth calling.
     example = f", such as {one_line(where + bracket_step(step))}" if step is not None else ""
-    example = example if len(example) <= _EXAMPLE else ""
+    example = example if len(example) <= _EXAMPLE_CHARS else ""
     if not is_object:
         return [f"{first}; read an element by its path{example}. As it is written:"]
     return [
@@ -325,8 +322,4 @@ def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int,
 
 def _row(member: JsonMember) -> str:
     value = one_line(member.scalar) if member.scalar is not None else f"{member.kind}, {plural(member.size, 'byte')}"
-    return f"{one_line(member.name[:_NAME])}{'…' if len(member.name) > _NAME else ''}: {value}"
-
-
-def _clip_preview(text: str) -> str:
-    return text if len(text) <= _EXAMPLE else text[: _EXAMPLE - 1] + "…"
+    return f"{one_line(member.name[:_NAME_CHARS])}{'…' if len(member.name) > _NAME_CHARS else ''}: {value}"

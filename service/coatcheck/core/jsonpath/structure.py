@@ -1,12 +1,9 @@
-"""The skeleton of JSON text, block by block: brackets and commas outside strings, with their depth, and quotes.
+"""The skeleton of JSON text, block by block (brackets and commas outside strings, with their depth), and its decoding.
 
 Vectorised, about half a gigabyte per second, in the memory of a few blocks. Grammar is not checked: text that is not
-JSON gives marks that match no value, which walking over them reveals.
-
-Decodes JSON text, leniently where possible: NaN, long numbers, half surrogates, a cut end.
-
-What was tolerated is reported (`DecodedText.notices`), so that an answer can be marked as partial or odd. Text that is
-not JSON is never guessed at.
+JSON gives marks that match no value, which walking over them reveals. Decoding is lenient where that is safe: NaN, long
+numbers, half surrogates, a cut end. What was tolerated is reported (`DecodedText.odd`), so that an answer can say so;
+text that is not JSON is never guessed at.
 """
 
 import json
@@ -20,49 +17,38 @@ from numpy.typing import NDArray
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.query import Step
 
-QUOTE: Final = 0x22
-COMMA: Final = 0x2C
-BACKSLASH: Final = 0x5C
+QUOTE, COMMA, BACKSLASH = b'",\\'
 _CASE: Final = 0x20
 """The bit in which `[` and `{` differ, and `]` and `}`."""
-_OPEN: Final = 0x7B
-_CLOSE: Final = 0x7D
+_OPEN, _CLOSE = b"{}"
 _LOOSE: Final = 0x26
+"""The bits in which the four brackets differ."""
 _ALIKE: Final = 0x7F
 """What every bracket becomes with these bits set; so do `y`, `Y`, `_` and DEL, which are rare outside strings."""
 _MARK: Final = np.zeros(256, dtype=np.bool_)
 _MARK[list(b"[]{},")] = True
 
-_PIECE: Final = 262144
+_PIECE_BYTES: Final = 262144
 """Bytes per piece, so that intermediate results stay in the processor's cache."""
-_WORD: Final = 8
+_WORD_BYTES: Final = 8
 """Bytes of a word of bits, with one bit per byte of the text."""
 _SHIFTS: Final = tuple(np.uint64(1 << n) for n in range(6))
 _LAST_BIT: Final = np.uint64(63)
-_WORD_SHIFT: Final = 6
-_WORD_MASK: Final = 63
+_WORD_SHIFT, _WORD_MASK = 6, 63
+"""Split the number of a bit into that of its 64-bit word and its place in it."""
 
 
-class BlockStructure:
-    """The structure of a block.
+class BlockStructure(Struct, frozen=True):
+    """The structure of a block."""
 
-    Attributes:
-        at: positions in the document of brackets and commas outside strings, in order.
-        char: which character each is.
-        depth: how many containers are open after each.
-    """
-
-    def __init__(
-        self,
-        at: NDArray[np.int64],
-        char: NDArray[np.uint8],
-        depth: NDArray[np.int32],
-        quotes: list[tuple[NDArray[np.bool_], int]],
-    ) -> None:
-        self.at = at
-        self.char = char
-        self.depth = depth
-        self._quotes = quotes
+    at: NDArray[np.int64]
+    """Positions in the document of brackets and commas outside strings, in order."""
+    char: NDArray[np.uint8]
+    """Which character each is."""
+    depth: NDArray[np.int32]
+    """How many containers are open after each."""
+    quotes: list[tuple[NDArray[np.bool_], int]]
+    """Which bytes are quotes that begin or end strings, for each piece, with the piece's position."""
 
     def part(self, start: int, end: int, depth: int) -> "BlockStructure":
         """Returns the marks between two positions, counted from the first, of a document `depth` containers deep."""
@@ -86,7 +72,7 @@ class BlockStructure:
 
     def strings(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the quotes of the first string after each place, which is in none; for as many as are complete."""
-        quotes = np.concatenate([np.flatnonzero(quote) + base for quote, base in self._quotes])
+        quotes = np.concatenate([np.flatnonzero(quote) + base for quote, base in self.quotes])
         first = np.searchsorted(quotes, positions)
         first = first[first + 1 < len(quotes)]
         return quotes[first], quotes[first + 1]
@@ -107,14 +93,17 @@ class StructureReader:
         char: list[NDArray[np.uint8]] = []
         depth: list[NDArray[np.int32]] = []
         quotes: list[tuple[NDArray[np.bool_], int]] = []
-        for start in range(0, len(block), _PIECE):
-            data, quote = self._blank_escapes(block[start : start + _PIECE])
+        # In pieces that stay in the processor's cache; where a string or an escape is open is carried over.
+        for start in range(0, len(block), _PIECE_BYTES):
+            data, quote = self._blank_escapes(block[start : start + _PIECE_BYTES])
             quotes.append((quote, base + start))
             positions = self._outside(_likely(data), quote)
             chars = data[positions]
+            # The quick test also takes some letters, which are rare outside strings.
             sure = _MARK[chars]
             if not sure.all():
                 positions, chars = positions[sure], chars[sure]
+            # One bit apart, both kinds of brackets count as one, since only the depth matters.
             brackets = chars | _CASE
             change = (brackets == _OPEN).view(np.int8) - (brackets == _CLOSE).view(np.int8)
             depths = np.cumsum(change, dtype=np.int32)
@@ -149,6 +138,7 @@ class StructureReader:
         inside = _bits(quote)
         for shift in _SHIFTS:  # each bit becomes the parity of those up to it, first within its word
             inside ^= inside << shift
+        # Then across words: a word that ends inside a string inverts those after it.
         odd = np.bitwise_xor.accumulate(inside >> _LAST_BIT)
         if self._inside:
             odd ^= np.uint64(1)
@@ -166,8 +156,8 @@ class StructureReader:
 def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Returns a bit per flag, in words, lowest first, padded with zeros."""
     octets = np.packbits(flags, bitorder="little")
-    if len(octets) % _WORD:
-        octets = np.concatenate((octets, np.zeros(-len(octets) % _WORD, np.uint8)))
+    if len(octets) % _WORD_BYTES:
+        octets = np.concatenate((octets, np.zeros(-len(octets) % _WORD_BYTES, np.uint8)))
     return octets.view("<u8").astype(np.uint64, copy=False)
 
 
@@ -197,9 +187,9 @@ _OPENERS: Final = {ord("["): b"]", ord("{"): b"}"}
 _CLOSERS: Final = b"]}"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
-MEMORY_LIMIT: Final = 8 * 1024 * 1024
+DECODED_BYTES: Final = 8 * 1024 * 1024
 """Bytes of JSON text that are decoded at a time, and of a line: about 60 MB of values, and 50 to 150 ms."""
-_DIGITS: Final = 4_000
+_MAX_DIGITS: Final = 4_000
 """Digits of an integer beyond which it becomes a double; CPython refuses to convert more than 4,300."""
 
 ODD: Final = "The document is not strict JSON (NaN, Infinity, a lone surrogate, or bytes that are not UTF-8)."
@@ -227,6 +217,7 @@ def decode(raw: bytes) -> DecodedText:
         BrokenError: it is not JSON, or cut short.
         TooDeepError: it is nested too deeply.
     """
+    # Strict JSON first, with the fast decoder; Python's takes NaN, lone surrogates and long integers.
     try:
         return DecodedText(msgspec.json.decode(raw))
     except RecursionError:
@@ -243,7 +234,7 @@ def decode(raw: bytes) -> DecodedText:
 
 
 def _int(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _DIGITS else float(digits)
+    return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
 
 
 def mend_document(data: bytes) -> bytes | None:
@@ -254,6 +245,7 @@ def mend_document(data: bytes) -> bytes | None:
     structure = StructureReader().feed(data, 0)
     if not len(structure.at) or structure.depth[-1] <= 0:
         return None
+    # Up to the last comma or bracket: what follows it is an incomplete child.
     end = int(structure.at[-1]) + (0 if structure.char[-1] == COMMA else 1)
     closing: list[bytes] = []
     for octet in structure.char.tolist():
@@ -291,7 +283,7 @@ def too_large(where: str, size: str) -> CoatcheckError:
     """Returns the refusal of what does not fit into memory."""
     return CoatcheckError(
         Code.JSON_TOO_LARGE,
-        f"This path needs {where[:300]} ({size}) in memory, and at most {MEMORY_LIMIT >> 20} MiB may be. Go further "
+        f"This path needs {where[:300]} ({size}) in memory, and at most {DECODED_BYTES >> 20} MiB may be. Go further "
         "down by names and indices first, or use one filter, slice or * over records ($.items[?@.id == 7].name), which "
         "may be any number; `read` and `search` work at any size.",
     )

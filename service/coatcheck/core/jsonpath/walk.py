@@ -1,7 +1,7 @@
 """Reads JSON text in blocks without decoding it: where a value ends, and the children of a container, batch by batch.
 
 Everything here is a generator that yields which bytes it needs (`Want`) and is sent them, so that the same code works
-for a store that answers later and for bytes in memory (`over`). Memory is a few windows.
+for a store that answers later and for bytes in memory (`over`). Memory is a few blocks.
 """
 
 from collections.abc import Generator
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coatcheck.core.jsonpath.structure import (
     COMMA,
-    MEMORY_LIMIT,
+    DECODED_BYTES,
     QUOTE,
     BlockStructure,
     BrokenError,
@@ -22,20 +22,21 @@ from coatcheck.core.jsonpath.structure import (
     too_large,
 )
 
-FIRST_WINDOW: Final = 64 * 1024
-WINDOW: Final = 2 * 1024 * 1024
+FIRST_WINDOW_BYTES: Final = 64 * 1024
+"""Bytes of the first block of a walk; each of the next is several times as large. Chosen, not measured."""
+MAX_WINDOW_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of the largest block: as much is read at once and kept in memory. Chosen, not measured."""
 BLANK: Final = b" \t\n\r"
 _SCALAR_END: Final = b",]} \t\n\r"
 _OPENERS: Final = b"[{"
 _AFTER: Final = b",]}"
-_NEWLINE: Final = 0x0A
-_SHORT_LINE: Final = 16
+_MIN_LINE_BYTES: Final = 16
 """Bytes below which a line is checked for being blank."""
-_NAME_SHOWN: Final = 4_000
+_NAME_BYTES: Final = 4_000
 """Bytes of the name of a long member."""
-_ESCAPE: Final = 6
+_ESCAPE_BYTES: Final = 6
 """Maximum bytes in which a name's byte is written."""
-KEPT: Final = 100_000
+INDEXED_CHILDREN: Final = 100_000
 """Children from the end that are remembered while they are counted; earlier ones need a second pass."""
 
 T = TypeVar("T")
@@ -115,7 +116,7 @@ def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
         if rest:
             return at + len(data) - len(rest), rest[0]
         at += len(data)
-        window = min(window * 16, WINDOW)
+        window = min(window * 16, MAX_WINDOW_BYTES)
     raise CutShortError
 
 
@@ -127,9 +128,11 @@ def end_of(source: WalkSource, start: int) -> Walk[int]:
     """
     _, first = yield from significant(source, start)
     structure, escaped = StructureReader(), False
+    # The block grows quickly: most values are short, and the rest of a long one costs few reads.
     at, window = (start + 1 if first == QUOTE else start), 1024
     while at < source.size:
         data = yield source.want(at, window)
+        # A string, a container, or a scalar: each ends by another sign.
         if first == QUOTE:
             plain, escaped = blank_escapes(data, escaped=escaped)
             length = plain.find(b'"') + 1
@@ -141,12 +144,13 @@ def end_of(source: WalkSource, start: int) -> Walk[int]:
             length = next((n for n, octet in enumerate(data) if octet in _SCALAR_END), -1)
             if length < 0 and at + len(data) >= source.size:
                 length = len(data)
+            # A sign where a value should be ends it at once.
             elif not length:
                 return at
         if length > 0:
             return at + length
         at += len(data)
-        window = min(window * 8, WINDOW)
+        window = min(window * 8, MAX_WINDOW_BYTES)
     raise CutShortError
 
 
@@ -172,7 +176,13 @@ class ChildReader:
     """
 
     def __init__(
-        self, source: WalkSource, at: int, *, has_names: bool, longest: int = FIRST_WINDOW, window: int = FIRST_WINDOW
+        self,
+        source: WalkSource,
+        at: int,
+        *,
+        has_names: bool,
+        longest: int = FIRST_WINDOW_BYTES,
+        window: int = FIRST_WINDOW_BYTES,
     ) -> None:
         """Begins at a child.
 
@@ -201,6 +211,7 @@ class ChildReader:
             BrokenError: what follows a child that is `long` is not JSON.
             CutShortError: the document ends inside the container; a begun child was returned as `long`.
         """
+        # The child before was not read to its end: now it must be, to find the comma behind it.
         if self._long is not None:
             _, end = yield from self.extent()
             after, char = yield from significant(self._source, end)
@@ -214,9 +225,11 @@ class ChildReader:
             stops = block.commas(1, end)
             if end < len(block.at):
                 self.closed, stops = True, np.append(stops, end)
+            # The children up to the last comma are complete; the rest is read again with the next block.
             if len(stops):
                 batch = self._batch(data, block, block.at[stops])
                 return batch if len(batch.starts) else None
+            # Not one complete child in the block: it is too long to be read at once, or the document ends inside it.
             self.unfinished = self._at + len(data) >= self._source.size
             if self.unfinished or self._window > self._longest:
                 self._long = yield from self._begin_child()
@@ -251,14 +264,14 @@ class ChildReader:
         opens, closes = self._long.names
         if not len(opens):
             raise BrokenError
-        return (yield Want(int(opens[0]) + 1, min(int(closes[0]), int(opens[0]) + 1 + _NAME_SHOWN)))
+        return (yield Want(int(opens[0]) + 1, min(int(closes[0]), int(opens[0]) + 1 + _NAME_BYTES)))
 
     def _batch(self, data: bytes, block: BlockStructure, ends: _Positions) -> ChildBatch:
         base, first = self._at, self._first
         starts = np.concatenate(([base], ends[:-1] + 1))
         names = block.strings(starts) if self._has_names else None
         self._at, self._first = int(ends[-1]) + 1, False
-        self._window = min(max(self._window, FIRST_WINDOW) * 4, WINDOW)
+        self._window = min(max(self._window, FIRST_WINDOW_BYTES) * 4, MAX_WINDOW_BYTES)
         blank = self.closed and not data[int(starts[-1]) - base : int(ends[-1]) - base].strip(BLANK)
         if blank and first and len(starts) == 1:  # an empty container
             starts, ends = starts[:0], ends[:0]
@@ -282,30 +295,30 @@ class LineReader:
         """Begins at a line's first byte."""
         self._source = source
         self._at = at
-        self._window = FIRST_WINDOW
+        self._window = FIRST_WINDOW_BYTES
 
     def next(self) -> Walk[ChildBatch | None]:
         """Returns the next lines; None if there are no more.
 
         Raises:
-            CoatcheckError: `json_too_large` for a line over MEMORY_LIMIT.
+            CoatcheckError: `json_too_large` for a line over DECODED_BYTES.
         """
         while self._at < self._source.size:
             base = self._at
             data = yield self._source.want(base, self._window)
-            stops = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+            stops = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
             if base + len(data) >= self._source.size and not data.endswith(b"\n"):
                 stops = np.append(stops, len(data))
             if not len(stops):
-                if self._window > MEMORY_LIMIT:
-                    raise too_large("a line of this document", f"over {MEMORY_LIMIT >> 20} MiB")
+                if self._window > DECODED_BYTES:
+                    raise too_large("a line of this document", f"over {DECODED_BYTES >> 20} MiB")
                 self._window *= 2
                 continue
             starts = np.concatenate(([0], stops[:-1] + 1))
-            has_text = stops - starts >= _SHORT_LINE
+            has_text = stops - starts >= _MIN_LINE_BYTES
             for n in np.flatnonzero(~has_text).tolist():
                 has_text[n] = bool(data[starts[n] : stops[n]].strip(BLANK))
-            self._at, self._window = base + int(stops[-1]) + 1, WINDOW
+            self._at, self._window = base + int(stops[-1]) + 1, MAX_WINDOW_BYTES
             if has_text.any():
                 return ChildBatch(base, data, starts[has_text] + base, stops[has_text] + base)
         return None
@@ -325,7 +338,7 @@ def count(reader: Reader) -> Walk[int]:
 def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
     """Returns where a child begins and ends, and its index from the first; None if there is none.
 
-    `index` may be negative, counting from the end, down to -KEPT. The end of a `long` child is not returned.
+    `index` may be negative, counting from the end, down to -INDEXED_CHILDREN. Of a `long` child, no end is returned.
     """
     total, tail = 0, np.zeros((2, 0), np.int64)
     while (batch := (yield from reader.next())) is not None:
@@ -352,7 +365,8 @@ def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | Non
             hits = _find_named(batch, key)
             if batch.long and len(batch.names[0]):
                 opening, closing = int(batch.names[0][0]), int(batch.names[1][0])
-                near = closing - opening <= _ESCAPE * len(key) + 1
+                # A name may be written with escapes of six bytes for each of its own; a longer one cannot be this name.
+                near = closing - opening <= _ESCAPE_BYTES * len(key) + 1
                 hits = [closing] if near and _unescape_name((yield Want(opening + 1, closing))) == key else []
             if hits:
                 quote_at = max(hits) if source.last_duplicate_wins else min(hits)
@@ -368,6 +382,7 @@ def _find_named(batch: ChildBatch, key: bytes) -> list[int]:
     data, base, width = batch.data, batch.base, len(key) + 1
     inside = batch.names[0] < batch.ends[-1]  # after a stray comma, no name follows in this object
     quotes = list(zip(*(each[inside].tolist() for each in batch.names), strict=True))
+    # Lengths are compared first, which excludes nearly all names.
     hits = [close for begin, close in quotes if close - begin == width and data.startswith(key, begin + 1 - base)]
     if b"\\" in data:  # names written with escapes, which only decoding can compare
         names = ((close, data[begin + 1 - base : close - base]) for begin, close in quotes)

@@ -48,14 +48,15 @@ _ENCODED: Final = re.compile(
     rb"^content-transfer-encoding:\s*(?:base64|quoted-printable)", re.IGNORECASE | re.MULTILINE
 )
 _CONTROLS: Final = bytes([*range(7), *range(16, 26), *range(28, 32), 127])
-_LOOK: Final = 8 * 1024
-_SOON: Final = 2 * 1024
+_HEAD_BYTES: Final = 8 * 1024
+"""Bytes at the beginning that tell the kind: every put pays for them."""
+_MESSAGE_BYTES: Final = 2 * 1024
 """Maximum bytes of a message before the diff that it sends."""
 
 
 def classify(payload: PayloadProbe) -> Kind:
     """Returns the kind of a payload: `text` if nothing indicates any other."""
-    declared, head = payload.declared, payload.sample.head[:_LOOK]
+    declared, head = payload.declared, payload.sample.head[:_HEAD_BYTES]
     if declared.kind is not None:
         return declared.kind
     if identify_written(head, declared.media_type) is not None and not _sends_diff(head):
@@ -94,7 +95,7 @@ def _by_structure(payload: PayloadProbe, head: bytes, tool: str) -> Kind | None:
 
 
 def _by_text(payload: PayloadProbe, head: bytes, tool: str) -> Kind:
-    if b"http" in head and (is_listing(head[: _LOOK // 2]) or (is_search_tool(tool) and head.count(b"http") > 1)):
+    if b"http" in head and (is_listing(head[: _HEAD_BYTES // 2]) or (is_search_tool(tool) and head.count(b"http") > 1)):
         return Kind.SEARCH_RESULTS
     if read_table(head) is not None:
         return Kind.TABLE
@@ -113,6 +114,6 @@ def _is_diff(head: bytes) -> bool:
     header, hunk = _DIFF.search(head), _HUNK.search(head)
     if hunk is None:
         return False
-    if header is not None and header.start() < _SOON:
+    if header is not None and header.start() < _MESSAGE_BYTES:
         return True
     return len(_CHANGE.findall(head)) > 0.9 * head.count(b"\n")

@@ -1,15 +1,8 @@
-"""What a describer gets of a payload, and what it returns, once, when the payload is stored.
+"""What a describer gets of a payload and returns, and what all of them share: kinds of lines, markers, named parts.
 
-Values are verbatim; make them inert before showing them to a model.
-
-Decides the sort of a text by how its first and last lines begin and end, and by the tool that printed it.
-
-A share of the lines decides, never a single one; and what a card shows of a text with statements does not depend on it.
-
-Finds a payload's statements about itself: exit codes, wall time, original sizes, truncation notices.
-
-Values are verbatim and bounded. Only statements about the whole output count, and only near its ends; a line that
-merely mentions an error does not.
+Values are verbatim and bounded; make them inert before showing them to a model. A share of the lines decides what sort
+of text it is, never a single one. Markers are a payload's statements about itself (exit codes, wall time, truncation
+notices): only near its ends, and only about the whole output; a line that merely mentions an error is none.
 """
 
 import re
@@ -21,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind, Marker, PayloadSample
-from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.model import OutlineEntry
 from coatcheck.core.structure import JsonReading, read_json, style_of
 from coatcheck.core.survey import Survey
 from coatcheck.core.text.scan import BlockPattern
@@ -29,7 +22,8 @@ from coatcheck_client.contract.inert import one_line
 
 SECTION_CHARS: Final = 60
 """Maximum characters of a section's title in a call."""
-_PARTS: Final = 24
+_MAX_PARTS: Final = 24
+"""Parts of a text that a card can send a reader to. Chosen: a card of 600 tokens names fewer."""
 
 
 class PayloadProbe(Struct, dict=True):
@@ -79,10 +73,10 @@ def may_name(title: str) -> bool:
     return len(title) <= SECTION_CHARS and title == one_line(title)
 
 
-def select_named_parts(entries: Iterable[Entry]) -> tuple[tuple[str, int, int], ...]:
+def select_named_parts(entries: Iterable[OutlineEntry]) -> tuple[tuple[str, int, int], ...]:
     """Returns the first entries that the call on a card may name, to keep as `parts`."""
     parts = [(each.title, each.lines) for each in entries if each.lines is not None and may_name(each.title)]
-    return tuple([(title, lines.first, lines.last - lines.first + 1) for title, lines in parts[:_PARTS]])
+    return tuple([(title, lines.first, lines.last - lines.first + 1) for title, lines in parts[:_MAX_PARTS]])
 
 
 _COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
@@ -103,14 +97,18 @@ _SHELL_TOOL: Final = re.compile(
     re.IGNORECASE,
 )
 
-_HEAD: Final = 8 * 1024
-_TAIL: Final = 4 * 1024
+_HEAD_BYTES: Final = 8 * 1024
+"""Bytes of the beginning whose lines are examined."""
+_TAIL_BYTES: Final = 4 * 1024
+"""Bytes of the end whose lines are examined."""
 _HEAD_LINES: Final = 32
+"""Lines of the beginning that are examined. Chosen, not measured: every put pays for them."""
 _TAIL_LINES: Final = 12
-_MAX_LINE_CHARS: Final = 160
-"""Number of lines that are examined, and bytes of each."""
-_FEW: Final = 4
-"""Maximum number of lines that say nothing about a text."""
+"""Lines of the end that are examined: fewer, because an end is mostly a summary."""
+_LINE_BYTES: Final = 160
+"""Bytes of such a line that are examined."""
+_MIN_LINES: Final = 4
+"""Lines below which their shares say nothing about a text."""
 _LOG: Final = 0.4
 """Share of the lines: low, because most lines of most texts say nothing about the sort."""
 _BY_SHARES: Final = {"code": Kind.CODE_OR_FILE, "prose": Kind.TEXT, "output": Kind.COMMAND_OUTPUT}
@@ -120,38 +118,41 @@ def kind_by_lines(sample: PayloadSample, tool: str) -> Kind:
     """Returns the sort of a text that a tool of this name returned, which may be empty."""
     lines, of_shell = _select_lines(sample), _SHELL_TOOL.search(tool) is not None
     block, count = b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)
-    least = (_LOG if count >= _FEW else 1) * count
+    least = (_LOG if count >= _MIN_LINES else 1) * count
     if count > 1 and _STAMPED.count(block, least) >= least:
         return Kind.COMMAND_OUTPUT if of_shell else Kind.LOG
     if _FILE_TOOL.search(tool) or block.startswith(b"#!") or _is_numbered(lines):
         return Kind.CODE_OR_FILE
     if of_shell:
         return Kind.COMMAND_OUTPUT
-    return _BY_SHARES[style_of(block, count)] if count >= _FEW else Kind.TEXT
+    return _BY_SHARES[style_of(block, count)] if count >= _MIN_LINES else Kind.TEXT
 
 
 def _select_lines(sample: PayloadSample) -> list[bytes]:
     """Returns the first and last lines, shortened, without blank ones."""
-    first = sample.head[:_HEAD].split(b"\n", _HEAD_LINES)
+    first = sample.head[:_HEAD_BYTES].split(b"\n", _HEAD_LINES)
     rest = first[_HEAD_LINES] if len(first) > _HEAD_LINES else b""
-    tail = (sample.tail or sample.head[_HEAD:] or rest)[-_TAIL:]
+    tail = (sample.tail or sample.head[_HEAD_BYTES:] or rest)[-_TAIL_BYTES:]
     lines = first[:_HEAD_LINES] + (tail.rsplit(b"\n", _TAIL_LINES)[-_TAIL_LINES:] if tail else [])
-    return [line[:_MAX_LINE_CHARS] for line in lines if line and not line.isspace()]
+    return [line[:_LINE_BYTES] for line in lines if line and not line.isspace()]
 
 
 def _is_numbered(lines: list[bytes]) -> bool:
     """Returns whether lines begin with increasing numbers, as an editor or `cat -n` shows a file."""
     matches = [_NUMBER.match(line) for line in lines[:_HEAD_LINES]]
     numbers = [int(match[1]) for match in matches if match]
-    if len(numbers) < _FEW or len(numbers) < 0.6 * len(matches):
+    if len(numbers) < _MIN_LINES or len(numbers) < 0.6 * len(matches):
         return False
     return sum(0 < high - low <= 3 for low, high in pairwise(numbers)) >= 0.7 * (len(numbers) - 1)  # noqa: PLR2004
 
 
-_ENDS: Final = 4096
+_END_BYTES: Final = 4096
+"""Bytes of each end in which markers are searched for: harnesses put theirs first or last."""
 _MAX_MARKERS: Final = 8
-_MAX_VALUE: Final = 160
-_LONGEST: Final = 2 * _MAX_VALUE
+"""Markers that are kept: a text with more is about such lines."""
+_MARKER_CHARS: Final = 160
+"""Characters of a marker that are kept."""
+_MARKER_LINE_CHARS: Final = 2 * _MARKER_CHARS
 """Maximum characters of a line that may be a marker."""
 
 _PATTERN: Final = (
@@ -183,16 +184,16 @@ _LINES: Final = BlockPattern(_PATTERN, ignore_case=True)
 
 def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
     """Returns the payload's statements about itself, in order, without duplicates, at most eight."""
-    ends = [sample.head[:_ENDS], (sample.tail or sample.head)[-_ENDS:]]
+    ends = [sample.head[:_END_BYTES], (sample.tail or sample.head)[-_END_BYTES:]]
     markers: dict[tuple[str, str], None] = {}
-    for part in [sample.head] if sample.whole and len(sample.head) <= 2 * _ENDS else ends:
+    for part in [sample.head] if sample.whole and len(sample.head) <= 2 * _END_BYTES else ends:
         for start, end, *_ in _LINES.lines(part):
-            if end - start > 4 * _LONGEST:
+            if end - start > 4 * _MARKER_LINE_CHARS:
                 continue
             line = part[start:end].decode("utf-8", "replace").removesuffix("\n")
-            match = _MARKER_LINE.match(line) if len(line) <= _LONGEST else None
+            match = _MARKER_LINE.match(line) if len(line) <= _MARKER_LINE_CHARS else None
             if match and match.lastgroup is not None:
-                markers.setdefault((match.lastgroup, match.group().strip()[:_MAX_VALUE]))
+                markers.setdefault((match.lastgroup, match.group().strip()[:_MARKER_CHARS]))
     pairs = list(markers)
     del pairs[2 : 2 - _MAX_MARKERS]  # the first two and the last ones stay
     return tuple(Marker(name, value) for name, value in pairs)

@@ -1,6 +1,7 @@
-"""Describes a JSON document: the short values near its top, and every distinct key once, breadth first, by path.
+"""Describes JSON documents, and images, other binaries and documents.
 
-Describes images, other binaries and documents by their headers, never by their contents.
+Of JSON, the short values near its top, and every distinct key once, breadth first, by path; of the others, what their
+headers say, never their contents.
 """
 
 import re
@@ -18,16 +19,19 @@ from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe,
 from coatcheck.core.media import describe, identify_written
 from coatcheck.core.media.documents import MAIL
 from coatcheck.core.outline.json_shape import FAILED, of_notebook
-from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.model import OutlineEntry
 from coatcheck.core.records.describe import RecordFacts, tell
 from coatcheck.core.records.examine import largest_path, top_values
 from coatcheck.core.records.objects import lists_in
 from coatcheck.core.records.stream import read_records
 from coatcheck.core.text.count import first_of, format_count
 
-_CELLS: Final = 40
-_LINES: Final = 120
-_CHARS: Final = 16_000
+_MAX_CELLS: Final = 40
+"""Cells of a notebook that are named."""
+_MAX_LINES: Final = 120
+"""Lines of keys after which no deeper ones are read."""
+_MAX_CHARS: Final = 16_000
+"""Characters of such lines after which no deeper ones are read: half of what the largest card shows."""
 _VALUE: Final = 80
 """Maximum characters of a short value."""
 _KEYS: Final = 200
@@ -47,17 +51,17 @@ def describe_json(payload: PayloadProbe) -> Description:
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
         return _notebook(notebook.entries)
+    # The first line says how much of the document the others are true of.
     if reading.lines:
         first = f"JSON lines; keys of {'all' if reading.all_lines else 'the first'} {reading.lines}:"
     elif not reading.complete:
-        first = (
-            "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning only:"
-        )
+        why = "Not well-formed JSON; keys as far as it can be read:"
+        first = why if sample.whole else "Keys of its beginning only:"
     else:
         first = top_values(value)
-    records = (
-        tell(lists_in(value)) if reading.all_of_it else read_records(sample.head) if sample.whole else RecordFacts()
-    )
+    records = tell(lists_in(value)) if reading.all_of_it else RecordFacts()
+    if sample.whole and not reading.all_of_it:
+        records = read_records(sample.head)
     lines = key_lines(value, complete=reading.complete, most=_OF_LINES if reading.lines else _KEYS)
     surveyed = None if payload.survey is None else payload.survey.path
     path = surveyed or (records.rare if reading.lines else records.path) or largest_path(value)
@@ -65,18 +69,15 @@ def describe_json(payload: PayloadProbe) -> Description:
     return Description(facts=(*([first] if first and not last else []), *records.facts, *last, *lines), path=path)
 
 
-def _notebook(cells: Sequence[Entry]) -> Description:
+def _notebook(cells: Sequence[OutlineEntry]) -> Description:
     """Returns the cells with what those that failed raised, or if none did, with what each printed."""
     failed = [cell for cell in cells if (cell.detail or "").startswith(FAILED)]
     beginning = FAILED if failed else ""
-    cell_titles = [
-        f"{cell.title} ({cell.detail})" if cell.detail and cell.detail.startswith(beginning) else cell.title
-        for cell in cells
-    ]
-    fact = f"Notebook, {format_count(len(cell_titles), 'cell')}: {first_of(cell_titles, _CELLS)}"
-    return Description(
-        facts=(fact,), parts=select_named_parts([replace(cell, title=cell.title.partition(":")[0]) for cell in failed])
-    )
+    details = [cell.detail if (cell.detail or "").startswith(beginning) else None for cell in cells]
+    cell_titles = [f"{cell.title} ({each})" if each else cell.title for cell, each in zip(cells, details, strict=True)]
+    fact = f"Notebook, {format_count(len(cell_titles), 'cell')}: {first_of(cell_titles, _MAX_CELLS)}"
+    parts = select_named_parts([replace(cell, title=cell.title.partition(":")[0]) for cell in failed])
+    return Description(facts=(fact,), parts=parts)
 
 
 def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
@@ -84,10 +85,11 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
 
     A line ends with `…` if the objects have further keys: those that a line above it names, or more than `most`.
     """
+    # Breadth first, with all values at one place together: a list of a million records is one place.
     lines: list[str] = []
     queue: deque[tuple[str, list[object]]] = deque([("$", [value])])
     earlier_keys: set[str] = set()
-    while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
+    while queue and len(lines) < _MAX_LINES and sum(map(len, lines)) < _MAX_CHARS:
         path, values = queue.popleft()
         objects = cast("list[dict[str, object]]", [each for each in values if type(each) is dict])
         lists = cast("list[list[object]]", [each for each in values if type(each) is list])
@@ -104,6 +106,7 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
             count = format_count(len(members), "key") if complete else "keys"
             parts.append(f"{count} such as {', '.join(map(_quote_key, list(filter(None, members))[:3]))}")
         elif members:
+            # Trees repeat the keys of their outer levels at every inner one.
             keys = [key for key in members if key not in earlier_keys]
             new = [_member(key, members[key], complete) for key in keys[:most]]
             more = 0 < len(keys) < len(members) or len(keys) > most
@@ -118,11 +121,8 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
 
 def _member(key: str, values: list[object], exact: bool) -> str:
     lengths = set(map(len, cast("list[list[object]]", [value for value in values if type(value) is list])))
-    return (
-        f"{_quote_key(key)}[{max(lengths)}]"
-        if exact and len(lengths) == 1 and lengths not in ({0}, {1})
-        else _quote_key(key)
-    )
+    has_length = exact and len(lengths) == 1 and lengths not in ({0}, {1})
+    return f"{_quote_key(key)}[{max(lengths)}]" if has_length else _quote_key(key)
 
 
 def _quote_key(key: str) -> str:
@@ -131,7 +131,8 @@ def _quote_key(key: str) -> str:
 
 
 _SUBJECT: Final = re.compile(rb"^Subject:([^\n]*(?:\n[ \t][^\n]*){0,20})", re.IGNORECASE | re.MULTILINE)
-_HEAD: Final = 64 * 1024
+_HEAD_BYTES: Final = 64 * 1024
+"""Bytes of a mail in which its subject is searched for."""
 _TITLE: Final = 300
 """Maximum characters of a title."""
 
@@ -145,15 +146,14 @@ def describe_media(payload: PayloadProbe) -> Description:
 
 def describe_written(payload: PayloadProbe) -> Description:
     """Returns the format of a document that is written as text, and the subject of a mail."""
-    head = payload.sample.head[:_HEAD]
+    head = payload.sample.head[:_HEAD_BYTES]
     binary_format = identify_written(head, payload.declared.media_type)
     if binary_format is None:
         return Description(media_type=payload.declared.media_type)
     subject = _SUBJECT.search(head) if binary_format.media_type == MAIL else None
     title = None if subject is None else _decode_title(" ".join(subject[1].decode("utf-8", "replace").split()))
-    return Description(
-        media_type=binary_format.media_type, facts=(f"Format: {binary_format.name}",), title=title or None
-    )
+    facts = (f"Format: {binary_format.name}",)
+    return Description(media_type=binary_format.media_type, facts=facts, title=title or None)
 
 
 def _decode_title(value: str) -> str:

@@ -1,15 +1,14 @@
-"""Recognises web pages, and describes them by their heads; `core/extract/page.py` extracts the text.
+"""Recognises web pages, describes them by their heads, and finds how a page was fetched.
 
-Finds how a page was fetched, in what a fetcher returns with it: JSON with the page in it, or lines above the page.
-
-Nothing here is about one fetcher. In JSON, the page is the one object that has an address, and beside it a text or an
-HTTP status; what its members mean is told by their names, in any spelling. Above a text, such names are labels, and
-a sentence with one address tells what was fetched. Where there may be several pages, nothing is told of any.
+`core/extract/page.py` extracts the text. How a page was fetched stands in the fetcher's JSON around it, or in lines
+above it; nothing here is about one fetcher. In JSON, the page is the one object that has an address, and beside it a
+text or an HTTP status; the names of its members, in any spelling, say what they mean. Above a text, such names are
+labels, and a sentence with one address names the page. Where there may be several pages, nothing is said of any.
 """
 
 import html
 import re
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, cast
 from urllib.parse import urljoin, urlsplit
 
@@ -36,12 +35,14 @@ _NOT_A_PAGE: Final = re.compile(
 """Matches lines of documentation, code and templates, which are full of tags."""
 _MARKDOWN: Final = re.compile(rb"^(?:#{1,6} [^\n#]*[^\W_]|```\w*\r?$)", re.MULTILINE)
 _SORTS: Final = 3
+"""Elements, sorts of them, and lines of Markdown from which a text is a piece of a page, or is none."""
 _EACH: Final = 220
 """Maximum bytes per tag in a piece of a page."""
 
 _HEAD: Final = 64 * 1024
 """Characters of a page's head that are read."""
-_TAGS: Final = 4_000
+_MAX_TAGS: Final = 4_000
+"""Tags of a page's head that are read; pages have some hundreds."""
 _HEAD_END: Final = re.compile(r"</head\s*>|<body\b", re.IGNORECASE)
 _TITLE_END: Final = re.compile(r"</title\s*>", re.IGNORECASE)
 _TAGGED: Final = re.compile(r"<([A-Za-z][A-Za-z0-9]{0,9})(?: [^<>]{0,200})?>([^<>]{0,300})</\1>")
@@ -54,7 +55,8 @@ _DESCRIBED: Final = 1024**2
 """Bytes from which a page's own description is shown: its text may not be, or is long."""
 _MAX_TEXT_STARTS: Final = 3
 """Maximum beginnings of text in a page made of scripts, whose description may say more."""
-_MAX: Final = 300
+_FIELD_CHARS: Final = 300
+"""Maximum characters of a title and of a description: what a card has room for."""
 _LONG: Final = 2_000
 """Characters of a title that are looked at."""
 
@@ -70,11 +72,8 @@ def is_page(head: bytes) -> bool:
     if head.count(b"</") < _SORTS or start[:1] != b"<" or start.lower() in {b"<?php", b"<?xml"}:
         return False
     element_names = [name.lower() for name in _ELEMENT.findall(head)]
-    if (
-        len(set(element_names)) < _SORTS
-        or len(element_names) <= _SORTS
-        or not head.count(b"<") / 3 <= len(element_names) >= len(head) / _EACH
-    ):
+    is_dense = head.count(b"<") / 3 <= len(element_names) >= len(head) / _EACH
+    if len(set(element_names)) < _SORTS or len(element_names) <= _SORTS or not is_dense:
         return False
     return len(_MARKDOWN.findall(head)) < _SORTS and len(_NOT_A_PAGE.findall(head)) < max(2, 0.15 * head.count(b"\n"))
 
@@ -82,11 +81,12 @@ def is_page(head: bytes) -> bool:
 def describe_page(payload: PayloadProbe) -> Description:
     """Returns title, date, description and canonical URL, resolved against the declared one, from the head alone."""
     sample = payload.sample
+    # Scripts may contain tags in strings, and some pages begin with megabytes of them: they go first.
     text = without_opaque(sample.head[: 4 * _HEAD].decode("utf-8", "replace"))
     end = _HEAD_END.search(text)
     text = text[: min(_HEAD, end.start() if end else _HEAD)]
     metadata: dict[str, str] = {}
-    for tag in islice(TAG.finditer(text), _TAGS):
+    for tag in islice(TAG.finditer(text), _MAX_TAGS):
         name, attribute_text = (tag[2] or "").lower(), tag[3] or ""
         if name == "title" and not tag[1]:
             end = _TITLE_END.search(text, tag.end())
@@ -98,6 +98,7 @@ def describe_page(payload: PayloadProbe) -> Description:
             value = values.get({"html": "lang", "meta": "content", "link": "href"}[name])
             if value:
                 metadata.setdefault(key.lower(), value)
+    # Pages state most things several times: in their own tags, in Open Graph's, in those of networks.
     title = _shortest(metadata.get("title"), metadata.get("og:title"), metadata.get("twitter:title"))
     facts: list[str] = []
     published = metadata.get("article:published_time") or metadata.get("date")
@@ -120,7 +121,7 @@ def _shortest(*titles: str | None) -> str | None:
 
 
 def _clean(text: str) -> str:
-    return " ".join(text.split())[:_MAX]
+    return " ".join(text.split())[:_FIELD_CHARS]
 
 
 def _resolve(canonical: str | None, base: str | None) -> str | None:
@@ -154,15 +155,16 @@ _REMARKS: Final = ("warning", "error")
 """Members and labels that may name a status in words."""
 _QUERY: Final = frozenset({"query", "q", "searchparameters"})
 """Members of a search engine's response, whose only result is no page that was fetched."""
-_DEEPEST: Final = 4
+_MAX_DEPTH: Final = 4
 """Objects and lists of one item around the page."""
-_WIDEST: Final = 8
+_MIN_DATA_OBJECTS: Final = 8
 """Objects beside one another, from which they are data."""
 _NO_LETTERS: Final = re.compile(r"[\W_]+")
 _STATUS: Final = re.compile(r"(?i)\b(?:error|status|HTTP)(?:[ _-]?code)?[ :=]{1,2}([1-5]\d\d)\b")
 _HEAD_CHARS: Final = 16 * 1024
 """Characters at the beginning of a text in which lines tell of the page."""
-_LINES: Final = 16
+_MAX_LINES: Final = 16
+"""Lines at the beginning of a text in which labels of a page stand."""
 _LABEL: Final = re.compile(r"\W{0,3}([A-Za-z][A-Za-z _-]{0,30}):\**(?:\s+(.*))?")
 _ENOUGH: Final = 2
 """Labels that tell of a page; a single one may be anything's."""
@@ -186,7 +188,7 @@ def find_fetch(payload: PayloadProbe) -> PageFetch | None:
     """Returns how the page in a payload was fetched; None if the payload does not say it, or is no fetched page."""
     reading = payload.json
     if reading is not None:
-        return _of_value(reading.value, len(payload.sample.head), _DEEPEST) if reading.complete else None
+        return _of_value(reading.value, len(payload.sample.head), _MAX_DEPTH) if reading.complete else None
     return _of_lines(payload.sample) if b"http" in payload.sample.head[:_HEAD_CHARS] else None
 
 
@@ -208,7 +210,8 @@ def _of_value(value: object, size: int, depth: int) -> PageFetch | None:
         return fetch
     lists = [cast("list[object]", each) for each in members.values() if isinstance(each, list)]
     objects = [cast("Members", each) for each in members.values() if isinstance(each, dict)]
-    if len(lists) + len(objects) > _WIDEST or any(isinstance(item, dict) for items in lists for item in items[1:]):
+    has_records = any(isinstance(item, dict) for items in lists for item in items[1:])
+    if has_records or len(lists) + len(objects) > _MIN_DATA_OBJECTS:
         return None
     pages = [page for each in (*objects, *lists) if (page := _of_value(each, size, depth - 1)) is not None]
     return pages[0] if len(pages) == 1 else None
@@ -217,10 +220,8 @@ def _of_value(value: object, size: int, depth: int) -> PageFetch | None:
 def _flat(members: Members) -> Members:
     """Returns the members of an object by their bare names, with those of the objects that say more about it."""
     bare_members = {_bare(name): value for name, value in members.items() if value not in (None, "")}
-    around = [
-        cast("Members", value) for name, value in bare_members.items() if name in _AROUND and isinstance(value, dict)
-    ]
-    for each in around:
+    around: list[object] = [value for name, value in bare_members.items() if name in _AROUND]
+    for each in cast("list[Members]", [value for value in around if isinstance(value, dict)]):
         bare_members = {_bare(name): value for name, value in each.items() if value not in (None, "")} | bare_members
     return bare_members
 
@@ -236,12 +237,14 @@ def _read(flat: Members, size: int) -> PageFetch | None:
         for field, names in _NAMES.items()
     }
     request_url = next((url for name in _ASKED if (url := as_address(flat.get(name)))), None)
+    # A fetcher that names the requested address beside `url` means by that where redirects led.
     if request_url is not None:
         values["final_url"] = values["final_url"] or values["url"]
         values["url"] = request_url
     if values["status"] is None:
         remarks = (_STATUS.search(text) for name in _REMARKS if isinstance(text := flat.get(name), str))
         values["status"] = next((int(match[1]) for match in remarks if match), None)
+    # An address alone is not enough: records of any API have one. A text that is most of the object, or a status, is.
     has_status = values["status"] is not None and not flat.keys().isdisjoint((*_HTTP, *_REMARKS))
     texts = [
         text
@@ -263,11 +266,13 @@ def _of_lines(sample: PayloadSample) -> PageFetch | None:
     """Returns what the lines above a page say: labels with values, or a sentence with its address."""
     flat: Members = {}
     labels, size = 0, 0
-    for line in islice(sample.head[:_HEAD_CHARS].splitlines(keepends=True), _LINES):
+    known = {*_OTHERS, *_REMARKS, *_ASKED, *chain.from_iterable(_NAMES.values())}
+    for line in islice(sample.head[:_HEAD_CHARS].splitlines(keepends=True), _MAX_LINES):
         line_text = line.decode("utf-8", "replace").strip()
         label = _LABEL.fullmatch(line_text)
         if (sentence := _SENTENCE.fullmatch(line_text)) and not labels:
             size += len(line)
+            # Without a colon at its end, a sentence stands above no page: it counts only if it says why there is none.
             status = _STATUS.search(sentence[2])
             if sentence[2] != ":" and (status is None or sample.size > _FAILURE):
                 return None
@@ -276,7 +281,7 @@ def _of_lines(sample: PayloadSample) -> PageFetch | None:
             break
         if kind := _TYPE.match(line_text):
             flat["contenttype"] = kind[1]
-        elif label and _is_known(bare := _bare(label[1])):
+        elif label and (bare := _bare(label[1])) in known:
             flat.setdefault(bare, (label[2] or "").strip("\"'"))
             labels += 1
         elif line_text.strip("-"):
@@ -284,10 +289,6 @@ def _of_lines(sample: PayloadSample) -> PageFetch | None:
         size += len(line)
     text = sample.head[size:].decode("utf-8", "replace")
     return _read({**flat, "text": text}, 0) if labels >= _ENOUGH else None
-
-
-def _is_known(name: str) -> bool:
-    return any(name in names for names in (_OTHERS, _REMARKS, _ASKED, *_NAMES.values()))
 
 
 def _title_of(text: str) -> str | None:

@@ -17,15 +17,21 @@ _SHARE: Final = 0.3
 """Minimum share of results among a list's records: some engines mix pages with images."""
 _BESIDE: Final = 4
 """Maximum members beside address, title and text of a record in a bare list; issues and products have more."""
-_DEEPEST: Final = 3
+_MAX_DEPTH: Final = 3
 """Maximum depth of objects and lists around the results."""
-_SHOWN: Final = 20
-_TITLE: Final = 120
-_URL: Final = 300
-_TEXT: Final = 250
-"""Maximum characters of the first piece of a result's text; of many results, each has its share of _FIRST."""
-_FIRST: Final = 1_200
-_LEAST_TEXT: Final = 60
+_MAX_RESULTS: Final = 20
+"""Results that are described; a search engine's page has ten to twenty."""
+_TITLE_CHARS: Final = 120
+"""Maximum characters of a result's title."""
+_URL_CHARS: Final = 300
+"""Characters from which an address is cut; a cut one cannot be fetched, so this is more than nearly all have."""
+_MAX_TEXT_CHARS: Final = 250
+"""Maximum characters of the first piece of a result's text; of many results, each has its share of
+_FIRST_TEXT_CHARS."""
+_FIRST_TEXT_CHARS: Final = 1_200
+"""Characters of the first pieces of all results' texts together."""
+_MIN_TEXT_CHARS: Final = 60
+"""Characters of such a piece however many results there are: less is no clause."""
 _BEST: Final = 3
 """Results whose text stands under their address, before the addresses of the others."""
 _MORE: Final = 1_200
@@ -65,7 +71,7 @@ def is_search_answer(value: object) -> bool:
     if not results:
         return False
     outer = cast("Record", value) if isinstance(value, dict) else {}
-    envelope = chain(outer, (item for item in outer.values() if isinstance(item, str) and len(item) < _TITLE))
+    envelope = chain(outer, (item for item in outer.values() if isinstance(item, str) and len(item) < _TITLE_CHARS))
     if any("search" in word.lower() or word == "query" for word in envelope):
         return True
     return len(results) > 1 and all(len(record) <= 3 + _BESIDE for record in results)
@@ -80,7 +86,7 @@ def find_results(value: object, depth: int = 0) -> list[Record]:
         results = [record for record in linked if _first(record, _URLS) and _first(record, _TITLES)]
         has_text = any(_first(record, _TEXTS) for record in results)
         return results if has_text and len(results) >= _SHARE * len(every) else []
-    if not isinstance(value, dict) or depth >= _DEEPEST:
+    if not isinstance(value, dict) or depth >= _MAX_DEPTH:
         return []
     none: list[Record] = []
     return max((find_results(member, depth + 1) for member in cast("Record", value).values()), key=len, default=none)
@@ -93,9 +99,8 @@ def is_listing(text: bytes) -> bool:
         return False
     headings = len(_HEADING.findall(text)) - sum(line.lstrip().startswith(b"#") for line in link_lines)
     lines = sum(1 for line in text.split(b"\n") if line.strip())
-    return lines <= _LINES * len(link_lines) and 2 * headings <= len(
-        link_lines
-    )  # a document has headings beside its links
+    # A document has headings beside its links.
+    return lines <= _LINES * len(link_lines) and 2 * headings <= len(link_lines)
 
 
 def _first(record: Record, names: tuple[str, ...]) -> str:
@@ -124,9 +129,10 @@ def describe_results(payload: PayloadProbe) -> Description:
     lines: list[str] = []
     texts: list[str] = []
     more: list[str] = []
-    size = min(_TEXT, max(_LEAST_TEXT, _FIRST // min(len(results), _SHOWN)))
-    for rank, record in enumerate(results[:_SHOWN], 1):
-        lines.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {_clip(_first(record, _URLS), _URL)}")
+    size = min(_MAX_TEXT_CHARS, max(_MIN_TEXT_CHARS, _FIRST_TEXT_CHARS // min(len(results), _MAX_RESULTS)))
+    for rank, record in enumerate(results[:_MAX_RESULTS], 1):
+        title, url = _clip(_first(record, _TITLES), _TITLE_CHARS), _clip(_first(record, _URLS), _URL_CHARS)
+        lines.append(f"r{rank} {title} | {url}")
         text = " ".join(_first(record, _TEXTS)[: _MORE * 2].split())
         end = _word_end(text, size)
         if text:

@@ -21,8 +21,6 @@ from coatcheck.core.outline import landmarks
 from coatcheck.core.outline.model import Landmarks
 from coatcheck.core.views.view import AS_IS, TextForm
 
-_MIB: Final = 1024 * 1024
-
 
 class KindSpec(Struct, frozen=True, kw_only=True):
     """How one kind is described, shown and read."""
@@ -47,7 +45,7 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """Whether cards are cut from the text view."""
     shows_view: Callable[[bytes], bool] | None = None
     """Returns, given the first 64 KiB, whether making the view for a card may be worthwhile; None: always."""
-    view_bytes: int = 8 * _MIB
+    view_bytes: int = 8 * 1024**2
     """Bytes of payload that an extractor gets."""
     view_partial: bool = False
     """Whether the beginning of a longer payload is worth a view; otherwise it has none."""
@@ -91,7 +89,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         text_view="json",
         card_view=True,
         shows_view=_may_have_parts,
-        view_bytes=32 * _MIB,
+        view_bytes=32 * 1024**2,
         landmarks=landmarks.JSON,
         paths=True,
         results="by_tool",
@@ -104,7 +102,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         has_fields=False,
         text_view="search_results",
         card_view=True,
-        view_bytes=32 * _MIB,
+        view_bytes=32 * 1024**2,
         results="yes",
         source="response",
     ),
@@ -128,7 +126,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         prose=True,
         text_view="document",
         card_view=True,
-        view_bytes=32 * _MIB,
+        view_bytes=32 * 1024**2,
         landmarks=landmarks.PROSE,
     ),
     Kind.BINARY: KindSpec(
@@ -138,7 +136,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         readable=False,
         text_view="document",
         card_view=True,
-        view_bytes=32 * _MIB,
+        view_bytes=32 * 1024**2,
     ),
     Kind.TEXT: KindSpec(
         describe=describe_output, prose=True, text_view="prose", view_partial=True, landmarks=landmarks.PROSE

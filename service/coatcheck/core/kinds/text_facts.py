@@ -1,7 +1,4 @@
-"""Describes texts: the files of a diff, commits, symbols and headings, and the records of an output.
-
-Describes delimited tables: the first row, which usually names the columns, and what the rows below it say.
-"""
+"""Describes texts and delimited tables: files of a diff, commits, symbols, headings, records, the first row."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +12,7 @@ from coatcheck.core.extract.manual import is_manual
 from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, select_named_parts
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.line_scanner import is_log, is_oneline
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
+from coatcheck.core.outline.model import MAX_ENTRIES, Landmarks, OutlineEntry, details_of
 from coatcheck.core.outline.section_names import of_sections, without_arguments
 from coatcheck.core.outline.summary import DiffTotals, size_of, summary, totals_of
 from coatcheck.core.outline.yaml_parts import yaml_form
@@ -26,9 +23,11 @@ from coatcheck.core.records.tables import begins_with_values, read_delimited, ro
 from coatcheck.core.structure import Table, read_drawn_rows, read_table
 from coatcheck.core.text.count import first_of, format_count
 
-_COMMITS: Final = 30
-_LOOK: Final = 16 * 1024
-_LARGEST: Final = 64 * 1024
+_MAX_COMMITS: Final = 30
+"""Commits that are named. Chosen, not measured."""
+_HEAD_BYTES: Final = 16 * 1024
+"""Bytes at the beginning that tell commits and manuals from other texts."""
+_OUTLINED_BYTES: Final = 64 * 1024
 """Bytes at the beginning that are examined, in about 2 ms; for a larger text, the outline says where it ends."""
 _SOURCE: Final = 256 * 1024
 """Bytes at the beginning of a source file or a document that are examined, in 8 ms; half of that of a large one."""
@@ -83,21 +82,21 @@ def _beside(records: list[str], outlined: Description | None) -> Description:
     return replace(outlined or NOTHING, facts=(*records, *(outlined or NOTHING).facts))
 
 
-def _is_part(entry: Entry) -> bool:
+def _is_part(entry: OutlineEntry) -> bool:
     return entry.what != "phase"
 
 
-def _is_block(entry: Entry) -> bool:
+def _is_block(entry: OutlineEntry) -> bool:
     """Returns whether an entry is more than a record, which facts of records tell."""
     return entry.what not in {"phase", "item"}
 
 
 def _describe_outline(
-    payload: PayloadProbe, landmark_rules: Landmarks, counts: Callable[[Entry], bool]
+    payload: PayloadProbe, landmark_rules: Landmarks, counts: Callable[[OutlineEntry], bool]
 ) -> Description | None:
     """Returns the headings of a document, which the text itself or its name identifies, or else its landmarks."""
     source = _SOURCE if payload.sample.whole else _SOURCE // 2
-    data, where = _first_lines(payload.sample, source if landmark_rules is SOURCE else _LARGEST)
+    data, where = _first_lines(payload.sample, source if landmark_rules is SOURCE else _OUTLINED_BYTES)
     names = (payload.declared.title, payload.declared.url)
     headings = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
     entries = [] if headings is None else of_sections(headings.sections)
@@ -105,14 +104,14 @@ def _describe_outline(
     return _describe_entries(entries, where)
 
 
-def _first_lines(sample: PayloadSample, most: int = _LARGEST) -> tuple[bytes, str]:
+def _first_lines(sample: PayloadSample, most: int = _OUTLINED_BYTES) -> tuple[bytes, str]:
     """Returns the whole lines that are examined, and the words for them if there are more.
 
     These are at most so many bytes; a text with few landmarks, and files of settings, whose parts are found faster, are
     examined as far as available.
     """
     head = sample.head
-    if len(head) > most and (yaml_form(head) == "keys" or (sample.whole and is_manual(head[:_LOOK]))):
+    if len(head) > most and (yaml_form(head) == "keys" or (sample.whole and is_manual(head[:_HEAD_BYTES]))):
         most = len(head)
     if len(head) <= most and sample.whole:
         return sample.head, ""
@@ -120,7 +119,7 @@ def _first_lines(sample: PayloadSample, most: int = _LARGEST) -> tuple[bytes, st
     return data, " of the first {} lines".format(data.count(b"\n"))
 
 
-def _describe_entries(entries: list[Entry], where: str) -> Description | None:
+def _describe_entries(entries: list[OutlineEntry], where: str) -> Description | None:
     """Returns facts that name entries of the outer levels; None if there are fewer than two entries."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
@@ -135,7 +134,7 @@ def _describe_entries(entries: list[Entry], where: str) -> Description | None:
 
 def _describe_list(payload: PayloadProbe) -> Description | None:
     """Returns commits of a Git log, documents of a YAML stream, or totals; None for any other text."""
-    head = payload.sample.head[:_LOOK]
+    head = payload.sample.head[:_HEAD_BYTES]
     if is_log(head) or is_oneline(head):
         return _commits(payload.sample)
     if payload.sample.whole and (totals := totals_of(head)) is not None:
@@ -147,11 +146,10 @@ def _describe_list(payload: PayloadProbe) -> Description | None:
 def _commits(sample: PayloadSample) -> Description:
     entries = landmarks(PROSE, (), sample.head) if sample.whole else []
     commits = [entry.title for entry in entries if entry.what == "commit"]
-    fact = f"{format_count(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
-    is_complete = commits and len(entries) < MAX_ENTRIES
-    return Description(
-        facts=(fact,) if is_complete else (), parts=OUTLINE if not is_complete or len(commits) > _COMMITS else ()
-    )
+    fact = f"{format_count(len(commits), 'commit')}: {first_of(commits, _MAX_COMMITS)}"
+    if not commits or len(entries) >= MAX_ENTRIES:
+        return Description(parts=OUTLINE)
+    return Description(facts=(fact,), parts=OUTLINE if len(commits) > _MAX_COMMITS else ())
 
 
 def _documents(sample: PayloadSample) -> Description:
@@ -161,12 +159,12 @@ def _documents(sample: PayloadSample) -> Description:
     described = _describe_entries(entries, where) or NOTHING
     if where or len(entries) >= MAX_ENTRIES:
         return described
-    return replace(
-        described, facts=(f"{format_count(len(entries), 'document')}{details_of(entries)}", *described.facts)
-    )
+    count = f"{format_count(len(entries), 'document')}{details_of(entries)}"
+    return replace(described, facts=(count, *described.facts))
 
 
-_COLUMNS: Final = 200
+_MAX_COLUMNS: Final = 200
+"""Columns of a table that are named. Chosen: the card's budget cuts the line earlier."""
 _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
@@ -182,7 +180,7 @@ def describe_table(payload: PayloadProbe) -> Description:
     below = max(0, len(rows) - 1 + headless)
     size = f"{format_count(below, 'row')}{'' if headless else ' below the first'}, " if rows else ""
     shape = f"{size}{format_count(len(first), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
-    names = () if headless else (f"First row: {first_of(first, _COLUMNS, separator=', ')}",)
+    names = () if headless else (f"First row: {first_of(first, _MAX_COLUMNS, separator=', ')}",)
     records = RecordFacts()
     if rows:
         begin = 0 if headless else 1

@@ -17,11 +17,14 @@ from coatcheck.core.text.count import first_of, format_count
 
 _LISTED: Final = 300
 """Maximum names in a description."""
-_LARGEST: Final = 5
+_LARGEST_FILES: Final = 5
+"""Files that are named again by size."""
 _WALKED: Final = 20_000
 """Maximum members that are examined."""
-_NAME: Final = 160
-_FOLDERS: Final = 4
+_NAME_CHARS: Final = 160
+"""Maximum characters of a member's name."""
+_MAX_FOLDERS: Final = 4
+"""Folders that are named beside their files."""
 
 
 class ArchiveEntry(Struct, frozen=True):
@@ -44,9 +47,9 @@ def describe_archive(
     files = [entry for entry in entries if not entry.name.endswith("/")]
     size = f", {format_size(sum(entry.size for entry in files))} unpacked" if exact else ""
     lines = [f"{name}: {'' if exact else 'at least '}{format_count(len(files), 'file')}{size} (sizes as stated)"]
-    if exact and len(files) > _LARGEST:
+    if exact and len(files) > _LARGEST_FILES:
         lines += _folders(files)
-        lines.append(f"Largest: {_list_entries(sorted(files, key=lambda entry: -entry.size)[:_LARGEST])}")
+        lines.append(f"Largest: {_list_entries(sorted(files, key=lambda entry: -entry.size)[:_LARGEST_FILES])}")
     if files and names:
         lines.append(f"{'Files' if exact and len(files) <= names else 'First files'}: {_list_entries(files[:names])}")
     return tuple(lines)
@@ -58,7 +61,7 @@ def _folders(files: Sequence[ArchiveEntry]) -> list[str]:
     start = commonprefix(names).rfind("/") + 1
     file_counts = Counter(name[: name.index("/", start) + 1] for name in names if "/" in name[start:])
     folders = [f"{_clip_name(folder)} {format_count(count, 'file')}" for folder, count in file_counts.most_common()]
-    return [f"Folders: {first_of(folders, _FOLDERS)}"] if folders else []
+    return [f"Folders: {first_of(folders, _MAX_FOLDERS)}"] if folders else []
 
 
 def _list_entries(entries: Sequence[ArchiveEntry]) -> str:
@@ -66,7 +69,7 @@ def _list_entries(entries: Sequence[ArchiveEntry]) -> str:
 
 
 def _clip_name(name: str) -> str:
-    return f"{name[:_NAME]}{'…' * (len(name) > _NAME)}"
+    return f"{name[:_NAME_CHARS]}{'…' * (len(name) > _NAME_CHARS)}"
 
 
 def format_size(size: int) -> str:

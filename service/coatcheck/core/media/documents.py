@@ -1,8 +1,7 @@
-"""Documents: which binaries may have a text view, and the title and pages of a PDF.
+"""Documents: which payloads may have a text view, the title and pages of a PDF, and formats that are written as text.
 
-Recognises documents that are written as text: mail, mailboxes, saved pages, rich text.
-
-A mail is told by its headers: nothing else at the beginning, and those that mail has. Reads a bounded prefix.
+The latter are mail, mailboxes, saved pages and rich text. A mail is recognised by its headers: nothing else at the
+beginning, and those that mail has. Reads a bounded prefix.
 """
 
 import re
@@ -50,7 +49,7 @@ _ESCAPED: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\
 _NOT_LATIN: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f-\xa0]")
 _DIRECT: Final = rb"(?!\s+\d+\s+R\b)"
 _REFERENCE: Final = rb"\s+0\s+R\b"
-_LONGEST: Final = 64 * 1024
+_OBJECT_BYTES: Final = 64 * 1024
 """Maximum bytes of an object that is read."""
 
 
@@ -84,7 +83,7 @@ def _trailer(sample: PayloadSample) -> bytes:
     """Returns the last trailer, which later changes of the file replace; empty if that is compressed."""
     end = sample.tail or sample.head
     at = end.rfind(b"trailer")
-    return end[at : at + _LONGEST] if at > end.rfind(b"/XRef") else b""
+    return end[at : at + _OBJECT_BYTES] if at > end.rfind(b"/XRef") else b""
 
 
 def _number(data: bytes, name: bytes, after: bytes) -> int | None:
@@ -98,10 +97,11 @@ def _object(sample: PayloadSample, name: bytes, data: bytes) -> bytes:
     end = sample.tail or sample.head
     number = _number(data, name, _REFERENCE)
     starts = [match.end() for match in re.finditer(rb"(?:^|[\r\n])%d 0 obj\b" % (number or 0), end)]
-    return end[starts[0] : end.find(b"endobj", starts[0], starts[0] + _LONGEST)] if len(starts) == 1 else b""
+    return end[starts[0] : end.find(b"endobj", starts[0], starts[0] + _OBJECT_BYTES)] if len(starts) == 1 else b""
 
 
-_HEAD: Final = 16 * 1024
+_HEAD_BYTES: Final = 16 * 1024
+"""Bytes of a mail's headers that are read: relays add some kilobytes."""
 _MAYBE: Final = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]{0,8}(?:\{\\rtf|From [^\s:]|[A-Za-z][!-9;-~]{0,75}:)")
 _ENVELOPE: Final = re.compile(rb"(?!From [0-9a-f]{40} )From \S[^\r\n]{0,120}\d{4}[^\r\n]{0,40}\r?\n")
 """Matches the first line of a mailbox; a patch of Git has a similar one."""
@@ -124,7 +124,7 @@ def identify_written(head: bytes, media_type: str | None) -> BinaryFormat | None
     """
     if not _MAYBE.match(head):
         return None
-    head = head[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    head = head[:_HEAD_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if head.startswith(b"{\\rtf"):
         return BinaryFormat(RICH_TEXT, _NAMES[RICH_TEXT])
     envelope = _ENVELOPE.match(head)

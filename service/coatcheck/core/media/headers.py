@@ -1,8 +1,6 @@
-"""Dimensions of images and arrays, duration of sound and video, as stated in headers. Nothing is decoded.
+"""Identifies binary formats by their first bytes, and reads the facts that headers state: dimensions, durations.
 
-Identifies binary formats by their first bytes.
-
-Reads a bounded prefix and never raises. A signature that text may begin with counts only if no text follows.
+Reads a bounded prefix and decodes nothing. A signature that text may begin with counts only if no text follows.
 """
 
 import codecs
@@ -20,8 +18,10 @@ Facts = tuple[str, ...]
 Sides = tuple[int, int]
 HEADER_FAULTS: Final = (struct.error, IndexError, ValueError, OverflowError, ZeroDivisionError)
 """What reading a header raises that is cut off, or makes no sense."""
-_MOST_PIXELS: Final = 1 << 31
-_MOST_SECONDS: Final = 1_000 * 3_600
+_PIXELS_LIMIT: Final = 1 << 31
+"""PNG's limit for a side (31 bits); a larger number is a damaged header."""
+_SECONDS_LIMIT: Final = 1_000 * 3_600
+"""A thousand hours: a longer recording is a damaged header."""
 
 
 def sides(media_type: str | None, head: bytes) -> Sides | None:
@@ -31,7 +31,7 @@ def sides(media_type: str | None, head: bytes) -> Sides | None:
         width, height = (reader(head) if reader is not None else None) or (0, 0)
     except HEADER_FAULTS:
         return None
-    return (width, height) if 0 < width < _MOST_PIXELS and 0 < height < _MOST_PIXELS else None
+    return (width, height) if 0 < width < _PIXELS_LIMIT and 0 < height < _PIXELS_LIMIT else None
 
 
 def header_facts(media_type: str, sample: PayloadSample) -> Facts:
@@ -88,7 +88,7 @@ def _lasting(count: int, each_second: int) -> Facts:
     """Returns `2.0 seconds`, `1:40 minutes` or `1:02:05 hours`."""
     seconds = count / each_second
     whole = round(seconds)
-    if not 0 < seconds < _MOST_SECONDS:
+    if not 0 < seconds < _SECONDS_LIMIT:
         return ()
     if whole < 60:  # noqa: PLR2004 - a minute
         return (f"{seconds:.1f} seconds",)
@@ -237,7 +237,8 @@ _SIGNED: Final = re.compile(b"|".join(b"(%b)" % signature for signature, *_ in _
 """Its group that matches is the number of the signature."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x7f]")
 _DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]{0,200}?\bencoding\s*=\s*[\"']([A-Za-z][\w.:-]{0,39})[\"']")
-_DECODED: Final = 16 * 1024
+_DECODED_BYTES: Final = 16 * 1024
+"""Bytes that must be text in the declared encoding."""
 _PREFIX: Final = 4096
 """Bytes that tell whether a payload is text after all."""
 
@@ -261,7 +262,7 @@ def read_encoding(head: bytes) -> str | None:
     name = "" if declared is None else declared[1].decode()
     try:
         unicode = codecs.lookup(name).name.startswith("utf")
-        text = head[:_DECODED].decode(name, "replace")
+        text = head[:_DECODED_BYTES].decode(name, "replace")
     except (LookupError, ValueError, AssertionError):  # no encoding, or none of text
         return None
     return None if unicode or "\0" in text or text.count("\ufffd") * 50 > len(text) else name

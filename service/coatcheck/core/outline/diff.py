@@ -10,12 +10,12 @@ from typing import Final, final
 from msgspec.structs import replace
 
 from coatcheck.core.outline.line_scanner import StartScanner
-from coatcheck.core.outline.model import Entry, EntryStart, What, make_title
+from coatcheck.core.outline.model import EntryStart, OutlineEntry, What, make_title
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
-_MARKS: Final = BlockPattern(
+_DIFF_LINES: Final = BlockPattern(
     r"^(?:diff --git |diff --cc |diff --combined |diff -r |Index: |--- |\+\+\+ |@@ |-- $|rename to |copy to "
     r"|[*|/\\ ]{0,40}commit [0-9a-f]{7,64}\b|From [0-9a-f]{40} )"
 )
@@ -78,7 +78,7 @@ class Diff(StartScanner):
             self._unfold(data)
         if self._untitled:
             self._title(data, 0)
-        for start, end, *_ in _MARKS.lines(data):
+        for start, end, *_ in _DIFF_LINES.lines(data):
             self._count(data, offset, start)
             here, offset = here.after(data[offset:start]), start
             if self.full:
@@ -88,7 +88,7 @@ class Diff(StartScanner):
                 self._title(data, end)
         self._count(data, offset, len(data))
 
-    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
         """Returns the entries; `detail` counts a file's hunks and the lines that it adds and removes."""
         entries = super().finish(end, ends_line=ends_line)
         hunks = [0] * len(entries)
@@ -101,9 +101,8 @@ class Diff(StartScanner):
                 hunks[file] += 1
                 whole[0] += counts[0]
                 whole[1] += counts[1]
-        return [
-            self._add_counts(entry, counts, n) for entry, counts, n in zip(entries, self._counts, hunks, strict=True)
-        ]
+        rows = zip(entries, self._counts, hunks, strict=True)
+        return [self._add_counts(entry, counts, number) for entry, counts, number in rows]
 
     def take_complete(self, *, end: bool = False) -> list[tuple[What, str, list[int] | None]]:
         """Returns the complete files, hunks and commits, and forgets them; with `end`, all of them.
@@ -130,7 +129,7 @@ class Diff(StartScanner):
         return out
 
     @staticmethod
-    def _add_counts(entry: Entry, counts: list[int] | None, hunks: int) -> Entry:
+    def _add_counts(entry: OutlineEntry, counts: list[int] | None, hunks: int) -> OutlineEntry:
         if counts is None:
             return entry
         lines = f"+{counts[0]} -{counts[1]}"
@@ -233,7 +232,7 @@ class Diff(StartScanner):
     def _title(self, data: bytes, at: int) -> None:
         """Completes a commit's title by its subject; a commit without one keeps its hash."""
         match = _SUBJECT.search(data, at, at + _HEADER)
-        if match is not None and (following := _MARKS.find(data, at)) is not None and following[0] < match.start():
+        if match is not None and (following := _DIFF_LINES.find(data, at)) is not None and following[0] < match.start():
             match = None
         if match is not None or at + _HEADER < len(data):
             self._untitled = False

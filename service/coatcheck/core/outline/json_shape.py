@@ -1,8 +1,6 @@
-"""The shape of a JSON document: every place with its types and members, the records of an array merged into one.
+"""Outlines of structured payloads: the shape of JSON, the columns of a table, the cells of a notebook.
 
-The first row of a delimited table, an example from below each of its cells, and the lines of its rows.
-
-The cells of a Jupyter notebook: index, type, first line, and its exception or the last line of what it printed.
+The shape of a document has every place once, with its types and members: the records of an array are merged.
 """
 
 from typing import Final, cast
@@ -10,13 +8,15 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, make_title
-from coatcheck.core.structure import read_table
+from coatcheck.core.outline.model import MAX_ENTRIES, OutlineEntries, OutlineEntry, make_title
+from coatcheck.core.structure import JSON_FAULTS, read_table
 from coatcheck.core.text.count import plural
 from coatcheck.core.views.window import Extent, LineExtent
 
-_DEPTH: Final = 16
-_ELEMENTS: Final = 200
+_MAX_DEPTH: Final = 16
+"""Levels of a document that are merged; deeper ones count as read."""
+_MAX_ELEMENTS: Final = 200
+"""Elements of an array that are merged, evenly spread: their types differ seldom, and a large array would cost most."""
 _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "number", bool: "bool", type(None): "null"}
 
 
@@ -24,18 +24,18 @@ class Open(list[object]):
     """A list that was not read to its end: it has at least these elements. Cards say so in a separate line."""
 
 
-class Node:
+class Node(Struct, eq=False):
     """Everything seen at one place of a document, merged."""
 
-    __slots__ = ("item", "keys", "lengths", "more", "types")
-
-    def __init__(self) -> None:
-        self.more = False
-        """Whether the longest list here was not read to its end."""
-        self.types: dict[str, None] = {}
-        self.keys: dict[str, Node] = {}
-        self.item: Node | None = None
-        self.lengths: list[int] = [0, 0]
+    more: bool = False
+    """Whether the longest list here was not read to its end."""
+    types: dict[str, None] = {}
+    """The types of the values here, in the order of their first occurrence."""
+    keys: "dict[str, Node]" = {}
+    item: "Node | None" = None
+    """What the elements of the lists here have in common."""
+    lengths: tuple[int, int] = (0, 0)
+    """Of the shortest list and the longest."""
 
 
 def merge(node: Node, value: object, depth: int = 0) -> None:
@@ -45,7 +45,7 @@ def merge(node: Node, value: object, depth: int = 0) -> None:
         node.types[name] = None
     elif isinstance(value, dict):
         node.types["object"] = None
-        if depth < _DEPTH:
+        if depth < _MAX_DEPTH:
             _merge_members(node.keys, cast("dict[str, object]", value), depth + 1)
     elif isinstance(value, list):
         _merge_elements(node, cast("list[object]", value), depth)
@@ -70,13 +70,13 @@ def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
     low, high = node.lengths if "array" in node.types else (size, size)
     is_open = isinstance(elements, Open)
     node.more = is_open if "array" not in node.types or size > high else node.more
-    node.lengths = [low if is_open else min(low, size), max(high, size)]
+    node.lengths = low if is_open else min(low, size), max(high, size)
     node.types["array"] = None
     item = node.item = node.item or Node()
-    if depth >= _DEPTH:
+    if depth >= _MAX_DEPTH:
         return
-    step = max(1, size // _ELEMENTS)
-    for element in elements[: _ELEMENTS * step : step]:
+    step = max(1, size // _MAX_ELEMENTS)
+    for element in elements[: _MAX_ELEMENTS * step : step]:
         name = _TYPES.get(type(element))
         if name is None:
             merge(item, element, depth + 1)
@@ -84,8 +84,10 @@ def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
             item.types[name] = None
 
 
-_COLUMNS: Final = 1_000
-_EXAMPLE: Final = 40
+_MAX_COLUMNS: Final = 1_000
+"""Columns that are listed; the others are counted."""
+_EXAMPLE_CHARS: Final = 40
+"""Maximum characters of a column's example."""
 
 
 def of_table(head: bytes, lines: int) -> OutlineEntries:
@@ -99,20 +101,20 @@ def of_table(head: bytes, lines: int) -> OutlineEntries:
     names, *body = table.rows
     first = table.begin + 1
     entries = [
-        Entry(what="rows", title="first row", lines=LineExtent(first, first)),
-        Entry(
+        OutlineEntry(what="rows", title="first row", lines=LineExtent(first, first)),
+        OutlineEntry(
             what="rows",
             title="rows",
             lines=LineExtent(first + 1, max(first + 1, lines)),
             detail=f"about {max(0, lines - first):,}",
         ),
     ]
-    for at, name in enumerate(names[:_COLUMNS]):
+    for at, name in enumerate(names[:_MAX_COLUMNS]):
         example = next((row[at] for row in body if at < len(row) and row[at].strip()), "")
-        excerpt = example if len(example) <= _EXAMPLE else f"{example[: _EXAMPLE - 1]}…"
+        excerpt = example if len(example) <= _EXAMPLE_CHARS else f"{example[: _EXAMPLE_CHARS - 1]}…"
         detail = f"such as {make_title(excerpt)}" if example else None
-        entries.append(Entry(what="column", title=make_title(name) or f"(column {at + 1})", detail=detail))
-    more = len(names) - _COLUMNS
+        entries.append(OutlineEntry(what="column", title=make_title(name) or f"(column {at + 1})", detail=detail))
+    more = len(names) - _MAX_COLUMNS
     return OutlineEntries(entries, more <= 0, (f"{plural(more, 'more column')}.",) if more > 0 else ())
 
 
@@ -163,20 +165,17 @@ def of_notebook(data: bytes) -> OutlineEntries | None:
         return None
     try:
         notebook = _notebook(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except JSON_FAULTS:
         return None
     sheets = {f"$.worksheets[{number}]": sheet.cells for number, sheet in enumerate(notebook.worksheets)}
-    raw_cells = [
-        (f"{path}.cells[{nth}]", bytes(raw))
-        for path, raws in {"$": notebook.cells, **sheets}.items()
-        for nth, raw in enumerate(raws)
-    ]
+    parts = {"$": notebook.cells, **sheets}.items()
+    raw_cells = [(f"{path}.cells[{nth}]", bytes(raw)) for path, raws in parts for nth, raw in enumerate(raws)]
     paths, cells = [path for path, _ in raw_cells], [cell for _, cell in raw_cells]
     if not cells and (notebook.worksheets or b'"cells"' not in data):
         return None
     at = data.find(cells[0]) if cells else 0
     has_positions = not cells or data.find(cells[0], at + 1) < 0  # of equal bytes, it is unknown which are the cell
-    entries: list[Entry] = []
+    entries: list[OutlineEntry] = []
     line, offset = 1, 0
     for number, cell in enumerate(cells[:MAX_ENTRIES]):
         title, detail = _describe_cell(number, cell)
@@ -190,7 +189,9 @@ def of_notebook(data: bytes) -> OutlineEntries | None:
                 extent = Extent(start, end)
                 lines = LineExtent(line, line + data.count(b"\n", start, end - 1))
             at += len(cell)
-        entries.append(Entry(what="cell", title=title, path=paths[number], detail=detail, lines=lines, bytes=extent))
+        entries.append(
+            OutlineEntry(what="cell", title=title, path=paths[number], detail=detail, lines=lines, bytes=extent)
+        )
     return OutlineEntries(entries, len(cells) <= MAX_ENTRIES)
 
 
@@ -206,7 +207,7 @@ def _describe_cell(number: int, raw: bytes) -> tuple[str, str | None]:
     """Returns a cell's title, and how it ended."""
     try:
         cell = _cell(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except JSON_FAULTS:
         return f"cell {number}", None
     source = cell.source or cell.input
     source = source if isinstance(source, str) else "".join(source)
@@ -222,7 +223,7 @@ def _describe_end(outputs: list[msgspec.Raw]) -> str | None:
         try:
             output = _output(raw)
             text = output.text or (_text(output.data["text/plain"]) if "text/plain" in output.data else "")
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except JSON_FAULTS:
             continue
         if output.output_type in {"error", "pyerr"}:
             return make_title(f"{FAILED}{output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION])

@@ -1,10 +1,7 @@
-"""The ways of finding entries in a payload, one per sort of payload.
+"""The ways of finding entries in a payload, one per sort of payload, and the scanner for symbols of source files.
 
-The row of a kind names one of them (`core/kinds/spec.py`). Pure and bounded: cards use it while a payload is stored.
-
-The definitions in a source file: every line that begins one, nested by indentation.
-
-A definition extends to the next of its level or above. Scopes are not analysed: a nested definition is one that is
+The row of a kind names one of them (`core/kinds/spec.py`). Pure and bounded: cards use it while a payload is stored. A
+definition extends to the next of its level or above; scopes are not analysed: a nested definition is one that is
 indented further. Lines may be numbered, or have a file's name and a line number, as tools print them; comments and
 strings that span lines define nothing.
 """
@@ -28,12 +25,12 @@ from coatcheck.core.outline.languages import (
     language_by_directive,
     language_of,
 )
-from coatcheck.core.outline.line_scanner import Oneline, Phases, StartScanner, is_log, is_oneline
+from coatcheck.core.outline.line_scanner import StartScanner, is_log, is_oneline, oneline_scanner, phase_scanner
 from coatcheck.core.outline.model import (
-    Entry,
     EntryStart,
     Landmarks,
     OutlineEntries,
+    OutlineEntry,
     OutlineScanner,
     make_title,
     reaching,
@@ -48,10 +45,12 @@ from coatcheck.core.views.window import Position
 _LINE: Final = 600
 """Maximum bytes of a line with a definition; generated code is full of longer ones."""
 _TAB: Final = 4
-_DEEPEST: Final = 8
+"""Columns of a tab stop; it only matters where a file mixes tabs and blanks."""
+_MAX_LEVEL: Final = 8
+"""Deepest level of a symbol; deeper ones count as this one."""
 _PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
-_TRAIL: Final = b" \t\r\n{:=("
+_TRAILING: Final = b" \t\r\n{:=("
 _UNNAMED: Final = re.compile(r"typedef (?:struct|enum|union)")
 _NAMED: Final = re.compile(rb"^\}[ \t]*(\w[^;\n]{0,80})?;", re.MULTILINE)
 """Where the name of such a type is: on the line that ends it."""
@@ -115,7 +114,7 @@ class Symbols(StartScanner):
                     if self.starts[number].place.byte < here.byte:
                         self._ended[number] = after if each == depth and self._closing else here
                 continue
-            title = make_title(code.rstrip(_TRAIL))
+            title = make_title(code.rstrip(_TRAILING))
             if not is_definition(title):
                 continue
             here, offset = here.after(data[offset:start]), start
@@ -126,7 +125,7 @@ class Symbols(StartScanner):
                 self._unnamed = len(self.starts)
                 self._name(data, end, here.byte + end - start)
 
-    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
         """Returns the definitions; `detail` says where in its file one is, if not here."""
         entries = reaching(self.starts, end, ends_line=ends_line, ends=self._ended)
         return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
@@ -147,7 +146,7 @@ class Symbols(StartScanner):
         while self._indents and self._indents[-1] >= indent:
             self._indents.pop()
         self._indents.append(indent)
-        return min(len(self._indents), _DEEPEST)
+        return min(len(self._indents), _MAX_LEVEL)
 
 
 def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
@@ -161,17 +160,19 @@ def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
 
 
 _BEGINNING: Final = Position(0, 0, 0)
-_HEAD: Final = 16 * 1024
+_HEAD_BYTES: Final = 16 * 1024
+"""Bytes at the beginning that tell how entries are found."""
 _LINES: Final = 40
 """Lines that tell whether a text is source as tools print it."""
-_LEAST: Final = 3
+_MIN_LINES: Final = 3
+"""Lines below which a text is not considered source: any two lines may be numbered."""
 _WIDE: Final = 160
 """Bytes of a line that are examined."""
 _DEFINED: Final = 2
 """Definitions at the beginning of a text from which it is considered source."""
 
 
-def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[Entry]:
+def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[OutlineEntry]:
     """Returns the entries of a whole payload, in order; none if nothing is recognised.
 
     Args:
@@ -181,7 +182,7 @@ def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: by
     """
     if landmark_rules.structure is not None:
         return landmark_rules.structure(data, data.count(b"\n") + (not data.endswith(b"\n")), whole=True).entries
-    scanner = landmark_rules.scanner(names, data[:_HEAD])
+    scanner = landmark_rules.scanner(names, data[:_HEAD_BYTES])
     if scanner is None or not data:
         return []
     scanner.feed(data, _BEGINNING)
@@ -203,7 +204,7 @@ def _find_list_scanner(head: bytes) -> OutlineScanner | None:
     if is_log(head):
         return Diff()
     if is_oneline(head):
-        return Oneline()
+        return oneline_scanner()
     form = yaml_form(head)
     return YamlParts(form) if form else None
 
@@ -214,7 +215,7 @@ def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None
     Source may begin with a comment of many lines, which read as prose.
     """
     lines = [line[:_WIDE] for line in head.split(b"\n")[:_LINES] if line and not line.isspace()]
-    if len(lines) < _LEAST:
+    if len(lines) < _MIN_LINES:
         return None
     style = style_of(b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines))
     if style != "code" and language_by_directive(head) is None:
@@ -243,7 +244,7 @@ SOURCE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) o
 """Symbols; commits of a Git log; documents of a YAML stream; keys of a YAML mapping."""
 OUTPUT: Final = Landmarks(
     scanner=lambda names, head: (
-        _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or Phases()
+        _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or phase_scanner()
     )
 )
 """Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
@@ -257,7 +258,7 @@ def _is_printed_source(head: bytes) -> bool:
     """Returns whether every line is numbered in sequence, or has a path and a number, like output of grep."""
     lines = head.split(b"\n")[: _LINES + 1][:-1]
     matches = [_PREFIX.match(line) for line in lines if line not in {b"", b"--"}]
-    if len(matches) < _LEAST:
+    if len(matches) < _MIN_LINES:
         return False
     if all(match is not None and match["path"] is not None for match in matches):
         return language_of((), head) != "any"

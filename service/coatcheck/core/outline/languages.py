@@ -181,7 +181,8 @@ _DIRECTIVES: Final[dict[str, str]] = {
 _ANY_DIRECTIVE: Final = BlockPattern("|".join(_DIRECTIVES.values()))
 _BY_DIRECTIVE: Final = {language: BlockPattern(pattern) for language, pattern in _DIRECTIVES.items()}
 _GUARD: Final = re.compile(rb"#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)[ \t\r]*\n\s*#[ \t]*define[ \t]+\1\b)")
-_LOOK: Final = 16 * 1024
+_HEAD_BYTES: Final = 16 * 1024
+"""Bytes in which a directive is searched for: it stands below the comment with the licence."""
 _STATEMENTS: Final = "if for while switch catch return else elif do try using lock foreach with await yield throw new"
 _NO_DEFINITION: Final = frozenset([*_STATEMENTS.split(), "delete", "static_assert"])
 
@@ -205,7 +206,7 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
 
 def language_by_directive(head: bytes) -> str | None:
     """Returns the language of which a line near the beginning is typical: C, Java, JavaScript, SQL and so on."""
-    first = head[:_LOOK]
+    first = head[:_HEAD_BYTES]
     line = _ANY_DIRECTIVE.find(first)
     if line is None:
         return None

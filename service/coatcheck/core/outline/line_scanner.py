@@ -1,16 +1,14 @@
-"""Entries that begin at a line, and extend to the next one of their level or above.
+"""Scanners for entries that are single lines: commits of `git log --oneline`, and the phases of an output.
 
-The commits of `git log --oneline`: one per line, with or without a graph.
-
-The phases of a log or a command's output, if the program marks them: groups, steps, tasks, banners, commands.
+An entry extends to the next one of its level or above.
 """
 
 import re
-from abc import ABC, abstractmethod
 from collections import deque
-from typing import ClassVar, Final, final
+from collections.abc import Callable
+from typing import Final, final
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, What, make_title, reaching
+from coatcheck.core.outline.model import MAX_ENTRIES, EntryStart, OutlineEntry, What, make_title, reaching
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
@@ -26,31 +24,32 @@ class StartScanner:
         """Whether the maximum number of entries was found."""
         return len(self.starts) >= MAX_ENTRIES
 
-    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
         """Returns the entries, once the lines have ended at this place; `ends_line`: with a line feed."""
         return reaching(self.starts, end, ends_line=ends_line)
 
 
-class LineScanner(StartScanner, ABC):
-    """A scanner whose entries are the lines that a pattern finds."""
+@final
+class LineScanner(StartScanner):
+    """A scanner whose entries are the lines that a pattern finds, all of one level."""
 
-    pattern: BlockPattern
-    longest: ClassVar[int] = 1 << 30
-    """Maximum bytes of a line that can be an entry."""
-
-    @abstractmethod
-    def entry(self, line: bytes) -> tuple[What, str, int]:
-        """Returns the type of a line that the pattern found, its title and its level."""
+    def __init__(
+        self, pattern: BlockPattern, what: What, title: Callable[[bytes], bytes], longest: int = 1 << 30
+    ) -> None:
+        """`title` returns what titles a line; lines of more than `longest` bytes are no entries."""
+        super().__init__()
+        self.what: What = what
+        self._pattern, self._title, self._longest = pattern, title, longest
 
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
         offset, here = 0, place
-        for start, end, *_ in self.pattern.lines(data):
+        for start, end, *_ in self._pattern.lines(data):
             if self.full:
                 return
-            if end - start <= self.longest:
+            if end - start <= self._longest:
                 here, offset = here.after(data[offset:start]), start
-                self.starts.append(EntryStart(*self.entry(data[start:end]), here))
+                self.starts.append(EntryStart(self.what, make_title(self._title(data[start:end])), 1, here))
 
 
 _LOG: Final = re.compile(
@@ -61,7 +60,8 @@ _LINE: Final = re.compile(rb"[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |\r?$)")
 _JOINT: Final = re.compile(rb"[*|/\\_. -]{0,40}$")
 _FIRST_LINES: Final = 20
 """Lines that must all be commits for a text to be considered such a log."""
-_LEAST: Final = 3
+_MIN_COMMITS: Final = 3
+"""Commits that a log has, different lengths of their hashes, and words from which a subject is prose."""
 _WORDS: Final = re.compile(rb"(?<![^\s(\"'`])[A-Za-z\x80-\xff]{2,}(?![^\s.,:;!?)(\"'`])")
 
 
@@ -82,7 +82,8 @@ def is_oneline(head: bytes) -> bool:
     commits = [line for line in lines[:-1] or lines if _LINE.match(line)]
     hashes = [match[0] for line in commits if (match := re.search(rb"[0-9a-f]{7,40}", line)) is not None]
     mixed = any(re.search(rb"[0-9]", each) and re.search(rb"[a-f]", each) for each in hashes)
-    if len(hashes) < _LEAST or not mixed or len(set(hashes)) < len(hashes) or len(set(map(len, hashes))) > _LEAST:
+    lengths = set(map(len, hashes))
+    if len(hashes) < _MIN_COMMITS or not mixed or len(set(hashes)) < len(hashes) or len(lengths) > _MIN_COMMITS:
         return False
     subjects = [line.partition(each)[2].strip() for line, each in zip(commits, hashes, strict=True)]
     return sum(map(_is_prose, subjects)) * 2 >= len(subjects)
@@ -90,18 +91,15 @@ def is_oneline(head: bytes) -> bool:
 
 def _is_prose(subject: bytes) -> bool:
     words = _WORDS.findall(subject)
-    return b"  " not in subject and (len(words) >= _LEAST or not all(map(bytes.isascii, words)))
+    return b"  " not in subject and (len(words) >= _MIN_COMMITS or not all(map(bytes.isascii, words)))
 
 
-@final
-class Oneline(LineScanner):
-    """Finds the commits of `git log --oneline`."""
+_ONELINE: Final = BlockPattern(r"^[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |$)")
 
-    pattern = BlockPattern(r"^[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |$)")
 
-    def entry(self, line: bytes) -> tuple[What, str, int]:
-        """Returns a commit, titled by its line without the graph."""
-        return "commit", make_title(line.lstrip(b"*|/\\_. -")), 1
+def oneline_scanner() -> LineScanner:
+    """Returns what finds the commits of `git log --oneline`, titled by their lines without the graph."""
+    return LineScanner(_ONELINE, "commit", lambda line: line.lstrip(b"*|/\\_. -"))
 
 
 _STAMP: Final = r"(?:\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{8,18}(?:Z|[+-][0-9:]{4,6})?\]? +)?"
@@ -116,27 +114,23 @@ _TIME: Final = re.compile(
     rb"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}"
     rb"|(?m:^)\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?"
 )
-_LOOK: Final = 16 * 1024
-_STAMP_PREFIX: Final = re.compile(_STAMP.encode() + rb"(?:##\[(?:group|section|command)\]|::group::)?")
+_TIME_BYTES: Final = 16 * 1024
+"""Bytes of each end in which a time is searched for."""
+_STAMP_PREFIX: Final = re.compile(rb"\A" + _STAMP.encode() + rb"(?:##\[(?:group|section|command)\]|::group::)?")
 
 
-@final
-class Phases(LineScanner):
-    """Finds phases. They are not nested: a program says where one begins, but seldom where it ends."""
+def phase_scanner() -> LineScanner:
+    """Returns what finds phases, titled by their lines without time and group mark.
 
-    pattern = _PHASES
-    longest = 1_000
-
-    def entry(self, line: bytes) -> tuple[What, str, int]:
-        """Returns a phase, titled by its line without time and group mark."""
-        mark = _STAMP_PREFIX.match(line)
-        return "phase", make_title(line[mark.end() if mark else 0 :]), 1
+    They are not nested: a program says where one begins, but seldom where it ends.
+    """
+    return LineScanner(_PHASES, "phase", lambda line: _STAMP_PREFIX.sub(b"", line, count=1), longest=1_000)
 
 
 def times(head: bytes, tail: bytes) -> str | None:
     """Returns when the output begins and ends, by the first and last time in it; None if there is none."""
-    first = _TIME.search(head[:_LOOK])
-    last = next(iter(deque(_TIME.finditer(tail[-_LOOK:]), maxlen=1)), None)
+    first = _TIME.search(head[:_TIME_BYTES])
+    last = next(iter(deque(_TIME.finditer(tail[-_TIME_BYTES:]), maxlen=1)), None)
     if first is None:
         return None
     begin = first[0].decode("latin-1").lstrip("[")

@@ -33,7 +33,7 @@ What = Literal[
 ]
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class OutlineEntry(Struct, frozen=True, kw_only=True):
     """One thing in an artifact. Lines and bytes refer to the outlined view."""
 
     what: What
@@ -59,7 +59,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 class OutlineEntries(Struct, frozen=True):
     """The entries of an artifact, and how completely it was examined."""
 
-    entries: list[Entry]
+    entries: list[OutlineEntry]
     exact: bool = True
     """False: there may be more entries, or these may extend further."""
     notices: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class OutlineScanner(Protocol):
         """Processes whole lines, the first of which begins at this place."""
         ...
 
-    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
         """Returns the entries, once the lines have ended at this place; `ends_line`: with a line feed."""
         ...
 
@@ -122,22 +122,23 @@ class EntryStart(Struct, frozen=True):
 
 def reaching(
     starts: list[EntryStart], end: Position, *, ends_line: bool, ends: Mapping[int, Position] | None = None
-) -> list[Entry]:
+) -> list[OutlineEntry]:
     """Returns entries from their beginnings, in order; those with a number in `ends` end there, if not before."""
-    out: list[Entry] = []
+    out: list[OutlineEntry] = []
     after: list[Position] = [end] * len(starts)
     open_: list[int] = []
     for number, start in enumerate(starts):
         while open_ and starts[open_[-1]].level >= start.level:
             after[open_.pop()] = start.place
         open_.append(number)
+    # Where a scanner knows the end, text after it belongs to what is around the entry.
     for number, place in (ends or {}).items():
         after[number] = min(after[number], place, key=lambda each: each.byte)
     last = end.newlines if ends_line else end.newlines + 1
     for start, stop in zip(starts, after, strict=True):
         line = last if stop == end else stop.newlines
         out.append(
-            Entry(
+            OutlineEntry(
                 what=start.what,
                 title=start.title,
                 level=start.level,
@@ -157,7 +158,7 @@ def make_title(line: bytes | str) -> str:
     return text[: TITLE_CHARS - 1] + "…" if is_long else text
 
 
-def details_of(entries: list[Entry]) -> str:
+def details_of(entries: list[OutlineEntry]) -> str:
     """Returns how many entries have each detail, as `: Service 3, Job 1`; empty if none has any."""
     details = Counter(entry.detail for entry in entries if entry.detail).most_common()
     return f": {', '.join(f'{detail} {count}' for detail, count in details)}" if details else ""

@@ -1,8 +1,7 @@
-"""An outline as text: one line per entry, as many as a budget allows, and a line of ours that says what is missing.
+"""Renders an outline as text, one line per entry, and finds the entry that a caller means.
 
-The text is counted as a whole, so that the bound holds for every content.
-
-Finds the entry of an outline that a caller means, and the corresponding part of the view.
+As many entries as a budget allows, and a line of ours that says what is missing. The text is counted as a whole, so
+that the bound holds for every content.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.model import OutlineEntry
 from coatcheck.core.outline.section_names import match_titles, no_section, not_found, shorten_label
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer
@@ -19,9 +18,10 @@ from coatcheck.core.views.view import Section
 from coatcheck_client.contract.inert import MARK
 
 MIN_TOKENS: Final = 64
-_LAST: Final = 48
+"""Smallest budget of an outline, in tokens: its last line takes 48."""
+_LAST_LINE_TOKENS: Final = 48
 """Tokens reserved for the last line, without notices."""
-_LEAST: Final = 12
+_MIN_ENTRY_CHARS: Final = 12
 """Minimum characters to which the only entry of an answer is cut."""
 _DETAIL: Final = 300
 """Maximum characters of an entry's detail."""
@@ -33,9 +33,10 @@ class RenderedOutline(Struct, frozen=True):
     text: str
     tokens: int
     entry_count: int
+    """Number of entries in the text."""
 
 
-def line_of(entry: Entry) -> str:
+def line_of(entry: OutlineEntry) -> str:
     """Returns an entry as a line."""
     words = [entry.section or "", entry.title]
     if entry.detail:
@@ -50,7 +51,7 @@ def line_of(entry: Entry) -> str:
 
 
 def render(
-    entries: list[Entry],
+    entries: list[OutlineEntry],
     first: int,
     limit: int,
     budget: ClipBudget,
@@ -71,7 +72,7 @@ def render(
         more: how to request the rest, with `{}` for the number of the next entry.
     """
     total = len(entries)
-    room = budget.tokens - _LAST - sum(map(tokenizer.count, notices))
+    room = budget.tokens - _LAST_LINE_TOKENS - sum(map(tokenizer.count, notices))
     lines: list[str] = []
     tokens = chars = 0
     for entry in entries[first : first + limit]:
@@ -91,7 +92,7 @@ def render(
             return RenderedOutline(text, count, entry_count)
         if len(lines) > 1:
             lines.pop()
-        elif lines and len(lines[0]) > _LEAST:
+        elif lines and len(lines[0]) > _MIN_ENTRY_CHARS:
             lines[0] = lines[0][: len(lines[0]) // 2] + "…"
         elif notices:
             notices = []
@@ -108,7 +109,7 @@ def _last(first: int, entry_count: int, total: int, notices: list[str], more: st
     return [f"{MARK} {' '.join(sentences)}"] if sentences else []
 
 
-def choose_entry(entries: Sequence[Entry], query: str, artifact_id: str) -> int:
+def choose_entry(entries: Sequence[OutlineEntry], query: str, artifact_id: str) -> int:
     """Returns the index of the entry that `query` means, by its title, a name in it or its beginning.
 
     Raises:
@@ -123,7 +124,7 @@ def choose_entry(entries: Sequence[Entry], query: str, artifact_id: str) -> int:
     raise not_found(artifact_id, query, candidates, ambiguous=bool(matches), total=len(entries))
 
 
-def section_of(entries: Sequence[Entry], number: int) -> tuple[tuple[Section, ...], int | None]:
+def section_of(entries: Sequence[OutlineEntry], number: int) -> tuple[tuple[Section, ...], int | None]:
     """Returns the entries with lines as sections of their view, and which of them is entry `number`.
 
     Returns None, and no sections, if that entry has no lines.
@@ -136,7 +137,7 @@ def section_of(entries: Sequence[Entry], number: int) -> tuple[tuple[Section, ..
         lines, extent = entry.lines, entry.bytes
         if lines is None or extent is None:
             continue
-        if place == number:
+        if place == number:  # its number among the sections, which lack entries without lines
             nth = len(sections)
         sections.append(
             Section(
@@ -153,7 +154,7 @@ def section_of(entries: Sequence[Entry], number: int) -> tuple[tuple[Section, ..
     return tuple(sections), nth
 
 
-def _label_entry(entry: Entry) -> str:
+def _label_entry(entry: OutlineEntry) -> str:
     title = shorten_label(entry.title)
     where = "" if entry.lines is None else f" (line {entry.lines.first})"
     return f"{title}{where}" if entry.section is None else f"{entry.section} ({title})"

@@ -1,10 +1,7 @@
-"""Sections of a view by name: which one is meant, which exist, and how an answer names one.
+"""Names of sections and entries: which one a caller means, which exist, and how an answer names one.
 
+Models copy titles whole, in part, or only the name in them, so all of these are accepted if they mean one section.
 Names are cited as `art_…#r3`. Pure; no bytes are read.
-
-Finds the title that a caller means among many: models copy titles whole, in part, or only the name in them.
-
-The sections of a view as entries: headings, search results, parts of a tool result.
 """
 
 import re
@@ -15,12 +12,12 @@ from msgspec import Struct
 
 from coatcheck.core.caches import remember
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.outline.model import Entry, What, make_title
+from coatcheck.core.outline.model import OutlineEntry, What, make_title
 from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.inert import one_line
 
-_LONGEST = 200
+_NAME_CHARS = 200
 """Maximum characters of a caller's word; no title has more."""
 
 _BEFORE = r"func \([^()]*\) ?|pub\([^()]*\) |\w+\([^()]*\) ?[*& ]*(?=[A-Za-z]\w*\()"
@@ -39,7 +36,7 @@ def match_titles(titles: Sequence[str], query: str, *, names: bool = False) -> l
     of a word; its beginning. Case and runs of blanks make no difference, except between titles that differ only in
     them, as names of files may.
     """
-    word = _plain(query[:_LONGEST])
+    word = _plain(query[:_NAME_CHARS])
     if not word:
         return []
     plain = [_plain(title) for title in titles]
@@ -87,6 +84,7 @@ def _head(title: str) -> str:
 _NAMED: Final = 6
 """Sections that a refusal names."""
 _TITLE_CHARS: Final = 40
+"""Characters of a section's title where a refusal names it."""
 
 
 class SectionPart(Struct, frozen=True, kw_only=True):
@@ -174,10 +172,10 @@ def _label_section(section: Section) -> str:
 _KINDS: Final[dict[str, What]] = {"r": "result", "p": "part"}
 
 
-def of_sections(sections: tuple[Section, ...]) -> list[Entry]:
+def of_sections(sections: tuple[Section, ...]) -> list[OutlineEntry]:
     """Returns an entry for each section."""
     return [
-        Entry(
+        OutlineEntry(
             what=_KINDS.get(section.name[:1], "heading"),
             section=section.name,
             title=make_title(section.title),

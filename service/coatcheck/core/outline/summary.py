@@ -1,13 +1,7 @@
-"""An outline as facts of a card: its largest parts, then others, or those inside where the outer ones are few.
-
-The places of a JSON document, outermost first: each with its path, its type and its members.
+"""Outlines as facts of a card: the largest parts of a text, the places of a JSON document, the totals of a diff.
 
 Records of an array form one place, `[*]`, with the members of all that were examined. Paths are RFC 9535, so that each
-can be read directly.
-
-Totals of a diff that streams in, in bounded memory: its commits, files, and the lines that each changes.
-
-All bytes are examined, however they are split.
+can be read directly. Totals of a diff are counted as it streams in, in bounded memory, from all of its bytes.
 """
 
 import re
@@ -21,42 +15,44 @@ from msgspec.structs import replace
 from coatcheck.core.jsonpath.query import step
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.json_shape import Node, Open, merge
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, What, make_title
+from coatcheck.core.outline.model import MAX_ENTRIES, OutlineEntries, OutlineEntry, What, make_title
 from coatcheck.core.outline.section_names import without_arguments
 from coatcheck.core.structure import JsonReading, read_json
 from coatcheck.core.text.count import first_of, format_count, plural
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
-_INNER: Final = 30
+_MAX_OUTER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
-_OUTER: Final = 2
-_FEW: Final = 3
+_OUTER_LEVEL: Final = 2
+"""Level down to which entries are named if they are few: a document's chapters below its title."""
+_MIN_ENTRIES: Final = 3
 """Entries of the outer levels that alone would be no outline: a title, and a version or two."""
-_UPPER: Final = 8
-_BELOW: Final = 2
-"""Maximum entries of the outer levels beside which those of the next level are named, and how many more those are."""
+_FEW_OUTER: Final = 8
+"""Maximum entries of the outer levels beside which those of the next level are named."""
+_MIN_RATIO: Final = 2
+"""How many times as many those must be: of fewer, the outer ones alone say more."""
 _CHARS: Final = 800
 """Characters of the entries that a fact names: about what a card of 600 tokens has room for."""
 _PLACE: Final = 6
 """Characters of a line's number and of what is between two entries."""
 
 
-def size_of(entry: Entry) -> int:
+def size_of(entry: OutlineEntry) -> int:
     """Returns the number of lines of an entry; 0 if it has none."""
     return 0 if entry.lines is None else entry.lines.last - entry.lines.first + 1
 
 
-def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, ...]]:
+def summary(entries: list[OutlineEntry], where: str) -> tuple[list[OutlineEntry], tuple[str, ...]]:
     """Returns the entries of the outer levels, and the facts that name them: the largest, then others or inner ones.
 
     Args:
         entries: all of them, in order.
         where: words for the lines that were examined, if they are not all.
     """
-    deepest = _deepest(entries, 2 if entries[0].what == "part" else _FEW)
-    if sum(entry.level <= _OUTER for entry in entries) <= _INNER:
-        deepest = max(deepest, _OUTER)
+    deepest = _deepest(entries, 2 if entries[0].what == "part" else _MIN_ENTRIES)
+    if sum(entry.level <= _OUTER_LEVEL for entry in entries) <= _MAX_OUTER:
+        deepest = max(deepest, _OUTER_LEVEL)
     outer = [entry for entry in entries if entry.level <= deepest]
     label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
     inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
@@ -66,7 +62,7 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
         label, first = f"Largest {part}", sorted(first, key=lambda each: (each.level, -size_of(each)))
     facts = [_fact(f"{label}{where}", first, 0)]
     within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
-    within = within if len(outer) <= _UPPER and len(within) >= _BELOW * len(outer) else []
+    within = within if len(outer) <= _FEW_OUTER and len(within) >= _MIN_RATIO * len(outer) else []
     if within:
         within = _shorten_titles(within, entries, _CHARS)
         largest = _largest(within, _CHARS)
@@ -79,7 +75,7 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
     return outer, tuple(facts)
 
 
-def contents(entries: list[Entry], where: str, room: int) -> Iterator[str]:
+def contents(entries: list[OutlineEntry], where: str, room: int) -> Iterator[str]:
     """Yields facts that name headings, each shorter than the one before: the outermost, without lines, the largest.
 
     Nothing if no level of the outermost ones has several. The largest are those with most bytes: in a text that is made
@@ -90,9 +86,9 @@ def contents(entries: list[Entry], where: str, room: int) -> Iterator[str]:
         where: words for the part of the text that they are of.
         room: about how many tokens a fact may have.
     """
-    deepest = _deepest(entries, _FEW) if entries else 0
+    deepest = _deepest(entries, _MIN_ENTRIES) if entries else 0
     outer = [entry for entry in entries if entry.level <= deepest]
-    if max(Counter([entry.level for entry in outer]).values(), default=0) <= _FEW:
+    if max(Counter([entry.level for entry in outer]).values(), default=0) <= _MIN_ENTRIES:
         return
     yield _fact(f"Sections{where}", outer, 0)
     yield f"Sections{where}: {'; '.join([entry.title for entry in outer])}"
@@ -100,22 +96,22 @@ def contents(entries: list[Entry], where: str, room: int) -> Iterator[str]:
         yield f"Largest sections{where}: {'; '.join([entry.title for entry in _largest(outer, chars, _bytes_of)])}"
 
 
-def _deepest(entries: list[Entry], few: int) -> int:
+def _deepest(entries: list[OutlineEntry], few: int) -> int:
     """Returns the level down to which there are more than `few` entries, or all."""
     return sorted([entry.level for entry in entries])[: few + 1][-1]
 
 
-def _fact(label: str, entries: list[Entry], more: int) -> str:
+def _fact(label: str, entries: list[OutlineEntry], more: int) -> str:
     """Returns a fact that names entries with their lines, and how many are left out."""
     labels = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in entries]
     return f"{label} (with lines): {'; '.join([*labels, *([f'… {more} more'] if more else [])])}"
 
 
-def _bytes_of(entry: Entry) -> int:
+def _bytes_of(entry: OutlineEntry) -> int:
     return 0 if entry.bytes is None else entry.bytes.end - entry.bytes.start
 
 
-def _shorten_titles(selection: list[Entry], entries: list[Entry], most: int) -> list[Entry]:
+def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
     """Returns entries without their arguments if they take more characters, except where that leaves several alike."""
     if sum(len(entry.title) + _PLACE for entry in selection) <= most or selection[0].what != "symbol":
         return selection
@@ -124,7 +120,9 @@ def _shorten_titles(selection: list[Entry], entries: list[Entry], most: int) -> 
     return [replace(entry, title=title) if forms[title] == 1 else entry for entry, title in short]
 
 
-def _largest(entries: list[Entry], most: int, size: Callable[[Entry], int] = size_of) -> list[Entry]:
+def _largest(
+    entries: list[OutlineEntry], most: int, size: Callable[[OutlineEntry], int] = size_of
+) -> list[OutlineEntry]:
     """Returns entries, in order, up to so many characters: the outermost, of one level the largest."""
     chars, indices = 0, set[int]()
     for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size(entries[each]), each)):
@@ -137,7 +135,8 @@ def _largest(entries: list[Entry], most: int, size: Callable[[Entry], int] = siz
 
 _MEMBERS: Final = 40
 """Members of one object that are named; an object with more similar ones is a map, whose values form one place."""
-_MAP: Final = 60
+_MAX_MEMBERS: Final = 60
+"""Members of an object, some of which differ, whose places are listed; if there are more, the outline is incomplete."""
 
 
 def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
@@ -145,32 +144,27 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     reading = read_json(head, whole=whole)
     if reading is None:
         return OutlineEntries([])
-    complete = reading.complete or (
-        whole and reading.lines > 0 and reading.lines == sum(map(bool, map(bytes.strip, head.split(b"\n"))))
-    )
+    complete = reading.complete
+    if whole and reading.lines and not complete:
+        complete = reading.lines == sum(map(bool, map(bytes.strip, head.split(b"\n"))))
+    # All elements of an array are merged into one node first, so that the outline grows with the places of a document,
+    # not with its records.
     root = Node()
     merge(root, reading.value if complete else _cut_short(reading))
-    entries: list[Entry] = []
+    entries: list[OutlineEntry] = []
     queue: deque[tuple[str, int, Node]] = deque([("$", 1, root)])
     all_named = True
     while queue and len(entries) < MAX_ENTRIES:
         path, level, node = queue.popleft()
         if "object" not in node.types and "array" not in node.types:
             continue
-        entries.append(
-            Entry(
-                what="value",
-                title=make_title(path),
-                level=level,
-                path=path,
-                detail=make_title(_describe_node(node)),
-            )
-        )
+        detail = make_title(_describe_node(node))
+        entries.append(OutlineEntry(what="value", title=make_title(path), level=level, path=path, detail=detail))
         if node.item is not None:
             queue.append((f"{path}[*]", level + 1, node.item))
         children = [(f"{path}{step(key)}", level + 1, child) for key, child in node.keys.items()]
-        queue.extend(children[:_MAP])
-        all_named = all_named and len(children) <= _MAP
+        queue.extend(children[:_MAX_MEMBERS])
+        all_named = all_named and len(children) <= _MAX_MEMBERS
     notices: list[str] = []
     if reading.lines:
         amount = "all" if complete else "the first"
@@ -234,19 +228,22 @@ def _either(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-_HEAD: Final = 16 * 1024
-_SOON: Final = 2 * 1024
+_HEAD_BYTES: Final = 16 * 1024
+"""Bytes at the beginning in which a hunk follows a diff's header."""
+_PREFACE_BYTES: Final = 2 * 1024
 """Maximum bytes before a diff."""
 _PIECE: Final = 64 * 1024
 """Bytes of a diff that are examined together: fewer hunks than an outline may have."""
 _LINE: Final = 4 * 1024
 """Bytes of a line that matter."""
-_MOST: Final = 20_000
+_MAX_FILES: Final = 20_000
 """Maximum files of a diff; of one with more there are no totals."""
-_FILES: Final = 40
+_LISTED_FILES: Final = 40
+"""Files that are named, those with most changes: a card of 600 tokens has room for about as many."""
 _COMMON: Final = 24
 """Minimum characters that all names begin with from which their directory is told once."""
-_NAMED: Final = 8
+_LISTED_COMMITS: Final = 8
+"""Commits that are named beside them."""
 _BEGINNING: Final = Position(0, 0, 0)
 _HEADER: Final = re.compile(rb"^(?:diff -\S|Index: |--- \S[^\n]*\n\+\+\+ \S)", re.MULTILINE)
 _HUNK: Final = BlockPattern(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
@@ -254,7 +251,8 @@ _HUNK: Final = BlockPattern(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 def totals_of(head: bytes) -> "DiffTotals | None":
     """Returns what counts the changes of a text that begins like this; None if it begins with no diff."""
-    diff = b"\n@@ -" in head[:_HEAD] and _HUNK.find(head[:_HEAD]) and _HEADER.search(head, 0, _SOON)
+    first = head[:_HEAD_BYTES]
+    diff = b"\n@@ -" in first and _HUNK.find(first) and _HEADER.search(head, 0, _PREFACE_BYTES)
     return DiffTotals() if diff else None
 
 
@@ -296,11 +294,11 @@ class DiffTotals:
         """Counts complete entries, each with its title and, if known, how many lines it adds and removes."""
         for what, title, counts in entries:
             self._numbers[what] += 1
-            if what == "commit" and len(self._commits) < _NAMED:
+            if what == "commit" and len(self._commits) < _LISTED_COMMITS:
                 self._commits.append(title)
             if what == "file":
                 several = title in self._titles and title.endswith("…")
-                if counts is None or several or len(self._titles) >= _MOST:
+                if counts is None or several or len(self._titles) >= _MAX_FILES:
                     self._known = False
                     return
                 self._titles[title] += 1
@@ -322,7 +320,7 @@ class DiffTotals:
         largest = [f"{name[len(common) :]} +{self._added[name]} -{self._removed[name]}" for name in self._largest()]
         where = f" in {common}" if common else ""
         files = f"{format_count(len(largest), 'file')}{where}, +{self._added.total()} -{self._removed.total()}"
-        facts = f"{files}: {first_of(largest, _FILES, 'more files')}"
+        facts = f"{files}: {first_of(largest, _LISTED_FILES, 'more files')}"
         return (f"{format_count(self._numbers['commit'], 'commit')}: {commit_list}", facts) if commits else (facts,)
 
     def sections(self) -> list[str]:

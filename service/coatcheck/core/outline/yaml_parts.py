@@ -4,20 +4,22 @@ import re
 from collections import Counter
 from typing import Final, Literal, final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, What, make_title, reaching
+from coatcheck.core.outline.model import MAX_ENTRIES, EntryStart, OutlineEntry, What, make_title, reaching
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
-_LOOK: Final = 16 * 1024
-_LEAST: Final = 2
+_HEAD_BYTES: Final = 16 * 1024
+"""Bytes at the beginning that tell whether a text is YAML."""
+_MIN_PARTS: Final = 2
 """Minimum documents of a stream, keys of a mapping, items of a list."""
-_DEEPEST: Final = 2
+_MAX_LEVEL: Final = 2
 """Maximum level of a key that is a part."""
 _NAMES: Final = (b"name", b"id", b"title")
 _KEY: Final = r"(?:\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'|\{[^{}\n]{1,80}\}|[\w./$~<*+][\w./${}<>*+@=()-]{0,80})"
-_MARKS: Final = BlockPattern(rf"^(?:---(?:\s|$)| {{0,40}}(?:- +)*{_KEY}:(?:[ \t\r]|$))")
+_KEY_LINES: Final = BlockPattern(rf"^(?:---(?:\s|$)| {{0,40}}(?:- +)*{_KEY}:(?:[ \t\r]|$))")
 _LINE: Final = re.compile(rb"( *)((?:- +)*)(" + _KEY.encode() + rb"):[ \t\r]*(.*)")
 _SEPARATOR: Final = re.compile(rb"---(?:\s|$)")
 _OUTER: Final = re.compile(rb"#|%YAML|(?:---|\.\.\.)(?:\s|$)|-\s|[\]}]|" + _KEY.encode() + rb":(?:\s|$)")
@@ -26,49 +28,49 @@ _BLOCK: Final = re.compile(rb"^[^\s#-][^\n]*:[ \t]*\r?\n(?:[ \t]*(?:#[^\n]*)?\n)
 """A key that is not indented with a value below."""
 _EMPTY: Final = re.compile(rb"(?:[&!]\S+[ \t\r]*)*(?:#.*)?$")
 """What may follow the colon of a key whose value stands below."""
-_FIRST: Final = re.compile(rb"(?:[ \t\r]*(?:#[^\n]*)?\n)*([ \t]*[^\s#.][^\n]*)")
+_FIRST_LINE: Final = re.compile(rb"(?:[ \t\r]*(?:#[^\n]*)?\n)*([ \t]*[^\s#.][^\n]*)")
 """The first line that is neither empty nor a comment."""
 
 
 def yaml_form(head: bytes) -> Literal["documents", "keys"] | None:
     """Returns whether a text begins as several YAML documents, or as one mapping or list of them; None for others."""
-    first = head[:_LOOK]
-    whole = first[: first.rfind(b"\n") + 1] if len(head) > _LOOK else first
+    first = head[:_HEAD_BYTES]
+    whole = first[: first.rfind(b"\n") + 1] if len(head) > _HEAD_BYTES else first
     lines = [line for line in whole.split(b"\n") if line and not line.isspace() and line[:1] not in b" \t"]
     if not lines or not all(map(_OUTER.match, lines)):
         return None
     texts = [line for line in lines if not line.startswith((b"#", b"...", b"%"))]
     separators = [bool(_SEPARATOR.match(line)) for line in texts]
     documents = sum(before and not here for before, here in zip([True, *separators], separators, strict=False))
-    if documents >= _LEAST and b"\n---" in head:
+    if documents >= _MIN_PARTS and b"\n---" in head:
         return "documents"
     texts = [line for line, separator in zip(texts, separators, strict=True) if not separator]
     if b"\n " not in first or b"\n\t" in first or documents != 1:
         return None
     matches = [match for line in texts if (match := _LINE.match(line)) is not None]
     if texts[0][:2] == b"- ":
-        return "keys" if len(texts) == len(matches) >= _LEAST and all(match[2] for match in matches) else None
+        return "keys" if len(texts) == len(matches) >= _MIN_PARTS and all(match[2] for match in matches) else None
     keys = Counter(match[3] for match in matches if not match[2])
     blocks = len(_BLOCK.findall(first))
-    distinct = len(keys) == keys.total() and (len(keys) > _LEAST or len(keys) == blocks)
+    distinct = len(keys) == keys.total() and (len(keys) > _MIN_PARTS or len(keys) == blocks)
     return "keys" if blocks and distinct else None
 
 
-@final
-class _Part:
+class _Part(Struct, eq=False):
     """A document, a key or an item, and where it begins."""
 
-    __slots__ = ("column", "kind", "leaf", "level", "name", "place", "rank", "title", "what")
-
-    def __init__(self, what: What, title: bytes, level: int, column: int, place: Position) -> None:
-        self.what: What = what
-        self.title, self.level, self.place = title, level, place
-        self.column = column
-        """Of its own key; of a document or an item, of the keys in it."""
-        self.leaf = False
-        self.name = self.kind = b""
-        self.rank: tuple[int, int] = (_DEEPEST, 0)
-        """Where the name was found: how deep, and by which key."""
+    what: What
+    title: bytes
+    level: int
+    column: int
+    """Of its own key; of a document or an item, of the keys in it."""
+    place: Position
+    leaf: bool = False
+    """Whether its value is on its line."""
+    name: bytes = b""
+    kind: bytes = b""
+    rank: tuple[int, int] = (_MAX_LEVEL, 0)
+    """Where the name was found: how deep, and by which key."""
 
 
 @final
@@ -102,7 +104,7 @@ class YamlParts:
         """Processes whole lines, the first of which begins at this place."""
         offset, here = 0, place
         self._see_first(data, 0)
-        for start, end, *_ in _MARKS.lines(data):
+        for start, end, *_ in _KEY_LINES.lines(data):
             if self.full:
                 return
             here, offset = here.after(data[offset:start]), start
@@ -121,21 +123,23 @@ class YamlParts:
     def _see_first(self, data: bytes, at: int) -> None:
         if not (self._whole and self._first and self._record):
             return
-        first = _FIRST.match(data, at)
+        first = _FIRST_LINE.match(data, at)
         if first is not None and not _SEPARATOR.match(first[1]):
             self._record.title, self._first = first[1], False
 
     def _take(self, indent: int, dashes: int, key: bytes, value: bytes, place: Position) -> None:
         """Looks at a line with a key, behind so many bytes of indentation and dashes."""
         column = indent + dashes
-        if 0 <= self._value < indent:
+        if 0 <= self._value < indent:  # a line of a text that a key on an earlier line begins
             return
+        # What this line is not in has ended.
         outermost = indent if dashes else column
         while self._open and self._open[-1].what != "document" and self._closes(self._open[-1], outermost, dashes):
             self._open.pop()
         if self._record is not None and self._record not in self._open:
             self._record = None
         level = len(self._open) + 1
+        # An item in another item is data of that one: only the outermost have names and entries of their own.
         if dashes:
             item = _Part("item", b"", level, column, place)
             if self._record is None and not self._whole:
@@ -145,14 +149,13 @@ class YamlParts:
         empty = _EMPTY.match(value) is not None
         if self._record is not None:
             self._name(self._record, key, value)
-        elif level <= _DEEPEST:
+        elif level <= _MAX_LEVEL:
             self._parts.append(_Part("block", key, level, column, place))
             self._parts[-1].leaf = not empty
         self._value = -1 if empty else column
         if empty:
-            self._open.append(
-                self._parts[-1] if self._record is None and level <= _DEEPEST else _block(key, column, place)
-            )
+            is_part = self._record is None and level <= _MAX_LEVEL
+            self._open.append(self._parts[-1] if is_part else _Part("block", key, 0, column, place))
 
     @staticmethod
     def _closes(part: _Part, column: int, dashes: int) -> bool:
@@ -169,7 +172,7 @@ class YamlParts:
         elif key in _NAMES and (rank := (depth, _NAMES.index(key))) < record.rank:
             record.name, record.rank = _plain(value), rank
 
-    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
         """Returns the entries, once the lines have ended at this place; `ends_line`: with a line feed."""
         single = sum(part.what == "block" and part.level == 1 for part in self._parts) == 1
         parts = [part for part in self._parts if part.what != "document" or part.title]
@@ -184,11 +187,6 @@ class YamlParts:
             for part, entry in pairs
             if entry.title and not (part.leaf and part.level > 1 and not single)
         ]
-
-
-def _block(key: bytes, column: int, place: Position) -> _Part:
-    """Returns a key that is no part of its own."""
-    return _Part("block", key, 0, column, place)
 
 
 def _plain(value: bytes) -> bytes:

@@ -28,7 +28,9 @@ _MARKUP: Final = re.compile(
     re.IGNORECASE,
 )
 _MARKUP_BYTES: Final = 4 * 1024
-_LOOK: Final = 64 * 1024
+"""Bytes in which a page declares its charset: HTML wants it in the first 1,024, but generators put scripts before
+it."""
+_HEAD_BYTES: Final = 64 * 1024
 """Bytes at the beginning that tell text from binary data."""
 _EVIDENCE: Final = 32 * 1024
 """Bytes of lines outside ASCII from which a charset is detected."""
@@ -82,7 +84,7 @@ def find_charset(head: bytes, media_type: str | None, *, is_whole: bool) -> Char
 
 def has_controls(head: bytes) -> bool:
     """Returns whether bytes that begin like this are binary data: more than a few control characters are in them."""
-    start = head[:_LOOK]
+    start = head[:_HEAD_BYTES]
     return (len(start) - len(start.translate(None, _CONTROLS))) * _SCATTERED > len(start)
 
 
@@ -104,7 +106,7 @@ def _is_utf8(data: bytes) -> bool:
 
 def _by_nuls(head: bytes) -> Charset | None:
     """Returns UTF-16 or UTF-32 if NULs stand only where they do there, and the characters are those of a text."""
-    start = head[: _LOOK & -4]
+    start = head[: _HEAD_BYTES & -4]
     if not start.count(0):
         return None
     for name, width, low in (("utf-32-le", 4, 0), ("utf-32-be", 4, 3), ("utf-16-le", 2, 0), ("utf-16-be", 2, 1)):
@@ -123,7 +125,7 @@ def _by_nuls(head: bytes) -> Charset | None:
 
 def _is_spaced(data: bytes) -> bool:
     """Returns whether most pairs of bytes are ASCII."""
-    return len(_ASCII_PAIR.findall(data[:_LOOK])) * 4 > min(len(data), _LOOK)
+    return len(_ASCII_PAIR.findall(data[:_HEAD_BYTES])) * 4 > min(len(data), _HEAD_BYTES)
 
 
 def _list_declared(head: bytes, media_type: str | None) -> list[str]:
@@ -143,7 +145,9 @@ def _list_declared(head: bytes, media_type: str | None) -> list[str]:
 def _decodes(head: bytes, name: str, *, is_whole: bool) -> bool:
     """Returns whether a charset decodes all but a few damaged bytes, and to text."""
     try:
-        text = codecs.getincrementaldecoder(name)("replace").decode(head[:_LOOK], is_whole and len(head) <= _LOOK)
+        text = codecs.getincrementaldecoder(name)("replace").decode(
+            head[:_HEAD_BYTES], is_whole and len(head) <= _HEAD_BYTES
+        )
     except UnicodeError:  # some codecs raise for what is none of theirs
         return False
     wrong = text.count("\ufffd") * _SCATTERED > len(text)
@@ -159,7 +163,7 @@ def _detect_charset(head: bytes) -> Charset | None:
     """
     if has_controls(head):
         return None
-    lines = [b" ".join(_NEAR_WIDE.findall(line)) for line in head[:_LOOK].splitlines() if not line.isascii()]
+    lines = [b" ".join(_NEAR_WIDE.findall(line)) for line in head[:_HEAD_BYTES].splitlines() if not line.isascii()]
     wrong = [line for line in lines if not _is_utf8(line) and not _WIDE.search(line.decode("utf-8", "replace"))]
     some = b"\n".join(lines)[:_EVIDENCE].decode("utf-8", "replace")
     valid = "".join(line.decode("utf-8", "ignore") for line in lines if _is_utf8(line))
@@ -195,7 +199,7 @@ class LineDecoder:
     def decode(self, data: bytes, is_last: bool = False) -> str:
         """Returns the text of the lines that have become complete, or are very long."""
         data = self._line + data
-        end = len(data) if is_last or len(data) > _LOOK else data.rfind(b"\n") + 1
+        end = len(data) if is_last or len(data) > _HEAD_BYTES else data.rfind(b"\n") + 1
         self._line = data[end:]
         try:
             return data[:end].decode()

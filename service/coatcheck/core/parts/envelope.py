@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.parts.fields import find_fields, has_field
+from coatcheck.core.structure import JSON_FAULTS
 
-_DEEPEST: Final = 8
+_MAX_DEPTH: Final = 8
 """Envelopes in one another, and levels of one, that are opened."""
 _LONG: Final = 200
 """Characters from which a string of one line is a text; base64 has no blank in as many."""
@@ -43,7 +44,8 @@ _LITERAL: Final = re.compile(r"""(["'`])((?:[^\\"'`\n]++|\\.|(?!\1)["'`])*+)(?:\
 """A string literal of Python, JavaScript or JSON, perhaps cut off."""
 _NAME: Final = re.compile(r"""['"]?(\w{1,40})['"]? ?[:=] ?[bru]?\Z""")
 """What names a literal, in front of it."""
-_NEAR: Final = 48
+_NAME_CHARS: Final = 48
+"""Characters before a literal in which its name stands: a name of 40, quotation marks and a sign."""
 _ESCAPE: Final = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": ""}
 _SEVERAL: Final = re.compile(rb'\{[ \t]*\r?\n[^{}]*"')
@@ -53,7 +55,6 @@ _URL: Final = re.compile(r"(?i)https?://[^\s/]\S*")
 _NOT_ITS_URL: Final = re.compile(r"(?i)image|icon|logo|thumb|avatar|screenshot|next|prev|refer|proxy")
 """Names of members whose URL is that of something else."""
 _NEXT: Final = re.compile(r"\S")
-_FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 class Envelope(Struct, frozen=True):
@@ -73,7 +74,7 @@ def open_envelope(data: bytes) -> Envelope | None:
     if body[:1] not in {b"{", b"["} and (b"\\" not in body or body.count(b"\\n") < _FEWEST):
         return None
     data = name_blobs(body)
-    return _open(data, _DEEPEST) or _open_literals(data)
+    return _open(data, _MAX_DEPTH) or _open_literals(data)
 
 
 def render(envelope: Envelope) -> str:
@@ -111,16 +112,18 @@ def _open(data: bytes, depth: int) -> Envelope | None:
         return None
     try:
         value: object = msgspec.json.decode(body)
-    except _FAULTS:
+    except JSON_FAULTS:
         value = _sequence(body)
     if value is None:
         return None
+    # The texts must be most of the bytes: of records with some text in them, the structure is what matters.
     envelope = Envelope([], [])
-    if not _gather(value, "", envelope, _DEEPEST) or not envelope.texts:
+    if not _gather(value, "", envelope, _MAX_DEPTH) or not envelope.texts:
         return None
     size = sum(envelope.list_overheads) + sum(len(text.encode("utf-8", "replace")) for _, text in envelope.texts)
     if size < _SHARE * len(body) * _plain_share(body):
         return None
+    # A text may be an envelope again: a tool's JSON in the JSON of the protocol that carried it.
     result = Envelope([], envelope.facts)
     for path, text in envelope.texts:
         inner = _open(text.encode("utf-8", "replace"), depth - 1)
@@ -159,10 +162,8 @@ def _gather(value: object, path: str, envelope: Envelope, depth: int) -> bool:
     if isinstance(value, str) and (value.count("\n") > 1 or (len(value) >= _LONG and " " in value[:_LONG])):
         envelope.texts.append((path, value))
     elif isinstance(value, dict) and value:
-        members = cast("dict[str, object]", value).items()
-        return depth > 0 and all(
-            _gather(each, f"{path}.{name}".lstrip("."), envelope, depth - 1) for name, each in members
-        )
+        members = ((f"{path}.{name}".lstrip("."), each) for name, each in cast("dict[str, object]", value).items())
+        return depth > 0 and all(_gather(each, inner, envelope, depth - 1) for inner, each in members)
     elif isinstance(value, list) and value:
         items = cast("list[object]", value)
         lines = _lines_of(items)
@@ -171,9 +172,8 @@ def _gather(value: object, path: str, envelope: Envelope, depth: int) -> bool:
             envelope.list_overheads.append(len(msgspec.json.encode(items)) - len(lines.encode("utf-8", "replace")))
             return True
         before = len(envelope.texts)
-        whole = depth > 0 and all(
-            _gather(each, f"{path}[{number}]", envelope, depth - 1) for number, each in enumerate(items)
-        )
+        members = ((f"{path}[{number}]", each) for number, each in enumerate(items))
+        whole = depth > 0 and all(_gather(each, inner, envelope, depth - 1) for inner, each in members)
         # Of a provider's parts, one may be the text; other records are data, unless lists of lines are in them.
         paths = [path for path, _ in envelope.texts[before:]]
         typed = bool(path) and all(not isinstance(each, dict) or "type" in each for each in items)
@@ -219,7 +219,7 @@ def _is_position(records: list[dict[str, object]], name: str) -> bool:
     return len(numbers) == len(values) and numbers[0] in {0, 1} and all(a <= b for a, b in pairwise(numbers))
 
 
-def _flat(record: dict[str, object], before: str = "", depth: int = _DEEPEST) -> dict[str, object]:
+def _flat(record: dict[str, object], before: str = "", depth: int = _MAX_DEPTH) -> dict[str, object]:
     """Returns a record with the members of the objects in it, by their paths."""
     flat: dict[str, object] = {}
     for name, value in record.items():
@@ -258,12 +258,14 @@ def _open_literals(data: bytes) -> Envelope | None:
     if data.count(b"\\n") < _FEWEST or _is_json(data) or _is_json(first):
         return None
     text = data.decode("utf-8", "replace").strip()
+    # Literals next to one another are one text, as Python and JavaScript join them.
     runs: list[list[re.Match[str]]] = []
     for match in _LITERAL.finditer(text):
         if runs and _JOINT.fullmatch(text, runs[-1][-1].end(), match.start()):
             runs[-1].append(match)
         elif match[2].count("\\n"):
             runs.append([match])
+    # In source code there are many short ones: what is opened must be long, and most of the text.
     least = _PART * len(text)
     runs = [run for run in runs if run[-1].end() - run[0].start() > least and _count_lines(run) >= _FEWEST]
     if sum(run[-1].end() - run[0].start() for run in runs) < _SHARE * len(text):
@@ -273,15 +275,14 @@ def _open_literals(data: bytes) -> Envelope | None:
     at = 0
     for run in runs:
         before = text[at : run[0].start()]
-        name = _NAME.search(before[-_NEAR:])
+        name = _NAME.search(before[-_NAME_CHARS:])
         texts.append((name[1] if name else "text", "".join(_ESCAPE.sub(_unescape, match[2]) for match in run)))
         around += (before, "…")
         at = run[-1].end()
     around_text = "".join([*around, text[at:]])
     is_short = len(around_text) < _LONG and "\n" not in around_text
-    return Envelope(
-        texts if is_short else [("around", around_text), *texts], [("around", around_text)] if is_short else []
-    )
+    named = [("around", around_text)]
+    return Envelope(texts, named) if is_short else Envelope([*named, *texts], [])
 
 
 def _count_lines(run: list[re.Match[str]]) -> int:
@@ -291,7 +292,7 @@ def _count_lines(run: list[re.Match[str]]) -> int:
 def _is_json(data: bytes) -> bool:
     try:
         msgspec.json.decode(data)
-    except _FAULTS:
+    except JSON_FAULTS:
         return False
     return True
 

@@ -20,16 +20,18 @@ from coatcheck_client.contract.inert import one_line
 
 _HEAD: Final = 128 * 1024
 """Bytes at the beginning that decide."""
-_LINES: Final = 64
-_FIRST: Final = 16
+_SAMPLE_LINES: Final = 64
+"""Lines, evenly spread over the beginning, that decide: all of a short text, few enough that patterns cost nothing."""
+_FIRST_LINES: Final = 16
 """Lines that tell which type a column may have, before it is tried on all."""
-_FEWEST: Final = 8
+_MIN_LINES: Final = 8
 """Lines below which nothing is common to them."""
 _SHARED: Final = 0.5
 """Minimum share of the lines with the first column: a program's own lines, without those of what it calls."""
 _FOLLOWING: Final = 0.8
 """Minimum share, of these, of the lines with a further column."""
-_COLUMNS: Final = 6
+_MAX_COLUMNS: Final = 6
+"""Columns in front of a message; what is further to the right is the message."""
 _ISO: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d| UTC)?"
 _MARK: Final = "\ufeff"
 _TIME: Final = (
@@ -78,22 +80,25 @@ _KNOWN: Final = 256
 """Values of fields of which it is remembered what is shown."""
 _NAMELESS: Final = "column "
 """Begins the name of a column that has none."""
-_NAME: Final = 40
-_NAMED: Final = 6
-"""Characters of a column's name that are shown, and number of columns that are named."""
+_NAME_CHARS: Final = 40
+"""Characters of a column's name that are shown."""
+_MAX_NAMES: Final = 6
+"""Columns that are named."""
 _ID: Final = 12
 """Characters from which a word without a blank may be an identifier."""
 _PAIRS: Final = re.compile(rb'(?:^| )([\w.@/-]{1,40})=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)')
 """A pair of logfmt."""
-_MEMBERS: Final = 64
+_MAX_MEMBERS: Final = 64
+"""Maximum members of lines in JSON, cells of lines in a table: more are data, of which nothing can be left out."""
 _SENTENCE: Final = 12
 """Minimum mean number of characters of messages."""
 _VARIED: Final = 0.3
 """Minimum share of different messages; identifiers and names beside them have fewer."""
 _DOUBLED: Final = re.compile(rb'""')
 _FEW: Final = 4
+"""Different values that a column which tells lines apart by kind may have, however few lines there are."""
 _FEW_OF: Final = 10
-"""Different values of a column that tells lines apart by kind: few, or at most one in ten lines."""
+"""Lines for each different value of such a column, if there are more values."""
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ESCAPE: Final = re.compile(rb'\\u001[bB]\[[0-9;]*[A-Za-z]|\\(?:[tr"/\\]|u(?!000[aA])[0-9a-fA-F]{4}|n(?="))')
 
@@ -101,10 +106,10 @@ _ESCAPE: Final = re.compile(rb'\\u001[bB]\[[0-9;]*[A-Za-z]|\\(?:[tr"/\\]|u(?!000
 def find_fields(head: bytes) -> LineFields | None:
     """Returns the fields of a text that begins with `head`; None if its lines are their messages."""
     every = head[:_HEAD].split(b"\n")[:-1]
-    step = max(1, len(every) // _LINES)
+    step = max(1, len(every) // _SAMPLE_LINES)
     lines = [ESCAPES.sub(b"", line).decode("utf-8", "replace") for line in every[::step]]
     sampled = [line for line in lines if line.strip()]
-    if len(sampled) < _FEWEST:
+    if len(sampled) < _MIN_LINES:
         return None
     if sum(line.startswith("{") for line in sampled) > len(sampled) / 2:
         return _of_records(sampled, _values_of_object, '"{}":"')
@@ -310,11 +315,11 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
     has_labels = False
     types = dict(_TYPES)
     # Most texts have no columns: one expression for all types says so at a tenth of the cost of one each.
-    few = rests[:: max(1, len(rests) // _FIRST)]
+    few = rests[:: max(1, len(rests) // _FIRST_LINES)]
     if sum(_ANY_TYPE.match(rest) is not None for rest in few) < least * len(few) / 2:
         return None
-    while len(names) < _COLUMNS and types:
-        few = rests[:: max(1, len(rests) // _FIRST)]
+    while len(names) < _MAX_COLUMNS and types:
+        few = rests[:: max(1, len(rests) // _FIRST_LINES)]
         name, most = "", -1
         for each in types:
             pattern = _type(each)
@@ -383,7 +388,7 @@ def _of_records(
     rows = (parse(line.encode()) for line in lines)
     records = [{name: value.decode("utf-8", "replace") for name, value in each.items()} for each in rows if each]
     names = Counter(name for record in records for name in record)
-    if len(records) < _FOLLOWING * len(lines) or not 1 < len(names) <= _MEMBERS:
+    if len(records) < _FOLLOWING * len(lines) or not 1 < len(names) <= _MAX_MEMBERS:
         return None
     columns = {name: [record[name] for record in records if name in record] for name in names}
     message = _message_of(columns, list(names))
@@ -398,7 +403,7 @@ def _of_records(
 
 def _of_table(lines: list[str]) -> LineFields | None:
     for delimiter in (",", "\t", ";"):
-        few = lines[:: max(1, len(lines) // _FIRST)]
+        few = lines[:: max(1, len(lines) // _FIRST_LINES)]
         if sum(delimiter in line for line in few) * 2 < len(few):
             continue
         try:
@@ -406,7 +411,7 @@ def _of_table(lines: list[str]) -> LineFields | None:
         except csv.Error:  # a cell is longer than a cell may be
             continue
         width = Counter(map(len, rows)).most_common(1)[0][0]
-        if not 1 < width <= _MEMBERS or sum(len(row) == width for row in rows) < _FOLLOWING * len(lines):
+        if not 1 < width <= _MAX_MEMBERS or sum(len(row) == width for row in rows) < _FOLLOWING * len(lines):
             continue
         has_names = len(rows[0]) == width and not any(map(_IS_TIME.match, rows[0])) and len(set(rows[0])) == width
         names = rows[0] if has_names else [f"{_NAMELESS}{number + 1}" for number in range(width)]
@@ -436,8 +441,8 @@ def _names(columns: tuple[LineColumn, ...]) -> tuple[str, ...]:
     """Returns columns as a line of ours names them: with their usual values, safe, and not too long."""
     columns = tuple(each for each in columns if each.type != "value" or each.usual)
     texts = [_name_of(each) for each in columns]
-    names = [one_line(text[:_NAME]) + ("…" if len(text) > _NAME else "") for text in texts[:_NAMED]]
-    return (*names, f"{len(columns) - _NAMED} more") if len(columns) > _NAMED else tuple(names)
+    names = [one_line(text[:_NAME_CHARS]) + ("…" if len(text) > _NAME_CHARS else "") for text in texts[:_MAX_NAMES]]
+    return (*names, f"{len(columns) - _MAX_NAMES} more") if len(columns) > _MAX_NAMES else tuple(names)
 
 
 def _name_of(column: LineColumn) -> str:

@@ -17,7 +17,7 @@ _SOLE_LINE: Final = 8 * 1024
 _PIECES: Final = 64
 """Pieces of that beginning that tell whether they are alike."""
 _LETTERS: Final = re.compile(rb"[^A-Za-z\x80-\xff]+")
-_MOST_NULS: Final = 0.55
+_MAX_NUL_SHARE: Final = 0.55
 """Maximum share of NULs in a text, half of which may be UTF-16."""
 _SELDOM: Final = 20
 """At most one line end in this many is LF, in a text whose lines end with CR."""
@@ -82,7 +82,7 @@ def _find_nuls(head: bytes) -> Literal["", "dropped", "line ends"]:
     if 0 not in head:  # faster than counting, like the next function
         return ""
     count = head.count(0)
-    if count > _MOST_NULS * len(head):
+    if count > _MAX_NUL_SHARE * len(head):
         return ""
     if head.decode("utf-8", "replace").count("\ufffd") * _SELDOM > len(head):
         return ""

@@ -11,16 +11,14 @@ from coatcheck.core.passages.choose import CONCISE, FILL
 from coatcheck.core.passages.compose import Layout, Passage, PassageText, compose
 from coatcheck.core.passages.rank import DocumentPart, Ranking, RatedUnit, earlier_first
 from coatcheck.core.passages.regions import TermWeights, coverage, regions, weigh
-from coatcheck.core.passages.scan import Hits, PassageScanner
-from coatcheck.core.passages.terms import MAX_CHARS, MAX_TERMS, Term, Terms, terms_of
+from coatcheck.core.passages.scan import PassageScanner
+from coatcheck.core.passages.terms import MAX_CHARS, Term, Terms, terms_of
 
 __all__ = [
     "CONCISE",
     "FILL",
     "MAX_CHARS",
-    "MAX_TERMS",
     "DocumentPart",
-    "Hits",
     "Layout",
     "Passage",
     "PassageScanner",

@@ -17,11 +17,11 @@ FILL: Final = 0.2
 """Share of the best score below which a unit is not shown for its own sake, when the budget is to be used."""
 CONCISE: Final = 0.4
 """Share of the best score below which a unit is not shown, when a few clear answers suffice."""
-_GROWN: Final = 150
+_PASSAGE_TOKENS: Final = 150
 """Tokens to which a passage is extended, if the budget allows."""
-_GAP: Final = 2
+_GAP_UNITS: Final = 2
 """Units between two passages that are shown rather than skipped, if that costs little more."""
-_MISSES: Final = 24
+_MAX_MISSES: Final = 24
 """Candidates that do not fit, after which no more are tried."""
 
 Cost = Callable[[RatedUnit], tuple[int, int]]
@@ -67,12 +67,15 @@ class Chooser:
             len(self._rated_units) + 2
         )  # at unit + 1: whether it is chosen; the two ends never are
         misses = 0
+        # The best first. What does not fit is skipped, since a shorter one may; after many of those, the budget is
+        # spent.
         for first, end in self._candidates:
             new = self._selection.count(0, first + 1, end + 1)
             if new and 2 * new >= end - first:
                 misses += not self._take(first, end)
-            if misses == _MISSES:
+            if misses == _MAX_MISSES:
                 break
+        # Passages that nearly touch are joined: a line of ours between them costs more than what it skips.
         self._bridge()
         self._grow()
         return sorted(self._runs(), key=lambda run: (-self._best(run), run.first))
@@ -94,7 +97,7 @@ class Chooser:
         """Fills small gaps between passages."""
         for before, after in pairwise(self._runs()):
             first, end = before.end, after.first
-            near = end - first <= _GAP and all(self._joins[first : end + 1])
+            near = end - first <= _GAP_UNITS and all(self._joins[first : end + 1])
             if near and sum(self._cost(unit)[0] for unit in range(first, end)) <= 2 * self._seam:
                 self._take(first, end)
 
@@ -104,7 +107,7 @@ class Chooser:
         for run in sorted(self._runs(), key=lambda run: -self._best(run)):
             first, end = run.first, run.end
             size = sum(self._cost(unit)[0] for unit in range(first, end))
-            while size < _GROWN:
+            while size < _PASSAGE_TOKENS:
                 unit = end if joins[end] else -1
                 if joins[first] and (unit < 0 or scores[first - 1] > scores[unit]):
                     unit = first - 1

@@ -8,6 +8,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final, Literal
 
@@ -27,23 +28,25 @@ from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import Extent, LineIndex, Window, decode, window
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
-BRIEF: Final = 300
+BRIEF_TOKENS: Final = 300
 """Budget in tokens below which every word counts, as in cards: ranges give lines only."""
-_SEAM: Final = 14
-_BRIEF_SEAM: Final = 8
-_GAP_SEAM: Final = 4
-"""Approximate cost of the line before a passage."""
-_LEAD: Final = 64
+_SEAM_TOKENS: Final = 14
+"""Approximate cost of the line before a passage, with its range in lines and characters."""
+_BRIEF_SEAM_TOKENS: Final = 8
+"""The same where ranges give lines only."""
+_GAP_SEAM_TOKENS: Final = 4
+"""The same where a mark says only that something is left out."""
+_LEAD_CHARS: Final = 64
 """Characters shown of a title or of a line above."""
 _BLANKS: Final = b" \t\r\n"
 _LINE_ENDS: Final = re.compile(rb"[ \t\r]*\n")
-_COUNTED: Final = 1_500
+_COUNTED_TOKENS: Final = 1_500
 """Budget in tokens up to which every unit is counted; for a larger one, the best represent the others."""
-_TELLING: Final = 24
-"""Number of those units."""
-_LEAST: Final = 8
+_SAMPLE_UNITS: Final = 24
+"""Number of those units. Chosen, not measured."""
+_MIN_PIECE_TOKENS: Final = 8
 """Tokens below which a piece of a unit is not worth showing."""
-_YIELD: Final = 16
+_YIELD_DIVISOR: Final = 16
 """Divisor of the room: the minimum share given up if what was chosen turned out too long."""
 
 
@@ -106,81 +109,75 @@ def compose(
     return composing.run(f"{MARK} {last}" if last else "", floor, grain)
 
 
+@dataclass
 class _Composing:
-    def __init__(
-        self,
-        rated_units: list[RatedUnit],
-        parts: list[DocumentPart],
-        whole: Extent,
-        budget: ClipBudget,
-        tokenizer: Tokenizer,
-        sections: Sequence[Section],
-        layout: Layout,
-        fields: LineFields | None,
-    ) -> None:
-        self._rated_units = rated_units
-        self._parts = parts
-        self._line_indexes = [LineIndex(part.place, part.data) for part in parts]
-        self._line_fields = fields
+    rated_units: list[RatedUnit]
+    parts: list[DocumentPart]
+    whole: Extent
+    budget: ClipBudget
+    tokenizer: Tokenizer
+    sections: Sequence[Section]
+    layout: Layout
+    line_fields: LineFields | None
+
+    def __post_init__(self) -> None:
+        self._line_indexes = [LineIndex(part.place, part.data) for part in self.parts]
         self._fields: list[list[Hidden]] = [
-            hidden_parts(fields, part.data, begins=part.place.byte == whole.start) for part in parts
+            hidden_parts(self.line_fields, part.data, begins=part.place.byte == self.whole.start) for part in self.parts
         ]
         self._hidden = [
             in_order([*((*span, b"") for span in hidden_ranges(part.data)), *hidden])
-            for part, hidden in zip(parts, self._fields, strict=True)
+            for part, hidden in zip(self.parts, self._fields, strict=True)
         ]
-        self._whole = whole
-        self._budget = budget
-        self._tokenizer = tokenizer
-        self._sections = sections
-        self._section_starts = [section.start for section in sections]
-        self._brief = budget.tokens < BRIEF
-        self._layout = layout
-        self._density = self._dense() if budget.tokens > _COUNTED else None
+        self._section_starts = [section.start for section in self.sections]
+        self._brief = self.budget.tokens < BRIEF_TOKENS
+        self._density = self._dense() if self.budget.tokens > _COUNTED_TOKENS else None
 
     def run(self, last: str, floor: float, grain: int) -> PassageText:
-        seam = _GAP_SEAM if self._layout == "marked" else _BRIEF_SEAM if self._brief else _SEAM
-        chooser = Chooser(self._rated_units, self._cost, seam, floor=floor, grain=grain)
-        tokens = self._budget.tokens - (self._tokenizer.count(f"\n{last}") if last else 0)
-        chars = self._budget.chars - len(last)
+        seam = _GAP_SEAM_TOKENS if self.layout == "marked" else _BRIEF_SEAM_TOKENS if self._brief else _SEAM_TOKENS
+        chooser = Chooser(self.rated_units, self._cost, seam, floor=floor, grain=grain)
+        tokens = self.budget.tokens - (self.tokenizer.count(f"\n{last}") if last else 0)
+        chars = self.budget.chars - len(last)
+        # Costs of units are sums or estimates. What is shown is counted, and the room shrinks by the excess, until it
+        # fits.
         while runs := chooser.choose(ClipBudget(tokens, chars)):
-            runs = runs if self._layout == "ranked" else sorted(runs, key=lambda run: run.first)
+            runs = runs if self.layout == "ranked" else sorted(runs, key=lambda run: run.first)
             passage_text = self._render([self._passage(*self._edges(run)) for run in runs], last)
-            over = passage_text.tokens - self._budget.tokens, len(passage_text.text) - self._budget.chars
+            over = passage_text.tokens - self.budget.tokens, len(passage_text.text) - self.budget.chars
             if max(over) <= 0:
                 return passage_text
-            tokens -= max(over[0], tokens // _YIELD, 1) if over[0] > 0 else 0
-            chars -= max(over[1], chars // _YIELD, 1) if over[1] > 0 else 0
+            tokens -= max(over[0], tokens // _YIELD_DIVISOR, 1) if over[0] > 0 else 0
+            chars -= max(over[1], chars // _YIELD_DIVISOR, 1) if over[1] > 0 else 0
         return self._piece(last) or self._render([], last)
 
     def _dense(self) -> tuple[float, float]:
         """Returns the tokens and characters that a byte of the best units takes when shown."""
-        best = nlargest(_TELLING, self._rated_units, key=lambda unit: unit.score)
+        best = nlargest(_SAMPLE_UNITS, self.rated_units, key=lambda unit: unit.score)
         text = "\n".join(self._render_range(unit.part, unit.start, unit.end) for unit in best)
         size = max(1, sum(unit.end - unit.start + 1 for unit in best))
-        return self._tokenizer.count(text) / size, len(text) / size
+        return self.tokenizer.count(text) / size, len(text) / size
 
     def _cost(self, unit: RatedUnit) -> tuple[int, int]:
         if self._density is not None:
             size = unit.end - unit.start
             return math.ceil(size * self._density[0]), math.ceil(size * self._density[1])
         text = self._render_range(unit.part, unit.start, unit.end)
-        return self._tokenizer.count(text), len(text)
+        return self.tokenizer.count(text), len(text)
 
     def _bytes(self, part: int, start: int, end: int) -> bytes:
-        at = self._parts[part].place.byte
-        return self._parts[part].data[start - at : end - at]
+        at = self.parts[part].place.byte
+        return self.parts[part].data[start - at : end - at]
 
     def _render_range(self, part: int, start: int, end: int) -> str:
         """Returns a range of a part as a model reads it: its visible text, inert."""
         return inert(self._without(self._hidden[part], part, start, end))
 
     def _without(self, hidden: list[Hidden], part: int, start: int, end: int) -> str:
-        return decode(show_parts(self._bytes(part, start, end), hidden, start - self._parts[part].place.byte))
+        return decode(show_parts(self._bytes(part, start, end), hidden, start - self.parts[part].place.byte))
 
     def _edges(self, run: UnitRun) -> tuple[int, int, int, float]:
         """Returns part, start and end of a run, without the blanks around it, and its score."""
-        units = self._rated_units[run.first : run.end]
+        units = self.rated_units[run.first : run.end]
         part, start, end = units[0].part, units[0].start, units[-1].end
         data = self._bytes(part, start, end)
         score = max(unit.score for unit in units)
@@ -202,34 +199,35 @@ class _Composing:
 
     def _render(self, part_passages: list[tuple[int, Passage]], last: str) -> PassageText:
         passages = [passage for _, passage in part_passages]
-        if self._layout == "marked":
+        if self.layout == "marked":
             lines = self._with_gaps(passages)
         else:
             lines = [
                 line for part, each in part_passages for line in (self._seam(part, each), each.text.removesuffix("\n"))
             ]
         text = "\n".join([*lines, last] if last else lines)
-        return PassageText(text, self._tokenizer.count(text), passages)
+        return PassageText(text, self.tokenizer.count(text), passages)
 
     def _with_gaps(self, passages: list[Passage]) -> list[str]:
         lines: list[str] = []
-        at = self._whole.start
+        at = self.whole.start
         for passage in passages:
             lines += [*self._gap(at, passage.window.bytes.start), passage.text.removesuffix("\n")]
             at = passage.window.bytes.end
-        return [*lines, *self._gap(at, self._whole.end)] if passages else []
+        return [*lines, *self._gap(at, self.whole.end)] if passages else []
 
     def _gap(self, start: int, end: int) -> tuple[str, ...]:
         """Returns the mark for what is left out between two positions, if it is anything but blanks."""
-        part = next((p for p in self._parts if p.place.byte <= start and end <= p.place.byte + len(p.data)), None)
-        blank = start >= end or (part is not None and not self._bytes(self._parts.index(part), start, end).strip())
+        part = next((p for p in self.parts if p.place.byte <= start and end <= p.place.byte + len(p.data)), None)
+        blank = start >= end or (part is not None and not self._bytes(self.parts.index(part), start, end).strip())
         return () if blank else (f"{MARK} …",)
 
     def _seam(self, part: int, passage: Passage) -> str:
         lines, where = passage.window.lines, passage.window.bytes
         span = f"line {lines.first}" if lines.first >= lines.last else f"lines {lines.first}-{lines.last}"
-        if self._layout == "ranked" and self._fields[part]:
-            time = first_time(self._line_fields, self._bytes(part, where.start, where.end))
+        # Times of hidden fields are said here, since order alone does not tell them.
+        if self.layout == "ranked" and self._fields[part]:
+            time = first_time(self.line_fields, self._bytes(part, where.start, where.end))
             span += f", {time}" if time else ""
         if not self._whole_lines(part, where.start, where.end):
             note = "part" if lines.first >= lines.last else "ends cut"
@@ -237,55 +235,56 @@ class _Composing:
         without_fields = self._without(self._fields[part], part, where.start, where.end)
         if not self._brief and passage.text != without_fields:
             span += ", control characters or tags changed"
-        if self._layout == "ranked" and not self._brief:
+        if self.layout == "ranked" and not self._brief:
             span += self._section(where.start) or self._lead(part, where.start)
         return f"{MARK} {span}"
 
     def _section(self, at: int) -> str:
         """Returns the innermost section at a position, by name and title."""
         for nth in range(bisect_right(self._section_starts, at) - 1, -1, -1):
-            section = self._sections[nth]
+            section = self.sections[nth]
             if at < section.end:
                 return f", section {section.name} {_clip_lead(section.title)}".rstrip()
         return ""
 
     def _lead(self, part: int, at: int) -> str:
         """Returns the line above that introduces a passage."""
-        base = self._parts[part].place.byte
-        data = self._parts[part].data
+        base = self.parts[part].place.byte
+        data = self.parts[part].data
         begin = data.rfind(b"\n", 0, at - base) + 1
-        lead = lead_line(data, begin, whole=base == self._whole.start)
+        lead = lead_line(data, begin, whole=base == self.whole.start)
         if lead is None:
             return ""
         text = self._render_range(part, base + lead[0], base + lead[1])
         return f", under line {self._line_indexes[part].at(base + lead[0]).newlines + 1}: {_clip_lead(text)}"
 
     def _whole_lines(self, part: int, start: int, end: int) -> bool:
-        base, data = self._parts[part].place.byte, self._parts[part].data
-        before = start == self._whole.start or (start > base and data.startswith(b"\n", start - base - 1))
-        after = end == self._whole.end or _LINE_ENDS.match(data, end - base) is not None
+        base, data = self.parts[part].place.byte, self.parts[part].data
+        before = start == self.whole.start or (start > base and data.startswith(b"\n", start - base - 1))
+        after = end == self.whole.end or _LINE_ENDS.match(data, end - base) is not None
         return before and after
 
     def _piece(self, last: str) -> PassageText | None:
         """Returns as much of the best unit as fits, from its first term on; without the last line if necessary."""
-        best = max(self._rated_units, key=lambda unit: (unit.score, -unit.start), default=None)
+        best = max(self.rated_units, key=lambda unit: (unit.score, -unit.start), default=None)
         if best is None or best.score <= 0:
             return None
         data = self._bytes(best.part, best.hit, best.end)
+        # Not one unit fits: the best one is cut, from its first term on.
         for after in dict.fromkeys((last, "")):
-            ask = self._budget.tokens - _SEAM - self._tokenizer.count(after)
-            while ask >= _LEAST:
-                piece, _ = fit_head(data, ask, self._tokenizer, lines=False)
+            ask = self.budget.tokens - _SEAM_TOKENS - self.tokenizer.count(after)
+            while ask >= _MIN_PIECE_TOKENS:
+                piece, _ = fit_head(data, ask, self.tokenizer, lines=False)
                 if piece:
                     passage_text = self._render(
                         [self._passage(best.part, best.hit, best.hit + len(piece), best.score)], after
                     )
-                    if passage_text.tokens <= self._budget.tokens and len(passage_text.text) <= self._budget.chars:
+                    if passage_text.tokens <= self.budget.tokens and len(passage_text.text) <= self.budget.chars:
                         return passage_text
                 ask = ask * 3 // 4
         return None
 
 
 def _clip_lead(text: str) -> str:
-    text = one_line(text[: 4 * _LEAD])
-    return text if len(text) <= _LEAD else f"{text[: _LEAD - 1]}…"
+    text = one_line(text[: 4 * _LEAD_CHARS])
+    return text if len(text) <= _LEAD_CHARS else f"{text[: _LEAD_CHARS - 1]}…"

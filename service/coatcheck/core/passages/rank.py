@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct, structs
 
 from coatcheck.core.parts.blobs import blank_unseen
-from coatcheck.core.passages.regions import MEANT, Floats, TermWeights, worth_at, worths
+from coatcheck.core.passages.regions import EXACT_WEIGHT, Floats, TermWeights, worth_at, worths
 from coatcheck.core.passages.scan import NONE, Ints, TermFinder
 from coatcheck.core.passages.terms import Term
 from coatcheck.core.passages.units import lines_of, markup, units
@@ -24,34 +24,37 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _SATURATION: Final = 1.2
-_LENGTH: Final = 0.6
-"""BM25's k1 and b."""
-_NEIGHBOURS: Final = (0.5, 0.3, 0.15)
-"""Weight of a term that is one unit away, or two, or three."""
-_REACH: Final = 8
+"""BM25's k1: how little further occurrences of a term add. As for all weights here, the value is the best of a few on
+the questions of docs/measurements.md (Passages); others moved the result by at most 2 points."""
+_LENGTH_NORM: Final = 0.6
+"""BM25's b: how much less a hit in a long unit counts."""
+_NEIGHBOUR_WEIGHTS: Final = (0.5, 0.3, 0.15)
+"""Weight of a term that is one unit away, or two, or three. Without it, the answers on those questions lose 14
+points."""
+_REACH_UNITS: Final = 8
 """Number of units within which a good one raises others, the less the farther away."""
-_LATE: Final = 1 / 3
+_LATE_SHARE: Final = 1 / 3
 """How much less the end of a ranked list counts than its beginning."""
-_GAP: Final = max(len(_NEIGHBOURS), _REACH)
-_HEADING: Final = 0.25
+_GAP: Final = max(len(_NEIGHBOUR_WEIGHTS), _REACH_UNITS)
+_HEADING_WEIGHT: Final = 0.25
 """Weight of a heading's term in the text under it."""
-_BESIDE: Final = 0.5
+_LENT_SHARE: Final = 0.5
 """Maximum share of the best nearby unit's score that is added; half as much if a unit has no term itself."""
-_REPEATED: Final = 32
+_REPEATED_BYTES: Final = 32
 """Bytes from which a unit that occurred before is a repetition; shorter ones are headings and the like."""
-_UNDER: Final = 12
+_HEADING_UNITS: Final = 12
 """Units that a heading covers."""
-_TOGETHER: Final = 0.2
+_FURTHER_TERM_SHARE: Final = 0.2
 """How much each further term adds to the sum."""
-_OTHERS: Final = 0.9
+_OTHER_FORMS_WEIGHT: Final = 0.9
 """Total weight of forms other than the word itself, however many: less than that of the word."""
-_HIDDEN: Final = 0.1
+_HIDDEN_WEIGHT: Final = 0.1
 """Weight of what is in a tag or a script."""
-_APART: Final = 2
+_SEPARATOR_BYTES: Final = 2
 """Line ends between unrelated texts: no word and no pair of words continues across them."""
-_LEAST_LENGTH: Final = 80
+_MIN_UNIT_BYTES: Final = 80
 """Bytes: shorter units are not rated better for being shorter."""
-_MOST_HITS: Final = 64
+_MAX_HITS: Final = 64
 """Maximum hits examined in one unit; more of the same would change nothing."""
 
 ByteRanges = list[tuple[int, int]]
@@ -93,7 +96,7 @@ class _Columns:
                 bounds = np.array(each, dtype=np.int64)
                 self.first[own] = bounds[:, 0]
                 self.size[own] = bounds[:, 1] - bounds[:, 0]
-                self.average[own] = max(_LEAST_LENGTH, len(data) / len(each))
+                self.average[own] = max(_MIN_UNIT_BYTES, len(data) / len(each))
 
     def of(self, part: int) -> slice:
         """Returns the columns of a part."""
@@ -111,7 +114,9 @@ class _Hits(Struct, frozen=True):
 
 def earlier_first(rated_units: list[RatedUnit], size: int) -> list[RatedUnit]:
     """Returns the units of a document of `size` bytes that its sender ranked: the earlier, the higher rated."""
-    return [structs.replace(unit, score=unit.score * (1 - _LATE * unit.start / max(1, size))) for unit in rated_units]
+    return [
+        structs.replace(unit, score=unit.score * (1 - _LATE_SHARE * unit.start / max(1, size))) for unit in rated_units
+    ]
 
 
 @final
@@ -138,10 +143,12 @@ class Ranking:
         part_ranges = [units(data, 0) if to_visible is None else lines_of(data) for data in datas]
         columns = _Columns(datas, part_ranges)
         hits = self._hits(datas, part_ranges, columns)
+        # Worth of each term in each unit; repetitions lose theirs before anything is shared with neighbours.
         each = self._each(_discount_markup(hits, datas, columns) if page else hits, columns)
         headings = [_headings(*part) for part in zip(datas, part_ranges, strict=True)]
         each[:, _find_repeats(np.asarray(each.any(axis=0), dtype=np.bool_), datas, part_ranges, columns)] = 0.0
         scores = _share_scores(_together(_with_neighbours(each, headings, columns)))
+        # A passage that must be cut begins at the unit's first hit.
         fresh = np.flatnonzero(np.diff(hits.column, prepend=-1))
         first = columns.first.copy()
         first[hits.column[fresh]] = hits.at[fresh]
@@ -192,10 +199,10 @@ class Ranking:
         for text in texts:
             pieces.append(text.encode("utf-8", "replace"))
             ranges.append((at, at + len(pieces[-1]) + 1))
-            at += len(pieces[-1]) + _APART
+            at += len(pieces[-1]) + _SEPARATOR_BYTES
         if not ranges:
             return []
-        data = (b"\n" * _APART).join(pieces) + b"\n" * _APART
+        data = (b"\n" * _SEPARATOR_BYTES).join(pieces) + b"\n" * _SEPARATOR_BYTES
         columns = _Columns([data], [ranges])
         scores = _together(self._each(self._hits([data], [ranges], columns), columns))
         return cast("list[float]", scores[columns.of(0)].tolist())
@@ -207,9 +214,9 @@ class Ranking:
         cells = hits.term * width + hits.column
         times = np.bincount(cells, weights=hits.worth, minlength=shape[0] * width).reshape(shape)
         exact = np.zeros(shape[0] * width, dtype=np.bool_)
-        exact[cells[hits.worth == MEANT]] = True
-        count = np.where(exact.reshape(shape), times, np.minimum(times, _OTHERS))
-        length = 1 - _LENGTH + _LENGTH * np.maximum(columns.size, _LEAST_LENGTH) / columns.average
+        exact[cells[hits.worth == EXACT_WEIGHT]] = True
+        count = np.where(exact.reshape(shape), times, np.minimum(times, _OTHER_FORMS_WEIGHT))
+        length = 1 - _LENGTH_NORM + _LENGTH_NORM * np.maximum(columns.size, _MIN_UNIT_BYTES) / columns.average
         return self._weights * count * (_SATURATION + 1) / (count + _SATURATION * length)
 
     def _hits(self, datas: list[bytes], part_ranges: list[ByteRanges], columns: _Columns) -> _Hits:
@@ -227,9 +234,9 @@ class Ranking:
 
     def _at_once(self, datas: list[bytes], plain: list[int], columns: _Columns) -> _Hits:
         """Returns the hits in parts that are ASCII: joined with separators, they are all searched together."""
-        gap = b"\n" * _APART
+        gap = b"\n" * _SEPARATOR_BYTES
         data = gap.join(datas[part] for part in plain)
-        starts = [0, *accumulate(len(datas[part]) + _APART for part in plain)][:-1]
+        starts = [0, *accumulate(len(datas[part]) + _SEPARATOR_BYTES for part in plain)][:-1]
         widths = [columns.of(part).stop - columns.of(part).start for part in plain]
         base: Ints = np.repeat(np.array(starts, dtype=np.int64), widths)
         column: Ints = np.arange(sum(widths)) + np.repeat(
@@ -237,9 +244,10 @@ class Ranking:
         )
         at, term = self._finder.plain(data, 0, len(data))
         unit = np.searchsorted(columns.first[column] + base, at, side="right") - 1
+        # Of one unit, only the first hits are examined.
         fresh = np.flatnonzero(np.diff(unit, prepend=-1))
         rank = np.arange(len(at)) - np.repeat(fresh, np.diff(np.append(fresh, len(at))))
-        mask = rank < _MOST_HITS
+        mask = rank < _MAX_HITS
         unit, at, term = unit[mask], at[mask], term[mask]
         worth = worths(data, at, term, self._terms)
         mask = worth > 0
@@ -259,7 +267,7 @@ class Ranking:
                 if worth:
                     out.append((start + unit, place, number, worth))
             hits += 1
-            at = place + 1 if hits < _MOST_HITS else ranges[unit][1]
+            at = place + 1 if hits < _MAX_HITS else ranges[unit][1]
         rows = np.array([each[:3] for each in out], dtype=np.int64).reshape(-1, 3)
         return _Hits(rows[:, 0], rows[:, 1], rows[:, 2], np.array([each[3] for each in out], dtype=np.float64))
 
@@ -273,7 +281,7 @@ def _discount_markup(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hit
         mine = np.flatnonzero((hits.column >= own.start) & (hits.column < own.stop))
         nth = np.searchsorted(hidden[:, 0], hits.at[mine], side="right") - 1
         mine, nth = mine[nth >= 0], nth[nth >= 0]
-        worth[mine[hits.at[mine] < hidden[nth, 1]]] *= _HIDDEN
+        worth[mine[hits.at[mine] < hidden[nth, 1]]] *= _HIDDEN_WEIGHT
     return structs.replace(hits, worth=worth)
 
 
@@ -286,7 +294,7 @@ def _headings(data: bytes, ranges: ByteRanges) -> list[int]:
     for number, (start, _) in enumerate(ranges):
         if data.startswith(b"#", start) and (start == 0 or data.startswith(b"\n", start - 1)):
             last = number
-        out.append(last if 0 < number - last <= _UNDER else -1)
+        out.append(last if 0 < number - last <= _HEADING_UNITS else -1)
     return out
 
 
@@ -295,7 +303,7 @@ def _together(best: Floats) -> Floats:
     total = np.zeros(best.shape[1])
     for row in best:  # sequentially: a sum in another order could differ on another machine
         total += row
-    scores: Floats = total * (1 + _TOGETHER * np.maximum(np.count_nonzero(best, axis=0) - 1, 0))
+    scores: Floats = total * (1 + _FURTHER_TERM_SHARE * np.maximum(np.count_nonzero(best, axis=0) - 1, 0))
     return scores
 
 
@@ -306,9 +314,10 @@ def _find_repeats(
     earlier_texts: set[bytes] = set()
     out: list[int] = []
     for start, data, each in zip(columns.starts, datas, part_ranges, strict=False):
+        # The first occurrence stays; a header that every page repeats would fill the answer.
         for nth in np.flatnonzero(has_hits[start : start + len(each)]).tolist():
             first, end = each[nth]
-            if end - first >= _REPEATED:
+            if end - first >= _REPEATED_BYTES:
                 text = data[first:end]
                 if text in earlier_texts:
                     out.append(start + nth)
@@ -319,23 +328,23 @@ def _find_repeats(
 def _share_scores(scores: Floats) -> Floats:
     """Returns scores including what the best nearby unit adds to each."""
     best = np.zeros(len(scores))
-    for far in range(1, _REACH + 1):
-        share = 1 - far / (_REACH + 1)
+    for far in range(1, _REACH_UNITS + 1):
+        share = 1 - far / (_REACH_UNITS + 1)
         np.maximum(best[far:], share * scores[:-far], out=best[far:])
         np.maximum(best[:-far], share * scores[far:], out=best[:-far])
-    shared: Floats = scores + _BESIDE * best * np.where(scores > 0, 1.0, 0.5)
+    shared: Floats = scores + _LENT_SHARE * best * np.where(scores > 0, 1.0, 0.5)
     return shared
 
 
 def _with_neighbours(each: Floats, headings: list[list[int]], columns: _Columns) -> Floats:
     """Returns the worth of each term in or near each unit."""
     best = each.copy()
-    for far, share in enumerate(_NEIGHBOURS, 1):
+    for far, share in enumerate(_NEIGHBOUR_WEIGHTS, 1):
         np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])
         np.maximum(best[:, :-far], share * each[:, far:], out=best[:, :-far])
     for start, above in zip(columns.starts, headings, strict=False):
         numbers = [number for number, heading in enumerate(above) if heading >= 0]
         if numbers:
             to, of = start + np.array(numbers), start + np.array([above[number] for number in numbers])
-            best[:, to] = np.maximum(best[:, to], _HEADING * each[:, of])
+            best[:, to] = np.maximum(best[:, to], _HEADING_WEIGHT * each[:, of])
     return best

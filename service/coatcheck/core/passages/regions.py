@@ -1,11 +1,8 @@
-"""Computes what each term is worth in a document, and which parts of it are worth a closer look.
+"""Computes what each term is worth in a document and at each place, and which parts are worth a closer look.
 
-Both follow from positions alone, on a grid of cells; no text is needed. A rare term is worth more than a frequent one,
-several together more than their sum.
-
-Rates how likely a term is meant where its stem begins: as the word itself, inflected, longer, or inside another.
-
-Rates one position at a time in any text (`worth_at`), or many at once in ASCII (`worths`), with the same results.
+Parts follow from positions alone, on a grid of cells; no text is needed. A rare term is worth more than a frequent one,
+several together more than their sum. At a place, a term counts as the word itself, inflected, longer, or inside
+another: one position at a time in any text (`worth_at`), or many at once in ASCII (`worths`), with the same results.
 """
 
 import math
@@ -22,16 +19,18 @@ from coatcheck.core.passages.terms import Term
 from coatcheck.core.passages.units import fold
 from coatcheck.core.views.window import Extent
 
-CELL: Final = 512
+CELL_BYTES: Final = 512
 """Bytes within which terms count as together, and as one occurrence each."""
 MAX_REGIONS: Final = 48
-"""Maximum number of parts: as many as the largest answer has windows."""
-AROUND: Final = 768
+"""Maximum number of parts: as many as the largest answer has passages."""
+AROUND_BYTES: Final = 768
 """Bytes before and after the best cells that belong to a part, for whole sentences and their neighbours."""
-WHOLE: Final = 128 * 1024
+WHOLE_BYTES: Final = 128 * 1024
 """Maximum bytes of a document that is one part."""
-_NEIGHBOUR: Final = 0.5
-_TOGETHER: Final = 0.2
+_NEIGHBOUR_SHARE: Final = 0.5
+"""Share of its score that a cell lends to the one before and after it: sentences cross the borders of cells."""
+_FURTHER_TERM_SHARE: Final = 0.2
+"""How much each further term adds to a cell's score; the same as for units in rank.py."""
 
 
 class TermWeights(Struct, frozen=True):
@@ -43,8 +42,8 @@ class TermWeights(Struct, frozen=True):
 
 def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
     """Returns the weight of each term: its own, times its rarity in the document (as in BM25)."""
-    cells = max(1, -(-hits.end // CELL))
-    pairs = np.unique(hits.terms * cells + hits.at // CELL)
+    cells = max(1, -(-hits.end // CELL_BYTES))
+    pairs = np.unique(hits.terms * cells + hits.at // CELL_BYTES)
     counts = np.bincount(pairs // cells, minlength=len(terms)).astype(np.float64)
     counts[list(hits.everywhere)] = cells / 2
     rarity = np.log1p((cells - counts + 0.5) / (counts + 0.5))
@@ -57,7 +56,7 @@ def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float
 
     A term that is absent would be rare. Parts of words and the whole phrase do not count beside the words.
     """
-    cells = max(1, -(-hits.end // CELL))
+    cells = max(1, -(-hits.end // CELL_BYTES))
     rarest = math.log1p((cells + 0.5) / 0.5)
     absent = set(weights.missing)
     each = np.array(
@@ -73,7 +72,8 @@ def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float
     if not each.sum():
         return 0.0
     common = np.isin(np.arange(len(terms)), list(hits.everywhere))
-    hit_cells = hits.at // CELL
+    # Two neighbouring cells count as one place: an answer may lie across their border.
+    hit_cells = hits.at // CELL_BYTES
     pairs = np.unique(np.concatenate([hit_cells, hit_cells - 1]) * len(terms) + np.tile(hits.terms, 2))
     pairs = pairs[~common[pairs % len(terms)]]
     starts, inverse = np.unique(pairs // len(terms), return_inverse=True)
@@ -84,13 +84,14 @@ def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float
 def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
     """Returns at most MAX_REGIONS disjoint parts that may contain the best answers, in order.
 
-    A document of at most WHOLE bytes is one part.
+    A document of at most WHOLE_BYTES bytes is one part.
     """
     if not len(hits.at):
         return []
-    if size <= WHOLE:
+    if size <= WHOLE_BYTES:
         return [Extent(0, size)]
     place, score = _scores(hits, weights)
+    # Eight times as many as needed, since neighbours of a chosen cell are passed over.
     best = np.lexsort((place, -score))[: MAX_REGIONS * 8]
     best_cells: list[int] = []
     used_cells: set[int] = set()
@@ -102,8 +103,9 @@ def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
         if len(best_cells) == MAX_REGIONS:
             break
     out: list[Extent] = []
+    # Parts that touch become one.
     for cell in sorted(best_cells):
-        start, end = max(0, cell * CELL - AROUND), min(size, (cell + 1) * CELL + AROUND)
+        start, end = max(0, cell * CELL_BYTES - AROUND_BYTES), min(size, (cell + 1) * CELL_BYTES + AROUND_BYTES)
         if out and start <= out[-1].end:
             out[-1] = Extent(out[-1].start, end)
         else:
@@ -114,30 +116,34 @@ def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
 def _scores(hits: Hits, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
     """Returns cells with hits, and how well each, with its neighbours, answers."""
     count = len(weights.each)
-    pairs = np.unique(hits.at // CELL * count + hits.terms)
+    pairs = np.unique(hits.at // CELL_BYTES * count + hits.terms)
     place, inverse = np.unique(pairs // count, return_inverse=True)
     each = np.array(weights.each)
     own = np.bincount(inverse, weights=each[pairs % count], minlength=len(place))
-    own *= 1 + _TOGETHER * (np.bincount(inverse, minlength=len(place)) - 1)
+    own *= 1 + _FURTHER_TERM_SHARE * (np.bincount(inverse, minlength=len(place)) - 1)
     score = own.copy()
     adjacent = np.flatnonzero(np.diff(place) == 1)
-    score[adjacent] += _NEIGHBOUR * own[adjacent + 1]
-    score[adjacent + 1] += _NEIGHBOUR * own[adjacent]
+    score[adjacent] += _NEIGHBOUR_SHARE * own[adjacent + 1]
+    score[adjacent + 1] += _NEIGHBOUR_SHARE * own[adjacent]
     return place, score
 
 
 Floats = npt.NDArray[np.float64]
 
-MEANT: Final = 1.0
-"""The word itself."""
-_INFLECTED: Final = 0.75
-_LONGER: Final = 0.4
-_INSIDE: Final = 0.25
-_PREFIXED: Final = 0.6
+EXACT_WEIGHT: Final = 1.0
+"""Weight of the word itself. The weights of other forms are fractions of it (decision 0018); they were chosen on the
+questions of docs/measurements.md (Passages)."""
+_INFLECTED_WEIGHT: Final = 0.75
+"""Weight of a word that continues the stem by an inflection's letters."""
+_LONGER_WEIGHT: Final = 0.4
+"""Weight of a longer word that begins with the stem."""
+_INSIDE_WEIGHT: Final = 0.25
+"""Weight of the inside of a word."""
+_PREFIXED_WEIGHT: Final = 0.6
 """The inside of a word in Arabic and Hebrew, which prefix articles and prepositions."""
 _CERTAIN: Final = frozenset({"gram", "sign", "whole"})
 """Roles that are meant wherever they occur."""
-_ENDING: Final = 2
+_ENDING_LETTERS: Final = 2
 """Letters by which an inflected form may be longer."""
 _WORD_BYTES: Final = 64
 """Bytes of a word that are examined."""
@@ -145,31 +151,33 @@ _WORD_BYTES: Final = 64
 _CLITICS: Final = re.compile("[\u05d0-\u06ff]{3}")
 _REST: Final = regex.compile(r"[\p{L}\p{M}\p{N}]*")
 _UPPER, _LOWER, _DIGIT = 1, 2, 3
+"""Kinds of an ASCII byte, by which a word's borders are found in camelCase; 0 is every other byte."""
 _KINDS: Final = np.zeros(256, dtype=np.uint8)
 _KINDS[ord("A") : ord("Z") + 1] = _UPPER
 _KINDS[ord("a") : ord("z") + 1] = _LOWER
 _KINDS[ord("0") : ord("9") + 1] = _DIGIT
-_CASE: Final = 0x20
+_CASE_BIT: Final = 0x20
+"""The bit in which an ASCII letter and its capital differ."""
 
 
 def worth_at(data: bytes, at: int, term: Term) -> float:
     """Returns the worth of a term whose stem begins at `at`; 0 if it does not count."""
     if term.role in _CERTAIN:
-        return MEANT
+        return EXACT_WEIGHT
     before = data[max(0, at - 4) : at].decode("utf-8", "ignore")[-1:]
     rest = _REST.match(data[at : at + _WORD_BYTES].decode("utf-8", "ignore"))
     word = rest.group() if rest else ""
     camel = not before.isupper() and word[:1].isupper()
     if before.isalpha() and not camel:
         if _CLITICS.match(term.stem):
-            return _PREFIXED
-        return 0.0 if term.bound else _INSIDE
+            return _PREFIXED_WEIGHT
+        return 0.0 if term.bound else _INSIDE_WEIGHT
     plain = fold(word)
     if plain == term.text:
-        return MEANT
+        return EXACT_WEIGHT
     if len(plain) <= _longest(term):
-        return _INFLECTED
-    return 0.0 if term.bound else _LONGER
+        return _INFLECTED_WEIGHT
+    return 0.0 if term.bound else _LONGER_WEIGHT
 
 
 def worths(data: bytes, at: Ints, numbers: Ints, terms: tuple[Term, ...]) -> Floats:
@@ -192,17 +200,17 @@ def _of_term(
     term: Term, octets: npt.NDArray[np.uint8], at: Ints, length: Ints, inside: npt.NDArray[np.bool_]
 ) -> Floats:
     if term.role in _CERTAIN:
-        return np.full(len(at), MEANT)
-    out = np.where(length <= _longest(term), _INFLECTED, 0.0 if term.bound else _LONGER)
+        return np.full(len(at), EXACT_WEIGHT)
+    out = np.where(length <= _longest(term), _INFLECTED_WEIGHT, 0.0 if term.bound else _LONGER_WEIGHT)
     same = np.flatnonzero((length == len(term.text)) & ~inside) if term.text.isascii() else np.zeros(0, np.int64)
     for offset, octet in enumerate(term.text.encode()[:_WORD_BYTES] if len(same) else b""):
         letters = octets[at[same] + offset]
-        same = same[np.where(_KINDS[letters] == _UPPER, letters | _CASE, letters) == octet]
-    out[same] = MEANT
-    out[inside] = 0.0 if term.bound else _INSIDE
+        same = same[np.where(_KINDS[letters] == _UPPER, letters | _CASE_BIT, letters) == octet]
+    out[same] = EXACT_WEIGHT
+    out[inside] = 0.0 if term.bound else _INSIDE_WEIGHT
     return out
 
 
 def _longest(term: Term) -> int:
     """Returns the maximum number of letters of an inflected form."""
-    return max(len(term.text), len(term.stem) + _ENDING) + _ENDING
+    return max(len(term.text), len(term.stem) + _ENDING_LETTERS) + _ENDING_LETTERS

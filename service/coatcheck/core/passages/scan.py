@@ -79,7 +79,7 @@ class TermFinder:
 
     @cached_property
     def _find(self) -> Find:
-        """The compiled search, created when needed: for ASCII, `plain` may suffice."""
+        """The compiled search, created on first use: for ASCII, `plain` may suffice."""
         ordered = sorted(self._live, key=lambda term: (-len(term.stem), term.stem))  # longest first
         pattern = "|".join(rf"\b{t.pattern}" if t.bound and t.stem.isascii() else t.pattern for t in ordered)
         return _compile_pattern(pattern).find if ordered else _nowhere
@@ -137,6 +137,7 @@ def _all_of(octets: npt.NDArray[np.uint8], stem: bytes, order: list[int], start:
         return NONE
     first, *others = order
     hit = octets[start + first : end + first] == stem[first]
+    # Two rare letters exclude nearly all places before anything else is compared.
     if others:
         second = others.pop(0)
         hit &= octets[start + second : end + second] == stem[second]
@@ -168,7 +169,7 @@ class PassageScanner:
     def __init__(
         self, terms: tuple[Term, ...], *, most: int = MAX_HITS, to_visible: Callable[[bytes], bytes] = blank_unseen
     ) -> None:
-        """`to_visible` returns bytes as a reader takes them, each line at its place and of its size."""
+        """Begins at byte 0. `to_visible` returns bytes as a reader sees them, each line at its place and size."""
         self.full = False
         self.fed = 0
         self._terms = terms
@@ -196,6 +197,7 @@ class PassageScanner:
         self.fed += len(block)
         whole = self._carry + block if self._carry else block
         data = self._to_visible(whole)
+        # The end of a block is searched with the next one: a term may continue there.
         stop = len(data) if last else len(data) - _OVERLAP
         at = self._next - self._base
         while at < stop and not self.full:
@@ -216,6 +218,7 @@ class PassageScanner:
 
     def _look(self, data: bytes, at: int, stop: int) -> int:
         """Records matches that begin before `stop`, until there are too many; returns where to continue."""
+        # Where hits are dense, each term is searched for over the whole array, which costs almost nothing per hit.
         if self._dense:
             far = min(stop, at + _LONG_STRIDE)
             if data[at : far + _OVERLAP].isascii():
@@ -258,6 +261,7 @@ class PassageScanner:
         if self._words_end is not None:  # the phrase is everywhere, too
             self.full = True
             return
+        # The most frequent terms say least about where an answer is.
         terms = np.array(self._term, dtype=np.int64)
         counts = np.bincount(terms, minlength=len(self._terms))
         order = [int(number) for number in np.argsort(-counts, kind="stable")]
@@ -270,7 +274,9 @@ class PassageScanner:
             if number not in given_up:
                 remaining -= int(counts[number])
                 given_up.add(number)
+        # What was found of the others stays; of dropped ones, nothing.
         keep = ~np.isin(terms, list(given_up))
+        # Even the last word is everywhere: only the phrase can still lead somewhere.
         if remaining > room // 2 and self._phrases:
             self._words_end = end
             keep &= np.isin(terms, list(self._phrases)) | (np.cumsum(keep) <= room // 2)

@@ -2,13 +2,9 @@
 
 Words of scripts with blanks become stems, so that inflected forms are found; runs of scripts without blanks become
 overlapping pairs or triples of characters; identifiers, paths, numbers and error codes are searched for as a whole and
-by their parts. A query of only frequent words, or only signs, is taken literally. Several words also form a phrase, for
-a place with exactly these words.
-
-Words that ask rather than name: they are searched for only if a query has no others.
-
-These are short lists of the most frequent words. A missing word does little harm, because words that are everywhere in
-a document have little weight in any case.
+by their parts. Several words also form a phrase, for a place with exactly these words. Words that ask rather than name
+are left out, and a query of nothing else is taken literally. The lists of those are short: a missing word does little
+harm, because words that are everywhere in a document have little weight in any case.
 """
 
 import re
@@ -93,7 +89,7 @@ MAX_CHARS: Final = 4_000
 
 PHRASE_CHARS: Final = 200
 """Maximum characters of a query that may be a phrase of the document."""
-_LEAST_RUN: Final = 4
+_MIN_RUN_CHARS: Final = 4
 """Minimum characters of a phrase without blanks."""
 
 PAIRS: Final = (
@@ -114,16 +110,21 @@ _INFLECTED: Final = re.compile("[a-z\u0370-\u052f]+")
 SUFFIX: Final = re.compile("(?:ations?|ingly|edly|ments?|ness|ings?|ies|ied|ion|ions|ers?|ors?|ed|es|ly|al|s|y|e)$")
 _ENDING: Final = re.compile("(?:en|em|er|os|as|es|is|us|um|am|ar|ir|[aeinos])$")
 """Endings of other languages in Latin letters; removed only from long words."""
-_LEAST_STEM: Final = 4
-_LONG: Final = 8
-_FREE: Final = 4
+_STEM_LETTERS: Final = 4
+"""Letters that every stem keeps: shorter ones would be in too many other words. Chosen, not measured."""
+_MIN_INFLECTED_LETTERS: Final = 8
+"""Letters from which a word loses an ending of other languages, which in a short word is mostly part of it."""
+_FREE_LETTERS: Final = 4
 """Number of letters from which a term may be inside a longer word."""
 
 _AROUND: Final = " \t\r\n\"'`?!.\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u3002\uff01\uff1f"
-_LIGHT: Final = 0.35
+_LIGHT_WEIGHT: Final = 0.35
+"""Factor for pieces of a run that connect words rather than name something."""
 
 Role = Literal["word", "whole", "part", "gram", "sign", "phrase"]
 _WEIGHTS: Final[dict[Role, float]] = {"word": 1.0, "whole": 1.5, "part": 0.6, "gram": 0.7, "sign": 1.0, "phrase": 1.5}
+"""Weight of a term by its role, relative to a word; identifiers are searched whole and by their parts. Chosen on the
+questions of docs/measurements.md (Passages)."""
 
 
 class Term(Struct, frozen=True):
@@ -144,7 +145,7 @@ class Term(Struct, frozen=True):
     @property
     def bound(self) -> bool:
         """Whether it counts only where a word begins, because it is too short to mean something inside one."""
-        return self.role in {"word", "part"} and len(self.stem) < _FREE
+        return self.role in {"word", "part"} and len(self.stem) < _FREE_LETTERS
 
 
 class Terms(Struct, frozen=True):
@@ -177,7 +178,7 @@ def _phrase(query: str, terms: tuple[Term, ...]) -> Term | None:
     """Returns the query as a document may contain it: without quotes around it and a final question mark."""
     words = query.strip(_AROUND).split() if len(query) <= 2 * PHRASE_CHARS else []
     phrase = fold(" ".join(words))
-    long = len(words) > 1 or (len(phrase) >= _LEAST_RUN and all(term.role == "gram" for term in terms))
+    long = len(words) > 1 or (len(phrase) >= _MIN_RUN_CHARS and all(term.role == "gram" for term in terms))
     if not (long and terms and len(phrase) <= PHRASE_CHARS) or any(term.stem == phrase for term in terms):
         return None
     return Term(phrase, phrase, _WEIGHTS["phrase"], "phrase")
@@ -225,15 +226,15 @@ def _word(word: str, role: Role) -> Term:
 
 def _stem(word: str) -> str:
     """Returns what a word and its inflected forms share."""
-    if word.startswith("\u0627\u0644") and len(word) > _LEAST_STEM:  # the Arabic article
+    if word.startswith("\u0627\u0644") and len(word) > _STEM_LETTERS:  # the Arabic article
         return word[2:]
-    if not _INFLECTED.fullmatch(word) or len(word) <= _LEAST_STEM:
+    if not _INFLECTED.fullmatch(word) or len(word) <= _STEM_LETTERS:
         return word
     if word.isascii():
         stem = SUFFIX.sub("", word)
-        stem = _ENDING.sub("", word) if stem == word and len(word) >= _LONG else stem
-        return stem if len(stem) >= _LEAST_STEM else word[: max(_LEAST_STEM, len(stem))]
-    return word[: max(_LEAST_STEM, len(word) - 2)]
+        stem = _ENDING.sub("", word) if stem == word and len(word) >= _MIN_INFLECTED_LETTERS else stem
+        return stem if len(stem) >= _STEM_LETTERS else word[: max(_STEM_LETTERS, len(stem))]
+    return word[: max(_STEM_LETTERS, len(word) - 2)]
 
 
 def _grams(run: str, size: int, *, stop: bool) -> list[Term]:
@@ -245,5 +246,5 @@ def _grams(run: str, size: int, *, stop: bool) -> list[Term]:
             gram = plain[at : at + size]
             light = len(gram) < size < len(run) or KANA.fullmatch(gram) or not PARTICLES.isdisjoint(gram)
             if gram:
-                out.append(Term(gram, gram, _WEIGHTS["gram"] * (_LIGHT if light and stop else 1.0), "gram"))
+                out.append(Term(gram, gram, _WEIGHTS["gram"] * (_LIGHT_WEIGHT if light and stop else 1.0), "gram"))
     return out

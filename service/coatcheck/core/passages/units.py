@@ -1,17 +1,13 @@
-"""Splits bytes into sentences and lines, the units of passages.
+"""Splits bytes into sentences and lines, the units of passages; folds letters; finds the line that introduces text.
 
 Units end at line ends, at ends of sentences in any script, and at ends of blocks of markup. Longer ones are cut where
 little is torn apart, at worst between two characters. Works on any bytes; returns positions.
 
-Folds letters that readers consider the same: case, accents, vowel points and full-width forms do not count.
+Case, accents, vowel points and full-width forms do not count. Only the query's words are folded; documents are searched
+with a pattern that matches every spelling of a word (`spellings`).
 
-A word is folded once, when a query is read. Documents are not folded; they are searched with a pattern that matches
-every spelling of the word.
-
-Finds the line that introduces text: a heading, a definition, the key or message above an indented block.
-
-Decided by layout alone, so it holds for any text: the line is above, and the passage is indented under it or follows it
-like a heading's text.
+The line that introduces a passage (a heading, a definition, the key or message above an indented block) is found by
+layout alone, so in any text: it is above, and the passage is indented under it or follows it like a heading's text.
 """
 
 import re
@@ -21,11 +17,11 @@ from typing import Final
 
 from coatcheck.core.text.excerpt import grapheme_before
 
-_LONGEST_LINE: Final = 2_000
+_LINE_BYTES: Final = 2_000
 """Maximum bytes of a line that is one unit."""
-LONGEST: Final = 480
+UNIT_BYTES: Final = 480
 """Maximum bytes of a unit."""
-_SHORTEST: Final = 60
+_MIN_SENTENCE_BYTES: Final = 60
 """Bytes below which an apparent sentence inside a line is an abbreviation or a number."""
 
 _AFTER: Final = rb"[\"')\]]{0,3}[ \t]+(?![a-z \t])"
@@ -54,7 +50,6 @@ _END: Final = re.compile(
 """Every alternative begins with a fixed byte: the engine looks for those and tries nothing elsewhere."""
 _BREAK: Final = re.compile(rb"[,;:)}\]>]|\xef\xbc\x8c|\xe3\x80\x81|[ \t]+")
 """Where a sentence that is too long is cut."""
-_LF: Final = 0x0A
 
 
 def units(data: bytes, base: int) -> list[tuple[int, int]]:
@@ -64,9 +59,9 @@ def units(data: bytes, base: int) -> list[tuple[int, int]]:
     ends = [match.end() for match in _END.finditer(data)]
     ends.append(size)
     for end in ends:
-        if end - start < _SHORTEST and (end <= start or (end < size and data[end - 1] != _LF)):
+        if end - start < _MIN_SENTENCE_BYTES and (end <= start or (end < size and data[end - 1 : end] != b"\n")):
             continue
-        while end - start > LONGEST:
+        while end - start > UNIT_BYTES:
             break_at = _cut(data, start)
             out.append((base + start, base + break_at))
             start = break_at
@@ -81,7 +76,7 @@ def lines_of(data: bytes) -> list[tuple[int, int]]:
     start = 0
     while start < len(data):
         end = data.find(b"\n", start) + 1 or len(data)
-        if end - start > _LONGEST_LINE:
+        if end - start > _LINE_BYTES:
             end = _cut(data, start)
         out.append((start, end))
         start = end
@@ -89,7 +84,7 @@ def lines_of(data: bytes) -> list[tuple[int, int]]:
 
 
 def _cut(data: bytes, start: int) -> int:
-    low, high = start + LONGEST // 2, start + LONGEST
+    low, high = start + UNIT_BYTES // 2, start + UNIT_BYTES
     break_at = max((match.end() for match in _BREAK.finditer(data, low, high)), default=0)
     return break_at or max(grapheme_before(data, high), start + 1)
 
@@ -137,9 +132,10 @@ _RANGES: Final = (
     (0xFF21, 0xFF3B),
     (0xFF41, 0xFF5B),
 )
-_MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640"
+"""Code points whose spellings are collected: those of scripts that have capitals, accents, points or wide forms."""
+_ACCENTS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640"
 """Accents, Hebrew points, Arabic vowels and the Arabic stretching line."""
-_MARK: Final = re.compile(f"[{_MARKS}]")
+_MARK: Final = re.compile(f"[{_ACCENTS}]")
 _MARKED: Final = re.compile("[a-z\u0370-\u06ff]")
 """Folded letters that may be written with marks after them."""
 _PLAIN: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ħ": "h", "æ": "ae", "œ": "oe"})
@@ -187,14 +183,14 @@ def _of(letter: str) -> str:
     variants = _variants().get(letter, letter)
     variants = variants if letter in variants else letter + variants
     pattern = f"[{variants}]" if len(variants) > 1 else re.escape(variants)
-    return f"{pattern}[{_MARKS}]*" if _MARKED.match(letter) and not letter.isascii() else pattern
+    return f"{pattern}[{_ACCENTS}]*" if _MARKED.match(letter) and not letter.isascii() else pattern
 
 
-_BACK: Final = 8 * 1024
+_LEAD_BYTES: Final = 8 * 1024
 """Bytes above a passage that are examined."""
-_LINES: Final = 200
+_LEAD_LINES: Final = 200
 """Lines above a passage that are examined."""
-_LONGEST: Final = 120
+_LEAD_LINE_BYTES: Final = 120
 """Maximum bytes of such a line."""
 _HEADING: Final = re.compile(rb"^#{1,6} [^\n]+\n(?=[ \t]*\n)", re.MULTILINE)
 _INTRODUCES: Final = re.compile(rb"[A-Za-z_@#\"'\x80-\xff-][^\n]*[^\s.,;]\s*\Z")
@@ -210,7 +206,7 @@ def lead_line(data: bytes, at: int, *, whole: bool) -> tuple[int, int] | None:
 
     `whole`: `data` begins at the start of a line.
     """
-    low = max(0, at - _BACK)
+    low = max(0, at - _LEAD_BYTES)
     if low or not whole:
         low = data.find(b"\n", low, at) + 1
         if not low:
@@ -227,7 +223,7 @@ def _above(data: bytes, low: int, at: int, depth: int) -> tuple[int, int] | None
     """Returns the nearest definition that is less indented, going outwards; else the nearest such line."""
     nearest: tuple[int, int] | None = None
     end = at
-    for _ in range(_LINES):
+    for _ in range(_LEAD_LINES):
         if end <= low or not depth:
             break
         start = max(low, data.rfind(b"\n", low, end - 1) + 1)
@@ -236,7 +232,7 @@ def _above(data: bytes, low: int, at: int, depth: int) -> tuple[int, int] | None
         if line.strip() and own < depth:
             depth = own
             text = line[own:]
-            if len(text) <= _LONGEST and _INTRODUCES.match(text):
+            if len(text) <= _LEAD_LINE_BYTES and _INTRODUCES.match(text):
                 if _DEFINES.match(text):
                     return start, end
                 nearest = nearest or (start, end)

@@ -1,11 +1,8 @@
-"""Administrators' decisions: defaults and limits by scope, and which of them apply to a payload.
+"""Administrators' decisions: defaults and limits by scope, which of them apply to a payload, and when it expires.
 
 Values only. What no policy decides is left to the settings; a later policy does not revoke what a receipt has promised.
-Fields are refused in scopes where they cannot be enforced: limits of a namespace only exist for namespaces.
-
-When an artifact expires: one rule for ingest, reads, changes and sweeps. Time is an argument.
-
-A policy's values as people write them, on the command line and in a form. Decides nothing about policies.
+Fields are refused in scopes where they cannot be enforced: limits of a namespace only exist for namespaces. `expiry` is
+the one rule for ingest, reads, changes and sweeps; time is an argument.
 """
 
 import re
@@ -69,7 +66,8 @@ NAMESPACE_ONLY = frozenset({"max_bytes", "max_artifacts", "evict", "tombstone_tt
 MAX_SECONDS = 10 * 365 * 86_400
 """Ten years, as for callers' requests. Anything longer must be forever."""
 MAX_BYTES = 2**60
-MAX_VALUE = 1024
+"""1 EiB, far beyond any disk; sums of several still fit into the 63 bits of a database's integer."""
+MAX_VALUE_CHARS = 1024
 """Maximum characters of a scope's value."""
 
 
@@ -223,6 +221,7 @@ class Rules:
     ) -> dict[str, PolicySource]:
         """Returns which scope decides each field that is decided."""
         sources: dict[str, PolicySource] = {}
+        # From the least specific on, so that later ones overwrite.
         for scope in self._scopes(namespace, session, kind, tool_name, labels):
             policy = self._policies.get(scope)
             for field, value in decisions(policy).items() if policy is not None else ():
@@ -238,6 +237,7 @@ class Rules:
             return None
         everywhere = self._ceilings.get(EVERYWHERE, UNSET)
         here = self._ceilings.get(namespace, UNSET)
+        # The largest that any part allows: whether a part's policy applies is only known with the payload.
         whole = self.effective(namespace).max_artifact_bytes
         if whole is UNSET or None in (whole, everywhere, here):
             return None
@@ -300,6 +300,7 @@ def resolve_terms(
 
     Never more than `max_ttl`.
     """
+    # The ceiling counts last: it also limits what the policy itself says.
     longest = value_or(policy.max_ttl, None)
     lifetime = value_or(ttl, value_or(policy.ttl, otherwise))
     idle = value_or(idle_ttl, value_or(policy.idle_ttl, None))
@@ -319,6 +320,7 @@ def check(scope: PolicyScope, policy: Policy) -> None:
             raise _invalid(
                 f"'{field}' applies to a whole namespace: set it for {scope.namespace}, not for {scope}.", field
             )
+    # It refuses names that are no domains.
     _ = Domains(value_or(policy.search_allowed_domains, ()), value_or(policy.search_excluded_domains, ()))
     for field, (low, high) in _BOUNDS.items():
         value = fields.get(field)
@@ -348,8 +350,10 @@ def _check_scope(scope: PolicyScope) -> None:
         if scope.value:
             raise _invalid("A policy of a whole namespace has no value.", "value")
         return
-    if not 1 <= len(scope.value) <= MAX_VALUE or "\0" in scope.value:
-        raise _invalid(f"The {scope.part} of a policy must have 1 to {MAX_VALUE} characters and no NUL.", scope.part)
+    if not 1 <= len(scope.value) <= MAX_VALUE_CHARS or "\0" in scope.value:
+        raise _invalid(
+            f"The {scope.part} of a policy must have 1 to {MAX_VALUE_CHARS} characters and no NUL.", scope.part
+        )
     if scope.part == "kind" and scope.value not in set(Kind):
         kinds = ", ".join(Kind)
         raise _invalid(f"There is no kind {scope.value[:40]!r}. The kinds are {kinds}.", "kind")
@@ -374,6 +378,7 @@ NO_LIMIT: Final = frozenset({"none", "null", "forever"})
 SIZES: Final = frozenset({"max_bytes", "max_artifacts", "max_artifact_bytes"})
 """Fields whose numbers may have a unit."""
 _UNITS: Final = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
+"""Bytes of each unit, by its name in lower case."""
 
 
 def size_of(text: str) -> int:

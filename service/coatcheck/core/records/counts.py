@@ -1,8 +1,6 @@
-"""Words how often the values of fields occur in records, and from where to where numbers and times go.
+"""Puts records into words: how often values occur, their ranges, single records; and finds records in a text.
 
-Words one record, its name, its message and its values.
-
-Finds the records of a text that is no JSON: XML, YAML, blocks of pairs, tables in columns.
+`records_in` reads what is no JSON: XML, YAML, blocks of pairs, tables in columns.
 """
 
 import re
@@ -21,7 +19,8 @@ from coatcheck.core.records.yaml import read_pairs, read_xml, read_yaml
 from coatcheck.core.text.count import first_of, format_count
 from coatcheck.core.text.lexicon import SURE, classify
 
-_CHARS: Final = 40
+_VALUE_CHARS: Final = 40
+"""Maximum characters of a value beside others."""
 LONGEST_TEXT: Final = 160
 """Maximum characters of a value, and of a name or a message."""
 _PLAIN: Final = re.compile(r"(?!(?:true|false|null)\Z)[A-Za-z_][\w./+-]*", re.ASCII)
@@ -33,7 +32,7 @@ _LINES: Final = 50
 """Lines of a message that are read."""
 
 
-def show_value(value: object, records: RecordList, most: int = _CHARS) -> str:
+def show_value(value: object, records: RecordList, most: int = _VALUE_CHARS) -> str:
     """Returns a value as a card says it: a plain word as it is, a text in quotation marks, `…` where it is cut."""
     if isinstance(value, str):
         if len(value) <= most and (_PLAIN if records.steps else _PRINTED).fullmatch(value):
@@ -46,9 +45,8 @@ def show_value(value: object, records: RecordList, most: int = _CHARS) -> str:
 def name_of(each: Examined, number: int, most: int = LONGEST_TEXT) -> str:
     """Returns what a record is called, behind what it is in where that tells it apart; or else its place."""
     own = each.records.columns[each.title][number] if each.title else None
-    names = [above for above in [each.above.get(number)] if above] + (
-        [] if own is None else [" ".join(str(own).split())]
-    )
+    names = [above for above in [each.above.get(number)] if above]
+    names += [] if own is None else [" ".join(str(own).split())]
     return show_value(" > ".join(names), each.records, most) if names else each.records.locate(number)
 
 
@@ -83,12 +81,9 @@ def show_record(each: Examined, number: int, fields: Sequence[str], others: Mapp
         for name, value in values.items()
     ]
     name, place, message = name_of(each, number), records.locate(number), show_message(each, number, others)
-    parts = (
-        field_texts
-        if message in {encode(value).decode() for value in values.values()} or message == name
-        else [*field_texts, message]
-    )
-    return f"{name}{'' if name == place else f' ({place})'}: {', '.join(filter(None, parts))}".removesuffix(": ")
+    if message != name and message not in {encode(value).decode() for value in values.values()}:
+        field_texts.append(message)
+    return f"{name}{'' if name == place else f' ({place})'}: {', '.join(filter(None, field_texts))}".removesuffix(": ")
 
 
 def show_size(each: Examined) -> str:
@@ -137,6 +132,7 @@ def count_fields(each: Examined) -> str:
         column = each.records.columns[name]
         if not _is_worth_telling(each, name, statistic):
             continue
+        # A field whose values correspond to those of a counted one (`level` and `levelname`) says nothing new.
         counts = None if _is_ranged(each.records.last_step(name), statistic) else statistic.counts
         if counts is not None and any(
             sorted(other.values()) == sorted(counts.values()) and _correspond(column, others)
@@ -166,7 +162,7 @@ def _is_worth_telling(each: Examined, name: str, statistic: FieldStatistic) -> b
     counts = statistic.counts
     if counts is not None and len(counts) == 1:
         return each.records.place == LINE or STATES.fullmatch(last) is not None
-    if counts is None or any(isinstance(value, str) and len(value) > 2 * _CHARS for value in counts):
+    if counts is None or any(isinstance(value, str) and len(value) > 2 * _VALUE_CHARS for value in counts):
         return False
     words = all(not isinstance(value, str) or " " not in value for value in counts)
     least = 1 if _CLASSES.fullmatch(last) else 2 if words or len(counts) <= FEW else 4
@@ -188,12 +184,8 @@ def _order(each: Examined, name: str) -> tuple[bool, int, int, int]:
     """What is counted first: the verdict, states, classes, other texts, those of few values first, then numbers."""
     statistic, last = each.statistics[name], each.records.last_step(name)
     kind = 0 if STATES.fullmatch(last) else 1 if _CLASSES.fullmatch(last) else 2
-    return (
-        name != each.verdict,
-        3 if _is_ranged(last, statistic) else kind,
-        name.count("."),
-        len(statistic.counts or ()),
-    )
+    kind = 3 if _is_ranged(last, statistic) else kind
+    return name != each.verdict, kind, name.count("."), len(statistic.counts or ())
 
 
 def _show_field(each: Examined, name: str, statistic: FieldStatistic) -> str:
@@ -217,7 +209,7 @@ def _extreme(each: Examined, extreme: Extreme) -> str:
     if not extreme.alone or not any(map(len, each.records.columns.values())):  # of a text that streamed in
         return text
     if each.title is not None:
-        name = name_of(each, extreme.record, _CHARS)
+        name = name_of(each, extreme.record, _VALUE_CHARS)
         return text if name == text else f"{text} ({name})"
     times = [name for name, field in each.statistics.items() if field.least is not None and not field.is_number]
     column = each.records.columns[times[0]] if len(times) == 1 else ()

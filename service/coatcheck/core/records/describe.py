@@ -41,22 +41,22 @@ _LISTS: Final = 2
 """Lists that are told."""
 _EXAMINED: Final = 12
 """Lists, longest first, that are examined."""
-_LEAST: Final = 8
+_MIN_RECORDS: Final = 8
 """Minimum records of a list without a failing one."""
-_FEWEST: Final = 3
+_MIN_WITH_FAILURE: Final = 3
 """Minimum records of a list with a failing one."""
 _NAMED: Final = 10
 """Failing records that are named."""
-_SHOWN: Final = 3
+_MAX_MESSAGES: Final = 3
 """Failing records whose messages are shown, and odd ones."""
 _RARELY: Final = 0.1
 """Maximum share of the records that a path to a rare value leads to."""
 _EVENTS: Final = 1_000
 """Failed records, or events, whose messages are compared."""
 _SHOWN_SHARE: Final = 0.9
+"""Maximum share of a card's tokens after the names that facts get if records are shown among them."""
 _COUNTED_SHARE: Final = 0.5
-"""Maximum shares of a card's tokens after the names that facts get if records are shown among them, or counted: more
-than that costs more of the text than it tells."""
+"""Maximum share of them if records are only counted: more costs more of the text than it tells."""
 _SHOWS: Final = ("Failing: ", "Odd: ", "First: ")
 _COUNTS: Final = re.compile(r"\d+ (?!lines: )\S.*?: ")
 """Matches counts of records, unless these are lines, which excerpts show."""
@@ -90,17 +90,18 @@ def tell_first_failed(records: RecordList, failed: int, size: int) -> list[str]:
     each = examine_list(records)
     each.failed = range(records.size)
     line = f"Failing: {failed} of {show_size(replace(each, records=replace(records, size=size)))}"
-    if each.title is not None and records.size > _SHOWN:
+    if each.title is not None and records.size > _MAX_MESSAGES:
         names = dict.fromkeys(name_of(each, number) for number in each.failed)
         line = f"{line}, the first: {', '.join(names)}"
-    return [line, *(show_record(each, number, _fields_of(each, number)) for number in each.failed[:_SHOWN])]
+    return [line, *(show_record(each, number, _fields_of(each, number)) for number in each.failed[:_MAX_MESSAGES])]
 
 
 def tell(lists: Iterable[RecordList]) -> RecordFacts:
     """Returns the facts of lists of records, which are complete."""
+    # Lists with a failure come first, then those that say what happened, the outermost, and the longest.
     longest = sorted((each for each in lists if each.columns), key=lambda each: -each.size)[:_EXAMINED]
     every = examine_lists(longest)
-    every = [each for each in every if each.records.size >= (_FEWEST if each.failed else _LEAST)]
+    every = [each for each in every if each.records.size >= (_MIN_WITH_FAILURE if each.failed else _MIN_RECORDS)]
     every.sort(key=lambda each: (not each.failed, not each.messages, each.records.place.count("*"), -each.records.size))
     out = RecordFacts()
     for number, each in enumerate(every[:_LISTS]):
@@ -135,7 +136,8 @@ def _failing(each: Examined) -> list[str]:
     size = f"Failing: {len(each.failed)} of {show_size(each)}"
     lines = [size]
     others = _others(each)
-    if len(each.failed) <= _SHOWN:
+    # Few failed records are shown whole; of many, the names, or else the commonest messages, and a few examples.
+    if len(each.failed) <= _MAX_MESSAGES:
         return [size, *(show_record(each, number, _fields_of(each, number), others) for number in each.failed)]
     if each.title or each.above:
         names = Counter(name_of(each, number) for number in each.failed)
@@ -148,12 +150,12 @@ def _failing(each: Examined) -> list[str]:
             for message, count in counts.items():
                 lines_of[main_line(message)] += count
             examples = [f"{message} {count}" for message, count in lines_of.most_common()]
-            return [f"{size}: {first_of(examples, _SHOWN, 'more messages', separator=', ')}"]
+            return [f"{size}: {first_of(examples, _MAX_MESSAGES, 'more messages', separator=', ')}"]
     first: dict[str, int] = {}
     for number in each.failed[:_EVENTS]:
-        if len(first) < _SHOWN and (message := show_message(each, number, others)):
+        if len(first) < _MAX_MESSAGES and (message := show_message(each, number, others)):
             first.setdefault(message, number)
-    examples = list(first.values()) or ([] if each.title or each.above else each.failed[:_SHOWN])
+    examples = list(first.values()) or ([] if each.title or each.above else each.failed[:_MAX_MESSAGES])
     return [*lines, *(show_record(each, number, _fields_of(each, number), others) for number in examples)]
 
 
@@ -171,19 +173,14 @@ def _identity(each: Examined, number: int) -> list[str]:
         for name, statistic in each.statistics.items()
         if name not in each.messages and (statistic.counts is None or len(statistic.counts) > 1)
     ]
-    values = {name: each.records.columns[name][number] for name in varied}
-    return [name for name, value in values.items() if value is not None and len(str(value)) <= LONGEST_TEXT // 2][
-        : FEW // 2
-    ]
+    values = {name: value for name in varied if (value := each.records.columns[name][number]) is not None}
+    return [name for name, value in values.items() if len(str(value)) <= LONGEST_TEXT // 2][: FEW // 2]
 
 
 def _odd(each: Examined) -> list[str]:
     """Returns the records with most odd values."""
-    failed = set(each.failed)
-    numbers = sorted(
-        (number for number in each.odd if number not in failed), key=lambda number: (-len(each.odd[number]), number)
-    )
-    return [f"Odd: {show_record(each, number, each.odd[number])}" for number in numbers[:_SHOWN]]
+    numbers = sorted(each.odd.keys() - set(each.failed), key=lambda number: (-len(each.odd[number]), number))
+    return [f"Odd: {show_record(each, number, each.odd[number])}" for number in numbers[:_MAX_MESSAGES]]
 
 
 def _path(each: Examined) -> str | None:
@@ -203,7 +200,7 @@ def _rare_path(each: Examined) -> str | None:
         for name, counts in few
         if 1 < len(counts) <= FEW and name[0] in ".["  # not the key of a record
         for value, count in counts.items()
-        if _SHOWN < count <= _RARELY * each.records.size
+        if _MAX_MESSAGES < count <= _RARELY * each.records.size
     ]
     return _filter(each, *min(rare, key=lambda candidate: candidate[:2])[2:]) if rare else None
 

@@ -1,6 +1,6 @@
 """Finds what records are called, which failed or are odd, and which fields say what happened.
 
-What is at the top of a document that is an object: its short values, and the way to its largest.
+Of a document that is an object, also the short values at its top, and the way to its largest.
 """
 
 import re
@@ -14,7 +14,7 @@ from msgspec.json import encode
 
 from coatcheck.core.jsonpath.query import step
 from coatcheck.core.records.model import WRONG, Column, RecordList, find_failures, parts_of
-from coatcheck.core.records.statistics import FieldStatistic, examine, make_sort_keys
+from coatcheck.core.records.statistics import FieldStatistic, examine, find_far, make_sort_keys
 
 _TITLES: Final = (
     "fullname", "fulltitle", "full_name", "nodeid", "name", "testname", "test", "title",
@@ -30,7 +30,7 @@ _MESSAGES: Final = (
     "output", "text", "title", "summary", "stack",
 )  # fmt: skip
 """Names of fields that say what happened, those first that do so in most words."""
-_USUAL: Final = 20
+_MIN_RECORDS: Final = 20
 """Minimum records beside which one is odd."""
 _RARE: Final = 0.05
 """Maximum share of the records that are odd in the same way; at most three are."""
@@ -46,10 +46,12 @@ _KEYS: Final = re.compile(r"(?i)_?(?:id|key|name|no|number)$")
 """Matches the end of the name of a field that names what stands before it: `instance_id` names instances."""
 _REFERENCE: Final = re.compile(r"(.*\w)(?:ID|Id|_id)")
 _DISTINCT: Final = 0.9
+"""Minimum share of different texts in a field that names its records."""
 _TITLE_CHARS: Final = 80
-_LONGEST: Final = 320
+"""Maximum characters of a title; a longer text describes."""
+_MAX_TEXT_CHARS: Final = 320
 """Maximum characters of a text that tells records apart, and of a name."""
-_LOOKED: Final = 50
+_EXAMINED_RECORDS: Final = 50
 """Records that tell which field names them, if none failed."""
 
 
@@ -59,8 +61,11 @@ class Examined(Struct):
     records: RecordList
     statistics: dict[str, FieldStatistic]
     verdict: str | None
+    """The field whose values say which records failed; None: none does."""
     failed: Sequence[int]
+    """Numbers of the records that failed."""
     title: str | None
+    """The field that names the records; None: none does."""
     messages: list[str]
     """Fields that may say what happened, best first."""
     odd: dict[int, list[str]]
@@ -73,9 +78,8 @@ def examine_lists(lists: Sequence[RecordList]) -> list[Examined]:
     """Returns what is known of complete lists of one document; what contains a failed record states none of its own."""
     every = [examine_list(each) for each in lists]
     by_list = {id(each.records): each for each in every}
-    containing = {
-        (id(records), at) for each in every for number in each.failed for records, at in _owners(each, number)
-    }
+    owners = chain.from_iterable(_owners(each, number) for each in every for number in each.failed)
+    containing = {(id(records), at) for records, at in owners}
     for each in every:
         if any((id(each.records), number) in containing for number in each.failed):
             each.failed = ()
@@ -128,21 +132,21 @@ def _resolve(records: RecordList) -> None:
         if match is not None and f"{match[1]}.id" in columns and f"{match[1]}.name" in columns:
             ids, names = columns[f"{match[1]}.id"], columns[f"{match[1]}.name"]
             names_by_id = {key: name for key, name in zip(ids, names, strict=True) if key is not None}
-            full_names = [
-                name if name is not None else names_by_id.get(key) for key, name in zip(values, names, strict=True)
+            pairs = zip(values, names, strict=True)
+            records.columns[f"{match[1]}.name"] = [
+                names_by_id.get(key) if name is None else name for key, name in pairs
             ]
-            records.columns[f"{match[1]}.name"] = full_names
 
 
 def _title(records: RecordList, statistics: dict[str, FieldStatistic], failed: Sequence[int]) -> str | None:
     """Returns the field that names records: by its name, the outermost first; else the first that tells all apart."""
-    numbers = failed or range(min(records.size, _LOOKED))
+    numbers = failed or range(min(records.size, _EXAMINED_RECORDS))
     best: tuple[bool, int, int, str] | None = None
     for name in statistics:
         last = records.last_step(name).lower()
         rank = _TITLES.index(last) if last in _TITLES else len(_TITLES) if last.endswith("name") else -1
         texts = [value for number in numbers if isinstance(value := records.columns[name][number], str)]
-        if rank >= 0 and 2 * len(texts) >= len(numbers) and texts and max(map(len, texts)) <= _LONGEST:
+        if rank >= 0 and 2 * len(texts) >= len(numbers) and texts and max(map(len, texts)) <= _MAX_TEXT_CHARS:
             several = len(set(texts)) > 1 or len(texts) == 1
             distinct = 2 * len(set(texts)) >= len(texts) or (failed and last == _NAME and several)
             if distinct and not _HEX.fullmatch(texts[0]):
@@ -186,7 +190,7 @@ def _odd_fields(
 ) -> dict[int, list[str]]:
     """Returns the odd fields of the records that have any; none if many have."""
     odd: dict[int, list[str]] = {}
-    if records.size >= _USUAL:
+    if records.size >= _MIN_RECORDS:
         for name, statistic in statistics.items():
             for number in _odd_in(records.columns[name], statistic, records.size):
                 odd.setdefault(number, []).append(name)
@@ -203,7 +207,7 @@ def _odd_in(column: Column, statistic: FieldStatistic, size: int) -> list[int]:
         return [number for number, value in enumerate(column) if value is None or value == ""]
     counts = statistic.counts
     if counts is not None and len(counts) <= FEW and 2 * statistic.present > size:
-        rare = {value for value, count in counts.items() if count <= most and count * _USUAL <= size}
+        rare = {value for value, count in counts.items() if count <= most and count * _MIN_RECORDS <= size}
         if rare and sum(counts[value] for value in rare) <= most:
             return [number for number, value in enumerate(column) if value in rare]
         return []
@@ -217,18 +221,11 @@ def _odd_in(column: Column, statistic: FieldStatistic, size: int) -> list[int]:
 def _far(numbers: Sequence[float]) -> set[float]:
     """Returns the one or two numbers that are farther from the next than nearly all others are apart."""
     ordered = np.sort(np.array(numbers))
-    if len(ordered) <= 2 * _USUAL or all(above > below for below, above in pairwise(numbers)):
+    if len(ordered) <= 2 * _MIN_RECORDS or all(above > below for below, above in pairwise(numbers)):
         return set()
-    tail = max(1, len(ordered) // (2 * _USUAL))
+    tail = max(1, len(ordered) // (2 * _MIN_RECORDS))
     reach = float(ordered[-1 - tail] - ordered[tail])
-    sides: list[list[float]] = [ordered[:3].tolist(), ordered[:-4:-1].tolist()]
-    return {
-        number
-        for side in sides
-        for few in (2, 1)
-        if reach and abs(side[few] - side[few - 1]) > reach
-        for number in side[:few]
-    }
+    return find_far(ordered, reach) if reach else set()
 
 
 _VALUE: Final = 80
@@ -250,7 +247,8 @@ _STATING: Final = re.compile(
 """Matches the names of members that say what is wrong, or what was found."""
 _FEWEST: Final = 8
 """Minimum elements of a list of which a page is requested."""
-_DEEPEST: Final = 6
+_MAX_STEPS: Final = 6
+"""Steps of a path: a longer one takes most of a call's line."""
 _BULK: Final = 0.5
 """Share of the largest value from which one of its members is more worth reading than its list of members."""
 _PAGE: Final = 20
@@ -299,7 +297,7 @@ def _short(value: object) -> str | None:
 def largest_path(value: object) -> str | None:
     """Returns the path of what says what was found, or of the largest value, as far down as one is most of another."""
     path, inner, size, is_stated = "$", value, 0, False
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_STEPS):
         if isinstance(inner, list):
             elements = cast("list[object]", inner)
             if len(elements) >= _FEWEST:
@@ -313,10 +311,8 @@ def largest_path(value: object) -> str | None:
         if not containers:
             break
         stating_names = [name for name in containers if _STATING.fullmatch(name[1:])]
-        name, is_stated = (
-            stating_names[0] if stating_names else max(containers, key=lambda each: containers[each]),
-            bool(stating_names),
-        )
+        is_stated = bool(stating_names)
+        name = stating_names[0] if is_stated else max(containers, key=lambda each: containers[each])
         if path != "$" and containers[name] < _BULK * size and not is_stated:
             break
         path, inner, size = f"{path}{name}", steps[name], containers[name]

@@ -14,10 +14,11 @@ from coatcheck.core.text.count import format_count
 from coatcheck.core.text.lexicon import BENIGN, SPEAKS, SURE, classify, speaking
 from coatcheck.core.text.visible_text import visible
 
-_LOOKED: Final = 24
+_SAMPLE_LINES: Final = 24
 """Lines, evenly spread, that decide which fields are looked for."""
-_LEAST: Final = 5
-_LONGEST: Final = 400
+_MIN_LINES: Final = 5
+"""Lines below which counting says no more than reading them."""
+_LINE_BYTES: Final = 400
 """Bytes of a line that are examined."""
 _FILE: Final = rb"(?:[A-Za-z]:)?(?:[\w\x80-\xff.@+~ -]*[/\\])+[\w\x80-\xff.@+~ -]+|[\w\x80-\xff.@+~-]+\.[A-Za-z]\w{0,7}"
 
@@ -70,9 +71,9 @@ _NAMING: Final = re.compile(r"[A-Za-z][\w./:-]+\w")
 _SHORT: Final = 2
 """Maximum lines without a word in a column that all others have: a heading, or a total."""
 _NUMBER: Final = re.compile(rb"[-+]?\d[\d.,]*[%a-zA-Z]{0,3}")
-_FEW: Final = 8
+_MAX_WORDS: Final = 8
 """Maximum different words that are counted: lines of several sorts have more."""
-_USUAL: Final = 0.95
+_MAX_SHARE: Final = 0.95
 """Maximum share of the lines with one word, of which nothing needs to be counted otherwise."""
 
 
@@ -82,8 +83,8 @@ class LineFieldCounter:
 
     def __init__(self, first: bytes) -> None:
         """Takes the first block, as a person would have seen it."""
-        lines = [line[:_LONGEST] for line in first.split(b"\n") if line.strip()]
-        sample = lines[:: -(-len(lines) // _LOOKED)] if len(lines) >= _LEAST else []
+        lines = [line[:_LINE_BYTES] for line in first.split(b"\n") if line.strip()]
+        sample = lines[:: -(-len(lines) // _SAMPLE_LINES)] if len(lines) >= _MIN_LINES else []
         self._counts: dict[_LineField, Counter[bytes]] = {
             each: Counter()
             for each in _FIELDS
@@ -108,7 +109,7 @@ class LineFieldCounter:
 
 
 def _value(field: _LineField, line: bytes) -> bytes | None:
-    match = field.pattern.search(line, 0, _LONGEST)
+    match = field.pattern.search(line, 0, _LINE_BYTES)
     return None if match is None else match[1]
 
 
@@ -135,9 +136,10 @@ def facts_of_words(text: bytes) -> list[str]:
     rows = [row for _, row in numbered]
     if len(rows) < _MANY:
         return []
+    # Columns whose words recur, or are all numbers, by a sample; then all rows are counted in these.
     columns: dict[str, Column] = {}
     for at in range(_WORDS):
-        sample = [row[at] for row in rows[:: max(1, len(rows) // _LOOKED)] if len(row) > at]
+        sample = [row[at] for row in rows[:: max(1, len(rows) // _SAMPLE_LINES)] if len(row) > at]
         if 2 * len({*sample}) < len(sample) or all(map(_NUMBER.fullmatch, sample)):
             columns[f"word {at + 1}"] = [_word(row[at]) if len(row) > at else None for row in rows]
     last = [_word(row[-1].split()[-1]) for row in rows]
@@ -159,10 +161,10 @@ def _show_often(words: list[str]) -> str:
     counts = Counter(words)
     often = [
         (word, count)
-        for word, count in counts.most_common(_FEW)
+        for word, count in counts.most_common(_MAX_WORDS)
         if count >= max(_MANY, _OFTEN * len(words)) and _NAMING.fullmatch(word)
     ]
-    if not often or len(often) == len(counts) or sum(count for _, count in often) > _USUAL * len(words):
+    if not often or len(often) == len(counts) or sum(count for _, count in often) > _MAX_SHARE * len(words):
         return ""
     items = [f"{show_value(word, RecordList(LINE, 0))} {count}" for word, count in often]
     return f"last word {', '.join(items)}, … {len(counts) - len(often)} more values"
@@ -210,9 +212,9 @@ def _states_failure(text: bytes) -> bool:
 
 def _is_few(statistic: FieldStatistic, size: int) -> bool:
     counts = statistic.counts
-    if not counts or max(counts.values()) > _USUAL * size:
+    if not counts or max(counts.values()) > _MAX_SHARE * size:
         return False
-    return _MANY * len(counts) <= size <= statistic.present + _SHORT and len(counts) <= _FEW
+    return _MANY * len(counts) <= size <= statistic.present + _SHORT and len(counts) <= _MAX_WORDS
 
 
 def _is_range(statistic: FieldStatistic, size: int) -> bool:

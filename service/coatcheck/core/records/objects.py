@@ -18,7 +18,7 @@ _DEPTH: Final = 16
 """Containers in one another that are searched for lists."""
 _DEEP: Final = 6
 """Objects in one another whose members are fields of the record that they are in."""
-_MOST: Final = 100_000
+_MAX_OBJECTS: Final = 100_000
 """Objects of a list; nothing is said of one with more, or of lists in it."""
 _ALIKE: Final = 3
 """Minimum members of an object that are records with their keys as names: fewer are parts of one thing."""
@@ -26,7 +26,7 @@ _NEARLY: Final = 0.8
 """Minimum share of these that have what is common to them."""
 _KEY: Final = "key"
 """Name of the field with the key of such a record."""
-_PLACES: Final = 200
+_MAX_MEMBERS: Final = 200
 """Maximum members of a record, or of an object, in which lists are searched for, and which are looked at as fields."""
 _NAMES: Final = 12
 """Maximum different keys of objects whose members are fields, whatever few of them have each."""
@@ -50,6 +50,7 @@ class _Place(Struct):
     origins: list[int] = field(default_factory=list[int])
     """The identities of the objects in the document: those of records with a key are copies."""
     keyed: bool = False
+    """Whether these are the values of a map, whose keys become a field."""
     several: bool = False
     """Whether any list here has more than one element: otherwise it is a part of the record that it is in."""
     partial: bool = False
@@ -66,21 +67,17 @@ def lists_in(value: object, lines: Mapping[int, int] | None = None) -> list[Reco
     _visit([(-1, value)], "$", (None, "$"), by_name)
     lists: dict[int, RecordList] = {}
     partial = tuple(name for name, place in by_name.items() if place.partial)
-    for name, place in by_name.items():
-        if place.several and not name.startswith(partial):
+    for path, place in by_name.items():
+        name = path
+        if place.several and not path.startswith(partial):
             columns = columns_of(place.objects, keyed=place.keyed)
             if lines is not None:
                 columns = {_plain(field): column for field, column in columns.items()}
-            record_list = RecordList(
-                name
-                if lines is None
-                else _plain(name).removesuffix("[*]").removesuffix(".*").rpartition(".")[2].removeprefix("$") or "item",
-                len(place.objects),
-                columns,
-                _locator(place, lines),
-                steps=lines is None,
-            )
-            lists[id(place)] = record_list
+                name = (
+                    _plain(name).removesuffix("[*]").removesuffix(".*").rpartition(".")[2].removeprefix("$") or "item"
+                )
+            locate, size = _locator(place, lines), len(place.objects)
+            lists[id(place)] = RecordList(name, size, columns, locate, steps=lines is None)
     for place in by_name.values():
         if id(place) in lists:
             lists[id(place)].owners = [_owner(path, lists) for path in place.paths]
@@ -125,6 +122,7 @@ def _visit(
     if depth > _DEPTH:
         return
     owner, steps = path
+    # Lists of objects: their elements are records, if most elements are objects.
     lists = [(number, cast("list[object]", each)) for number, each in values if type(each) is list and each]
     objects: list[Members] = []
     paths: list[_Path] = []
@@ -137,6 +135,7 @@ def _visit(
         place.several = place.several or max(len(every) for _, every in lists) > 1
         place.origins += map(id, objects)
         _enter(objects, paths, place, f"{name}[*]", by_name, depth)
+    # Objects: either maps from keys to records, or parts of the record that they are in, which are searched further.
     inner = _merge_repeats(f"{name}.*")
     parts: list[tuple[int, Members]] = []
     for number, each in values:
@@ -158,8 +157,8 @@ def _enter(
     objects: list[Members], paths: list[_Path], place: _Place, name: str, by_name: dict[str, _Place], depth: int
 ) -> None:
     first = len(place.objects)
-    place.partial = place.partial or first + len(objects) > _MOST
-    del objects[max(0, _MOST - first) :]
+    place.partial = place.partial or first + len(objects) > _MAX_OBJECTS
+    del objects[max(0, _MAX_OBJECTS - first) :]
     place.objects += objects
     place.paths += paths[: len(objects)]
     for key, elements in _containers_in(list(enumerate(objects, first))):
@@ -168,18 +167,12 @@ def _enter(
 
 def _containers_in(objects: list[tuple[int, Members]]) -> Iterator[tuple[str, list[tuple[int, object]]]]:
     """Yields members of numbered objects that hold others, each with what all of them have there."""
-    keys = list(islice(dict.fromkeys(chain.from_iterable(each for _, each in objects)), _PLACES))
+    keys = list(islice(dict.fromkeys(chain.from_iterable(each for _, each in objects)), _MAX_MEMBERS))
     for key in keys:
         values = [each.get(key) for _, each in objects]
         if not _CONTAINERS.isdisjoint(map(type, values)):
-            yield (
-                key,
-                [
-                    (number, each)
-                    for (number, _), each in zip(objects, values, strict=True)
-                    if type(each) in _CONTAINERS
-                ],
-            )
+            pairs = zip(objects, values, strict=True)
+            yield key, [(number, each) for (number, _), each in pairs if type(each) in _CONTAINERS]
 
 
 def _merge_repeats(name: str) -> str:
@@ -216,7 +209,7 @@ def _render_key(key: str | int) -> str:
 def fields_of(records: list[Members], above: Keys = ()) -> Iterator[tuple[Keys, Column]]:
     """Yields the fields of records, each with the keys that lead to it; 0 stands for the first element of a list."""
     sample = records if len(records) <= _SAMPLE else records[:: len(records) // _SAMPLE]
-    for key in islice(dict.fromkeys(chain.from_iterable(sample)), 2 * _PLACES):
+    for key in islice(dict.fromkeys(chain.from_iterable(sample)), 2 * _MAX_MEMBERS):
         values = [record.get(key) for record in records]
         types = {*map(type, values)}
         keys = (*above, key)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Final, cast
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 VALUES: Final = 64
@@ -39,6 +41,8 @@ _SECONDS: Final = 19
 """Characters of a time up to its seconds."""
 _HUGE: Final = 1 << 1000
 """A number below this has a float."""
+MAX_PER_SIDE: Final = 2
+"""Maximum numbers on one side that are far from all others; of more, none is an exception."""
 _IS_NUMBER: Final = "number"
 _IS_TIME: Final = "time"
 
@@ -164,3 +168,10 @@ def _parse_measures(texts: Sequence[str], unit: str) -> tuple[tuple[str, str] | 
 def _form(time: re.Match[str]) -> str:
     """Returns what two times that are compared as texts have in common."""
     return f"{_DIGITS.sub('', time[1][:_SECONDS])} {time[3]}"
+
+
+def find_far(ordered: npt.NDArray[np.float64], reach: float) -> set[float]:
+    """Returns the one or two numbers at either end of sorted ones that are farther than `reach` from the next."""
+    sides: list[list[float]] = [ordered[: MAX_PER_SIDE + 1].tolist(), ordered[: -MAX_PER_SIDE - 2 : -1].tolist()]
+    pairs = [(side, few) for side in sides for few in range(MAX_PER_SIDE, 0, -1)]
+    return {number for side, few in pairs if abs(side[few] - side[few - 1]) > reach for number in side[:few]}

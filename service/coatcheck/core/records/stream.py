@@ -26,12 +26,12 @@ from coatcheck.core.records.objects import Keys, Members, columns_of, fields_of,
 from coatcheck.core.records.statistics import Extreme, FieldStatistic, count_values, examine, make_sort_keys
 from coatcheck.core.records.tables import begins_with_values, rows_of
 from coatcheck.core.records.yaml import is_xml, is_yaml
-from coatcheck.core.structure import read_table
+from coatcheck.core.structure import JSON_FAULTS, read_table
 from coatcheck.core.text.count import format_count
 
 _FIRST_RECORDS: Final = 1_000
 """Records at the beginning that decide what is counted."""
-_LEAST: Final = 8
+_MIN_RECORDS: Final = 8
 """Minimum records."""
 _OTHERS: Final = 10
 """Minimum number of records per line that is none."""
@@ -43,12 +43,11 @@ _START: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\[\s*)?\{")
 _ELEMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*(\[)\s*\{\s*("[^"\\]{1,200}")')
 _NEXT: Final = rb"\}\s*,\s*\{\s*%b"
 """What is between two elements of an array that begin with the same name: no string can contain it."""
-_FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _LINES: Final = re.compile(rb"[^\n]*\}\s*\n\s*\{")
 """Matches a text whose first line is an object, and whose second begins with one."""
 _COUNTED: Final = 16
 """Fields that are counted."""
-_KEPT: Final = 10
+_MAX_FAILED: Final = 10
 """Failed records that are kept."""
 _DEEP: Final = 2
 """Keys that lead to a field that is counted."""
@@ -65,17 +64,20 @@ class _Total(Struct):
     """What is known so far of a field."""
 
     present: int = 0
+    """Number of values so far."""
     counts: Counter[object] | None = msgspec.field(default_factory=Counter[object])
     form: tuple[str, str] | None = None
+    """What all values have in common, by which they are compared; None: there are none yet."""
     ends: "tuple[_End, _End] | None" = None
     """The least and the greatest value, each as it is compared and as the payload has it."""
     ranged: bool = True
+    """Whether all values so far can be compared with one another."""
 
     def add(self, values: Sequence[object]) -> None:
         """Adds the values of some records; None and an empty text are none."""
-        present_values = (
-            values if None not in values and "" not in values else [each for each in values if each not in _NOTHING]
-        )
+        present_values = values
+        if None in values or "" in values:
+            present_values = [each for each in values if each not in _NOTHING]
         self.present += len(present_values)
         if self.counts is not None:
             self.counts = count_values(present_values, self.counts)
@@ -130,9 +132,9 @@ class _Fields:
             column = columns.get(name, ())
             total.add(column)
             failed = self._failed[name]
-            if len(failed) < _KEPT and (bad := failing_among(self._records.last_step(name), total.counts or ())):
+            if len(failed) < _MAX_FAILED and (bad := failing_among(self._records.last_step(name), total.counts or ())):
                 numbers = (number for number, value in enumerate(column) if value in bad)
-                for number in islice(numbers, _KEPT - len(failed)):
+                for number in islice(numbers, _MAX_FAILED - len(failed)):
                     failed[first + number] = self._read_fields([records[number]])
 
     def facts(self, others: int = 0) -> list[str]:
@@ -193,7 +195,7 @@ class JsonRecords:
         if rest and self._known:
             self._count(rest[: len(rest) - self._array])
         fields = self._fields
-        if not self._known or fields is None or fields.size < max(_LEAST, self._others * _OTHERS):
+        if not self._known or fields is None or fields.size < max(_MIN_RECORDS, self._others * _OTHERS):
             return []
         return fields.facts(self._others)
 
@@ -212,10 +214,8 @@ class JsonRecords:
                 dict(zip(columns, keys, strict=True)),
             )
         if self._fields is not None:
-            paths = self._fields.paths
-            self._fields.add(
-                valid_records, {name: values_at(valid_records, paths[name]) for name in self._fields.totals}
-            )
+            paths, names = self._fields.paths, self._fields.totals
+            self._fields.add(valid_records, {name: values_at(valid_records, paths[name]) for name in names})
         self._known = self._fields is not None and bool(self._fields.totals) and not (self._array and self._others)
 
 
@@ -223,11 +223,11 @@ def _records(text: bytes, *, array: bool) -> Iterator[Members | None]:
     """Yields the records of a text; None for a line that is none, or for all elements of an array."""
     try:
         yield from _elements.decode(b"[%b]" % text) if array else _lines.decode_lines(text)
-    except _FAULTS:
+    except JSON_FAULTS:
         for part in [] if array else [line for line in text.split(b"\n") if line.strip()]:
             try:
                 yield _lines.decode(part)
-            except _FAULTS:
+            except JSON_FAULTS:
                 yield None
         if array:
             yield None
@@ -264,7 +264,8 @@ class RowRecords:
         """Returns the counts, once all bytes have been fed."""
         if self._carry and self._known:
             self._count(self._carry.decode("utf-8", "replace"))
-        return self._fields.facts() if self._known and self._fields is not None and self._fields.size >= _LEAST else []
+        fields = self._fields
+        return fields.facts() if self._known and fields is not None and fields.size >= _MIN_RECORDS else []
 
     def _read(self, rows: list[list[str]]) -> dict[str, Column]:
         return rows_of(self._names, rows, range(len(rows))).columns
@@ -333,7 +334,7 @@ def read_records(text: bytes) -> RecordFacts:
         for form in (text, b"[%b]" % b",".join(filter(bytes.strip, text.split(b"\n")))):
             try:
                 value = msgspec.json.decode(form)
-            except _FAULTS:
+            except JSON_FAULTS:
                 continue
             records = tell(lists_in(value))
             records.facts[:0] = filter(None, [top_values(value)])

@@ -10,9 +10,9 @@ import numpy as np
 
 from coatcheck.core.records.model import FIELDS, LONGEST, Column, RecordList
 
-_LEAST: Final = 4
+_MIN_LINES: Final = 4
 """Minimum lines of a table in columns of fixed width."""
-_NARROWEST: Final = 3
+_MIN_COLUMNS: Final = 3
 """Minimum columns of such a table: two are a list with a remark."""
 _PARTS: Final = 1_000
 """Maximum parts of a text between blank lines that may be tables, 20 microseconds each."""
@@ -22,8 +22,9 @@ _HEADER: Final = re.compile(
     r"[A-Za-z%#](?:[\w%#()/.+-]|:(?=[A-Za-z]| |$))*(?: (?:[\w%#()/.+-]|:(?=[A-Za-z]| |$))+){0,2}"
 )
 _HAS_DIGIT: Final = re.compile(r".*\d")
-_WIDEST: Final = 1_000
-_LOOKED: Final = 30
+_MAX_WIDTH: Final = 1_000
+"""Characters of a line in which columns are searched for. Chosen: terminals are narrower."""
+_SAMPLE_LINES: Final = 30
 """Lines at the beginning that decide whether the others are looked at."""
 _ALIKE: Final = 20
 """Rows that the first one is compared with."""
@@ -108,11 +109,11 @@ def _read_below_title(numbered: list[tuple[int, str]]) -> tuple[list[list[str]],
 
 def _read_table(numbered: list[tuple[int, str]]) -> tuple[list[list[str]], list[int]] | None:
     lines = [line for _, line in numbered]
-    if len(lines) < _LEAST or len(lines[0].split()) < _NARROWEST or "\t" in lines[0]:
+    if len(lines) < _MIN_LINES or len(lines[0].split()) < _MIN_COLUMNS or "\t" in lines[0]:
         return None
     if "  " not in lines[0] and "  " not in lines[1]:  # cells of one width would be words of one length
         return None
-    spans = _spans(lines[:_LOOKED])
+    spans = _spans(lines[:_SAMPLE_LINES])
     if not spans or not all(_HEADER.fullmatch(lines[0][start:end].strip()) for start, end in spans):
         return None
     spans = _spans(lines)
@@ -127,9 +128,9 @@ def _read_table(numbered: list[tuple[int, str]]) -> tuple[list[list[str]], list[
 
 def _spans(lines: list[str]) -> list[tuple[int, int | None]]:
     """Returns from where to where each column goes; none if there are too few."""
-    width = min(_WIDEST, len(lines[0]))
+    width = min(_MAX_WIDTH, len(lines[0]))
     grid = "".join([line[:width].ljust(width) for line in lines]).encode("latin-1", "replace")
     blank = (np.frombuffer(grid, np.uint8).reshape(len(lines), width) == ord(" ")).all(axis=0)
     edges = np.flatnonzero(np.diff(np.concatenate(([True], blank, [True])).astype(np.int8))).tolist()
     starts, ends = edges[::2], [*edges[1:-1:2], None]
-    return list(zip(starts, ends, strict=True)) if len(starts) >= _NARROWEST else []
+    return list(zip(starts, ends, strict=True)) if len(starts) >= _MIN_COLUMNS else []

@@ -1,9 +1,8 @@
-"""Reads block YAML and blocks of `key: value` lines as nested objects, so that their records are found like JSON's.
+"""Reads block YAML, blocks of `key: value` lines, and XML as nested objects, in which records are found like JSON's.
 
-As far as records need it: mappings and lists by indentation, scalars on their lines, texts below `|` and `>`. Anchors,
-tags and flow collections stay the text that they are, so that nothing is expanded.
-
-Reads XML as nested objects, with attributes and elements as members, so that its records are found like JSON's.
+As far as records need it: in YAML, mappings and lists by indentation, scalars on their lines, texts below `|` and `>`;
+in XML, attributes and elements as members. Anchors, tags and flow collections stay the text that they are, and entities
+are refused, so that nothing is expanded.
 """
 
 import re
@@ -31,16 +30,30 @@ class Reading(Struct):
     """The line of each object, by its identity."""
 
 
-class _XmlRefusalError(Exception):
-    """The document is not read."""
+class XmlRefusalError(ValueError):
+    """The document declares entities, which could expand to anything, or is too large or deep."""
+
+
+def xml_parser() -> expat.XMLParserType:
+    """Returns a parser that refuses entities, as a document with its own may be far larger than its text."""
+
+    def refuse(*_: object) -> None:
+        raise XmlRefusalError
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.EntityDeclHandler = refuse
+    return parser
 
 
 class _Element(Struct):
     tag: str
     members: dict[str, object]
     line: int
+    """The line where it begins, from 1."""
     text: list[str] = field(default_factory=list[str])
     size: int = 0
+    """Characters of its text so far, beyond those that are kept."""
 
 
 @final
@@ -48,12 +61,11 @@ class _Builder:
     """Builds values while a parser reads."""
 
     def __init__(self) -> None:
-        self.parser = expat.ParserCreate()
-        self.parser.buffer_text = True
+        self.parser = xml_parser()
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._add_text
-        self.parser.EntityDeclHandler = _refuse
+
         self.lines: dict[int, int] = {}
         self._open = [_Element("", {}, 0)]
 
@@ -63,7 +75,7 @@ class _Builder:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) > _MAX_ELEMENT_DEPTH:
-            raise _XmlRefusalError
+            raise XmlRefusalError
         self._open.append(_Element(tag, cast("dict[str, object]", attributes), self.parser.CurrentLineNumber))
 
     def _add_text(self, text: str) -> None:
@@ -87,11 +99,6 @@ class _Builder:
             cast("list[object]", siblings).append(value)
 
 
-def _refuse(*_: object) -> None:
-    """A document with entities of its own may be far larger than its text."""
-    raise _XmlRefusalError
-
-
 def is_xml(head: bytes) -> bool:
     """Returns whether a text begins like XML."""
     return _BEGINS.match(head) is not None
@@ -104,12 +111,13 @@ def read_xml(data: bytes) -> Reading | None:
     builder = _Builder()
     try:
         builder.parser.Parse(data.lstrip(b"\xef\xbb\xbf \t\r\n") if data[:5] != b"<?xml" else data, True)
-    except (expat.ExpatError, _XmlRefusalError):
+    except (expat.ExpatError, XmlRefusalError):
         return None
     return Reading(builder.value, builder.lines)
 
 
-_LOOK: Final = 8 * 1024
+_HEAD_BYTES: Final = 8 * 1024
+"""Bytes at the beginning that refuse most texts that are not YAML."""
 _KEY: Final = re.compile(
     r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s#&*!|>%@`\[\]{},\"'-][^#\n]{0,200}?|-[^\s#:][^#:\n]{0,200}?)\s*:(?:\s+(.*)|$)"
 )
@@ -125,11 +133,13 @@ _CONSTANTS: Final[dict[str, object]] = {
     "true": True,
     "false": False,
 }
-_DEEPEST: Final = 50
-_LEAST: Final = 2
-_LEAST_PAIRS: Final = 3
+_MAX_DEPTH: Final = 50
+"""Blocks in one another; the reader calls itself for each, so that a deeper text is refused."""
+_MIN_LINES: Final = 2
+"""Lines that a document has, comments aside: any one line may have a colon."""
+_MIN_PAIRS: Final = 3
 """Minimum records of pairs."""
-_FIRST: Final = 200
+_FIRST_LINES: Final = 200
 """Lines at the beginning that decide whether the others are looked at."""
 _OTHERS: Final = 4
 """Maximum number of lines per pair."""
@@ -144,18 +154,19 @@ class _RefusalError(Exception):
     """The text is not read."""
 
 
-class _Line:
-    __slots__ = ("indent", "number", "text")
-
-    def __init__(self, indent: int, text: str, number: int) -> None:
-        self.indent, self.text, self.number = indent, text, number
+class _Line(Struct, eq=False):
+    indent: int
+    text: str
+    number: int
 
 
 def is_yaml(head: bytes) -> bool:
     """Returns whether a text begins like block YAML, with anything in it that is more than a list of lines."""
-    text = head[:_LOOK].decode("utf-8", "replace")
+    text = head[:_HEAD_BYTES].decode("utf-8", "replace")
     first = [line for line in text.split("\n")[:-1] if line.strip() and not line.startswith(("#", "---", "%"))]
-    if len(first) < _LEAST or not any(line.lstrip().startswith("- ") or line.rstrip().endswith(":") for line in first):
+    if len(first) < _MIN_LINES or not any(
+        line.lstrip().startswith("- ") or line.rstrip().endswith(":") for line in first
+    ):
         return False
     return all(line[:1] in " -" or _KEY.match(line) for line in first)
 
@@ -210,7 +221,7 @@ class _Reader:
     def _block(self, indent: int, depth: int) -> object:
         """Reads what stands at an indentation: a list, a mapping, or a scalar."""
         line = self._next()
-        if line is None or depth > _DEEPEST:
+        if line is None or depth > _MAX_DEPTH:
             self._refuse()
         if _ITEM.match(line.text):
             return self._items(indent, depth)
@@ -287,7 +298,7 @@ def read_pairs(data: bytes) -> Reading | None:
     A record begins with the key that every record has first.
     """
     every = data.decode("utf-8", "replace").split("\n")
-    if sum(_PAIR.match(line) is not None for line in every[:_FIRST]) < _LEAST_PAIRS:
+    if sum(_PAIR.match(line) is not None for line in every[:_FIRST_LINES]) < _MIN_PAIRS:
         return None
     pairs = [
         ((match[1] or match[3]).strip(), (match[2] or match[4] or "").strip(), number)
@@ -295,7 +306,7 @@ def read_pairs(data: bytes) -> Reading | None:
         if (match := _PAIR.fullmatch(line.rstrip("\r"))) is not None
     ]
     times = Counter(key for key, _, _ in pairs)
-    usual = Counter(each for each in times.values() if each >= _LEAST_PAIRS).most_common(1)
+    usual = Counter(each for each in times.values() if each >= _MIN_PAIRS).most_common(1)
     if not usual:
         return None
     first = next(key for key, _, _ in pairs if times[key] == usual[0][0])
@@ -314,6 +325,5 @@ def read_pairs(data: bytes) -> Reading | None:
     apart = all(line == 1 or _APART.fullmatch(every[line - 2].strip()) for line in lines.values())
     if not apart and sum(map(len, records)) * _OTHERS < sum(bool(line.strip()) for line in every):
         return None
-    return (
-        Reading(records, lines) if 4 * alike >= 3 * count and (apart or len({*map(len, records)}) <= _LENGTHS) else None
-    )
+    is_regular = 4 * alike >= 3 * count and (apart or len({*map(len, records)}) <= _LENGTHS)
+    return Reading(records, lines) if is_regular else None

@@ -6,9 +6,8 @@ contain it. Its first bytes encode which rule found the secret. However the text
 the secret. `reveal` turns fillers into markers such as `[redacted: github-pat]`, which give away neither the length nor
 any part of it.
 
-Finds private keys by their lines: from BEGIN to END, or as far as key lines go where either is cut off.
-
-Keys on one line with escaped line feeds, as in JSON and environment files, are found as well.
+Private keys are found here as well, by their lines: from BEGIN to END, or as far as key lines go where either is cut
+off; also on one line with escaped line feeds, as in JSON and environment files.
 """
 
 import re
@@ -22,7 +21,7 @@ _OWN: Final = b"?"
 """Replaces DEL characters of the payload itself, which would otherwise look like fillers."""
 _SIGNS: Final = "~^!*$+#-"
 """Characters that encode the rule: valid in JSON, and none that a word or a search could contain."""
-MOST_RULES: Final = len(_SIGNS) ** 3
+
 _TWO: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]")
 _THREE: Final = re.compile(rb"[\xe0-\xef][\x80-\xbf]{2}")
 _FOUR: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
@@ -37,12 +36,12 @@ _RUN: Final = re.compile(
     rf"\x7f(?:([{re.escape(_SIGNS)}]{{3}})(?=[{_FILL}])|[{re.escape(_SIGNS)}]{{1,3}}\Z)?"
     rf"[{_FILL}]*(?:\r?\n(?!\x7f[{re.escape(_SIGNS)}]{{3}}[{_FILL}])[{_FILL}]+)*"
 )
-_PICTURE: Final = "\u2421"
+PICTURE: Final = "\u2421"
 """What `inert` turns DEL into."""
 _PICTURES: Final = re.compile(
-    rf"(?:\A[{re.escape(_SIGNS)}]{{1,3}}(?={_PICTURE}))?"
-    rf"{_PICTURE}(?:([{re.escape(_SIGNS)}]{{3}})(?={_PICTURE})|(?={_PICTURE}))"
-    rf"{_PICTURE}*(?:\r?\n(?!{_PICTURE}[{re.escape(_SIGNS)}]{{3}}{_PICTURE}){_PICTURE}+)*"
+    rf"(?:\A[{re.escape(_SIGNS)}]{{1,3}}(?={PICTURE}))?"
+    rf"{PICTURE}(?:([{re.escape(_SIGNS)}]{{3}})(?={PICTURE})|(?={PICTURE}))"
+    rf"{PICTURE}*(?:\r?\n(?!{PICTURE}[{re.escape(_SIGNS)}]{{3}}{PICTURE}){PICTURE}+)*"
 )
 """A single one belongs to the payload."""
 _BRIEF: Final = "•"
@@ -55,6 +54,7 @@ class SecretRange(Struct, frozen=True, order=True):
     start: int
     end: int
     rule: int
+    """Number of the rule that found it."""
 
 
 def merge_ranges(ranges: list[SecretRange]) -> list[SecretRange]:
@@ -120,7 +120,7 @@ def marker(name: str) -> str:
 
 def reveal(text: str, names: tuple[str, ...], *, brief: bool = False) -> str:
     """Returns `text` with markers in place of fillers; `brief` markers are one character."""
-    if DEL not in text and _PICTURE not in text:
+    if DEL not in text and PICTURE not in text:
         return text
 
     def marker_for(match: re.Match[str]) -> str:
@@ -130,7 +130,7 @@ def reveal(text: str, names: tuple[str, ...], *, brief: bool = False) -> str:
         return marker(names[number] if number < len(names) else "")
 
     text = _RUN.sub(marker_for, text) if DEL in text else text
-    return _PICTURES.sub(marker_for, text) if _PICTURE in text else text
+    return _PICTURES.sub(marker_for, text) if PICTURE in text else text
 
 
 def rules_in(data: bytes) -> list[int]:
@@ -148,7 +148,7 @@ _BODY: Final = re.compile(
     rb"(?:"
     + _GAP
     + rb"{0,64}(?:[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset):[^\r\n\\]{0,200}))*"
-    rb"(?:" + _GAP + rb"{0,64}[A-Za-z0-9+/]{1,76}={0,2}(?![A-Za-z0-9 ]))?",
+    rb"(?:" + _GAP + rb"{0,64}[A-Za-z0-9+/]{1,76}={0,2}(?![A-Za-z0-9 ]))?"
 )
 _BACK: Final = re.compile(
     rb"(?:(?:[nrt]\\+|[\s>|#*\"'+,]){1,64}[A-Za-z0-9+/=]{16,}+)*(?:(?:[nrt]\\+|[\s>|#*\"'+,]){1,64}[A-Za-z0-9+/=]{0,76})?"

@@ -41,7 +41,7 @@ _BEFORE: Final = 32
 _LINES: Final = ("curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml", "jwt-base64")
 """Rules that span several lines, with the words that locate them."""
 _WORDS: Final = r"(?i:curl[\s\\]|kind:(?:[ \t]|\\+t)*[\\\"']*secret\b|zxlk)"
-_FIRST: Final = (b"curl", b"kind", b"zxlk")
+_WORD_STARTS: Final = (b"curl", b"kind", b"zxlk")
 """What they begin with."""
 _ALONE: Final = r"|(?:\b|"
 """In a rule for secrets that follow a name, an alternative that needs no name."""
@@ -142,7 +142,7 @@ class SecretFinder:
             at = max(on_match(begin, end), begin + 1)
 
     def _candidate(self, nearby: RuleWords, data: bytes, begin: int, end: int, secrets: list[SecretRange]) -> int:
-        if data[begin : begin + 4].lower() in _FIRST:
+        if data[begin : begin + 4].lower() in _WORD_STARTS:
             self._over_lines(data, begin, end, secrets)
         return self._try_rules(nearby.rules(data[begin:end]), data, begin, end, secrets)
 

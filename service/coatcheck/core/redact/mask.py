@@ -1,14 +1,11 @@
-"""Masks the secrets in whatever a model may see.
+"""Masks secrets: in whatever a model may see, and in an incoming payload before anything of it is stored.
 
 `fill_secrets` keeps all positions, for texts that will be cut and cited; `text` is for names and lines that are shown
 directly. Policies are not consulted here: whoever holds a Mask masks.
 
-Masks secrets in an incoming payload before anything of it is stored, or refuses the payload.
-
-The payload is searched in units at fixed positions, each with its surroundings, so that the result does not depend on
-how the payload arrives. Markers replace the secrets: the stored text differs from the one that was sent.
-
-Searches the text in a payload for secrets, where its bytes are not its text, before anything of it is stored.
+An incoming payload is masked, or refused, in units at fixed positions, each with its surroundings, so that the result
+does not depend on how the payload arrives. Markers replace the secrets: the stored text differs from the one that was
+sent. Where a payload's bytes are not its text, the text in it is searched, and a secret there is refused.
 """
 
 import re
@@ -29,7 +26,8 @@ from coatcheck.core.tokens import Tokenizer
 
 _EDGE: Final = 1024
 """Bytes at a cut end of a sample that may hold part of a secret."""
-_MOST_NAMED: Final = 4
+_MAX_RULES: Final = 4
+"""Rules that a sentence names, most frequent first."""
 _CUT_SHORT: Final = re.compile(r"[\w+/=.:~-]{4,}…?\Z")
 
 
@@ -47,8 +45,8 @@ class MaskedSecrets(Struct, frozen=True):
 
     def sentence(self) -> str:
         """Returns the counts as words for a model: `3 secrets (github-pat, jwt)`."""
-        more = f" and {len(self.rules) - _MOST_NAMED} more kinds" if len(self.rules) > _MOST_NAMED else ""
-        rule_list = f" ({', '.join(self.rules[:_MOST_NAMED])}{more})" if self.rules else ""
+        more = f" and {len(self.rules) - _MAX_RULES} more kinds" if len(self.rules) > _MAX_RULES else ""
+        rule_list = f" ({', '.join(self.rules[:_MAX_RULES])}{more})" if self.rules else ""
         return f"{self.count} {'secret' if self.count == 1 else 'secrets'}{rule_list}"
 
 
@@ -118,9 +116,8 @@ class Mask:
         """
         head = self._part(sample.head, begins=True, ends=sample.whole)
         tail = self._part(sample.tail, begins=False, ends=True) if sample.tail else b""
-        parts = tuple(
-            replace(each, data=self._part(each.data, begins=each.begins, ends=each.ends)) for each in fragments
-        )
+        masked = (self._part(each.data, begins=each.begins, ends=each.ends) for each in fragments)
+        parts = tuple(replace(each, data=data) for each, data in zip(fragments, masked, strict=True))
         if (head, tail, parts) == (sample.head, sample.tail, fragments):
             return sample, NOTHING, fragments
         rules = (rule for data in (head, tail, *(each.data for each in parts)) for rule in rules_in(data))

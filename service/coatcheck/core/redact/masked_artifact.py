@@ -1,14 +1,11 @@
-"""Masks an artifact for a model: its declared and detected metadata, and its sample.
+"""Masks what a model is shown of artifacts: metadata and samples for cards, whole answers, search responses.
 
 If the sample contains secrets, its facts are recognised again in the masked sample: a title or a key that was cut in
-the middle of a secret would otherwise show half of it. Lines and names are searched as well.
-
-Turns fillers into markers in whole answers, keeping each answer's text within its bounds.
-
-Masks a search response for a model: fillers in its text view, where all ranges stay valid, and masked names.
+the middle of a secret would otherwise show half of it. Lines and names are searched as well. Answers get markers in
+place of fillers, within their bounds; in a search response, all ranges stay valid.
 """
 
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -17,10 +14,10 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata, Marker, PayloadSample
 from coatcheck.core.kinds import recognise
-from coatcheck.core.redact.filler import DEL, fill, reveal
+from coatcheck.core.redact.filler import DEL, PICTURE, fill, reveal
 from coatcheck.core.redact.mask import Mask, MaskedSecrets, reveal_text
 from coatcheck.core.search import ResponseLayout
-from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.model import SearchResponse
 from coatcheck.core.search.view import ResultBody
 from coatcheck.core.survey import Survey
 from coatcheck.core.tokens import Tokenizer
@@ -76,16 +73,28 @@ def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
 
 def mask_declared(mask: Mask, declared: DeclaredMetadata) -> DeclaredMetadata:
     """Returns the declared metadata, masked. The session stays, as it is an address."""
-    values = tuple(getattr(declared, name) or "" for name in NAMES)
-    clean = mask.lines((*values, *declared.labels))
-    if clean == (*values, *declared.labels):
-        return declared
-    changed = {name: new or None for name, new in zip(NAMES, clean, strict=False)}
-    return replace(declared, **changed, labels=clean[len(NAMES) :])
+    return _mask_fields(mask, declared, NAMES, ("labels",))
+
+
+S = TypeVar("S", bound=Struct)
+
+
+def _mask_fields(mask: Mask, value: S, names: tuple[str, ...], lists: tuple[str, ...] = ()) -> S:
+    """Returns a value with some of its texts, and of its tuples of texts, masked: the value itself without secrets."""
+    tuples = {name: getattr(value, name) for name in lists}
+    # All texts in one call: searching them together costs one pass over the rules.
+    texts = (*(getattr(value, name) or "" for name in names), *chain.from_iterable(tuples.values()))
+    clean = mask.lines(texts)
+    if clean == texts:
+        return value
+    rest = iter(clean)
+    changed: dict[str, Any] = {name: next(rest) if getattr(value, name) else next(rest) or None for name in names}
+    return replace(value, **changed, **{name: tuple(islice(rest, len(each))) for name, each in tuples.items()})
 
 
 def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> DetectedMetadata:
     """Returns the detected metadata, masked; `hidden` says whether it comes from a sample with fillers."""
+    # All texts are searched in one call, then cut apart again: a call costs a pass over every rule.
     names = ("title", "url", "media_type", "language")
     values = tuple(getattr(facts, name) or "" for name in names)
     fetch = tuple(getattr(facts.fetch, name, None) or "" for name in _FETCH)
@@ -126,14 +135,10 @@ def sections_of(mask: Mask, sections: tuple[Section, ...]) -> tuple[Section, ...
     return tuple(replace(section, title=title, url=url or None) for section, title, url in pairs)
 
 
-S = TypeVar("S", bound=Struct)
-_TOLD: Final = "\u2421"
-
-
 def reveal_answer(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> S:
     """Returns an answer with markers in every string, and `text` cut to its limits of tokens and characters."""
     text = cast("str", getattr(answer, "text", ""))
-    if not (DEL in text or _TOLD in text):
+    if not (DEL in text or PICTURE in text):
         return cast("S", _strings(answer, mask.names))
     shown_text, count = reveal_text(text, mask, tokenizer, tokens, chars)
     return cast("S", replace(cast("Struct", _strings(answer, mask.names)), text=shown_text, tokens=count))
@@ -197,35 +202,11 @@ def _body(body: ResultBody, text: bytes) -> ResultBody:
 
 
 def _response(mask: Mask, response: SearchResponse) -> SearchResponse:
-    texts = (response.query or "", *response.warnings, *response.failures, *response.unknown)
-    clean = mask.lines(texts)
-    warnings_end = 1 + len(response.warnings)
-    failures_end = warnings_end + len(response.failures)
+    masked = _mask_fields(mask, response, ("query",), ("warnings", "failures", "unknown"))
     return replace(
-        response,
-        query=clean[0] or None,
-        warnings=clean[1:warnings_end],
-        failures=clean[warnings_end:failures_end],
-        unknown=clean[failures_end:],
+        masked,
         unread=mask.text(response.unread),
-        pictures=tuple(_result(mask, result) for result in response.pictures),
-        answers=tuple(_answer(mask, answer) for answer in response.answers),
-        results=tuple(_result(mask, result) for result in response.results),
+        pictures=tuple(_mask_fields(mask, result, _NAMES, ("more",)) for result in response.pictures),
+        answers=tuple(_mask_fields(mask, answer, ("text", "title", "url")) for answer in response.answers),
+        results=tuple(_mask_fields(mask, result, _NAMES, ("more",)) for result in response.results),
     )
-
-
-def _answer(mask: Mask, answer: ProviderAnswer) -> ProviderAnswer:
-    texts = (answer.text, answer.title, answer.url or "")
-    clean = mask.lines(texts)
-    return answer if clean == texts else replace(answer, text=clean[0], title=clean[1], url=clean[2] or None)
-
-
-def _result(mask: Mask, result: SearchResult) -> SearchResult:
-    texts = (*(getattr(result, name) or "" for name in _NAMES), *result.more)
-    clean = mask.lines(texts)
-    if clean == texts:
-        return result
-    changed = {
-        name: new if getattr(result, name) is not None else None for name, new in zip(_NAMES, clean, strict=False)
-    }
-    return replace(result, **changed, more=clean[len(_NAMES) :])

@@ -46,7 +46,9 @@ def _codes(values: Iterable[int]) -> str:
 
 
 _ESCAPE: Final = 0x1B
+"""Code of the escape character, with which sequences for terminals begin."""
 _EQUALS: Final = 0x3D
+"""Code of `=`, with which signs of quoted-printable begin (RFC 2045, section 6.7)."""
 _ESC: Final = r"(?:\x1b|\^\[|\xe2\x90\x9b)"
 """Escape, also as `cat -v` and this service print it."""
 _STRING: Final = r"[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\xc2\x9c)"
@@ -109,16 +111,20 @@ _LOWER: Final = b"abcdefghijklmnopqrstuvwxyz_-"
 _UPPER: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_-/"
 _DULL: Final = (b"0123456789abcdef-", b"0123456789ABCDEF-", _LOWER + b"/", _UPPER, _LOWER + _UPPER)
 """Checksums, names and paths, which never decode to text."""
-_SHORTEST_RUN: Final = 28
+_MIN_RUN: Final = 28
+"""Characters of a run that is decoded: as many as _RUN has."""
 _PRINTED: Final = 0.9
 """Share of the decoded bytes that must be printable."""
 _TEXT: Final = bytes([0x09, 0x0A, 0x0D, 0x1B, *range(0x20, 0x7F)])
-_HEAD: Final = 4096
+_HEAD_BYTES: Final = 4096
+"""Bytes of a run that tell whether it is text: pictures take no longer than that."""
 _ENDS: Final = 6
 """Bytes of characters that are cut at both ends of a piece of UTF-8."""
 _CONTROLS: Final = bytes([*range(7), *range(14, 27), *range(28, 32), 127])
-_SAMPLE: Final = 4096
-_FEW: Final = 8
+_SAMPLE_BYTES: Final = 4096
+"""Bytes, evenly spread, that tell whether control characters are rare."""
+_MAX_CONTROLS: Final = 8
+"""Control characters in this sample that any text may have."""
 _SCATTERED: Final = 50
 """At most one byte in this many is a control character, in what is not binary data."""
 _WIDE_UNITS: Final = 8
@@ -219,9 +225,9 @@ def _signs(data: bytes) -> list[Hidden]:
 
 def _is_binary(data: bytes) -> bool:
     """Returns whether more than a few bytes are control characters, judging by some thousands of them."""
-    sample = data[:: len(data) // _SAMPLE | 1]
+    sample = data[:: len(data) // _SAMPLE_BYTES | 1]
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
-    return controls * _SCATTERED > len(sample) and controls > _FEW
+    return controls * _SCATTERED > len(sample) and controls > _MAX_CONTROLS
 
 
 def _sign(data: bytes, begin: int, end: int) -> Hidden:
@@ -255,7 +261,7 @@ def _reading(sign: bytes) -> bytes:
 def _runs(data: bytes) -> list[Hidden]:
     """Returns every run of Base64 that decodes to text: what is named as encoded bytes whole, the rest line by line."""
     out: list[Hidden] = []
-    begins = [(0, rest)] if (rest := rest_of(data)) >= _SHORTEST_RUN else []  # perhaps what goes on after a cut
+    begins = [(0, rest)] if (rest := rest_of(data)) >= _MIN_RUN else []  # perhaps what goes on after a cut
     for begin, end in (*begins, *((blob.body, blob.end) for blob in find_blobs(data))):
         pieces = (_decode_run(data[begin + shift : end]) for shift in range(1 if begin else 4))
         if (piece := next(filter(None, pieces), None)) is not None:
@@ -285,7 +291,7 @@ def _runs(data: bytes) -> list[Hidden]:
 
 def _decode_run(run: bytes) -> bytes | None:
     """Returns the text that a run encodes, in any encoding without the NULs of wide ones; None if it is no text."""
-    if len(run) > _HEAD and _decode_run(run[:_HEAD]) is None:  # a picture
+    if len(run) > _HEAD_BYTES and _decode_run(run[:_HEAD_BYTES]) is None:  # a picture
         return None
     piece = decode(run)
     piece = piece.replace(b"\0", b"") if piece.count(0) * 3 > len(piece) else piece

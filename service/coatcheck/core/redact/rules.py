@@ -1,11 +1,8 @@
 """The rules for finding secrets: gitleaks' rule set, read from its own file, and a few of our own.
 
-Every expression is matched by RE2, in linear time. Rules that cannot work on payloads, and those that are off by
-default, are not dropped silently but listed with the reason. Nothing is searched here.
-
-Runs our own expressions over bytes with RE2: in time linear in the text, with little overhead for each match.
-
-Each byte counts as a character: the rules concern ASCII, and invalid UTF-8 is searched like anything else.
+Rules that cannot work on payloads, and those that are off by default, are not dropped silently but listed with the
+reason. Every expression is matched by RE2 over bytes, in linear time, with little overhead for each match. Each byte
+counts as a character: the rules concern ASCII, and invalid UTF-8 is searched like anything else.
 """
 
 import re
@@ -104,9 +101,7 @@ _WITHOUT: Final = {"sourcegraph-access-token": ("|[a-fA-F0-9]{40}", "any checksu
 """Alternatives that are removed from expressions, with the reason."""
 _NO_END: Final = re.compile(r"[\w-]+")
 """Matches an expression that describes only how a token begins."""
-_ELSEWHERE: Final = {
-    PRIVATE_KEY: "found by its lines instead, also where one of its ends is cut off",
-}
+_ELSEWHERE: Final = {PRIVATE_KEY: "found by its lines instead, also where one of its ends is cut off"}
 _COUNT: Final = 6
 """The largest repetition count in expressions that are searched together."""
 _NO_PATHS: Final = "a payload has no path"
@@ -125,6 +120,7 @@ class RedactionRule(Struct, frozen=True):
     """A rule for one form of secrets."""
 
     number: int
+    """By which fillers name it; also its place in the set."""
     name: str
     pattern: Expression
     source: str
@@ -138,9 +134,11 @@ class RedactionRule(Struct, frozen=True):
     needs_name: bool
     """Whether a name must precede the secret, which could otherwise be anything."""
     own: bool = False
+    """Whether it is ours: the set's general exceptions do not apply to it."""
     by_name: bool = False
     """Whether it is found by NAMED_VALUE."""
     allowed: tuple[AllowedMatch, ...] = ()
+    """Exceptions that apply to this rule only."""
     needs: tuple[Expression, ...] = ()
     """What a secret must have, each of them."""
 
@@ -181,6 +179,7 @@ def read_rules(toml: str, *, extra: Iterable[str] = (), off: Iterable[str] = ())
     unwanted = {**DEFAULT_OFF, **dict.fromkeys(off, "switched off")}
     for name in extra:
         unwanted.pop(name, None)
+    # Our own rules have the first numbers: which rules of the set are used changes none of these.
     unused_rules: list[UnusedRule] = []
     used = [rule for rule in OWN if rule.name not in unwanted]
     rules: list[RedactionRule] = [_own(number, rule) for number, rule in enumerate(used)]
@@ -234,6 +233,7 @@ def _rule(number: int, raw: dict[str, Any]) -> tuple[RedactionRule, list[UnusedR
     without, why_without = _WITHOUT.get(raw["id"], ("", ""))
     expression = expression.replace(without, "") + (r"[\w+/=.-]*" if _NO_END.fullmatch(expression) else "")
     source = _adapt_expression(expression, needs_name=needs_name)
+    # What of a rule cannot be used is listed like a rule that is not used at all.
     allowed: list[AllowedMatch] = []
     unused_rules = [UnusedRule(raw["id"], f"{without[1:]}: {why_without}")] if without else []
     unused_rules += [] if "path" not in raw else [UnusedRule(raw["id"], f"its limit to paths: {_NO_PATHS}")]

@@ -1,10 +1,9 @@
 """What a provider would refuse in a history, and the history with that mended."""
 
 from coatcheck.core.repair.faults import describe_faults, find_escaped_halves, find_faults, half_characters
-from coatcheck.core.repair.mend import MendedHistory, mend, with_elements
+from coatcheck.core.repair.mend import mend, with_elements
 
 __all__ = [
-    "MendedHistory",
     "describe_faults",
     "find_escaped_halves",
     "find_faults",

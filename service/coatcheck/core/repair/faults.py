@@ -1,7 +1,7 @@
 """Finds what a provider would refuse in a history: outputs and calls whose other half is missing or elsewhere.
 
 A call without an output is no fault while the history ends with it: then its output is still to come. What a provider
-keeps itself, or ran itself, is not looked at.
+keeps itself, or ran itself, is not examined.
 """
 
 import re
@@ -51,6 +51,8 @@ def find_faults(index: HistoryIndex) -> list[Fault]:
     """Returns the faults of a history in the order of its messages; none where the provider keeps a part of it."""
     if index.continues:
         return []
+    # Outputs whose call is missing; calls whose output is missing although the history goes on; outputs that do not
+    # follow their call.
     pairs = pair(index)
     faults = [
         Fault("no call", output.at, number, output=output) for number, output in pairs.orphans if not output.server
@@ -86,6 +88,7 @@ def _is_apart(index: HistoryIndex, call: int, output: int) -> bool:
         return output < call
     between = index.items[call + 1 : output]
     if index.format in _MERGED:
+        # Several messages of the model in a row count as one, so an output may follow the last.
         while between and between[0].model:
             between = between[1:]
     return output < call or any(not item.outputs or item.prompt for item in between)
@@ -116,6 +119,7 @@ def without_halves(text: Text) -> Text:
     """Returns JSON with U+FFFD for each escape of half of a surrogate pair, or the text itself if it has none."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
+    # A pair of backslashes is a backslash, not the beginning of an escape.
     escapes = str(text).replace("\\\\", "\0\0")  # now every backslash begins an escape
     return _LONE.sub(r"\\ufffd", escapes).replace("\0\0", "\\\\")
 

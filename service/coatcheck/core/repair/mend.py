@@ -47,9 +47,11 @@ def mend(body: Value, index: HistoryIndex, faults: Sequence[Fault]) -> MendedHis
     """Returns the body with the faults mended that a list of messages can show; the body itself is not changed."""
     if index.list_at is None:
         return MendedHistory(body, [])
+    # Halves of characters first: they are inside messages that may move.
     halves = {fault.at: without_halves(get(body, fault.at)) for fault in faults if fault.kind == "half"}
     body = apply_edits(body, halves)
     changes, mended = _Changes(), [fault for fault in faults if fault.kind == "half"]
+    # What cannot be mended in this format is left, and not reported as mended.
     for fault in faults:
         if fault.kind == "half":
             continue
@@ -83,9 +85,11 @@ def _rebuilt(body: Value, index: HistoryIndex, changes: _Changes) -> list[Value]
     container = _CONTAINERS.get(index.format)
     messages: list[Value] = []
     waiting: list[Value] = []
+    # Outputs wait until the calls of their step have all passed: providers want all calls, then all outputs.
     for number, message in enumerate(as_list(get(body, index.list_at or ()))):
         item, removals = index.items[number], changes.removals.get(number, set())
         if container is not None:
+            # The next message is the model's: outputs need a message of their own before it.
             if waiting and item.role not in {Role.USER, Role.TOOL}:
                 messages.append(_message(index.format, waiting))
                 waiting = []
@@ -151,6 +155,7 @@ def _missing(index: HistoryIndex, body: Value, fault: Fault) -> Value:  # noqa: 
     """Returns an output that says that there is none; None for a call whose output has a form of its own."""
     call = fault.call or HistoryCall(at=(), keys=())
     call_id, name = call.call_id, call.name
+    # LangChain has three forms of a message, and Responses several kinds of calls: the output is like its call.
     like = as_object(get(body, index.items[fault.item].at))
     match index.format:
         case Format.OPENAI_CHAT if call_id is None:

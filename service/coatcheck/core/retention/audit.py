@@ -1,11 +1,7 @@
-"""The audit log's lines: who did what, when and why.
+"""Holds, which forbid deleting, and the audit log's lines: who did what, when and why.
 
-Lines are only added, and pruned by age. They are no proof: whoever can write to the database can change them; see
-docs/decisions/0031.
-
-Holds: which artifact, session or namespace must not be deleted, why, by whose order, until when.
-
-Values and their IDs. The deleting statements enforce them.
+A hold covers an artifact, a session or a namespace; the deleting statements enforce it. Lines are only added, and
+pruned by age. They are no proof: whoever can write to the database can change them; see docs/decisions/0031.
 """
 
 import re
@@ -79,6 +75,7 @@ def merge_lines(lines: Sequence[AuditLine]) -> list[AuditLine]:
     """Merges lines of one transaction about artifacts removed for the same reason by the same actor."""
     together: dict[tuple[object, ...], list[AuditLine]] = {}
     for at, line in enumerate(lines):
+        # Lines about no artifact stay apart: their details are all they say.
         alone = () if line.numbers else (at,)
         details = tuple(sorted((name, repr(value)) for name, value in line.details.items()))
         key = (line.action, line.by, line.namespace, line.reason, details, *alone)
@@ -97,9 +94,9 @@ def _join_lines(lines: list[AuditLine]) -> AuditLine:
 
 PREFIX = "hold_"
 _SHAPE = re.compile(r"hold_[0-9a-f]{16}", re.ASCII)
-MAX_REASON = 1000
-"""Characters."""
-NAMED = 10
+MAX_REASON_CHARS = 1000
+"""Maximum characters of a reason."""
+MAX_NAMED_HOLDS = 10
 """Maximum holds that a refusal names."""
 
 
@@ -123,7 +120,7 @@ class HoldConflict(Struct, frozen=True):
     """The answer to a delete that a hold forbids."""
 
     holds: tuple[str, ...]
-    """IDs of the holds, in order, at most NAMED."""
+    """IDs of the holds, in order, at most MAX_NAMED_HOLDS."""
 
 
 def hold_id(random: bytes) -> str:

@@ -1,10 +1,7 @@
-"""Jobs that an administrator can request: their scopes, and the criteria for artifacts.
+"""Jobs that an administrator can request, with their scopes and criteria, and runs, which carry them out.
 
-A job's criteria are fixed when it is planned, and must be met by each artifact at the moment of its removal.
-
-Runs: jobs that were carried out, or are in progress, and their results.
-
-The schedule's rounds within an hour form one run, created by the first round that found something to do: an idle store
+A job's criteria are fixed when it is planned, and must be met by each artifact at the moment of its removal. The
+schedule's rounds within an hour form one run, created by the first round that found something to do: an idle store
 writes nothing.
 """
 
@@ -17,9 +14,10 @@ from msgspec.structs import replace
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import SCHEDULE, By
+from coatcheck.core.text.count import plural
 
 
-class Job(StrEnum):
+class RetentionJob(StrEnum):
     """What can be planned and applied."""
 
     EXPIRE = "expire"
@@ -42,9 +40,11 @@ class Job(StrEnum):
     """Compare the store with the catalogue and every blob with its digest; reports, and removes nothing."""
 
 
-REMOVING: Final = frozenset({Job.EXPIRE, Job.EVICT, Job.SESSION, Job.NAMESPACE, Job.LOST})
+REMOVING: Final = frozenset(
+    {RetentionJob.EXPIRE, RetentionJob.EVICT, RetentionJob.SESSION, RetentionJob.NAMESPACE, RetentionJob.LOST}
+)
 """Jobs that remove artifacts."""
-LIVE_ONLY: Final = frozenset({Job.EVICT, Job.SESSION, Job.LOST})
+LIVE_ONLY: Final = frozenset({RetentionJob.EVICT, RetentionJob.SESSION, RetentionJob.LOST})
 """Jobs that leave expired artifacts to `expire`, which records that reason."""
 
 
@@ -65,7 +65,7 @@ WHOLE_STORE: Final = JobScope(namespace=None, session=None, max_bytes=None, max_
 class Criteria(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What must be true of an artifact for a plan's run to remove it; checked by the statement that removes it."""
 
-    job: Job
+    job: RetentionJob
     moment: datetime
     """When it was planned: later artifacts are not included, nor those that expire later."""
     namespace: str | None = None
@@ -76,21 +76,21 @@ class Criteria(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Evict: and of those read at that same moment, the rows up to this one."""
 
 
-def check_scope(job: Job, scope: JobScope) -> None:
+def check_scope(job: RetentionJob, scope: JobScope) -> None:
     """Refuses a scope that does not fit its job.
 
     Raises:
         CoatcheckError: `invalid_request`, saying which field is wrong.
     """
-    if job in {Job.EVICT, Job.SESSION, Job.NAMESPACE} and scope.namespace is None:
+    if job in {RetentionJob.EVICT, RetentionJob.SESSION, RetentionJob.NAMESPACE} and scope.namespace is None:
         raise _wrong(f"A plan to {_VERBS[job]} needs its namespace.", "namespace")
-    if (job is Job.SESSION) != (scope.session is not None):
-        problem = "needs its session" if job is Job.SESSION else "is not about a session; leave it out"
+    if (job is RetentionJob.SESSION) != (scope.session is not None):
+        problem = "needs its session" if job is RetentionJob.SESSION else "is not about a session; leave it out"
         raise _wrong(f"A plan to {_VERBS[job]} {problem}.", "session")
     limits = (scope.max_bytes, scope.max_artifacts)
-    if job is Job.EVICT and limits == (None, None):
+    if job is RetentionJob.EVICT and limits == (None, None):
         raise _wrong("A plan to evict needs a target: max_bytes or max_artifacts.", "max_bytes")
-    if job is not Job.EVICT and limits != (None, None):
+    if job is not RetentionJob.EVICT and limits != (None, None):
         raise _wrong(
             f"A plan to {_VERBS[job]} takes no limits; max_bytes and max_artifacts are for evict.", "max_bytes"
         )
@@ -101,48 +101,44 @@ def check_scope(job: Job, scope: JobScope) -> None:
 
 
 _VERBS: Final = {
-    Job.EXPIRE: "remove what has expired",
-    Job.EVICT: "evict",
-    Job.SESSION: "delete a session",
-    Job.NAMESPACE: "delete a namespace",
-    Job.LOST: "remove what is lost",
-    Job.SWEEP: "sweep",
-    Job.PURGE: "purge",
-    Job.STORAGE: "audit storage",
-    Job.VERIFY: "verify digests",
+    RetentionJob.EXPIRE: "remove what has expired",
+    RetentionJob.EVICT: "evict",
+    RetentionJob.SESSION: "delete a session",
+    RetentionJob.NAMESPACE: "delete a namespace",
+    RetentionJob.LOST: "remove what is lost",
+    RetentionJob.SWEEP: "sweep",
+    RetentionJob.PURGE: "purge",
+    RetentionJob.STORAGE: "audit storage",
+    RetentionJob.VERIFY: "verify digests",
 }
 
 
-def describe_job(job: Job, scope: JobScope) -> str:
+def describe_job(job: RetentionJob, scope: JobScope) -> str:
     """Returns why exactly these are in a plan: a sentence without its full stop."""
     where = "in all namespaces" if scope.namespace is None else f"in namespace {scope.namespace}"
     limits = [
-        *([] if scope.max_bytes is None else [_format_count(scope.max_bytes, "byte")]),
-        *([] if scope.max_artifacts is None else [_format_count(scope.max_artifacts, "artifact")]),
+        *([] if scope.max_bytes is None else [plural(scope.max_bytes, "byte")]),
+        *([] if scope.max_artifacts is None else [plural(scope.max_artifacts, "artifact")]),
     ]
     sentences = {
-        Job.EXPIRE: f"artifacts {where} whose time to live has passed; every route answers that they are gone",
-        Job.EVICT: f"the least recently read artifacts {where}, until it is down to {' and '.join(limits)}",
-        Job.SESSION: f"every live artifact of session {scope.session} {where}",
-        Job.NAMESPACE: f"every artifact {where}",
-        Job.LOST: f"artifacts {where} whose bytes were found missing or damaged",
-        Job.SWEEP: "bytes of removed artifacts whose grace has passed; nothing readable is removed",
-        Job.PURGE: "tombstones, idempotency keys and audit lines whose time is over; no payload is removed",
-        Job.STORAGE: "compares names and sizes of all stored bytes with the catalogue; removes nothing",
-        Job.VERIFY: "reads all stored bytes and compares their digests; removes nothing",
+        RetentionJob.EXPIRE: f"artifacts {where} whose time to live has passed; every route answers that they are gone",
+        RetentionJob.EVICT: f"the least recently read artifacts {where}, until it is down to {' and '.join(limits)}",
+        RetentionJob.SESSION: f"every live artifact of session {scope.session} {where}",
+        RetentionJob.NAMESPACE: f"every artifact {where}",
+        RetentionJob.LOST: f"artifacts {where} whose bytes were found missing or damaged",
+        RetentionJob.SWEEP: "bytes of removed artifacts whose grace has passed; nothing readable is removed",
+        RetentionJob.PURGE: "tombstones, idempotency keys and audit lines whose time is over; no payload is removed",
+        RetentionJob.STORAGE: "compares names and sizes of all stored bytes with the catalogue; removes nothing",
+        RetentionJob.VERIFY: "reads all stored bytes and compares their digests; removes nothing",
     }
     return sentences[job]
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _wrong(detail: str, parameter: str) -> CoatcheckError:
     return CoatcheckError(Code.INVALID_REQUEST, detail, parameter=parameter)
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """The state of a run."""
 
     RUNNING = "running"
@@ -161,7 +157,7 @@ class RetentionRun(Struct, frozen=True, kw_only=True):
     scope: JobScope
     actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for scheduled rounds.")]
     key_id: str | None
-    outcome: Outcome
+    outcome: RunOutcome
     started_at: datetime
     updated_at: datetime
     finished_at: datetime | None
@@ -222,7 +218,7 @@ def begin_run(run_id: str, job: str, scope: JobScope, by: By, now: datetime) -> 
         scope=scope,
         actor=by.actor,
         key_id=by.key_id,
-        outcome=Outcome.RUNNING,
+        outcome=RunOutcome.RUNNING,
         started_at=now,
         updated_at=now,
         finished_at=None,
@@ -244,4 +240,6 @@ def hourly_run(job: str, now: datetime) -> str:
 
 def make_scheduled_round(job: str, now: datetime, **counts: float) -> RetentionRun:
     """Returns a scheduled round, or a part of one, as the run of its hour; `counts` are fields of the run."""
-    return replace(begin_run(hourly_run(job, now), job, WHOLE_STORE, SCHEDULE, now), outcome=Outcome.FINISHED, **counts)
+    return replace(
+        begin_run(hourly_run(job, now), job, WHOLE_STORE, SCHEDULE, now), outcome=RunOutcome.FINISHED, **counts
+    )

@@ -16,9 +16,9 @@ from msgspec import Meta, Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import pack_numbers
-from coatcheck.core.retention.jobs import REMOVING, Job, JobScope, describe_job
+from coatcheck.core.retention.jobs import REMOVING, JobScope, RetentionJob, describe_job
 
-PART: Final = 500
+PART_ARTIFACTS: Final = 500
 """Artifacts per part; removed in one transaction, which holds SQLite's writer for well under 100 ms."""
 PLAN_LIFE: Final = timedelta(hours=1)
 """After that, a plan says too little about the present to be applied."""
@@ -26,9 +26,12 @@ TOLERANCE: Final = 0.1
 """Share of a plan's artifacts or bytes that may be gone, held or otherwise unavailable when it is applied."""
 CONFIRM_SHARE: Final = 0.2
 """Share of the live bytes above which removing needs a confirmation."""
-_SAMPLES: Final = 10
-_GROUPS: Final = 20
-_MOST_GROUPS: Final = 100_000
+_MAX_SAMPLES: Final = 10
+"""Largest artifacts that a plan names. Chosen, not measured."""
+_MAX_GROUPS: Final = 20
+"""Groups that a plan lists, largest first; one more has the sums of the others. Chosen, not measured."""
+_MAX_COUNTED_GROUPS: Final = 100_000
+"""Groups that are counted separately while a plan is made, so that its memory is bounded. Chosen, not measured."""
 _OTHERS: Final = "others"
 AGES: Final = (timedelta(hours=1), timedelta(days=1), timedelta(days=7), timedelta(days=30))
 """Boundaries between groups of ages."""
@@ -49,7 +52,7 @@ class RetentionCandidate(NamedTuple):
 
 
 class PlanPart(Struct, frozen=True, kw_only=True):
-    """Up to PART artifacts of one namespace, in the order of their rows."""
+    """Up to PART_ARTIFACTS artifacts of one namespace, in the order of their rows."""
 
     part: int
     namespace: str
@@ -58,7 +61,7 @@ class PlanPart(Struct, frozen=True, kw_only=True):
     numbers: bytes
 
 
-class Group(Struct, frozen=True):
+class ArtifactGroup(Struct, frozen=True):
     """Artifacts with something in common."""
 
     name: str
@@ -66,7 +69,7 @@ class Group(Struct, frozen=True):
     bytes: int
 
 
-class Sample(Struct, frozen=True, kw_only=True):
+class PlanSample(Struct, frozen=True, kw_only=True):
     """One artifact of a plan, as an example."""
 
     id: str
@@ -84,7 +87,7 @@ class RetentionPlan(Struct, frozen=True, kw_only=True):
 
     digest: Annotated[str, Meta(description="Identifies exactly what would be removed; applying the plan takes it.")]
     """64 hexadecimal digits: of the job, its scope, and the artifacts in order. Equal plans have equal digests."""
-    job: Job
+    job: RetentionJob
     scope: JobScope
     why: Annotated[str, Meta(description="Why the job would remove exactly these.")]
     planned_at: datetime
@@ -100,11 +103,13 @@ class RetentionPlan(Struct, frozen=True, kw_only=True):
     share: Annotated[float, Meta(description="Share of `live_bytes`; more than 0.2 needs `confirm`.")]
     needs_confirm: bool
     oldest_overdue_seconds: float
-    by_kind: tuple[Group, ...]
-    by_tool: Annotated[tuple[Group, ...], Meta(description="An empty name stands for artifacts without a tool name.")]
-    by_session: tuple[Group, ...]
-    by_age: tuple[Group, ...]
-    samples: Annotated[tuple[Sample, ...], Meta(description="The largest, at most 10.")]
+    by_kind: tuple[ArtifactGroup, ...]
+    by_tool: Annotated[
+        tuple[ArtifactGroup, ...], Meta(description="An empty name stands for artifacts without a tool name.")
+    ]
+    by_session: tuple[ArtifactGroup, ...]
+    by_age: tuple[ArtifactGroup, ...]
+    samples: Annotated[tuple[PlanSample, ...], Meta(description="The largest, at most 10.")]
 
 
 class PlanBuilder:
@@ -113,7 +118,7 @@ class PlanBuilder:
     Holds the sums, the largest few, and one incomplete part; never the set.
     """
 
-    def __init__(self, job: Job, scope: JobScope, moment: datetime) -> None:
+    def __init__(self, job: RetentionJob, scope: JobScope, moment: datetime) -> None:
         self._job, self._scope, self._moment = job, scope, moment
         self._hash = hashlib.sha256(msgspec.json.encode(["coatcheck plan 2", job, scope]))
         self._members: list[RetentionCandidate] = []
@@ -133,9 +138,10 @@ class PlanBuilder:
             self._namespace = namespace
         self._count(candidates)
         members = [*self._members, *candidates]
-        whole = len(members) - len(members) % PART
-        for start in range(0, whole, PART):
-            full.append(self._part(members[start : start + PART]))
+        # Full parts are written at once: a plan of a million artifacts is never in memory.
+        whole = len(members) - len(members) % PART_ARTIFACTS
+        for start in range(0, whole, PART_ARTIFACTS):
+            full.append(self._part(members[start : start + PART_ARTIFACTS]))
         self._members = members[whole:]
         return full
 
@@ -147,6 +153,7 @@ class PlanBuilder:
     def _part(self, members: list[RetentionCandidate]) -> PlanPart:
         numbers = pack_numbers([member[1] for member in members])
         name = self._namespace.encode()
+        # With lengths, so that no two sets of artifacts are the same bytes.
         self._hash.update(len(name).to_bytes(8, "big") + name + len(numbers).to_bytes(8, "big") + numbers)
         self._parts += 1
         return PlanPart(
@@ -163,7 +170,12 @@ class PlanBuilder:
         return [(namespace, number) for _, _, namespace, number in self._largest]
 
     def plan(
-        self, live_artifacts: int, live_bytes: int, samples: Sequence[Sample] = (), items: int = 0, item_bytes: int = 0
+        self,
+        live_artifacts: int,
+        live_bytes: int,
+        samples: Sequence[PlanSample] = (),
+        items: int = 0,
+        item_bytes: int = 0,
     ) -> RetentionPlan:
         """Returns the plan of all candidates.
 
@@ -177,7 +189,8 @@ class PlanBuilder:
         if items:
             # Items are not chosen individually: the moment determines them, and a later one would be another plan.
             self._hash.update(msgspec.json.encode([self._moment, items, item_bytes]))
-        ages: dict[int, Group] = self._group_sums(3)
+        # What people decide by: how much, how large a share, of what.
+        ages: dict[int, ArtifactGroup] = self._group_sums(3)
         size = sum(sums[1] for sums in self._sums.values()) + item_bytes
         share = size / live_bytes if live_bytes else 0.0
         overdue = 0.0 if self.oldest is None else max(0.0, (self._moment - self.oldest).total_seconds())
@@ -200,7 +213,7 @@ class PlanBuilder:
             by_kind=_largest(self._group_sums(0)),
             by_tool=_largest(self._group_sums(1)),
             by_session=_largest(self._group_sums(2)),
-            by_age=tuple(Group(_AGE_NAMES[age], ages[age].artifacts, ages[age].bytes) for age in sorted(ages)),
+            by_age=tuple(ArtifactGroup(_AGE_NAMES[age], ages[age].artifacts, ages[age].bytes) for age in sorted(ages)),
             samples=tuple(samples),
         )
 
@@ -211,29 +224,29 @@ class PlanBuilder:
             key: tuple[str, str | None, str | None, int] = candidate[3:]
             both = sums.get(key)
             if both is None:
-                both = sums.setdefault(key if len(sums) < _MOST_GROUPS else (*key[:2], _OTHERS, key[3]), [0, 0])
+                both = sums.setdefault(key if len(sums) < _MAX_COUNTED_GROUPS else (*key[:2], _OTHERS, key[3]), [0, 0])
             both[0] += 1
             both[1] += candidate[2]
-        largest = heapq.nlargest(_SAMPLES, candidates, key=itemgetter(2))  # of equal ones, the first
+        largest = heapq.nlargest(_MAX_SAMPLES, candidates, key=itemgetter(2))  # of equal ones, the first
         new = [(candidate.size, -candidate.seq, self._namespace, candidate.number) for candidate in largest]
-        self._largest = sorted([*self._largest, *new], reverse=True)[:_SAMPLES]
+        self._largest = sorted([*self._largest, *new], reverse=True)[:_MAX_SAMPLES]
 
-    def _group_sums(self, at: int) -> dict[Any, Group]:
+    def _group_sums(self, at: int) -> dict[Any, ArtifactGroup]:
         totals: dict[Any, list[int]] = {}
         for key, (artifacts, size) in self._sums.items():
             both = totals.setdefault(key[at], [0, 0])
             both[0] += artifacts
             both[1] += size
-        return {name: Group(str(name or ""), *both) for name, both in totals.items()}
+        return {name: ArtifactGroup(str(name or ""), *both) for name, both in totals.items()}
 
 
-def _largest(groups: dict[Any, Group]) -> tuple[Group, ...]:
+def _largest(groups: dict[Any, ArtifactGroup]) -> tuple[ArtifactGroup, ...]:
     """Returns the groups with the most bytes, and one for the rest."""
     largest = sorted(groups.values(), key=lambda group: (-group.bytes, -group.artifacts, group.name))
-    rest = largest[_GROUPS:]
+    rest = largest[_MAX_GROUPS:]
     if not rest:
         return tuple(largest)
-    return (*largest[:_GROUPS], Group(_OTHERS, sum(g.artifacts for g in rest), sum(g.bytes for g in rest)))
+    return (*largest[:_MAX_GROUPS], ArtifactGroup(_OTHERS, sum(g.artifacts for g in rest), sum(g.bytes for g in rest)))
 
 
 def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:

@@ -6,38 +6,25 @@ query and limits always give the same bytes.
 """
 
 from coatcheck.core.search.budget import budget_search
-from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult, anthropic_result, text_result
-from coatcheck.core.search.fold import Domains, EarlierSource, Fold, fingerprint, fingerprints
-from coatcheck.core.search.model import Limits, ProviderAnswer, SearchResponse, SearchResult
-from coatcheck.core.search.passages import Quote
-from coatcheck.core.search.responses.markup import action_line
+from coatcheck.core.search.budget_model import Budgeted, SearchCounts, anthropic_result
+from coatcheck.core.search.fold import Domains, EarlierSource, FoldedResult, fingerprint, fingerprints
+from coatcheck.core.search.model import SearchLimits
 from coatcheck.core.search.responses.normalise import normalise
-from coatcheck.core.search.summary import Point, Source, ToolSummary, summarise
-from coatcheck.core.search.view import ResponseLayout, ResultBody, lay_out, search_view
+from coatcheck.core.search.summary import SearchSummary, summarise
+from coatcheck.core.search.view import ResponseLayout, lay_out, search_view
 from coatcheck_client.contract.canonical import canonical
-from coatcheck_client.contract.quotations import Difference, QuotationMatch, verify
+from coatcheck_client.contract.quotations import Difference, verify
 
 __all__ = [
     "Budgeted",
-    "Counts",
     "Difference",
     "Domains",
     "EarlierSource",
-    "Fold",
-    "Limits",
-    "NamedResult",
-    "Point",
-    "ProviderAnswer",
-    "QuotationMatch",
-    "Quote",
+    "FoldedResult",
     "ResponseLayout",
-    "ResultBody",
-    "SearchResponse",
-    "SearchResult",
-    "ShownResult",
-    "Source",
-    "ToolSummary",
-    "action_line",
+    "SearchCounts",
+    "SearchLimits",
+    "SearchSummary",
     "anthropic_result",
     "budget_search",
     "canonical",
@@ -47,6 +34,5 @@ __all__ = [
     "normalise",
     "search_view",
     "summarise",
-    "text_result",
     "verify",
 ]

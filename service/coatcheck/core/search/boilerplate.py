@@ -23,24 +23,26 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import decode
 
 _LINK: Final = re.compile(r"!?\[([^\]\n]{0,400})\]\([^()\n]{0,2000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)")
-_LINKED: Final = 3
+_MIN_LINK_LINES: Final = 3
 """Number of consecutive lines of nothing but links that are a menu."""
-_SHORT: Final = 6
+_MIN_MENU_LINES: Final = 6
 """Number of consecutive short lines or links that are a menu."""
-_WIDTH: Final = 28
+_MENU_COLUMNS: Final = 28
 """Maximum width of a short line; characters of scripts without blanks count twice."""
-_WORDS: Final = 4
-_OUTSIDE: Final = 0.25
+_SENTENCE_BLANKS: Final = 4
+"""Blanks from which a short line reads as a sentence rather than as an entry of a menu. Chosen, not measured."""
+_MAX_OUTSIDE_SHARE: Final = 0.25
 """Maximum letters beside the links in a line of links, as a share of those in them."""
-_LEAST_REPEATED: Final = 24
+_MIN_SHARED_CHARS: Final = 24
 """Minimum characters of a line that may be a repetition in another result."""
-_AGAIN: Final = 3
+_MIN_REPETITIONS: Final = 3
 """Occurrences in one text, or in results of one site, from which a line is boilerplate."""
-_LEAST_AGAIN: Final = 8
+_MIN_REPEATED_LETTERS: Final = 8
+"""Minimum letters and digits of a line that repeats in one text: rules and bullets repeat in every list."""
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
-_MOST: Final = 0.8
-"""Maximum share of a text that menus may be."""
-_JUDGED: Final = 500
+_MAX_MENU_SHARE: Final = 0.8
+"""Maximum share of a text that menus may be: above it, the links are what the page is about."""
+_MIN_JUDGED_CHARS: Final = 500
 """Characters from which this share is checked."""
 _LISTED: Final = re.compile(r"[:：]\s*$")
 _ENDS: Final = re.compile(r"[0-9.!?。！？:：;；|`=(){}]|^\s*(?:#|>|\|)")
@@ -51,7 +53,7 @@ _CONSENT: Final = re.compile(
     r"同意|接受|拒绝|拒絕|隐私|隱私|設定|设置|プライバシー|동의|거부|개인정보",
     re.IGNORECASE,
 )
-_NOTICE: Final = 500
+_NOTICE_CHARS: Final = 500
 """Maximum characters of a cookie notice."""
 _NETWORK: Final = (
     "facebook|twitter|linkedin|whatsapp|reddit|pinterest|telegram|tumblr|xing|vk|weibo|wechat|line|mastodon|bluesky|"
@@ -63,21 +65,23 @@ _SHARE: Final = re.compile(
     re.IGNORECASE,
 )
 _NETWORKS: Final = re.compile(rf"(?<!\w)(?:{_NETWORK})(?!\w)", re.IGNORECASE)
-_SHARED: Final = 120
+_LINKS_CHARS: Final = 120
+"""Maximum characters of a line of share buttons, and letters in a menu's line of links. Chosen, not measured."""
 _RIGHTS: Final = re.compile(
     r"^\W*(?:©|\(c\)|copyright\b).{0,60}\b(?:19|20)\d\d\b|^.{0,80}\ball rights reserved\b", re.IGNORECASE
 )
 _JUMP: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,80}\]\([^()\s]{0,2000}#[^()\s]{0,400}\)\W{0,8}")
-_TALLY: Final = re.compile(
+_AUDIENCE: Final = re.compile(
     r"[0-9][0-9.,'\u00a0 ]*[KMB千万亿]?\+? ?(?:subscribers?|followers?|views?|likes?|dislikes?|shares?|comments?|plays|"
     r"abonnenten|follower|aufrufe|abonnés|vues|j’aime|suscriptores|seguidores|visualizaciones|inscritos|visualizações|"
     r"iscritti|visualizzazioni|подписчик\w*|просмотр\w*|订阅者?|粉丝|次观看|观看|点赞|登録者|回視聴|구독자|조회수?)",
     re.IGNORECASE,
 )
 """Matches how many follow, watched or liked something."""
-_TOLD_BY: Final = BlockPattern(rf"{_COOKIE.pattern}|©|\(c\)|copyright|all rights|{_NETWORK}", ignore_case=True)
+_NOTICE_WORDS: Final = BlockPattern(rf"{_COOKIE.pattern}|©|\(c\)|copyright|all rights|{_NETWORK}", ignore_case=True)
 """A text without any of these has none of the notices: cheaper to search for than the patterns."""
-_RIGHTS_LINE: Final = 200
+_RIGHTS_CHARS: Final = 200
+"""Maximum characters of a copyright line. Chosen, not measured."""
 
 Asked = Callable[[bytes, int, int], bool]
 """Returns whether a part of a text contains anything that the query asks for."""
@@ -116,8 +120,9 @@ def find_boilerplate(pages: list[ResultText], matches_query: Asked | None = None
 
         _menus(lines, may_drop)
         _notices(page.data, lines, may_drop)
-        _tallies(lines, may_drop)
+        _mark_audience(lines, may_drop)
         _repeats(lines)
+    # Last, as it compares texts with each other; the steps above look at one text each.
     _mark_shared(pages, texts)
     return [_ranges(lines) for lines in texts]
 
@@ -140,10 +145,11 @@ def _menus(lines: list[_Line], may_drop: MayDrop) -> None:
     menu_lines: list[_Line] = []
     for run, announced in _runs(lines):
         links = sum(kind == "links" for _, kind in run)
-        if not announced and (links >= _LINKED or len(run) >= _SHORT):
+        if not announced and (links >= _MIN_LINK_LINES or len(run) >= _MIN_MENU_LINES):
             menu_lines += [line for line, _ in run]
     size = sum(len(line.flat) for line in lines)
-    if size >= _JUDGED and sum(len(line.flat) for line in menu_lines) > _MOST * size:
+    # A page that is nearly all links is an index: its links are what was searched for.
+    if size >= _MIN_JUDGED_CHARS and sum(len(line.flat) for line in menu_lines) > _MAX_MENU_SHARE * size:
         return
     for line in menu_lines:
         line.drop = may_drop(line)
@@ -172,9 +178,10 @@ def _menu_like(line: _Line) -> str:
     if "](" in line.flat:
         beside = _alnum(_LINK.sub(" ", line.flat))
         inside = _alnum("".join(_LINK.findall(line.flat)))
-        return "links" if beside <= _OUTSIDE * max(inside, 1) and inside <= _SHARED else ""
+        return "links" if beside <= _MAX_OUTSIDE_SHARE * max(inside, 1) and inside <= _LINKS_CHARS else ""
+    # Characters of scripts without blanks are twice as wide and say twice as much.
     wide = len(line.flat) if line.flat.isascii() else sum(2 if sign > "\u2e80" else 1 for sign in line.flat)
-    if wide > _WIDTH or line.flat.count(" ") >= _WORDS or _ENDS.search(line.flat):
+    if wide > _MENU_COLUMNS or line.flat.count(" ") >= _SENTENCE_BLANKS or _ENDS.search(line.flat):
         return ""
     return "short"
 
@@ -186,8 +193,9 @@ def _alnum(text: str) -> int:
 def _notices(data: bytes, lines: list[_Line], may_drop: MayDrop) -> None:
     """Marks cookie notices, share buttons, copyright lines, links to places in the page itself."""
     for line in lines if b"](" in data else ():
-        if "#" in line.flat and not line.code and len(line.flat) <= _NOTICE and _JUMP.fullmatch(line.flat):
+        if "#" in line.flat and not line.code and len(line.flat) <= _NOTICE_CHARS and _JUMP.fullmatch(line.flat):
             line.drop = True
+    # Only lines with such a word are matched with the patterns, which are slow.
     for start, end in _find_notice_words(data):
         for line in lines[bisect_right(lines, start, key=_START) - 1 : bisect_right(lines, end, key=_START)]:
             if not line.drop and _is_notice(line) and may_drop(line):
@@ -197,7 +205,7 @@ def _notices(data: bytes, lines: list[_Line], may_drop: MayDrop) -> None:
 def _find_notice_words(data: bytes) -> Iterator[tuple[int, int]]:
     """Yields where a word of such notices is, and where its line ends."""
     at = 0
-    while (span := _TOLD_BY.find(data, at)) is not None:
+    while (span := _NOTICE_WORDS.find(data, at)) is not None:
         end = data.find(b"\n", span[1])
         at = len(data) if end < 0 else end
         yield data.rfind(b"\n", 0, span[0]) + 1, at
@@ -205,20 +213,20 @@ def _find_notice_words(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _is_notice(line: _Line) -> bool:
     flat = line.flat
-    if line.code or len(flat) > _NOTICE:
+    if line.code or len(flat) > _NOTICE_CHARS:
         return False
     if _COOKIE.search(flat) is not None and _CONSENT.search(flat) is not None:
         return True
-    if len(flat) <= _SHARED and len(_NETWORKS.findall(flat)) > 1 and _SHARE.fullmatch(_LINK.sub(r"\1", flat)):
+    if len(flat) <= _LINKS_CHARS and len(_NETWORKS.findall(flat)) > 1 and _SHARE.fullmatch(_LINK.sub(r"\1", flat)):
         return True
-    return len(flat) <= _RIGHTS_LINE and _RIGHTS.search(flat) is not None
+    return len(flat) <= _RIGHTS_CHARS and _RIGHTS.search(flat) is not None
 
 
-def _tallies(lines: list[_Line], may_drop: MayDrop) -> None:
+def _mark_audience(lines: list[_Line], may_drop: MayDrop) -> None:
     """Marks how many follow, watched and liked a video, if that is listed line by line."""
     run: list[_Line] = []
     for line in (*lines, None):
-        if line is not None and not line.code and _TALLY.fullmatch(line.flat):
+        if line is not None and not line.code and _AUDIENCE.fullmatch(line.flat):
             run.append(line)
             continue
         for each in run if len(run) > 1 else ():
@@ -229,7 +237,9 @@ def _tallies(lines: list[_Line], may_drop: MayDrop) -> None:
 def _repeats(lines: list[_Line]) -> None:
     """Marks lines that a text repeats, except for the first time."""
     counts = Counter(line.flat for line in lines if not line.code)
-    again = {flat for flat, count in counts.items() if count >= _AGAIN and _alnum(flat) >= _LEAST_AGAIN}
+    again = {
+        flat for flat, count in counts.items() if count >= _MIN_REPETITIONS and _alnum(flat) >= _MIN_REPEATED_LETTERS
+    }
     earlier: set[str] = set()
     for line in lines if again else ():
         if not line.code and line.flat in again:
@@ -240,15 +250,17 @@ def _repeats(lines: list[_Line]) -> None:
 def _mark_shared(pages: list[ResultText], texts: list[list[_Line]]) -> None:
     """Marks lines of several results: all but the first; if there are many of one site, all."""
     where: dict[str, list[int]] = {}
+    # Results of different sites may quote the same sentence; it stays in the first. What many pages of one site have is
+    # its template.
     for number, lines in enumerate(texts):
-        for flat in {line.flat for line in lines if len(line.flat) >= _LEAST_REPEATED and not line.code}:
+        for flat in {line.flat for line in lines if len(line.flat) >= _MIN_SHARED_CHARS and not line.code}:
             where.setdefault(flat, []).append(number)
     for number, lines in enumerate(texts):
         for line in lines:
             others = where.get(line.flat, ())
             if len(others) > 1:
                 sites = Counter(pages[other].site for other in others if pages[other].site)
-                everywhere = bool(sites) and max(sites.values()) >= _AGAIN
+                everywhere = bool(sites) and max(sites.values()) >= _MIN_REPETITIONS
                 line.drop = line.drop or everywhere or others[0] != number
 
 

@@ -1,11 +1,12 @@
 """Fits a search response to a budget: what a model reads of it this turn, and the numbers of everything else.
 
-The steps: fold duplicates, order by order.py, take `max_results`, split the tokens among them by need, cut passages,
-list the others by title and address, and spend the rest on a snippet for each of those. Whatever was estimated, the
-text and each result's block are counted as a whole, and shrink until they are within the limits. Pure: the same
-response, query, limits and earlier sources always give the same bytes.
+The steps: fold duplicates, order (`order_results`), take `max_results`, split the tokens among them by need, cut
+passages, list the others by title and address, and spend the rest on a snippet for each of those. Whatever was
+estimated, the text and each result's block are counted as a whole, and shrink until they are within the limits. Pure:
+the same response, query, limits and earlier sources always give the same bytes.
 """
 
+from dataclasses import dataclass
 from typing import Final, final
 from urllib.parse import urlsplit
 
@@ -16,10 +17,10 @@ from coatcheck.core.passages import Term, terms_of
 from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search import frame
 from coatcheck.core.search.boilerplate import Asked, Ranges, ResultText, find_boilerplate
-from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
+from coatcheck.core.search.budget_model import Budgeted, NamedResult, SearchCounts, ShownResult
 from coatcheck.core.search.fold import DistinctResults, Domains, EarlierSource, unfold
 from coatcheck.core.search.frame import CachingTokenizer, order_results, words_of
-from coatcheck.core.search.model import Limits, SearchResult, check_limits, shares, short
+from coatcheck.core.search.model import SearchLimits, SearchResult, check_limits, shares, short
 from coatcheck.core.search.passages import CutText, PassageCutter, beginning
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
@@ -27,36 +28,41 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.window import decode
 from coatcheck_client.contract.inert import inert
 
-_ANSWER: Final = 400
+_ANSWER_TOKENS: Final = 400
 """Maximum tokens of one of the provider's own answers; all together may have a quarter of the total."""
-_ANSWERS: Final = 3
-_LIST: Final = 0.4
-_BRIEF_LIST: Final = 0.5
+_MAX_ANSWERS: Final = 3
+"""Maximum answers of the provider that are shown. Chosen, not measured."""
+_LIST_SHARE: Final = 0.4
 """Share of the total that titles and addresses of results that are not shown may take: hosts refuse to fetch an address
-that did not appear in the conversation."""
-_HEAD: Final = 0.5
+that did not appear in the conversation. Chosen, not measured."""
+_BRIEF_LIST_SHARE: Final = 0.5
+"""The same share below `_BRIEF_TOKENS`, where the same addresses take more of the total."""
+_HEAD_SHARE: Final = 0.5
 """Share of a result's tokens that the line above it may take."""
-_SLACK: Final = 8
+_SLACK_TOKENS: Final = 8
 """Tokens that joined lines may cost more than separate ones."""
-_LAST: Final = 56
+_LAST_LINES_TOKENS: Final = 56
 """Tokens of the lines that say what is left out and how to continue."""
-_BRIEF: Final = 1_000
+_BRIEF_TOKENS: Final = 1_000
 """Total below which every token counts: our own lines are as short as possible."""
-_ATTEMPTS: Final = 8
-_TEXT_PER_TOKEN: Final = 8
-"""Bytes of a text per token of its share, beyond which it needs the whole share."""
-_EXTRA: Final = 64
+_MAX_ATTEMPTS: Final = 8
+"""Attempts to fit, each with an aim lowered by the excess of the one before; then the text is cut. Chosen, not
+measured."""
+_BYTES_PER_TOKEN: Final = 8
+"""Bytes of a text per token of its share, above which it is not counted: it needs the whole share in any case."""
+_SNIPPET_TOKENS: Final = 64
 """Maximum tokens of the snippet of a listed result."""
-_GLIMPSE: Final = 0.3
+_SNIPPET_SHARE: Final = 0.3
 """Where every token counts, a listed result's share of the room relative to that of a shown one."""
-_LEAST_GLIMPSE: Final = 20
+_MIN_SNIPPET_TOKENS: Final = 20
 """Tokens below which such a share is not reserved."""
-_MOST_PICTURES: Final = 12
-_MANY: Final = 100
+_MAX_PICTURES: Final = 12
+"""Maximum pictures that are listed; the line above them gives the number of all. Chosen, not measured."""
+_MAX_LISTED: Final = 100
 """Maximum number of listed results."""
-_EACH: Final = 110
+_TOKENS_PER_RESULT: Final = 110
 """Tokens of the total per result that is shown: with less it would be an address and a few words."""
-_LEAST: Final = 24
+_MIN_PASSAGE_TOKENS: Final = 24
 """Tokens of passages below which a result is listed rather than shown."""
 
 
@@ -66,7 +72,7 @@ def budget_search(
     *,
     query: str = "",
     artifact_id: str | None = None,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: SearchLimits = SearchLimits(),  # noqa: B008 - frozen
     earlier: tuple[EarlierSource, ...] = (),
     prints: tuple[bytes, ...] | None = None,
     domains: Domains | None = None,
@@ -90,7 +96,8 @@ def budget_search(
     terms = terms_of(words_of(query)).terms
     finder = TermFinder(terms) if terms else None
     distinct = unfold(laid, earlier, prints, domains, query, finder)
-    return _Budgeting(laid, tokenizer, query, artifact_id, check_limits(limits), distinct, terms, finder).run()
+    counted = CachingTokenizer(tokenizer)
+    return _Budgeting(laid, counted, query, artifact_id, check_limits(limits), distinct, terms, finder).run()
 
 
 class _Draft(Struct):
@@ -104,67 +111,72 @@ class _Draft(Struct):
 
 
 @final
+@dataclass
 class _Budgeting:
-    def __init__(
-        self,
-        laid: ResponseLayout,
-        tokenizer: Tokenizer,
-        query: str,
-        artifact_id: str | None,
-        limits: Limits,
-        distinct: DistinctResults,
-        terms: tuple[Term, ...],
-        finder: TermFinder | None,
-    ) -> None:
-        self._laid = laid
-        self._tokenizer = CachingTokenizer(tokenizer)
-        self._query = query
-        self._id = artifact_id
-        self._limits = limits
-        self._distinct = distinct
-        self._finder = finder
+    """One response on its way into a budget; the arguments are those of `budget_search`, and what follows from them."""
+
+    laid: ResponseLayout
+    tokenizer: CachingTokenizer
+    query: str
+    artifact_id: str | None
+    limits: SearchLimits
+    distinct: DistinctResults
+    terms: tuple[Term, ...]
+    finder: TermFinder | None
+
+    def __post_init__(self) -> None:
         self._passages = PassageCutter(
-            terms, self._finder, self._tokenizer, shows_positions=limits.max_total_tokens >= _BRIEF
+            self.terms, self.finder, self.tokenizer, shows_positions=self.limits.max_total_tokens >= _BRIEF_TOKENS
         )
-        self._order = order_results(laid, distinct.indices, query, self._finder)
+        self._order = order_results(self.laid, self.distinct.indices, self.query, self.finder)
         self._boilerplate = self._find_boilerplate()
-        own = {_section(place) for place in range(len(laid.bodies))}
-        self._known = [int(fold.section[1:]) - 1 for fold in distinct.folds if fold.into not in own]
+        own = {_section(place) for place in range(len(self.laid.bodies))}
+        self._known = [int(fold.section[1:]) - 1 for fold in self.distinct.folds if fold.into not in own]
         """Indices of results that stand in an earlier source of the session."""
 
     def run(self) -> Budgeted:
-        total = aim = self._limits.max_total_tokens
-        for _ in range(_ATTEMPTS):
+        # Sums of lines are estimates: tokens of joined texts differ. Each attempt aims lower by what the last one was
+        # over.
+        total = aim = self.limits.max_total_tokens
+        for _ in range(_MAX_ATTEMPTS):
             output = self._make_budgeted(aim)
             if output.tokens <= total:
                 return output
             aim -= output.tokens - total + 1
+        # Not even our own lines fit, as with a long query in 128 tokens: the text is cut, and nothing counts as shown.
         output = self._make_budgeted(0)
-        return _without_blocks(output, fit_text(output.text, total, self._tokenizer), self._tokenizer)
+        return _without_blocks(output, fit_text(output.text, total, self.tokenizer), self.tokenizer)
 
     # ------------------------------------------------------------------------------------------------ one attempt
 
     def _make_budgeted(self, total: int) -> Budgeted:
-        response = self._laid.response
-        selection = self._order[: min(self._limits.max_results, max(1, total // _EACH))]
-        brief = total < _BRIEF
-        before = [frame.first_line(self._query, response, len(selection), self._id, brief=brief)]
+        response = self.laid.response
+        # Which results are shown: fewer than requested where each would only get an address and a few words.
+        selection = self._order[: min(self.limits.max_results, max(1, total // _TOKENS_PER_RESULT))]
+        brief = total < _BRIEF_TOKENS
+        before = [frame.first_line(self.query, response, len(selection), self.artifact_id, brief=brief)]
         before += [frame.warning_line(warning) for warning in response.warnings[:3]]
+        # Then what is certain to stand there, in this order: our first lines, answers, addresses of the others.
+        # Passages get what is left, because an address that is missing cannot be fetched, and a passage can be read
+        # back.
         answers = self._answers(total // 4)
-        list_room = int(total * (_BRIEF_LIST if brief else _LIST))
+        list_room = int(total * (_BRIEF_LIST_SHARE if brief else _LIST_SHARE))
         title_results, lines = self._list_results(self._order[len(selection) :], list_room)
         above = [frame.list_line(len(lines))] if lines and not brief else []
         earlier_results, known_lines = self._list_results(
             self._known, list_room - sum(map(self._cost, [*above, *lines]))
         )
-        folds = [frame.folds_line(self._distinct.folds)] if self._distinct.folds else []
+        folds = [frame.folds_line(self.distinct.folds)] if self.distinct.folds else []
         pictures = [] if brief else self._pictures(list_room // 4)
         ours = [*before, *answers, *above, *folds, *pictures]
-        fixed = sum(map(self._cost, (*ours, *lines, *known_lines))) + (_SLACK if brief else _LAST)
+        fixed = sum(map(self._cost, (*ours, *lines, *known_lines))) + (_SLACK_TOKENS if brief else _LAST_LINES_TOKENS)
+        # The texts. With a small total, listed results get a part of it first: nothing would be left for their
+        # snippets.
         drafts = self._drafts(
             selection, total - fixed - (_snippets(total - fixed, selection, title_results) if brief else 0)
         )
         shown_results = [self._make_shown_result(draft) for draft in drafts]
+        # What is left out is counted only now, since a result without room for its line is not shown either.
         unlisted = len(self._order) - len(shown_results) - len(title_results)
         counts = self._counts(shown_results, len(title_results), unlisted, len(answers) // 2)
         omissions = frame.render_omissions_line(
@@ -172,6 +184,7 @@ class _Budgeting:
         )
         last = [*([omissions] if omissions and not brief else []), *([] if brief else self._next(shown_results))]
         named_results = [*title_results, *earlier_results]
+        # What the passages did not use goes to snippets of the listed results.
         room = self._room(total, [*ours, *lines, *known_lines, *last], shown_results) if named_results else 0
         lines = self._with_snippets(named_results, [*lines, *known_lines], room)
         unread = self._unread(total - fixed) if response.unread else []
@@ -180,65 +193,72 @@ class _Budgeting:
         text = "\n".join([*before, *(each.block for each in shown_results), *after])
         return Budgeted(
             text=text,
-            tokens=self._tokenizer.count(text),
-            limits=self._limits,
-            query=self._query,
-            artifact_id=self._id,
+            tokens=self.tokenizer.count(text),
+            limits=self.limits,
+            query=self.query,
+            artifact_id=self.artifact_id,
             shown_results=tuple(shown_results),
             title_results=tuple(title_results),
-            folds=self._distinct.folds,
+            folds=self.distinct.folds,
             earlier_results=tuple(earlier_results),
             counts=counts,
-            warnings=self._laid.response.warnings,
+            warnings=self.laid.response.warnings,
             before="\n".join(before),
             after="\n".join(after),
         )
 
     def _room(self, total: int, lines: list[str], shown_results: list[ShownResult]) -> int:
         """Returns the tokens left for snippets; an estimate if there is enough for all of them."""
-        spare = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown_results) - _SLACK
-        if spare >= len(lines) * (_EXTRA + _SLACK):
+        spare = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown_results) - _SLACK_TOKENS
+        # The joined text is only counted where it decides something.
+        if spare >= len(lines) * (_SNIPPET_TOKENS + _SLACK_TOKENS):
             return spare
         return total - self._cost("\n".join([*lines, *(each.block for each in shown_results)]))
 
     def _answers(self, room: int) -> list[str]:
-        """Returns the provider's own answers, each under a line that says so."""
+        """Returns the provider's own answers, each under a line that names it as such."""
         out: list[str] = []
-        response = self._laid.response
-        for answer in response.answers[:_ANSWERS]:
+        response = self.laid.response
+        for answer in response.answers[:_MAX_ANSWERS]:
             line = frame.answer_line(response.provider, answer)
-            most = min(_ANSWER, room) - self._cost(line) - 2
-            text = fit_text(inert(answer.text[:8_000].strip()), most, self._tokenizer) if most >= _LEAST else ""
+            most = min(_ANSWER_TOKENS, room) - self._cost(line) - 2
+            text = (
+                fit_text(inert(answer.text[:8_000].strip()), most, self.tokenizer)
+                if most >= _MIN_PASSAGE_TOKENS
+                else ""
+            )
             if text:
                 out += [line, text]
                 room -= self._cost(line) + self._cost(text)
         return out
 
     def _unread(self, room: int) -> list[str]:
-        """Returns an excerpt of a response that was not understood, under a line that says so."""
-        most = min(self._limits.max_tokens_per_result, room) - self._cost(frame.unread_line())
-        text = fit_text(inert(self._laid.response.unread), most, self._tokenizer) if most > 0 else ""
+        """Returns an excerpt of a response that was not understood, under a line that introduces it."""
+        most = min(self.limits.max_tokens_per_result, room) - self._cost(frame.unread_line())
+        text = fit_text(inert(self.laid.response.unread), most, self.tokenizer) if most > 0 else ""
         return [frame.unread_line(), text] if text else []
 
     def _pictures(self, room: int) -> list[str]:
         """Returns the addresses of the pictures beside the results, as far as there is room."""
         lines: list[str] = []
-        for each in self._laid.response.pictures[:_MOST_PICTURES]:
+        for each in self.laid.response.pictures[:_MAX_PICTURES]:
             line = frame.render_result_line("", each)
             room -= self._cost(line)
             if room < 0:
                 break
             lines.append(line)
-        return [frame.pictures_line(len(self._laid.response.pictures)), *lines] if lines else []
+        return [frame.pictures_line(len(self.laid.response.pictures)), *lines] if lines else []
 
     def _list_results(self, indices: list[int], room: int) -> tuple[list[NamedResult], list[str]]:
         """Returns titles and addresses of results that are not shown, as far as there is room, and their lines."""
         out: list[NamedResult] = []
         lines: list[str] = []
         whole = sum(
-            self._cost(frame.render_result_line(_section(place), self._result(place))) for place in indices[:_MANY]
+            self._cost(frame.render_result_line(_section(place), self._result(place)))
+            # Titles are cut before addresses go: all results with short titles are worth more than some with long ones.
+            for place in indices[:_MAX_LISTED]
         )
-        for place in indices[:_MANY]:
+        for place in indices[:_MAX_LISTED]:
             result = self._result(place)
             title = result.title if whole <= room else short(result.title, 40) if result.url else result.title
             line = frame.render_result_line(_section(place), replace(result, title=title))
@@ -246,7 +266,7 @@ class _Budgeting:
             if room < 0:
                 break
             lines.append(line)
-            citation, fingerprint = self._citation(place), self._distinct.fingerprints[place]
+            citation, fingerprint = self._citation(place), self.distinct.fingerprints[place]
             out.append(NamedResult(section=_section(place), citation=citation, result=result, fingerprint=fingerprint))
         return out, lines
 
@@ -254,10 +274,14 @@ class _Budgeting:
         """Returns each line, with a passage under it as far as there is room."""
         out: list[str] = []
         for remaining, each, line in zip(range(len(named_results), 0, -1), named_results, lines, strict=True):
-            most = min(_EXTRA, max(room // remaining, min(room, _LEAST)))
+            # Each gets an equal part of what remains, or one of the first gets a readable one if that is too little for
+            # all.
+            most = min(_SNIPPET_TOKENS, max(room // remaining, min(room, _MIN_PASSAGE_TOKENS)))
             place = each.result.rank - 1
             text = (
-                self._passages.snippet(self._body(place), self._boilerplate[place], most - 3) if most >= _LEAST else ""
+                self._passages.snippet(self._body(place), self._boilerplate[place], most - 3)
+                if most >= _MIN_PASSAGE_TOKENS
+                else ""
             )
             out.append(f"{line}\n  {text}" if text else line)
             room -= self._cost(f"  {text}") if text else 0
@@ -266,26 +290,30 @@ class _Budgeting:
     # ------------------------------------------------------------------------------------------------ results
 
     def _drafts(self, indices: list[int], room: int) -> list[_Draft]:
-        """Cuts each to its share; what one does not use goes to those after it."""
-        most = self._limits.max_tokens_per_result
+        """Returns results cut to their shares; what one does not use goes to those after it."""
+        most = self.limits.max_tokens_per_result
         drafts = [self._draft(place, min(most, max(room, 0))) for place in indices]
         spare = 0
+        # In the order shown: the best result gets first what the ones before it did not need.
         for draft, share in zip(drafts, shares([min(draft.need, most) for draft in drafts], room), strict=True):
             allowed = min(most, share + spare)
-            if allowed < draft.need and draft.head_tokens > allowed * _HEAD:
+            # A long title would leave no tokens for the text.
+            if allowed < draft.need and draft.head_tokens > allowed * _HEAD_SHARE:
                 draft.head = self._shorter_head(draft.place, allowed)
                 draft.head_tokens = self._cost(draft.head)
             spare += share - self._fill(draft, allowed)
         return [draft for draft in drafts if draft.head]
 
     def _draft(self, place: int, most: int) -> _Draft:
-        head = frame.result_line(_section(place), self._result(place), self._distinct.also.get(place))
+        head = frame.result_line(_section(place), self._result(place), self.distinct.also.get(place))
         cost = self._cost(head)
         body = self._body(place)
+        # A text that is too long in bytes certainly needs its whole share, and is not counted.
         need = most + 1
-        if len(body.data) <= most * _TEXT_PER_TOKEN:
-            text = self._tokenizer.count(inert(body.text))
-            need = cost + (max(text * 9 // 8 + 2 * _SLACK, _LEAST) if text else 0)
+        if len(body.data) <= most * _BYTES_PER_TOKEN:
+            text = self.tokenizer.count(inert(body.text))
+            # An eighth more than the text: passages have lines of their own.
+            need = cost + (max(text * 9 // 8 + 2 * _SLACK_TOKENS, _MIN_PASSAGE_TOKENS) if text else 0)
         return _Draft(place, head, cost, need, CutText("", 0, (), whole=not body.text))
 
     def _shorter_head(self, place: int, most: int) -> str:
@@ -293,17 +321,20 @@ class _Budgeting:
         result = self._result(place)
         heads = [frame.result_line(_section(place), replace(result, title=short(result.title, 48), date=None))]
         heads.append(frame.result_line(_section(place), replace(result, title="", date=None)))
-        fitting = (head for head, share in zip(heads, (_HEAD, 1.0), strict=True) if self._cost(head) <= most * share)
-        return next(fitting, None) or fit_text(heads[-1], most, self._tokenizer)
+        fitting = (
+            head for head, share in zip(heads, (_HEAD_SHARE, 1.0), strict=True) if self._cost(head) <= most * share
+        )
+        return next(fitting, None) or fit_text(heads[-1], most, self.tokenizer)
 
     def _fill(self, draft: _Draft, allowed: int) -> int:
         """Gives a result its passages; returns their cost."""
         room = allowed - draft.head_tokens
-        while room >= _LEAST:
+        while room >= _MIN_PASSAGE_TOKENS:
             draft.excerpt = self._passages.cut(self._body(draft.place), self._boilerplate[draft.place], room)
-            tokens = self._tokenizer.count(_block(draft))
+            tokens = self.tokenizer.count(_block(draft))
             if tokens <= allowed:
                 return tokens
+            # Head and passages joined can take more tokens than both together.
             room -= tokens - allowed
         draft.excerpt = CutText("", 0, (), whole=not self._body(draft.place).text)
         return draft.head_tokens
@@ -312,38 +343,40 @@ class _Budgeting:
         body = self._body(draft.place)
         block = _block(draft)
         shown_chars = sum(quote.chars.end - quote.chars.start for quote in draft.excerpt.quotes)
+        # Of boilerplate inside a passage, characters count as shown, so the three parts add up to the text.
         hidden = sum(len(decode(body.data[start:end])) for start, end in self._boilerplate[draft.place])
         return ShownResult(
             section=_section(draft.place),
             citation=self._citation(draft.place),
             result=self._result(draft.place),
             block=block,
-            tokens=self._tokenizer.count(block),
+            tokens=self.tokenizer.count(block),
             quotes=draft.excerpt.quotes,
             whole=draft.excerpt.whole,
             chars=len(body.text),
             shown_chars=shown_chars,
             boilerplate_chars=min(hidden, len(body.text) - shown_chars),
-            also=self._distinct.also.get(draft.place),
-            fingerprint=self._distinct.fingerprints[draft.place],
+            also=self.distinct.also.get(draft.place),
+            fingerprint=self.distinct.fingerprints[draft.place],
         )
 
     # ------------------------------------------------------------------------------------------------ small things
 
-    def _counts(self, shown_results: list[ShownResult], listed_count: int, unlisted: int, answers: int) -> Counts:
+    def _counts(self, shown_results: list[ShownResult], listed_count: int, unlisted: int, answers: int) -> SearchCounts:
         chars = sum(each.chars for each in shown_results)
         shown_chars = sum(each.shown_chars for each in shown_results)
         hidden = sum(each.boilerplate_chars for each in shown_results)
-        return Counts(
-            results=len(self._laid.response.results),
+        return SearchCounts(
+            results=len(self.laid.response.results),
             shown=len(shown_results),
             listed=listed_count,
             unlisted=unlisted,
-            folded=len(self._distinct.folds),
-            excluded=len(self._laid.bodies) - len(self._distinct.indices) - len(self._distinct.folds),
-            answers=len(self._laid.response.answers),
+            folded=len(self.distinct.folds),
+            # Every result is in exactly one group: see the sum in `Counts`.
+            excluded=len(self.laid.bodies) - len(self.distinct.indices) - len(self.distinct.folds),
+            answers=len(self.laid.response.answers),
             answers_shown=answers,
-            chars=sum(len(body.text) for body in self._laid.bodies),
+            chars=sum(len(body.text) for body in self.laid.bodies),
             chars_of_shown=chars,
             shown_chars=shown_chars,
             cut_chars=chars - shown_chars - hidden,
@@ -352,50 +385,54 @@ class _Budgeting:
 
     def _next(self, shown_results: list[ShownResult]) -> list[str]:
         """Returns the call that reads what was cut, or a result that is only listed."""
-        if self._id is None:
+        if self.artifact_id is None:
             return []
-        if self._laid.response.unread:
-            return [frame.next_line(self._id, None)]
+        if self.laid.response.unread:
+            return [frame.next_line(self.artifact_id, None)]
+        # A result that is cut comes before one that is only listed: the model knows already that it is relevant.
         sections = [each.section for each in shown_results if not each.whole]
         sections += map(_section, self._order[len(shown_results) :])
-        return [frame.next_line(self._id, section) for section in sections[:1]]
+        return [frame.next_line(self.artifact_id, section) for section in sections[:1]]
 
     def _find_boilerplate(self) -> list[Ranges]:
         """Returns the boilerplate of the remaining texts, each at its index: for listed ones, of their beginnings.
 
         Folded ones have none.
         """
-        shown_indices = set(self._order[: self._limits.max_results])
+        # Repetitions are looked for among all texts, so texts of listed results must be among them, but only what
+        # snippets show.
+        shown_indices = set(self._order[: self.limits.max_results])
         pages = [
             ResultText(
                 self._body(place).data if place in shown_indices else beginning(self._body(place)),
                 _site(self._result(place)),
             )
-            for place in self._distinct.indices
+            for place in self.distinct.indices
         ]
-        finder = self._finder
+        finder = self.finder
         matches_query: Asked | None = finder and (lambda data, start, end: finder.next(data, start, end) is not None)
-        ranges = dict(zip(self._distinct.indices, find_boilerplate(pages, matches_query), strict=True))
-        return [ranges.get(place, []) for place in range(len(self._laid.bodies))]
+        ranges = dict(zip(self.distinct.indices, find_boilerplate(pages, matches_query), strict=True))
+        return [ranges.get(place, []) for place in range(len(self.laid.bodies))]
 
     def _result(self, place: int) -> SearchResult:
-        return self._laid.response.results[place]
+        return self.laid.response.results[place]
 
     def _body(self, place: int) -> ResultBody:
-        return self._laid.bodies[place]
+        return self.laid.bodies[place]
 
     def _citation(self, place: int) -> str:
-        return f"{self._id}#{_section(place)}" if self._id else _section(place)
+        return f"{self.artifact_id}#{_section(place)}" if self.artifact_id else _section(place)
 
     def _cost(self, line: str) -> int:
-        return self._tokenizer.count(f"\n{line}")
+        return self.tokenizer.count(f"\n{line}")
 
 
 def _snippets(room: int, indices: list[int], title_results: list[NamedResult]) -> int:
     """Returns the tokens that shown results leave to listed ones."""
-    parts = len(title_results) * _GLIMPSE
+    parts = len(title_results) * _SNIPPET_SHARE
+    # As if each listed result were three tenths of a shown one.
     reserve = int(max(room, 0) * parts / (len(indices) + parts)) if parts else 0
-    return reserve if reserve >= len(title_results) * _LEAST_GLIMPSE else 0
+    return reserve if reserve >= len(title_results) * _MIN_SNIPPET_TOKENS else 0
 
 
 def _section(place: int) -> str:

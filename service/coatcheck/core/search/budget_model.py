@@ -1,36 +1,40 @@
-"""The values of a budgeted search: what is shown, what is only named, and the numbers of everything else.
+"""What a model reads of a budgeted search, the numbers of everything else, and the forms in which it is returned.
 
-What a model reads of a search, in the forms of providers' tool results.
-
-Anthropic: one `search_result` block per result with citations enabled, and a text block with our own lines; its
-citations count blocks, so a block is never removed later but replaced in its place. OpenAI and others: one text.
-
-Results of a budgeted search as callers see them: flat, with where each can be read.
+For Anthropic: one `search_result` block per result with citations enabled, and a text block with our own lines; its
+citations count blocks, so a block is never removed later but replaced in its place. For OpenAI and others: one text.
+For callers: results as flat records, with where each can be read.
 """
 
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
-from coatcheck.core.search.fold import Fold
-from coatcheck.core.search.model import ADDRESS, Limits, SearchResult, short
-from coatcheck.core.search.passages import Quote
+from coatcheck.core.search.fold import FoldedResult
+from coatcheck.core.search.model import ADDRESS_CHARS, DATE_CHARS, LINE_CHARS, SearchLimits, SearchResult, short
+from coatcheck.core.search.passages import ResultPassage
 from coatcheck.core.tokens import Tokenizer
 
 
-class ShownResult(Struct, frozen=True, kw_only=True):
-    """A result whose text is shown."""
+class NamedResult(Struct, frozen=True, kw_only=True):
+    """A result whose title and address are shown, and perhaps a sentence."""
 
     section: str
     citation: str
     """`art_…#r1`; the section alone if nothing is stored."""
     result: SearchResult
+    fingerprint: bytes = b""
+    """That of its text."""
+
+
+class ShownResult(NamedResult, frozen=True, kw_only=True):
+    """A result whose text is shown."""
+
     block: str
     """The line above, and the passages."""
     tokens: int
     """Tokens of `block`."""
-    quotes: tuple[Quote, ...]
+    quotes: tuple[ResultPassage, ...]
     whole: bool
     """Whether only boilerplate is missing."""
     chars: int
@@ -39,20 +43,9 @@ class ShownResult(Struct, frozen=True, kw_only=True):
     boilerplate_chars: int
     also: str | None = None
     """An earlier source of the same page, with another text."""
-    fingerprint: bytes = b""
 
 
-class NamedResult(Struct, frozen=True, kw_only=True):
-    """A result whose title and address are shown, and perhaps a sentence."""
-
-    section: str
-    citation: str
-    result: SearchResult
-    fingerprint: bytes = b""
-    """That of its text."""
-
-
-class Counts(Struct, frozen=True, kw_only=True):
+class SearchCounts(Struct, frozen=True, kw_only=True):
     """The numbers of everything that is not in the text.
 
     results = shown + listed + unlisted + folded + excluded
@@ -70,7 +63,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     chars: int
     """Characters of the texts of all results."""
     chars_of_shown: int
-    """Characters of the texts of shown results: shown_chars + cut_chars + furniture_chars."""
+    """Characters of the texts of shown results: shown_chars + cut_chars + boilerplate_chars."""
     shown_chars: int
     cut_chars: int
     boilerplate_chars: int
@@ -82,15 +75,15 @@ class Budgeted(Struct, frozen=True, kw_only=True):
     text: str
     tokens: int
     """Tokens of `text`, counted as a whole."""
-    limits: Limits
+    limits: SearchLimits
     query: str
     artifact_id: str | None
     shown_results: tuple[ShownResult, ...]
     title_results: tuple[NamedResult, ...]
-    folds: tuple[Fold, ...]
+    folds: tuple[FoldedResult, ...]
     earlier_results: tuple[NamedResult, ...]
     """Results that are folded into earlier sources of the session, whose titles and addresses are shown."""
-    counts: Counts
+    counts: SearchCounts
     warnings: tuple[str, ...]
     before: str = ""
     """The lines of `text` before the first result's block."""
@@ -99,13 +92,6 @@ class Budgeted(Struct, frozen=True, kw_only=True):
 
 
 Block = dict[str, object]
-_TITLE: Final = 160
-_DATE: Final = 80
-
-
-def text_result(output: Budgeted) -> str:
-    """Returns the text itself, for OpenAI Chat and Responses, Gemini and MCP."""
-    return output.text
 
 
 def anthropic_result(output: Budgeted, tokenizer: Tokenizer) -> list[Block]:
@@ -142,40 +128,14 @@ def _text(text: str) -> Block:
 def _search_result(shown_result: ShownResult) -> Block:
     """Returns one result, in which each passage is a block that can be cited separately."""
     url = shown_result.result.url or shown_result.citation
-    head = f"{shown_result.section} {short(shown_result.result.title, _TITLE)}".strip()
+    head = f"{shown_result.section} {short(shown_result.result.title, LINE_CHARS)}".strip()
     return {
         "type": "search_result",
-        "source": short(url, ADDRESS) if len(url) <= ADDRESS else shown_result.citation,
-        "title": " | ".join(part for part in (head, short(shown_result.result.date or "", _DATE)) if part),
+        "source": short(url, ADDRESS_CHARS) if len(url) <= ADDRESS_CHARS else shown_result.citation,
+        "title": " | ".join(part for part in (head, short(shown_result.result.date or "", DATE_CHARS)) if part),
         "content": [_text(quote.text.rstrip("\n")) for quote in shown_result.quotes],
         "citations": {"enabled": True},
     }
-
-
-class ResultShown(Struct, frozen=True, kw_only=True):
-    """A result whose text is shown."""
-
-    section: str
-    citation: str
-    title: str
-    url: str | None
-    canonical_url: str | None
-    date: str | None
-    """As the provider gave it."""
-    date_iso: str | None
-    score: float | None
-    """The provider's own, on its own scale."""
-    tokens: int
-    """Tokens of what is shown of it, with the line above."""
-    whole: bool
-    """Whether only menus, notices and repetitions are missing."""
-    chars: int
-    """Characters of its text."""
-    shown_chars: int
-    windows: tuple[Quote, ...]
-    """The passages that are shown; `view` gives the range of each in the text view."""
-    also: str | None
-    """An earlier source of the session of the same page, with another text."""
 
 
 class ResultListed(Struct, frozen=True, kw_only=True):
@@ -187,45 +147,42 @@ class ResultListed(Struct, frozen=True, kw_only=True):
     url: str | None
     canonical_url: str | None
     date: str | None
+    """As the provider gave it."""
     date_iso: str | None
     score: float | None
+    """The provider's own, on its own scale."""
+
+
+class ResultShown(ResultListed, frozen=True, kw_only=True):
+    """A result whose text is shown."""
+
+    tokens: int
+    """Tokens of what is shown of it, with the line above."""
+    whole: bool
+    """Whether only menus, notices and repetitions are missing."""
+    chars: int
+    """Characters of its text."""
+    shown_chars: int
+    windows: tuple[ResultPassage, ...]
+    """The passages that are shown; `view` gives the range of each in the text view."""
+    also: str | None
+    """An earlier source of the session of the same page, with another text."""
 
 
 def results_shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
     """Returns the results whose text is shown, as callers see them."""
+    own = ("tokens", "whole", "chars", "shown_chars", "also")
     return tuple(
-        ResultShown(
-            section=each.section,
-            citation=each.citation,
-            title=each.result.title,
-            url=each.result.url,
-            canonical_url=each.result.canonical_url,
-            date=each.result.date,
-            date_iso=each.result.date_iso,
-            score=each.result.score,
-            tokens=each.tokens,
-            whole=each.whole,
-            chars=each.chars,
-            shown_chars=each.shown_chars,
-            windows=each.quotes,
-            also=each.also,
-        )
+        ResultShown(**_listed_fields(each), **{name: getattr(each, name) for name in own}, windows=each.quotes)
         for each in budgeted.shown_results
     )
 
 
 def results_listed(budgeted: Budgeted) -> tuple[ResultListed, ...]:
     """Returns the results whose title and address are shown, as callers see them."""
-    return tuple(
-        ResultListed(
-            section=each.section,
-            citation=each.citation,
-            title=each.result.title,
-            url=each.result.url,
-            canonical_url=each.result.canonical_url,
-            date=each.result.date,
-            date_iso=each.result.date_iso,
-            score=each.result.score,
-        )
-        for each in budgeted.title_results
-    )
+    return tuple(ResultListed(**_listed_fields(each)) for each in budgeted.title_results)
+
+
+def _listed_fields(each: NamedResult) -> dict[str, Any]:
+    own = ("title", "url", "canonical_url", "date", "date_iso", "score")
+    return {"section": each.section, "citation": each.citation, **{name: getattr(each.result, name) for name in own}}

@@ -1,19 +1,16 @@
-"""Folds results that duplicate another: of the same page, or with nearly the same text.
+"""Folds results that duplicate another, of the same page or with nearly the same text, and leaves out excluded sites.
 
 The first result of a page stays, unless only a later one has a text. A source of an earlier search stands for a result
 only if that search asked for the same, or nothing of the query is in the text: another query has other passages of the
 same page to show. An address alone is not enough either, since providers give other excerpts. Every fold is reported.
 
-Decides whether two texts are nearly the same, by fingerprints that can be stored and never change.
+Texts are compared by fingerprints that can be stored and never change: bottom-k sketches. Of all overlapping runs of
+three words of a text (in scripts without blanks: of characters), each hashed, the 128 smallest hashes. The share that
+two sketches have in common estimates the share of runs that the texts have in common (Jaccard). Moved, shortened or
+spliced texts differ; a changed date or advertisement makes no difference.
 
-Bottom-k sketches: of all overlapping runs of three words of a text (in scripts without blanks: of characters), each
-hashed, the 128 smallest hashes. The share that two sketches have in common estimates the share of runs that the texts
-have in common (Jaccard), within about 0.03. Moved, shortened or spliced texts differ; a changed date or advertisement
-makes no difference.
-
-Restricts a search's results to certain sites: domain names, each including its subdomains.
-
-Only what is shown and listed is restricted; the response is stored whole.
+Sites are domain names, each including its subdomains (`Domains`). Only what is shown and listed is restricted; the
+response is stored whole.
 """
 
 import re
@@ -34,14 +31,16 @@ from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.view import ResponseLayout
 
-SAME: Final = 0.85
-"""Similarity from which two texts count as the same."""
-_KEPT: Final = 128
-_LOOKED_AT: Final = 40_000
+SAME_SHARE: Final = 0.85
+"""Similarity from which two texts count as the same. Chosen, not measured."""
+_MAX_HASHES: Final = 128
+"""Hashes in a fingerprint, the smallest ones. They take 512 bytes; a similarity estimated from them has a standard
+error of at most 0.044 (binomial)."""
+_COMPARED_CHARS: Final = 40_000
 """Characters of a text that are compared."""
-_LEAST: Final = 24
+_MIN_RUNS: Final = 24
 """Runs below which only equal texts are the same: in a short text, a few words make all the difference."""
-_EQUAL: Final = 4
+_MIN_WORDS: Final = 4
 """Words from which equal texts are the same: 'Sign in' is on many pages."""
 _WORD: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|[\p{L}\p{M}\p{N}]+")
 _SPACELESS: Final = re.compile(
@@ -59,11 +58,13 @@ def fingerprint(text: str) -> bytes:
 
 def fingerprint_texts(texts: list[str]) -> list[bytes]:
     """Returns the fingerprint of each text; together they cost half as much as separately."""
-    apart = [_words(text[:_LOOKED_AT]) for text in texts]
+    apart = [_words(text[:_COMPARED_CHARS]) for text in texts]
     words = list(chain.from_iterable(apart))
-    if len(words) < _EQUAL:
+    if len(words) < _MIN_WORDS:
         return [b""] * len(texts)
     word_codes = {word: zlib.crc32(word) for word in set(words)}
+    # Runs of three words, hashed over all texts at once; the smallest hashes of each are a sample of its runs
+    # (MinHash).
     codes = np.fromiter(map(word_codes.__getitem__, words), np.uint64, len(words))
     runs = _scatter_codes(_scatter_codes(codes[:-2]) + codes[1:-1]) + codes[2:]
     hashes = (_scatter_codes(runs) >> np.uint64(32)).astype(np.uint32)
@@ -71,7 +72,8 @@ def fingerprint_texts(texts: list[str]) -> list[bytes]:
     start = 0
     for each in apart:
         end = start + len(each)
-        out.append(_pack_hashes(hashes[start : end - 2]) if len(each) >= _EQUAL else b"")
+        # The runs of the last two words would reach into the next text.
+        out.append(_pack_hashes(hashes[start : end - 2]) if len(each) >= _MIN_WORDS else b"")
         start = end
     return out
 
@@ -80,7 +82,7 @@ def _pack_hashes(hashes: npt.NDArray[np.uint32]) -> bytes:
     """Returns how many different hashes there are, and the smallest of them."""
     ordered = np.sort(hashes)  # several times as fast as np.unique
     fresh = np.flatnonzero(ordered[1:] != ordered[:-1])
-    smallest = ordered[np.append(0, fresh[: _KEPT - 1] + 1)]
+    smallest = ordered[np.append(0, fresh[: _MAX_HASHES - 1] + 1)]
     return (len(fresh) + 1).to_bytes(4, "big") + smallest.astype(">u4").tobytes()
 
 
@@ -103,7 +105,7 @@ def similarity(one: bytes, other: bytes) -> float:
     if not one or not other:
         return 0.0
     first, second = _sketch(one), _sketch(other)
-    both = np.union1d(first, second)[:_KEPT]
+    both = np.union1d(first, second)[:_MAX_HASHES]
     common = np.isin(both, first) & np.isin(both, second)
     return float(common.sum()) / len(both)
 
@@ -115,15 +117,17 @@ def same(one: bytes, other: bytes) -> bool:
     if one == other:
         return True
     least = min(int.from_bytes(each[:4], "big") for each in (one, other))
-    return least >= _LEAST and similarity(one, other) >= SAME
+    return least >= _MIN_RUNS and similarity(one, other) >= SAME_SHARE
 
 
 def _sketch(fingerprint_bytes: bytes) -> npt.NDArray[np.uint32]:
     return np.frombuffer(fingerprint_bytes, dtype=">u4", offset=4)
 
 
-MOST_DOMAINS: Final = 100
-DOMAIN_LENGTH: Final = 253
+MAX_DOMAINS: Final = 100
+"""Maximum sites in either list of a request. Chosen, not measured."""
+MAX_DOMAIN_CHARS: Final = 253
+"""Maximum characters of a domain name in DNS (RFC 1035, without the final dot)."""
 _NAME: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
 
 
@@ -181,7 +185,7 @@ def _domain_name(text: str, parameter: str) -> str:
             name = name.encode("idna").decode()
         except UnicodeError:
             name = ""
-    if len(name) > DOMAIN_LENGTH or not _NAME.fullmatch(name):
+    if len(name) > MAX_DOMAIN_CHARS or not _NAME.fullmatch(name):
         excerpt = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
         raise CoatcheckError(
             Code.INVALID_REQUEST,
@@ -199,14 +203,14 @@ def _host(url: str | None) -> str:
         return ""
 
 
-_PER_HASH: Final = 8
+_RESULTS_PER_HASH: Final = 8
 """Results kept per hash: enough to find near duplicates, few enough to be fast."""
-_LOOKS: Final = 8
+_MAX_COMPARISONS: Final = 8
 """Detailed comparisons per result."""
-_LOOKED_UP: Final = 16
+_INDEXED_HASHES: Final = 16
 """The number of hashes, the smallest ones, by which candidates are found: texts that share 85 % of their runs have
 fewer than a third of these in common once in a million times."""
-_LEAST_SHARED: Final = 0.3
+_MIN_SHARED: Final = 0.3
 """Share of them from which texts are compared in detail."""
 
 
@@ -222,7 +226,7 @@ class EarlierSource(Struct, frozen=True):
     """What that search asked for; empty for a page, and where nobody knows."""
 
 
-class Fold(Struct, frozen=True):
+class FoldedResult(Struct, frozen=True):
     """A result that is not shown, because it duplicates another."""
 
     section: str
@@ -236,7 +240,7 @@ class DistinctResults(Struct, frozen=True):
 
     indices: tuple[int, ...]
     """Indices of results, from 0, in order."""
-    folds: tuple[Fold, ...]
+    folds: tuple[FoldedResult, ...]
     also: dict[int, str]
     """By index of a result: an earlier source of the same page or text; the page itself, if it is there."""
     fingerprints: tuple[bytes, ...]
@@ -269,26 +273,33 @@ def unfold(
     domains = domains or Domains()
     results = laid.response.results[: len(laid.bodies)]
     prints = fingerprints(laid) if prints is None else prints
-    folds: dict[int, Fold] = {}
+    folds: dict[int, FoldedResult] = {}
     also: dict[int, str] = {}
     by_url: dict[str, int] = {}
+    # What the session has, by page and by text. A page that was posted is only named beside a result (`also`): the
+    # model may have seen no more of it than a card.
     known_urls: dict[str, list[EarlierSource]] = {}
     for source in earlier:
         known_urls.setdefault(source.canonical_url or "", []).append(source)
     pages = {source.canonical_url: source.citation for source in earlier if "#" not in source.citation}
     texts, known_texts = _Texts([]), _Texts([source.fingerprint for source in earlier])
+    # Results of excluded sites are no duplicates of others, and nothing is folded into them.
     excluded = {place for place, result in enumerate(results) if domains and not domains.let_result(result)}
     for place, result in enumerate(results):
         if place in excluded:
             continue
         url = result.canonical_url or result.url
         first = by_url.get(url) if url else None
+        # The same page again. One without a text gives way to a later one that has it.
         if first is not None and (laid.bodies[first].text or not laid.bodies[place].text):
-            folds[place] = Fold(_name(place), _name(first), "url")
+            folds[place] = FoldedResult(_name(place), _name(first), "url")
             continue
+        # The same text on another page: a copy or a mirror.
         if twins := texts.twins(prints[place]):
-            folds[place] = Fold(_name(place), _name(texts.owner(twins[0])), "text")
+            folds[place] = FoldedResult(_name(place), _name(texts.owner(twins[0])), "text")
             continue
+        # A source of the session stands for a result only where the text has nothing new for this query, or the query
+        # is the same; otherwise the model would be sent to passages that answer another question.
         earlier_sources = known_urls.get(url, []) if url else []
         equal = [
             each
@@ -297,13 +308,16 @@ def unfold(
         ]
         copies = [earlier[number] for number in known_texts.twins(prints[place])]
         says_all = finder is None or finder.next(laid.bodies[place].data, 0) is None
-        repeated = next((each for each in (*equal, *copies) if says_all or _flat(each.query) == _flat(query)), None)
+        repeated = next(
+            (each for each in (*equal, *copies) if says_all or fold_blanks(each.query) == fold_blanks(query)), None
+        )
         if repeated is not None:
-            folds[place] = Fold(_name(place), repeated.citation, "url" if repeated in equal else "text")
+            folds[place] = FoldedResult(_name(place), repeated.citation, "url" if repeated in equal else "text")
             continue
+        # It stays. What precedes it in the session is named beside it, and it can stand for later ones.
         also_known = next(iter((*earlier_sources, *copies)), None)
         if first is not None:
-            folds[first] = Fold(_name(first), _name(place), "url")
+            folds[first] = FoldedResult(_name(first), _name(place), "url")
         if url:
             by_url[url] = place
         if also_known is not None:
@@ -313,7 +327,8 @@ def unfold(
     return DistinctResults(indices, tuple(_resolve_fold(folds[place], folds) for place in sorted(folds)), also, prints)
 
 
-def _flat(query: str) -> str:
+def fold_blanks(query: str) -> str:
+    """Returns a text without differences of case and blanks, for comparisons."""
     return " ".join(query.casefold().split())
 
 
@@ -321,13 +336,13 @@ def _name(place: int) -> str:
     return f"r{place + 1}"
 
 
-def _resolve_fold(fold: Fold, folds: dict[int, Fold]) -> Fold:
+def _resolve_fold(fold: FoldedResult, folds: dict[int, FoldedResult]) -> FoldedResult:
     """Returns the final target of a fold: the first result of a page may itself have given way to one with a text."""
     by_name = {each.section: each for each in folds.values()}
     into = fold.into
     while into in by_name:
         into = by_name[into].into
-    return Fold(fold.section, into, fold.why)
+    return FoldedResult(fold.section, into, fold.why)
 
 
 class _Texts:
@@ -347,7 +362,7 @@ class _Texts:
         self._owners.append(owner)
         for piece in _hashes(printed):
             numbers = self._of.setdefault(piece, [])
-            if len(numbers) < _PER_HASH:
+            if len(numbers) < _RESULTS_PER_HASH:
                 numbers.append(number)
 
     def owner(self, number: int) -> int:
@@ -361,10 +376,12 @@ class _Texts:
         for piece in pieces:
             for number in self._of.get(piece, ()):
                 counts[number] = counts.get(number, 0) + 1
-        near = [number for number, count in counts.items() if count >= _LEAST_SHARED * len(pieces)]
-        nearest = sorted(near, key=lambda number: (-counts[number], number))[:_LOOKS]
+        # Comparing a text with every other would be quadratic; texts of 85 % in common share many of the few smallest
+        # hashes.
+        near = [number for number, count in counts.items() if count >= _MIN_SHARED * len(pieces)]
+        nearest = sorted(near, key=lambda number: (-counts[number], number))[:_MAX_COMPARISONS]
         return sorted(number for number in nearest if same(self._prints[number], printed))
 
 
 def _hashes(printed: bytes) -> list[bytes]:
-    return [printed[at : at + 4] for at in range(4, min(len(printed), 4 + 4 * _LOOKED_UP), 4)]
+    return [printed[at : at + 4] for at in range(4, min(len(printed), 4 + 4 * _INDEXED_HASHES), 4)]

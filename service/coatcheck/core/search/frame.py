@@ -1,19 +1,16 @@
-"""Our own lines around the results: each begins with a mark that no outside text can have.
+"""Our own lines around the results, and the order in which results are shown.
 
-Texts of a provider or a page in them (titles, addresses, dates) are inert and on one line.
+Each line begins with a mark that no outside text can have. Texts of a provider or a page in them (titles, addresses,
+dates) are inert and on one line.
 
-Which results are shown first: the provider's ranking, unless the query itself says otherwise.
+Results keep the provider's ranking, unless the query itself says otherwise. In this order, each only among results that
+are equal so far:
 
-In this order, each only among results that are equal so far:
 1. `site:example.org` in the query: results of that site and its subdomains before others.
 2. `"a phrase"` in the query: results that have it, in any case, before others.
 3. results with a text before those with a title alone: a place among the shown is for text.
 4. results with any of the query's terms in title, URL or text before those without.
-5. the provider's rank. Scores are not looked at: each provider's means something else, and ranks follow it.
-
-A tokenizer that counts each text only once: blocks are counted while they shrink, and again at the end.
-
-For the length of one search, as it never forgets. Not thread-safe.
+5. the provider's rank. Scores do not count: each provider's means something else, and ranks follow it.
 """
 
 import re
@@ -24,16 +21,25 @@ import numpy as np
 import numpy.typing as npt
 
 from coatcheck.core.passages.scan import TermFinder
-from coatcheck.core.search.fold import Fold
-from coatcheck.core.search.model import ADDRESS, QUERY, UNKNOWN, ProviderAnswer, SearchResponse, SearchResult, short
+from coatcheck.core.search.fold import FoldedResult, fold_blanks
+from coatcheck.core.search.model import (
+    ADDRESS_CHARS,
+    LINE_CHARS,
+    QUERY_CHARS,
+    REASON_CHARS,
+    UNKNOWN,
+    ProviderAnswer,
+    SearchResponse,
+    SearchResult,
+    short,
+)
 from coatcheck.core.search.view import ResponseLayout
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import MARK
 
-_TITLE: Final = 160
-_REASON: Final = 300
-_REASONS: Final = 2
-_FOLDS: Final = 12
+_MAX_REASONS: Final = 2
+"""Failures that the first line names; the response itself has up to four. Chosen, not measured."""
+_MAX_FOLDS: Final = 12
 """Maximum number of folded results that are named."""
 _LABELS: Final = {
     "answer": "answer",
@@ -49,7 +55,7 @@ def first_line(query: str, response: SearchResponse, shown_count: int, artifact_
     if brief:
         summary = f"{outcome}, {shown_count} shown" if response.results else outcome
         return f"{MARK} {summary}; {f'all in {artifact_id}' if artifact_id else 'not stored'}"
-    of = f' for "{short(query, QUERY)}"' if query.strip() else ""
+    of = f' for "{short(query, QUERY_CHARS)}"' if query.strip() else ""
     by = "" if response.provider == UNKNOWN else f" by {response.provider}"
     is_list = not (response.failed or response.unread)
     how = f"Search: {outcome}{of}{by}, {shown_count} shown" if is_list else f"Search{of}{by}: {outcome}".rstrip(".")
@@ -62,7 +68,7 @@ def first_line(query: str, response: SearchResponse, shown_count: int, artifact_
 def outcome_of(response: SearchResponse) -> str:
     """Returns what came of a search: the number of results, why it failed, or that nobody could read the response."""
     if response.failed:
-        return f"failed: {'; '.join(short(each, _REASON) for each in response.failures[:_REASONS])}"
+        return f"failed: {'; '.join(short(each, REASON_CHARS) for each in response.failures[:_MAX_REASONS])}"
     if response.unread:
         return "the response was not understood"
     count = len(response.results)
@@ -73,23 +79,23 @@ def outcome_of(response: SearchResponse) -> str:
 
 def result_line(section: str, result: SearchResult, also: str | None = None) -> str:
     """Returns the line above a result's text."""
-    about = [short(each, _TITLE) for each in (result.date or "",) if each]
+    about = [short(each, LINE_CHARS) for each in (result.date or "",) if each]
     other = [f"other text of this page: {also}"] if also else []
     return f"{MARK} {render_result_line(section, result)}{''.join(f' | {each}' for each in (*about, *other))}"
 
 
 def render_result_line(section: str, result: SearchResult) -> str:
     """Returns the line with title and address of a result."""
-    title = short(result.title, _TITLE)
-    address = short(result.url or "", ADDRESS)
+    title = short(result.title, LINE_CHARS)
+    address = short(result.url or "", ADDRESS_CHARS)
     line = " ".join(each for each in (section, title, "|" if title and address else "", address) if each)
-    return f"{line} | picture {short(result.picture, ADDRESS)}" if result.picture else line
+    return f"{line} | picture {short(result.picture, ADDRESS_CHARS)}" if result.picture else line
 
 
 def answer_line(provider: str, answer: ProviderAnswer) -> str:
     """Returns the line above a provider's own answer."""
     whose = "Provider's" if provider == UNKNOWN else f"{provider}'s"
-    more = [short(each, ADDRESS) for each in (answer.title, answer.url or "") if each]
+    more = [short(each, ADDRESS_CHARS) for each in (answer.title, answer.url or "") if each]
     return f"{MARK} {whose} own {_LABELS[answer.kind]}, not a source{''.join(f' | {each}' for each in more)}"
 
 
@@ -108,14 +114,14 @@ def unread_line() -> str:
     return f"{MARK} The response, as far as there is room:"
 
 
-def folds_line(folds: tuple[Fold, ...]) -> str:
+def folds_line(folds: tuple[FoldedResult, ...]) -> str:
     """Returns the line that says which results duplicate which."""
     duplicates = [
         f"{fold.section} is {'already stored as ' if fold.into.startswith('art_') else ''}{fold.into} "
         f"({'same page' if fold.why == 'url' else 'same text'})"
-        for fold in folds[:_FOLDS]
+        for fold in folds[:_MAX_FOLDS]
     ]
-    more = f" and {len(folds) - _FOLDS} more" if len(folds) > _FOLDS else ""
+    more = f" and {len(folds) - _MAX_FOLDS} more" if len(folds) > _MAX_FOLDS else ""
     return f"{MARK} Not shown twice: {'; '.join(duplicates)}{more}"
 
 
@@ -146,7 +152,7 @@ def warning_line(warning: str) -> str:
 
 _SITE: Final = re.compile(r"(?<!\S)site:\s?([^\s\"']{1,200})", re.IGNORECASE)
 _PHRASE: Final = re.compile(r"\"([^\"\n]{2,200})\"|[“„«]([^”“»\n]{2,200})[”“»]")
-_MOST: Final = 8
+_MAX_PREFERENCES: Final = 8
 """Maximum number of sites and phrases that are used."""
 
 
@@ -157,8 +163,8 @@ def words_of(query: str) -> str:
 
 def order_results(laid: ResponseLayout, indices: tuple[int, ...], query: str, finder: TermFinder | None) -> list[int]:
     """Returns the indices of results in the order in which they are shown."""
-    sites = [site.lower().removeprefix("www.").strip("/*.") for site in _SITE.findall(query)[:_MOST]]
-    phrases = [_flat(one or two) for one, two in _PHRASE.findall(query)[:_MOST]]
+    sites = [site.lower().removeprefix("www.").strip("/*.") for site in _SITE.findall(query)[:_MAX_PREFERENCES]]
+    phrases = [fold_blanks(one or two) for one, two in _PHRASE.findall(query)[:_MAX_PREFERENCES]]
 
     def worth(place: int) -> tuple[bool, bool, bool, bool, int]:
         result, body = laid.response.results[place], laid.bodies[place]
@@ -166,6 +172,7 @@ def order_results(laid: ResponseLayout, indices: tuple[int, ...], query: str, fi
         off_site = bool(sites) and not any(_of_site(result, site) for site in sites)
         without = bool(phrases) and not _has(f"{head}{body.text}", phrases)
         missing = finder is not None and finder.next(head.encode("utf-8", "replace") + body.data, 0) is None
+        # The provider's ranking decides among equals: it knows what the query meant, and these rules do not.
         return off_site, without, not body.text, missing, place
 
     return sorted(indices, key=worth)
@@ -182,17 +189,16 @@ def _of_site(result: SearchResult, site: str) -> bool:
 
 
 def _has(text: str, phrases: list[str]) -> bool:
-    flat = _flat(text)
+    flat = fold_blanks(text)
     return all(phrase in flat for phrase in phrases)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 @final
 class CachingTokenizer:
-    """A Tokenizer over another one."""
+    """Counts each text only once, since blocks are counted while they shrink, and again at the end.
+
+    Lives as long as one search, as it never forgets. Not thread-safe.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

@@ -1,11 +1,8 @@
-"""The values of a web search response, whatever the provider and its format.
+"""The values of a web search: a response whatever the provider and its format, and the limits of what is shown of it.
 
 Values are as the provider gave them: not cleaned for readers, and without additions. Ranks count from 1 in the given
-order; the section of result n in a text view is `rn`.
-
-What a search may cost in a model's context, and how a budget is split among results with different needs.
-
-Fits outside text into one line of ours: inert, and cut at the end if it is too long.
+order; the section of result n in a text view is `rn`. Outside text gets into a line of ours only through `short`, which
+makes it inert and cuts it.
 """
 
 from typing import Final, Literal
@@ -28,6 +25,18 @@ MAX_LINE: Final = 1_000
 """Maximum characters of a title, a name or a date."""
 UNKNOWN: Final = "unknown"
 """The provider's name if none is recognised."""
+
+# What one line of ours shows of outside text. Chosen, not measured.
+QUERY_CHARS: Final = 200
+"""Characters of a query."""
+LINE_CHARS: Final = 160
+"""Characters of a title."""
+DATE_CHARS: Final = 80
+"""Characters of a date as the provider writes it."""
+REASON_CHARS: Final = 300
+"""Characters of one failure or warning of the provider."""
+ADDRESS_CHARS: Final = 600
+"""Maximum characters of an address that is shown whole; a longer one is only in the view."""
 
 
 class ProviderAnswer(Struct, frozen=True, kw_only=True):
@@ -96,19 +105,25 @@ class SearchResponse(Struct, frozen=True, kw_only=True):
     """What the provider's own tool did, if it says so, one short line each: `'tide' in https://…`."""
 
 
-MOST_RESULTS: Final = 20
-MOST_PER_RESULT: Final = 8_192
-MOST_IN_ALL: Final = 32_768
-LEAST_PER_RESULT: Final = 64
-LEAST_IN_ALL: Final = 128
+MAX_SHOWN_RESULTS: Final = 20
+"""Results. Chosen, not measured."""
+MAX_RESULT_TOKENS: Final = 8_192
+"""Tokens: four times the default. Chosen, not measured."""
+MAX_TOTAL_TOKENS: Final = 32_768
+"""Tokens: four times the default. Chosen, not measured."""
+MIN_RESULT_TOKENS: Final = 64
+"""Tokens: room for the line above a result and a few words."""
+MIN_TOTAL_TOKENS: Final = 128
+"""Tokens; already below 300, our own lines cost more than they are worth, except in addresses (decision 0025)."""
 BOUNDS: Final = {
-    "max_results": (1, MOST_RESULTS),
-    "max_tokens_per_result": (LEAST_PER_RESULT, MOST_PER_RESULT),
-    "max_total_tokens": (LEAST_IN_ALL, MOST_IN_ALL),
+    "max_results": (1, MAX_SHOWN_RESULTS),
+    "max_tokens_per_result": (MIN_RESULT_TOKENS, MAX_RESULT_TOKENS),
+    "max_total_tokens": (MIN_TOTAL_TOKENS, MAX_TOTAL_TOKENS),
 }
+"""The lowest and the highest value of each limit, by its name in requests."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class SearchLimits(Struct, frozen=True, kw_only=True):
     """Hard limits, each counted separately in the tokenizer's encoding."""
 
     max_results: int = 3
@@ -130,7 +145,7 @@ class Switches(Struct, frozen=True, kw_only=True):
     max_searches_per_turn: int | None = None
 
 
-def check_limits(limits: Limits) -> Limits:
+def check_limits(limits: SearchLimits) -> SearchLimits:
     """Returns the limits after checking them.
 
     Raises:
@@ -149,16 +164,11 @@ def shares(needs: list[int], room: int) -> list[int]:
     """
     out = [0] * len(needs)
     remaining = max(0, room)
+    # From the smallest need: what it leaves is divided among the larger ones.
     for count, place in enumerate(sorted(range(len(needs)), key=lambda place: (needs[place], place))):
         out[place] = min(needs[place], remaining // (len(needs) - count))
         remaining -= out[place]
     return out
-
-
-QUERY: Final = 200
-"""Characters of a query that are shown."""
-ADDRESS: Final = 600
-"""Maximum characters of an address that is shown whole; a longer one is only in the view."""
 
 
 def escape_citations(text: str) -> str:

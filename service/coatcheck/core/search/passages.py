@@ -33,21 +33,21 @@ from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, Position, Window, decode, window
 from coatcheck_client.contract.inert import inert, one_line
 
-_WHOLE: Final = 8
+_BYTES_PER_TOKEN: Final = 8
 """Bytes per token of the budget up to which a text may fit as a whole and is tried."""
-_BEGINNING: Final = 4_000
+_SNIPPET_BYTES: Final = 4_000
 """Bytes in which a snippet is searched for."""
-_ON: Final = 6
-"""Maximum sentences or lines of it."""
-_SEAM: Final = 4
+_SNIPPET_UNITS: Final = 6
+"""Maximum sentences or lines of a snippet."""
+_SEAM_TOKENS: Final = 4
 """Approximate cost of the line before a passage."""
-_LEAST: Final = 8
+_MIN_PIECE_TOKENS: Final = 8
 """Tokens below which a piece of a unit is not worth showing."""
 _END: Final = b"\n\n"
 """Follows a text in the view: windows end at line ends."""
 
 
-class Quote(Struct, frozen=True, kw_only=True):
+class ResultPassage(Struct, frozen=True, kw_only=True):
     """A passage that is shown."""
 
     text: str
@@ -68,7 +68,7 @@ class CutText(Struct, frozen=True):
     text: str
     """The passages, with lines that give their position or what is missing, unless they are the whole text."""
     tokens: int
-    quotes: tuple[Quote, ...]
+    quotes: tuple[ResultPassage, ...]
     whole: bool
     """Whether only boilerplate is missing."""
 
@@ -83,7 +83,7 @@ class PassageCutter:
     def __init__(
         self, terms: tuple[Term, ...], finder: TermFinder | None, tokenizer: Tokenizer, *, shows_positions: bool
     ) -> None:
-        """With `shows_positions`, a line above each passage gives its position; otherwise omissions are marked."""
+        """Creates a cutter. `shows_positions`: a line above each passage gives its position; else gaps are marked."""
         self._layout: Layout = "ordered" if shows_positions else "marked"
         self._terms = terms
         self._finder = finder
@@ -93,13 +93,16 @@ class PassageCutter:
         """Returns as much of a text as is worth showing, in at most `tokens` tokens."""
         if not body.text or tokens <= 0:
             return replace(_NOTHING, whole=not body.text)
-        fits = len(body.data) <= tokens * _WHOLE
+        fits = len(body.data) <= tokens * _BYTES_PER_TOKEN
+        # A text that fits as it is needs no choice and no lines of ours.
         if fits and not boilerplate and (cut_text := self._all_of(body, tokens)) is not None:
             return cut_text
+        # Boilerplate splits it: no passage may reach across.
         parts = _between(DocumentPart(body.place, body.data + _END), boilerplate, len(body.data))
         if not parts:
             return _NOTHING
         budget = ClipBudget(tokens, tokens * 64)
+        # Without its boilerplate it may fit: then everything else is shown, whatever the query is.
         if fits:
             cut_text = self._compose_text(_as_units(parts), parts, budget, body)
             shown_bytes = sum(quote.bytes.end - quote.bytes.start for quote in cut_text.quotes)
@@ -107,6 +110,7 @@ class PassageCutter:
                 len(part.data.strip(b" \t\r\n")) for part in parts
             ):
                 return replace(cut_text, whole=True)
+        # The passages for the query; a text with none of its terms shows its beginning.
         rated_units = self._rate_units(body, boilerplate) or self._from_the_beginning(body, boilerplate, tokens)
         rated_units = _without_blanks(rated_units, body.data)
         return self._compose_text(*_apart(rated_units, body), budget, body)
@@ -132,13 +136,14 @@ class PassageCutter:
                 terms.setdefault(place, set()).update(numbers)
         if not open_units:
             return ""
+        # The earliest of equal ones: pages say first what they are about.
         best = max(range(len(open_units)), key=lambda place: (len(terms.get(place, ())), -place))
         pieces: list[str] = []
         at = open_units[best][0]
-        for start, end in open_units[best : best + _ON]:
+        for start, end in open_units[best : best + _SNIPPET_UNITS]:
             pieces += ["" if start == at else "…", decode(data[start:end])]
             at = end
-        more = best + _ON < len(open_units) or len(data) < len(body.data)
+        more = best + _SNIPPET_UNITS < len(open_units) or len(data) < len(body.data)
         return fit_text(one_line(" ".join([*pieces, "…"] if more else pieces)), tokens, self._tokenizer)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -162,23 +167,29 @@ class PassageCutter:
 
     def _from_the_beginning(self, body: ResultBody, boilerplate: Ranges, tokens: int) -> list[RatedUnit]:
         """Returns the first units and as much of the next as fits, without gaps except for boilerplate."""
-        data = body.data[: tokens * _WHOLE * 2]
+        data = body.data[: tokens * _BYTES_PER_TOKEN * 2]
         data_end = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
         first_units: list[RatedUnit] = []
         room, end = tokens, -1
         for start, stop in units(data[: data_end or len(data)], 0):
             if _is_covered(start, stop, boilerplate):
                 continue
-            room -= _SEAM if start != end else 0
+            # A gap where boilerplate was costs a line.
+            room -= _SEAM_TOKENS if start != end else 0
             cost = self._tokenizer.count(inert(decode(data[start:stop])))
             if cost > room:
-                piece = fit_head(data[start:stop], room, self._tokenizer, lines=False)[0] if room >= _LEAST else b""
+                piece = (
+                    fit_head(data[start:stop], room, self._tokenizer, lines=False)[0]
+                    if room >= _MIN_PIECE_TOKENS
+                    else b""
+                )
                 if piece:
                     first_units.append(RatedUnit(start, start + len(piece), 0.5, 0, start))
                 break
             first_units.append(RatedUnit(start, stop, 1.0, 0, start))
             room -= cost
             end = stop
+        # Falling scores, so that `compose` cuts the end if its count is higher than this estimate.
         return [replace(unit, score=unit.score + 0.5 / (number + 1)) for number, unit in enumerate(first_units)]
 
     def _rate_units(self, body: ResultBody, boilerplate: Ranges) -> list[RatedUnit]:
@@ -200,11 +211,11 @@ class PassageCutter:
 
 def beginning(body: ResultBody) -> bytes:
     """Returns the part of a text in which a snippet is searched for."""
-    return body.data[:_BEGINNING]
+    return body.data[:_SNIPPET_BYTES]
 
 
-def _quote(text: str, window: Window, place: Position, *, exact: bool) -> Quote:
-    return Quote(
+def _quote(text: str, window: Window, place: Position, *, exact: bool) -> ResultPassage:
+    return ResultPassage(
         text=text,
         exact=exact,
         chars=Extent(window.chars.start - place.chars, window.chars.end - place.chars),

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
 from coatcheck.core.passages.units import units
-from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
+from coatcheck.core.search.budget_model import Budgeted, NamedResult, SearchCounts, ShownResult
 from coatcheck.core.search.frame import outcome_of
-from coatcheck.core.search.model import SearchResponse, escape_citations, short
+from coatcheck.core.search.model import ADDRESS_CHARS, LINE_CHARS, REASON_CHARS, SearchResponse, escape_citations, short
 from coatcheck.core.search.responses.markup import action_line
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
@@ -26,24 +26,24 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.window import Extent, Window, decode, window
 from coatcheck_client.contract.inert import MARK, one_line
 
-POINTS: Final = 6
+MAX_POINTS: Final = 6
 """Maximum number of sentences."""
 SUMMARY_TOKENS: Final = 768
 """Default limit of the text to persist."""
-_LEAST: Final = 24
+_MIN_SENTENCE_CHARS: Final = 24
 """Minimum characters of a sentence worth quoting; half as many in Chinese, Japanese and Korean."""
-_SAID: Final = 0.5
+_REPEATED_SHARE: Final = 0.5
 """Share of a sentence's words that earlier sentences contain, from which it says nothing new."""
-_CUT: Final = 0.7
+_FRAGMENT_WEIGHT: Final = 0.7
 """Weight of a sentence that has no end, or was cut."""
-_WORTH: Final = 0.3
+_MIN_WORTH_SHARE: Final = 0.3
 """Share of the best sentence's worth below which a second one of a result is not quoted."""
-_PAIR_OF: Final = 2
-_ANSWER: Final = 280
-_REASON: Final = 300
-_BEGINNING: Final = 240
+_ANSWER_CHARS: Final = 280
+"""Maximum characters of each of the provider's first two answers: about 70 tokens of the summary. Chosen, not
+measured."""
+_BEGINNING_CHARS: Final = 240
 """Characters of a response that was not understood."""
-_TITLES: Final = (60, 30, 16, 1)
+_TITLE_CHARS: Final = (60, 30, 16, 1)
 """Characters of titles that were only listed, tried in this order before anything is dropped."""
 _PREFIX: Final = re.compile(r"(?:[-*+•>|]+\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
 _LINK_ONLY: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,400}\]\([^()\n]{0,2000}\)\W{0,8}")
@@ -53,7 +53,7 @@ _WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,2}|\w+")
 _WIDE: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-class Point(Struct, frozen=True, kw_only=True):
+class SummarySentence(Struct, frozen=True, kw_only=True):
     """One sentence, verbatim."""
 
     text: str
@@ -67,7 +67,7 @@ class Point(Struct, frozen=True, kw_only=True):
     """Its range in the text view of the response."""
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class SummarySource(Struct, frozen=True, kw_only=True):
     """A result, as it is named later."""
 
     title: str
@@ -78,7 +78,7 @@ class Source(Struct, frozen=True, kw_only=True):
     """Its citation."""
 
 
-class ToolSummary(Struct, frozen=True, kw_only=True):
+class SearchSummary(Struct, frozen=True, kw_only=True):
     """What to persist of a search for later turns."""
 
     tool: str
@@ -87,9 +87,9 @@ class ToolSummary(Struct, frozen=True, kw_only=True):
     query: str
     answers: tuple[str, ...]
     """The provider's own, each on one line, cut."""
-    summary: tuple[Point, ...]
-    citations: tuple[Source, ...]
-    counts: Counts
+    summary: tuple[SummarySentence, ...]
+    citations: tuple[SummarySource, ...]
+    counts: SearchCounts
     text: str
     """All of this as a model reads it later."""
     token_estimate: int
@@ -104,29 +104,31 @@ def summarise(
     tool: str = "web_search",
     max_tokens: int = SUMMARY_TOKENS,
     brief: bool = False,
-) -> ToolSummary:
+) -> SearchSummary:
     """Returns the summary of what was shown, in at most `max_tokens`; sources are dropped before sentences.
 
     If `brief`, nothing of it stays but what was done, and the first source, by whose citation all can be read.
     """
+    # Sentences come from the passages that were shown, so that nothing is quoted that the model did not see.
     points = _points(output, laid)
     sources = [_source(each, "") for each in output.shown_results]
     read_count = len(sources)
     sources += [_source(each, "title only") for each in output.title_results]
     sources += [_source(each, "found before") for each in output.earlier_results]
-    answers = [one_line(answer.text[: _ANSWER * 2])[:_ANSWER] for answer in laid.response.answers[:2]]
+    answers = [one_line(answer.text[: _ANSWER_CHARS * 2])[:_ANSWER_CHARS] for answer in laid.response.answers[:2]]
+    # The provider's actions say more than the query, unless the caller asked something else.
     actions = laid.response.actions if output.query in {"", laid.response.query or ""} else ()
     action = "; ".join(actions) or action_line(output.query)
     head = action if actions and not output.counts.results else f"{action}: {_came_of(output, laid.response)}"
-    titles = iter(_TITLES)
+    # Over the limit, the least useful goes first: titles of sources that were only listed, second sentences of a
+    # result, those sources, answers.
+    titles = iter(_TITLE_CHARS)
     source_count = len(sources)
     if brief:
         points, answers, sources = [], [], sources[:1]
     size: int | None = None
     while True:
-        text = _text(
-            head, points, sources, answers, _Brevity(read_count, size, source_count - len(sources), output.artifact_id)
-        )
+        text = _text(head, points, sources, answers, read_count, size, source_count - len(sources), output.artifact_id)
         if tokenizer.count(text) <= max_tokens or not (points or sources or answers):
             break
         if size := next(titles, 0):
@@ -141,8 +143,9 @@ def summarise(
             answers.pop()
         else:
             (points if len(points) > 1 or not sources else sources).pop()
+    # A query alone may be longer than the limit.
     text = fit_text(text, max_tokens, tokenizer)
-    return ToolSummary(
+    return SearchSummary(
         tool=tool,
         action=action,
         query=output.query,
@@ -155,7 +158,7 @@ def summarise(
     )
 
 
-def _last_of_many(points: list[Point]) -> Point:
+def _last_of_many(points: list[SummarySentence]) -> SummarySentence:
     """Returns the last sentence of a result that has several; of all if none has."""
     counts = Counter(point.citation for point in points)
     return next((point for point in reversed(points) if counts[point.citation] > 1), points[-1])
@@ -167,49 +170,63 @@ def _came_of(output: Budgeted, response: SearchResponse) -> str:
     if response.results:
         out = f"{out}, {output.counts.shown} read"
     if not response.failed and response.failures:
-        out = "; ".join((out, *(short(each, _REASON) for each in response.failures[:2])))
+        out = "; ".join((out, *(short(each, REASON_CHARS) for each in response.failures[:2])))
     if response.unread:
-        out = f"{out}; it begins: {short(response.unread, _BEGINNING)}"
+        out = f"{out}; it begins: {short(response.unread, _BEGINNING_CHARS)}"
     return f"{out}; stored as {output.artifact_id}" if output.artifact_id and not response.results else out
 
 
-def _source(each: ShownResult | NamedResult, note: str) -> Source:
+def _source(each: ShownResult | NamedResult, note: str) -> SummarySource:
     about = ", ".join(part for part in (short(each.result.date or "", 40), note) if part)
-    return Source(
-        title=short(each.result.title, 160), url=short(each.result.url or "", 600), note=about, source=each.citation
+    return SummarySource(
+        title=short(each.result.title, LINE_CHARS),
+        url=short(each.result.url or "", ADDRESS_CHARS),
+        note=about,
+        source=each.citation,
     )
 
 
-class _Brevity(Struct, frozen=True):
-    """How the sources are listed."""
+def _text(
+    head: str,
+    points: list[SummarySentence],
+    sources: list[SummarySource],
+    answers: list[str],
+    read_count: int,
+    title_chars: int | None,
+    dropped_count: int,
+    artifact_id: str | None,
+) -> str:
+    """Returns the text to persist.
 
-    read_count: int
-    """Number of those that were read, each on a line with its citation."""
-    title: int | None
-    """Characters of the others' titles, on lines that name sections alone; None: on lines like those of the first."""
-    dropped: int
-    artifact_id: str | None
-
-
-def _text(head: str, points: list[Point], sources: list[Source], answers: list[str], brevity: _Brevity) -> str:
+    Args:
+        head: what was done, and what came of it.
+        points: the sentences.
+        sources: those that were read, then the others.
+        answers: the provider's own.
+        read_count: number of sources that were read, each on a line with its citation.
+        title_chars: characters of the others' titles, on lines that name sections alone; None: on lines like those of
+            the first.
+        dropped_count: number of sources that were left out.
+        artifact_id: where the response is stored.
+    """
     lines = [f"{MARK} {head}"]
     lines += [f"{MARK} the provider's own answer: {escape_citations(answer)}" for answer in answers]
     lines += [f"- {escape_citations(one_line(point.text))} [{point.citation}]" for point in points]
-    whole = len(sources) if brevity.title is None else brevity.read_count
+    whole = len(sources) if title_chars is None else read_count
     if sources[:whole]:
         lines.append(f"{MARK} sources")
         lines += [f"{source.source} {_render_source(source, None)}" for source in sources[:whole]]
     if sources[whole:]:
-        lines.append(f"{MARK} others{f', sections of {brevity.artifact_id}' if brevity.artifact_id else ''}")
+        lines.append(f"{MARK} others{f', sections of {artifact_id}' if artifact_id else ''}")
         lines += [
-            f"{source.source.rpartition('#')[2]} {_render_source(source, brevity.title)}" for source in sources[whole:]
+            f"{source.source.rpartition('#')[2]} {_render_source(source, title_chars)}" for source in sources[whole:]
         ]
-    if brevity.dropped:
-        lines.append(f"{MARK} {brevity.dropped} more{f' in {brevity.artifact_id}' if brevity.artifact_id else ''}")
+    if dropped_count:
+        lines.append(f"{MARK} {dropped_count} more{f' in {artifact_id}' if artifact_id else ''}")
     return "\n".join(lines)
 
 
-def _render_source(source: Source, size: int | None) -> str:
+def _render_source(source: SummarySource, size: int | None) -> str:
     """Returns the title, in at most `size` characters, and the address of a source; with its note if there is room."""
     title = source.title if size is None or not source.url else short(source.title, size) if size > 1 else ""
     note = f" ({source.note})" if source.note and size is None else ""
@@ -229,7 +246,7 @@ class _Sentence(Struct, frozen=True):
     worth: float
 
 
-def _points(output: Budgeted, laid: ResponseLayout) -> list[Point]:
+def _points(output: Budgeted, laid: ResponseLayout) -> list[SummarySentence]:
     """Returns the sentences, those of one result together, results in the order shown."""
     bodies = [laid.bodies[each.result.rank - 1] for each in output.shown_results]
     top_sentences = _choose_sentences(_sentences(output, bodies), len(bodies))
@@ -259,6 +276,7 @@ def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None
     if text.startswith(("#", "```", "|", "{", "<")) or _LINK_ONLY.fullmatch(text):
         return None
     lead = len(raw) - len(raw.lstrip())
+    # The position must stay exact, so what precedes is skipped, not replaced.
     match = _PREFIX.match(text)
     skip = lead + (match.end() if match else 0)
     sentence_text = raw[skip:].rstrip(" \t\r\n\\")
@@ -267,11 +285,11 @@ def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None
         if sentence_text.isascii()
         else sum(map(str.isalpha, sentence_text))
     )
-    least = _LEAST // _PAIR_OF if _WIDE.search(sentence_text) else _LEAST
+    least = _MIN_SENTENCE_CHARS // 2 if _WIDE.search(sentence_text) else _MIN_SENTENCE_CHARS
     if len(sentence_text) < least or letters * 2 < len(sentence_text) or "\ufffd" in sentence_text:
         return None
     begin = start + len(raw[:skip].encode())
-    worth = 1.0 if _END.search(sentence_text) else _CUT
+    worth = 1.0 if _END.search(sentence_text) else _FRAGMENT_WEIGHT
     return _Sentence(owner, begin, begin + len(sentence_text.encode()), sentence_text, worth)
 
 
@@ -297,26 +315,32 @@ def _choose_sentences(sentences: list[_Sentence], results: int) -> list[_Sentenc
             words = words_of.get(each.text)
             if words is None:
                 words = words_of[each.text] = set(_WORD.findall(each.text.casefold()))
-            if len(out) < POINTS and (not quoted or len(words & quoted) <= _SAID * len(words)) and each not in out:
+            if (
+                len(out) < MAX_POINTS
+                and (not quoted or len(words & quoted) <= _REPEATED_SHARE * len(words))
+                and each not in out
+            ):
                 out.append(each)
                 quoted.update(words)
                 return True
         return False
 
+    # One of each result first: six sentences of the first result would hide that others agree or contradict.
     for owner in range(results):
         take([each for each in order if each.owner == owner])
+    # Then the best of all, but none that is far worse only to fill the summary.
     best = order[0].worth if order else 0.0
-    good = [each for each in order if each.worth >= _WORTH * best]
-    while len(out) < POINTS and take(good):
+    good = [each for each in order if each.worth >= _MIN_WORTH_SHARE * best]
+    while len(out) < MAX_POINTS and take(good):
         pass
     return out
 
 
-def _point(sentence: _Sentence, result: ShownResult, body: ResultBody) -> Point:
+def _point(sentence: _Sentence, result: ShownResult, body: ResultBody) -> SummarySentence:
     first = body.place.after(body.data[: sentence.start])
     data = body.data[sentence.start : sentence.end]
     where = window(first, first.after(data), ends_line=False)
-    return Point(
+    return SummarySentence(
         text=sentence.text,
         citation=result.citation,
         chars=Extent(where.chars.start - body.place.chars, where.chars.end - body.place.chars),

@@ -16,10 +16,9 @@ r2. …
 Pictures:
 https://…
 ```
-Nothing is left out but markup, menus and scripts of pages: what counts as boilerplate is decided by whoever cuts
-windows. Texts stand here as they came; whoever shows them to a model makes them inert.
-
-The text of a result: the readable text of its snippet, its excerpts and its content, without repetitions.
+A result's text is the readable text of its snippet, its excerpts and its content, without repetitions. Nothing else is
+left out but markup, menus and scripts of pages: what counts as boilerplate is decided by whoever cuts passages. Texts
+stand here as they came; whoever shows them to a model makes them inert.
 """
 
 import unicodedata
@@ -33,10 +32,10 @@ from coatcheck.core.search.responses.normalise import normalise
 from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section
 from coatcheck.core.views.window import Position
 
-_COMPARED: Final = 60
+_COMPARED_LETTERS: Final = 60
 """Letters of an excerpt that are compared to find it in the content."""
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
-_SHORT: Final = 12
+_MIN_COMPARED_LETTERS: Final = 12
 """Letters below which such a match proves nothing."""
 
 
@@ -51,14 +50,17 @@ def result_text(result: SearchResult) -> str:
     letters: str | None = None
     out: list[str] = []
     earlier_letters: list[str] = []
+    # Providers send the same text as snippet, excerpt and content; letters alone are compared, as blanks and marks
+    # differ.
     for excerpt in (result.snippet, *result.more):
         text = excerpt_text(excerpt)
         own = _letters(text)
         if not text or own == _letters(result.title) or any(own in other for other in earlier_letters):
             continue
-        if content and len(own) >= _SHORT:
+        if content and len(own) >= _MIN_COMPARED_LETTERS:
             letters = _letters(content) if letters is None else letters
-            if own[:_COMPARED] in letters and own[-_COMPARED:] in letters:
+            # Both ends are in the content: excerpts that were joined from several places are recognised, too.
+            if own[:_COMPARED_LETTERS] in letters and own[-_COMPARED_LETTERS:] in letters:
                 continue
         out.append(text)
         earlier_letters.append(own)
@@ -75,7 +77,7 @@ def _letters(text: str) -> str:
 EXTRACTOR: Final = "search-results 2"
 """Increase the number when views change."""
 _LABELS: Final = {"answer": "Answer", "knowledge": "About", "question": "Related question", "commentary": "Commentary"}
-MAX_VIEW: Final = 16_000_000
+MAX_VIEW_CHARS: Final = 16_000_000
 """Maximum characters of results' texts in one view; beyond it, only headings are kept."""
 
 
@@ -117,6 +119,7 @@ def lay_out(response: SearchResponse) -> ResponseLayout:
     bodies: list[ResultBody] = []
     at = Position(0, 0, 0)
 
+    # Positions are counted while writing, so that they are those of the bytes that are stored.
     def add(text: str) -> bytes:
         nonlocal at
         data = text.encode("utf-8", "replace")
@@ -127,7 +130,8 @@ def lay_out(response: SearchResponse) -> ResponseLayout:
     add(_heading(response))
     for answer in response.answers:
         add(_answer(answer))
-    room = MAX_VIEW
+    # Over the limit, results keep their headings: a section must exist for every citation.
+    room = MAX_VIEW_CHARS
     for result in response.results[:MAX_SECTIONS]:
         start = at
         add(_head(result))

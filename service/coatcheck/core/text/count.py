@@ -1,11 +1,8 @@
-"""Counts tokens of payloads of any size: in safe cuts, sampled, or with an index of checkpoints.
+"""Counts tokens of payloads of any size, and words counts for sentences.
 
-Only one piece is encoded at a time, and no piece is longer than its bound, whatever the payload. Bytes that are not
-UTF-8 count as the replacement characters that a reader would see.
-
-Numbers with what they count, and lists cut short, for use in sentences.
-
-Numbers in few characters, for lines in which exact ones would not be read.
+Tokens are counted in safe cuts, sampled, or with an index of checkpoints. Only one piece is encoded at a time, and no
+piece is longer than its bound, whatever the payload. Bytes that are not UTF-8 count as the replacement characters that
+a reader would see.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +11,10 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from coatcheck.core.artifact import Tokens
 from coatcheck.core.text.excerpt import align, first_safe, last_safe
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.window import decode
+from coatcheck_client.contract.answers import TokenCount
 
 PIECE_BYTES = 64 * 1024
 """Bytes encoded at once. Keeps the encoder's hold on a thread near 1 ms."""
@@ -33,14 +31,12 @@ EXACT_BYTES = 256 * 1024
 """Payloads up to this size are counted exactly when they are stored (at most 4 ms of ordinary text)."""
 
 SAMPLE_PIECE = 768
+"""Bytes of each piece of the sample by which the tokens of a larger payload are estimated."""
 SAMPLE_PIECES = 128
+"""Pieces that are kept at most; then every second one goes."""
 ENCODED_PIECES = 64
 """Of a larger payload, 64 to 128 pieces are kept, evenly spread, and 64 of them are encoded: 48 KB, about 1 ms. Many
 short pieces are more representative than few long ones with the same total."""
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
 
 
 def _ends(data: bytes, *, final: bool) -> Iterator[tuple[int, bool]]:
@@ -68,7 +64,7 @@ def _force_cuts(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool]]
     yield end, False
 
 
-def count_pieces(data: bytes, tokenizer: Tokenizer) -> Tokens:
+def count_pieces(data: bytes, tokenizer: Tokenizer) -> TokenCount:
     """Returns the tokens of a payload in memory. Exact unless it has stretches of over 16 KB without a safe cut.
 
     Such stretches (one enormous word, a wall of blanks) are counted in parts, which may differ by a token per part.
@@ -77,15 +73,10 @@ def count_pieces(data: bytes, tokenizer: Tokenizer) -> Tokens:
     exact = True
     start = 0
     for end, safe in _ends(data, final=True):
-        count += tokenizer.count(_decode(data[start:end]))
+        count += tokenizer.count(decode(data[start:end]))
         exact = exact and safe
         start = end
-    return Tokens(count, exact, tokenizer.name)
-
-
-def count_exact(data: bytes, tokenizer: Tokenizer) -> int:
-    """Returns only the number of `count_pieces`."""
-    return count_pieces(data, tokenizer).count
+    return TokenCount(count, exact, tokenizer.name)
 
 
 def keeps_ends(size: int) -> bool:
@@ -142,7 +133,7 @@ class TokenMeter:
             self._sample[number] += data[at - self._size : high - self._size]
             at = high
 
-    def finish(self) -> Tokens:
+    def finish(self) -> TokenCount:
         """Returns the count. At most 64 pieces of 768 bytes are encoded for an estimate."""
         if self._whole is not None:
             whole = bytes(self._whole)
@@ -151,9 +142,9 @@ class TokenMeter:
                 and keeps_ends(len(whole))
                 and list(_ends(whole, final=True)) == [(len(whole), True)]
             ):
-                ends = self._tokenizer.ends(_decode(whole))
+                ends = self._tokenizer.ends(decode(whole))
                 self.ends = ends.astype(np.uint32).tobytes()
-                return Tokens(len(ends), exact=True, encoding=self._tokenizer.name)
+                return TokenCount(len(ends), exact=True, encoding=self._tokenizer.name)
             return count_pieces(whole, self._tokenizer)
         piece_count = len(self._sample)
         number = min(piece_count, ENCODED_PIECES)
@@ -161,8 +152,8 @@ class TokenMeter:
         for at in range(number):
             trimmed = _trim(bytes(self._sample[at * piece_count // number]))
             size += len(trimmed)
-            tokens += self._tokenizer.count(_decode(trimmed))
-        return Tokens(round(tokens * self._size / max(size, 1)), exact=False, encoding=self._tokenizer.name)
+            tokens += self._tokenizer.count(decode(trimmed))
+        return TokenCount(round(tokens * self._size / max(size, 1)), exact=False, encoding=self._tokenizer.name)
 
 
 def _trim(piece: bytes) -> bytes:
@@ -202,17 +193,17 @@ class TokenIndexer:
         self._pending += block
         return self._advance(final=False)
 
-    def finish(self) -> Tokens:
+    def finish(self) -> TokenCount:
         """Counts what is left. Returns the total from the payload's start."""
         self._advance(final=True)
-        return Tokens(self._at.tokens, self._exact, self._tokenizer.name)
+        return TokenCount(self._at.tokens, self._exact, self._tokenizer.name)
 
     def _advance(self, *, final: bool) -> list[Checkpoint]:
         data = bytes(self._pending)
         checkpoints: list[Checkpoint] = []
         start = 0
         for end, safe in _ends(data, final=final):
-            tokens = self._at.tokens + self._tokenizer.count(_decode(data[start:end]))
+            tokens = self._at.tokens + self._tokenizer.count(decode(data[start:end]))
             self._at = Checkpoint(self._at.byte + end - start, tokens)
             self._exact = self._exact and safe
             checkpoints.append(self._at)

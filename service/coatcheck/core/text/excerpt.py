@@ -1,16 +1,11 @@
-"""Heads and tails of a payload within a token budget.
+"""Heads and tails of a payload within a token budget, and places where a text may be cut.
 
-The result is a true prefix or suffix, with complete UTF-8 sequences and graphemes, and never more tokens than requested
+An excerpt is a true prefix or suffix, with complete UTF-8 sequences and graphemes, and never more tokens than requested
 when counted by itself. Only bounded slices are encoded, however large the data: 100 MB cost as much as 10 KB.
 
-Places where text may be cut without changing how it is tokenized.
-
 A safe cut is always a boundary between pre-tokens, in o200k_base and in cl100k_base: counts of the pieces add up to the
-count of the whole. Works on bytes, valid UTF-8 or not; a cut never falls inside a character.
-
-Counts the tokens of a text with other text around it, given the tokens of the text itself.
-
-Only what is between the ends and the nearest safe cuts is counted again: a long text is counted once.
+count of the whole, so that a long text is counted once, and with other text around it only between the ends and the
+nearest safe cuts. Works on bytes, valid UTF-8 or not; a cut never falls inside a character.
 """
 
 import re
@@ -42,7 +37,8 @@ _LINE = re.compile(rb"[!-.0-~]|[ \t]{1,200}[!-~]")
 _INSIDE = 0x80
 """The two high bits of a byte that continues a UTF-8 sequence."""
 
-_WINDOW = 64
+_WINDOW_BYTES = 64
+"""Bytes that are searched first; a cut is mostly near."""
 
 
 def last_safe(data: bytes, low: int, high: int) -> int | None:
@@ -51,7 +47,7 @@ def last_safe(data: bytes, low: int, high: int) -> int | None:
     `data` should extend a few bytes past `high`, so that what follows a cut is seen.
     """
     for pattern in (_SAFE, _TIGHT):
-        window = _WINDOW
+        window = _WINDOW_BYTES
         while True:
             start = max(low + 1, high - window)
             best = None
@@ -103,6 +99,7 @@ def align_up(data: bytes, at: int) -> int:
 
 _GRAPHEME: Final = regex.compile(r"\X")
 _BYTES_PER_TOKEN: Final = 5
+"""Bytes taken for each token of the budget: more than nearly all texts have, so that one count mostly suffices."""
 _SLICE_CAP: Final = 600_000
 """Maximum bytes encoded: more than 8,000 tokens of anything but blanks need, less than what the encoder survives."""
 _DENSEST: Final = 8
@@ -111,10 +108,11 @@ _LINE_SHARE: Final = 0.75
 """To end with a whole line, an excerpt gives up at most a quarter of what it could show."""
 _NEAR: Final = 160
 """Bytes that are searched for a cut that changes no tokens: it saves a recount, and splits no word."""
-_MOST: Final = 32
+_MAX_BYTES_PER_TOKEN: Final = 32
 """Maximum bytes per token in a text that is tried as a whole before it is clipped."""
 _LF: Final = 0x0A
-_LOOK: Final = 64
+"""Code of a line feed, which indexing `bytes` returns."""
+_GRAPHEME_BYTES: Final = 64
 """Bytes searched on either side of a cut for a grapheme's end; a longer cluster is cut."""
 
 
@@ -136,6 +134,7 @@ def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = Tr
     def take(size: int) -> bytes:
         return data[: grapheme_before(data, size)]
 
+    # A piece that is probably too long is encoded once; its tokens say where to cut.
     piece, tokens = _encode_piece(data, budget, take, tokenizer)
     if len(tokens) <= budget:
         line = piece.rfind(b"\n") + 1 if lines and len(piece) < len(data) else 0
@@ -150,6 +149,8 @@ def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = Tr
         end = line if line >= end * _LINE_SHARE else end
     if end == 0:
         return b"", 0
+    # At a cut that is not safe, the last token may differ from the one in the longer piece: a safe one nearby saves
+    # counting again.
     if data[end - 1] != _LF or not safe_line(data, end):
         safe = last_safe(data, max(0, end - max(1, min(_NEAR, end // 8))), end)
         if safe is None:
@@ -164,14 +165,14 @@ def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
     def take(size: int) -> bytes:
         return data[grapheme_after(data, len(data) - size) :]
 
+    # As `fit_head`, from the other end.
     piece, tokens = _encode_piece(data, budget_tokens, take, tokenizer)
     if len(piece) == len(data) and len(tokens) <= budget_tokens:
         return piece
     valid = _valid(piece)
     if len(tokens) > budget_tokens:
-        tail_size = (
-            len(tokenizer.decode(tokens[-budget_tokens:])) if valid else len(piece) * budget_tokens // len(tokens)
-        )
+        estimate = len(piece) * budget_tokens // len(tokens)
+        tail_size = len(tokenizer.decode(tokens[-budget_tokens:])) if valid else estimate
     else:
         tail_size = len(piece)
     start = grapheme_after(data, len(data) - tail_size)
@@ -203,7 +204,7 @@ def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:
     if max_tokens <= 0:
         return ""
     data = text.encode("utf-8", "replace")
-    whole = len(data) <= min(_SLICE_CAP, max_tokens * _MOST)
+    whole = len(data) <= min(_SLICE_CAP, max_tokens * _MAX_BYTES_PER_TOKEN)
     if whole and (len(data) <= max_tokens or tokenizer.count(text) <= max_tokens):
         return text
     for room in range(max_tokens - 1, 0, -1):
@@ -257,8 +258,8 @@ def _edges(data: bytes, at: int) -> list[int]:
         return [min(max(at, 0), len(data))]
     if data[at - 1 : at + 1].isascii():
         return [at - 1, at + 1] if data[at - 1 : at + 1] == b"\r\n" else [at]
-    start = align(data, max(0, at - _LOOK))
-    end = align_up(data, min(len(data), at + _LOOK))
+    start = align(data, max(0, at - _GRAPHEME_BYTES))
+    end = align_up(data, min(len(data), at + _GRAPHEME_BYTES))
     text = data[start:end].decode("utf-8", "surrogateescape")
     edges = [start] if start == 0 else []
     place = start

@@ -23,6 +23,7 @@ WORD: Final = 4
 VERDICT: Final = 8
 """States how a run ended, well or badly."""
 WARNING: Final = 16
+"""States a warning."""
 BENIGN: Final = 32
 """Denies a failure, or names one only as an option, a file or a command."""
 SUMMARY: Final = 64
@@ -108,7 +109,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
 # No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
-_SAID: Final = {
+_STATEMENT_WORDS: Final = {
     SURE: BlockPattern(
         r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE|"
         r"[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]|\" 5\d\d"
@@ -188,7 +189,7 @@ def classify(line: bytes) -> int:
 
 def words_of(line: bytes, level: int) -> bytes:
     """Returns the words that make a line a statement of SURE, STRONG or WARNING; empty for none, and for long lesser ones."""
-    match = _SAID[level].find(line)
+    match = _STATEMENT_WORDS[level].find(line)
     words = b"" if match is None else line[match[0] : match[1]].strip(b" \t:=")
     return words if level == SURE or _SHORT.fullmatch(words) else b""
 

@@ -1,11 +1,8 @@
 """Patterns over whole blocks: RE2, linear in the bytes, without Python work for lines without a match.
 
-Only for our own patterns. Matches never cross a line's end.
-
-RE2's binding below its public wrapper: positions in bytes, without an object per match.
-
-The public wrapper also keeps 128 compiled patterns of up to 8 MB. What is compiled here belongs to the caller, and is
-thread-safe.
+Only for our own patterns. Matches never cross a line's end. RE2's binding is used below its public wrapper, which would
+make an object per match, and keep 128 compiled patterns of up to 8 MB. What is compiled here belongs to the caller, and
+is thread-safe.
 """
 
 import math

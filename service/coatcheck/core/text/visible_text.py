@@ -1,19 +1,12 @@
-r"""What a person saw of terminal output: of a line with carriage returns its last frame, and no escape sequences.
+r"""What a person sees of a text: without escape sequences and what was overwritten, with escapes as their characters.
 
 A progress bar writes frame after frame over the same line, separated by `\r`; only what follows the last `\r` stayed
 (the one before LF ends the line). Words of ours replace what is left out. Every shown character can be traced to its
-byte, so that ranges stay exact.
-
-What a person saw of output that was written to a terminal: no control sequences, and nothing that was overwritten.
-
-A `\r` that does not end a line returns to the line's beginning, so only what follows the last one stays visible. The
-stored bytes never change.
-
-Lines as a reader takes them: without what no reader sees, and with escapes as the characters that they stand for.
+byte, so that ranges stay exact; the stored bytes never change.
 
 A model asks for what it was shown: the message of a line in JSON (`Gr\u00f6\u00dfe`, `\"`), of a cell of CSV, of a page
-(`&quot;`), a word that is coloured in part. Every line keeps its place and its size, so that a search finds the same
-lines in the payload.
+(`&quot;`), a word that is coloured in part. So `plain_lines` gives lines in which every line keeps its place and its
+size: a search finds the same lines in the payload.
 """
 
 import html
@@ -34,7 +27,7 @@ ESCAPES: Final = re.compile(
     rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[\]PX^_][^\x07\x1b\r\n]{0,4000}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"
 )
 """Escape sequences that terminals understand: colours, cursor movements, titles, links, character sets."""
-_LONGEST: Final = 4_100
+_SEQUENCE_BYTES: Final = 4_100
 """Maximum bytes of such a sequence."""
 _FRAMES: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])|\r+(?=\r\n)|\r+\Z", re.MULTILINE)
 """Matches the frames of a line that others were written over, and carriage returns that end nothing."""
@@ -109,7 +102,7 @@ def find_written_positions(hidden: Sequence[Hidden], positions: Iterable[int]) -
 
 def complete_length(data: bytes) -> int:
     """Returns how many bytes at the beginning of `data` can be shown while more may follow: no incomplete sequence."""
-    at = data.rfind(b"\x1b", max(0, len(data) - _LONGEST))
+    at = data.rfind(b"\x1b", max(0, len(data) - _SEQUENCE_BYTES))
     return at if at > 0 and ESCAPES.match(data, at) is None else len(data)
 
 
@@ -275,18 +268,6 @@ def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
         out.append(line)
         at = end + 1
     return b"\n".join(out)
-
-
-def find_written_position(parts: list[Hidden], line: int, place: int) -> int:
-    """Returns where a byte of a plain line is written; `line` is where the line begins, and `place` the byte there."""
-    hidden = 0
-    for start, end, replacement in parts[bisect_right(parts, line, key=lambda part: part[1]) :]:
-        if place < start - hidden:
-            break
-        if place < start - hidden + len(replacement):
-            return start
-        hidden += end - start - len(replacement)
-    return place + hidden
 
 
 @lru_cache(1_024)

@@ -1,14 +1,9 @@
 """Cuts a text to a budget of tokens and characters without losing a byte: what is cut begins what follows.
 
 A cut falls at a line's end if one fits, otherwise between graphemes, otherwise between characters. Works on bytes,
-valid UTF-8 or not, and reports exactly how many of them the text represents.
-
-Cuts a window at token positions of the document, within a budget that counts the text by itself.
-
-A window begins exactly where requested; it ends at the last requested position that is also a character's end. Pure;
-the caller provides bytes that begin at a checkpoint.
-
-Binary bytes as text: rows of 16 with their offset and their ASCII, like those of `xxd -g1`.
+valid UTF-8 or not, and reports exactly how many of them the text represents. A window at token positions begins exactly
+where requested and ends with a whole character; its caller provides bytes that begin at a checkpoint. Binary bytes are
+shown as rows of 16 with their offset and their ASCII, like those of `xxd -g1`. Pure.
 """
 
 from collections.abc import Callable
@@ -23,7 +18,7 @@ from coatcheck.core.views.window import decode, raw_length, whole_chars
 Cut = Literal["max_tokens", "max_characters"]
 
 _GRAPHEME: Final = regex.compile(r"\X")
-_LOOK: Final = 64
+_GRAPHEME_CHARS: Final = 64
 """Characters searched backwards for the end of a grapheme; longer ones are cut inside."""
 
 
@@ -122,9 +117,9 @@ def clip(
 def _grapheme_end(text: str, keep: int) -> int:
     if keep >= len(text):
         return keep
-    start = max(0, keep - _LOOK)
+    start = max(0, keep - _GRAPHEME_CHARS)
     best = 0
-    for match in _GRAPHEME.finditer(text, start, min(len(text), keep + _LOOK)):
+    for match in _GRAPHEME.finditer(text, start, min(len(text), keep + _GRAPHEME_CHARS)):
         if match.end() > keep:
             break
         best = match.end()
@@ -216,6 +211,7 @@ class _Positions:
 
 
 ROW = 16
+"""Bytes in a line of a dump, as `xxd` and `hexdump -C` print it."""
 MIN_TOKENS = 64
 """More tokens than the longest row has; below this, nothing could be shown."""
 

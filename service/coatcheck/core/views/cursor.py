@@ -1,14 +1,11 @@
-"""Cursors: where a reading continues, as a short opaque word that a caller returns.
+"""Opaque words for positions: cursors, where a reading continues, and sealed positions in a store that tenants share.
 
-URL-safe, versioned, bound to one artifact, checked. A cursor is not a secret and grants nothing: it is only a position,
-and the artifact is looked up and authorised as always. The server keeps no state for it.
+A cursor is URL-safe, versioned, bound to one artifact, checked. It is not a secret and grants nothing: the artifact is
+looked up and authorised as always. The server keeps no state for it.
 
-Seals positions in a store that tenants share, as words that reveal nothing.
-
-A position counts what all namespaces hold: two readable ones would reveal how much others stored meanwhile. A word is
-bound to its namespace, and always the same for the same position. It grants nothing: what it leads to is looked up and
-authorised as always. It is made with a synthetic initialisation vector (RFC 5297 section 3) of keyed BLAKE2b (RFC
-7693).
+A sealed position hides its number, which counts what all namespaces hold: two readable ones would reveal how much
+others stored meanwhile. Its word is bound to its namespace, and always the same for the same position. It is made with
+a synthetic initialisation vector (RFC 5297 section 3) of keyed BLAKE2b (RFC 7693).
 """
 
 import base64
@@ -22,12 +19,16 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.views.window import NUMBER_LIMIT, UNITS, Unit
 
 _VERSION = 1
+"""First byte of a cursor; those of other versions are refused."""
 _CHECK_BYTES = 5
 """Bytes of a hash over artifact and content: a mistyped cursor passes once in 10^12; its numbers are checked too."""
 _LENGTH_LIMIT = 64
+"""Maximum characters of a cursor: those of the largest numbers."""
 _VIEWS = ("raw", "text")
-_NUMBERS = 5
+_NUMBER_COUNT = 5
+"""Numbers that every cursor has; a version may follow."""
 _SEVEN = 0x7F
+"""Bits of a number in each of its bytes (LEB128); the eighth says whether another byte follows."""
 
 
 class Cursor(Struct, frozen=True):
@@ -71,12 +72,12 @@ def read(text: str, artifact: int) -> Cursor:
     except (binascii.Error, ValueError):
         _refuse()
     body, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
-    if len(body) < 2 + _NUMBERS or check != _check(body, artifact) or body[0] != _VERSION:
+    if len(body) < 2 + _NUMBER_COUNT or check != _check(body, artifact) or body[0] != _VERSION:
         _refuse()
     numbers = _varints(body[2:])
     view, unit = body[1] >> 4, body[1] & 0xF
     if (
-        len(numbers) not in {_NUMBERS, _NUMBERS + 1}
+        len(numbers) not in {_NUMBER_COUNT, _NUMBER_COUNT + 1}
         or view >= len(_VIEWS)
         or unit >= len(UNITS)
         or max(numbers) > NUMBER_LIMIT
@@ -134,18 +135,19 @@ def _refuse() -> NoReturn:
 _SEAL_VERSION: Final = b"\x02"
 _TAG: Final = 12
 """Bytes that cannot be guessed without the key: one in 10^28."""
-_NUMBER: Final = 8
-_LENGTH: Final = 28
+_NUMBER_BYTES: Final = 8
+"""Bytes of a position."""
+_SEAL_CHARS: Final = 28
 """Characters of a word."""
-MOST: Final = 2**63 - 1
+MAX_POSITION: Final = 2**63 - 1
 """The largest position, that of a row."""
 
 
 def seal(key: bytes, namespace: str, position: int) -> str:
-    """Returns a position, from 0 to MOST, as 28 characters of `A-Z a-z 0-9 - _`."""
+    """Returns a position, from 0 to MAX_POSITION, as 28 characters of `A-Z a-z 0-9 - _`."""
     tag = _tag(key, namespace, position)
     hidden = position ^ _stream(key, tag)
-    return base64.urlsafe_b64encode(_SEAL_VERSION + tag + hidden.to_bytes(_NUMBER, "big")).decode()
+    return base64.urlsafe_b64encode(_SEAL_VERSION + tag + hidden.to_bytes(_NUMBER_BYTES, "big")).decode()
 
 
 def unseal(key: bytes, namespace: str, word: str) -> int:
@@ -154,23 +156,23 @@ def unseal(key: bytes, namespace: str, word: str) -> int:
     Raises:
         ValueError: for any other word, or that of another key or namespace.
     """
-    if len(word) != _LENGTH or not word.isascii():
-        raise ValueError(word[:_LENGTH])
+    if len(word) != _SEAL_CHARS or not word.isascii():
+        raise ValueError(word[:_SEAL_CHARS])
     try:
         data = base64.b64decode(word, altchars=b"-_", validate=True)
     except binascii.Error:
         raise ValueError(word) from None
     tag = data[1 : 1 + _TAG]
     position = int.from_bytes(data[1 + _TAG :], "big") ^ _stream(key, tag)
-    if position > MOST or seal(key, namespace, position) != word:
+    if position > MAX_POSITION or seal(key, namespace, position) != word:
         raise ValueError(word)
     return position
 
 
 def _tag(key: bytes, namespace: str, position: int) -> bytes:
-    message = position.to_bytes(_NUMBER, "big") + namespace.encode()
+    message = position.to_bytes(_NUMBER_BYTES, "big") + namespace.encode()
     return hashlib.blake2b(message, digest_size=_TAG, key=key, person=b"position").digest()
 
 
 def _stream(key: bytes, tag: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(tag, digest_size=_NUMBER, key=key, person=b"stream").digest(), "big")
+    return int.from_bytes(hashlib.blake2b(tag, digest_size=_NUMBER_BYTES, key=key, person=b"stream").digest(), "big")

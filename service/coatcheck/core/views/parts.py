@@ -58,6 +58,7 @@ class PartsPayload(Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
     tool_name: str | None = None
     url: str | None = None
+    """Address of an embedded resource."""
     title: str | None = None
     failed: bool = False
     """Whether the provider's result says that the tool failed."""
@@ -70,9 +71,11 @@ class _Result(Struct, frozen=True):
     tool_call_id: str | None = None
     tool_name: str | None = None
     structured: Value = None
+    """MCP's structured content beside the parts, if any."""
     bare: bool = False
     """Whether the only part is a JSON value instead, which a provider allows."""
     failed: bool = False
+    """Whether it says that the tool failed."""
 
 
 def payload(content: str | list[Value] | Object) -> PartsPayload:
@@ -298,12 +301,8 @@ def _unwrap(block: Object, depth: int) -> _Result | None:
     """Removes a provider's object around its parts; returns None if it is neither a tool result nor a known part."""
     inner = _around(block)
     if inner is not None and depth:
-        inner_result = _unwrap(inner, depth - 1)
-        return (
-            inner_result
-            if inner_result is None or not _is_failed(block)
-            else structs.replace(inner_result, failed=True)
-        )
+        result = _unwrap(inner, depth - 1)
+        return structs.replace(result, failed=True) if result is not None and _is_failed(block) else result
     response = _object(block.get("functionResponse", block.get("function_response")))
     if response is not None:
         return _gemini(response)
@@ -347,14 +346,14 @@ _RESULT_TYPES = frozenset({"tool_result", "mcp_tool_result", "tool", "function_r
 
 
 _CALL_IDS = ("tool_use_id", "tool_call_id", "call_id")
-_MARKS = frozenset({*_CALL_IDS, "isError", "is_error", "structuredContent"})
+_RESULT_KEYS = frozenset({*_CALL_IDS, "isError", "is_error", "structuredContent"})
 _PLAIN_KEYS = frozenset({"content", "contents", "name", "tool_name", "status", "_meta", "structured_content"})
 """Members that an object without a type may have beside a `content` that is all of its content."""
 
 
 def _is_marked(block: Object) -> bool:
     """Returns whether an object without a type says that it is a tool result."""
-    return block.get("role") in {"tool", "function"} or bool(block.keys() & _MARKS)
+    return block.get("role") in {"tool", "function"} or bool(block.keys() & _RESULT_KEYS)
 
 
 def _is_result(block: Object) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.artifact import Tokens
+from coatcheck_client.contract.answers import TokenCount
 
 TEXT: Final = "text"
 """The name of the only derived view."""
@@ -78,7 +78,7 @@ class ViewMeasure(Struct, frozen=True, kw_only=True):
     size: int
     lines: int
     chars: int
-    tokens: Tokens
+    tokens: TokenCount
 
 
 class ExtractedText(Struct, frozen=True, kw_only=True):
@@ -98,9 +98,11 @@ class View(Struct, frozen=True, kw_only=True):
     name: str
     extractor: str
     partial: bool
+    """Whether a part of the payload is missing in it."""
     sections: tuple[Section, ...]
     measure: ViewMeasure
     version: int = VERSION
+    """Version of the code that made it."""
 
     @property
     def is_old(self) -> bool:

@@ -1,9 +1,8 @@
 """Spans and windows: a span is what a caller wants to read, a window is the part that exists.
 
 Lines count from 1; bytes, characters and tokens from 0. A line ends only with LF; a character starts at every byte that
-does not continue a UTF-8 sequence (`Measure` has the same rules). Pure arithmetic.
-
-Resolves requested byte ranges of a representation to those that are sent (RFC 9110 section 14.1.2).
+does not continue a UTF-8 sequence (`Measure` has the same rules). Byte ranges of HTTP are resolved as well (RFC 9110
+section 14.1.2). Pure arithmetic.
 """
 
 from bisect import bisect_right
@@ -20,7 +19,7 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 
 NUMBER_LIMIT = 2**53 - 1
 """Largest number that is used as given: what JSON represents exactly. No payload has as many bytes."""
-_LF = 10
+
 _FIRST_BYTES = -64
 """As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are those below -64."""
 _SHORT = 4_000
@@ -140,7 +139,7 @@ def newlines(data: bytes | memoryview) -> int:
     """Returns the number of LF bytes in `data`."""
     if isinstance(data, bytes) and len(data) < _SHORT:
         return data.count(b"\n")
-    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _LF))
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")))
 
 
 def chars(data: bytes) -> int:
@@ -150,7 +149,7 @@ def chars(data: bytes) -> int:
 
 def nth_newline(data: bytes, n: int) -> int:
     """Returns where LF number `n` (from 0) of `data` is; -1 if there are fewer."""
-    offsets = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _LF)
+    offsets = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     return int(offsets[n]) if 0 <= n < len(offsets) else -1
 
 

@@ -6,7 +6,6 @@ Only a text that is refused because of a secret in it is withheld. Nothing that 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -17,6 +16,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.core.views import parts
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
+from coatcheck.storing.upload_session import split_blocks
 from coatcheck.usecases.payloads.ingest import Ingest, store_blobs
 from coatcheck.usecases.web_search.budget_search import SearchResults, SearchResultsRequest
 from coatcheck_client.contract.cards import withheld
@@ -27,9 +27,8 @@ log = logging.getLogger(__name__)
 
 SECONDS: Final = 5.0
 """Longest time that a host waits: it runs the hook after each call, and the agent stands still meanwhile."""
-SMALL: Final = 1_000
+SMALL_BYTES: Final = 1_000
 """Size in bytes up to which a text is not worth a card, whatever the limits are."""
-_PIECE: Final = 512 * 1024
 
 
 class HookRequest(Struct, frozen=True, kw_only=True):
@@ -81,7 +80,7 @@ async def _card(
     searches: SearchResults | None,
 ) -> str | None:
     """Returns the card of a slot, or its text with names in place of bytes in it; None if its text stays."""
-    least = max(SMALL, request.inline_tokens or 0)  # a token has at least one byte
+    least = max(SMALL_BYTES, request.inline_tokens or 0)  # a token has at least one byte
     if slot.size <= least:
         return None
     parted = await asyncio.to_thread(parts.payload, slot.content)
@@ -90,7 +89,7 @@ async def _card(
         page = event.fetch or PageFetch()
         media = {"url": url or event.url or page.url, "title": parted.title or page.title}
         ingest_request = _build_request(event, request, {"media_type": media_type, **media})
-        return await ingest(caller, _pieces(data), ingest_request)
+        return await ingest(caller, split_blocks(data), ingest_request)
 
     try:
         text = parted.data.decode("utf-8", "replace")
@@ -122,8 +121,3 @@ def _build_request(event: hooks.HookEvent, request: HookRequest, media: dict[str
         card_tokens=request.card_tokens,
         inline_tokens=request.inline_tokens,
     )
-
-
-async def _pieces(data: bytes) -> AsyncIterator[bytes]:
-    for at in range(0, len(data), _PIECE):
-        yield data[at : at + _PIECE]

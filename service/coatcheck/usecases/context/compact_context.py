@@ -8,15 +8,16 @@ Crash story: one ingest for each payload. What was stored before a crash is foun
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, structs
+from msgspec import Meta, Raw, Struct, structs
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.context import (
     CompactedBody,
     CompactionPlan,
     CompactionPolicy,
+    CompactionReport,
     CountCache,
     Counter,
     MeasureRequest,
@@ -24,7 +25,6 @@ from coatcheck.core.context import (
     PlanContext,
     PlannedPayload,
     Planner,
-    Report,
     Splice,
     StoredPayload,
     carry_out,
@@ -40,11 +40,11 @@ from coatcheck.core.event import CHANGES
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.work_placement import in_pool
-from coatcheck.storing.ingest_request import Notice
 from coatcheck.storing.ledger import Ledger
 from coatcheck.usecases.context.look_up_references import LookUpReferences
 from coatcheck.usecases.context.measure_context import HistoryBody, examine_history
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
+from coatcheck_client.contract.answers import Notice
 from coatcheck_client.contract.blobs import REFUSED
 
 
@@ -55,6 +55,7 @@ class CompactRequest(Struct, frozen=True, kw_only=True):
     format: str | None = None
     """The body's format, if it is known."""
     keep: PayloadRetention = PayloadRetention()
+    """How the payloads that are cut out of the body are stored."""
     ask: MeasureRequest = MeasureRequest()
     """What is known in addition to the body, for the accounts."""
     repair: bool = False
@@ -73,8 +74,10 @@ class KeptPayload(Struct, frozen=True, kw_only=True):
     """Number of its message, or of the first message that was left out."""
     kind: str
     tool: str | None
+    """The tool whose output it is; None if the history does not say."""
     call_id: str | None
     id: str | None
+    """None: it is not stored, so nothing can be read by an ID."""
     stored: bool
     created: bool
     """False: it was stored before, or could not be stored."""
@@ -82,35 +85,40 @@ class KeptPayload(Struct, frozen=True, kw_only=True):
     """Whether its message was left out of the history."""
 
 
-class Compacted(Struct, frozen=True, kw_only=True):
-    """A compacted body, with everything that there is to know about it."""
+class CompactAnswer(Struct, frozen=True, kw_only=True):
+    """The answer to a compaction."""
 
-    body: bytes
-    report: Report
-    meters: Meters
-    payloads: tuple[KeptPayload, ...]
-    warnings: tuple[Notice, ...]
+    body: Annotated[
+        Raw,
+        Meta(description="The request body to send; whatever no change touches is byte for byte as given."),
+    ]
+    report: Annotated[
+        CompactionReport, Meta(description="What changed and why, what stays and why, and what to send with it.")
+    ]
+    meters: Annotated[
+        Meters, Meta(description="This turn and the next, before and after: as `/v1/context/measure` counts them.")
+    ]
+    payloads: Annotated[
+        tuple[KeptPayload, ...],
+        Meta(description="Payloads of the body that are stored, now or earlier, and those that could not be."),
+    ]
+    warnings: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompactDeps:
-    """What the composition hands to this verb."""
+class Compact:
+    """Makes a model request smaller: stores bulky payloads and puts cards and markers in their place."""
 
     store: FindOrIngest
     look_up: LookUpReferences
+    """Says what of a history is stored already; changes nothing."""
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
     counts: CountCache = field(default_factory=CountCache)
+    """Token counts of texts that come back with every turn."""
 
-
-class Compact:
-    """Makes a model request smaller: stores bulky payloads and puts cards and markers in their place."""
-
-    def __init__(self, deps: CompactDeps) -> None:
-        self._deps = deps
-
-    async def __call__(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> Compacted:
+    async def __call__(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> CompactAnswer:
         """Returns the body with cards and markers, and the report. All payloads are stored before it returns.
 
         A payload that cannot be stored is cut in place or stays whole; the warnings say so.
@@ -122,10 +130,12 @@ class Compact:
         """
         require_session(caller, ask.keep.session)
         decisions = await self._decide_changes(caller, body, ask)
+        # The decoded values take far more memory than the bytes, and the answer is written from the bytes and the
+        # edits.
         body.value = None
-        data = await in_pool(self._deps.pool, _write_body, body, decisions)
-        return Compacted(
-            body=data,
+        data = await in_pool(self.pool, _write_body, body, decisions)
+        return CompactAnswer(
+            body=Raw(data),
             report=decisions.report,
             meters=decisions.meters,
             payloads=decisions.payloads,
@@ -134,30 +144,38 @@ class Compact:
 
     async def _decide_changes(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
         """Returns what becomes of the body. Afterwards only the caller still holds its values."""
-        pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
+        pool, counter = self.pool, Counter(self.tokenizer, self.counts)
         can_read = None if ask.tools is None else ask.tools != "none"
         examined = await in_pool(
             pool, examine_history, body, ask.format, ask.policy, ask.ask, repair=ask.repair, can_read=can_read
         )
         index = examined.index
-        known_artifacts = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        # What the store knows: artifacts that the history refers to, and the limits of this turn's searches.
+        known_artifacts = await self.look_up(caller, await in_pool(pool, references, index))
         searches = await in_pool(pool, turn_searches, index)
-        caps = await self._deps.look_up.search_caps(caller, ask.keep.session, searches)
+        caps = await self.look_up.search_caps(caller, ask.keep.session, searches)
         measure_request = structs.replace(ask.ask, search_caps=caps)
         context = PlanContext(
             index=index, known_artifacts=known_artifacts, window=ask.ask.window, compact_percent=ask.ask.compact_percent
         )
         planner = await in_pool(pool, Planner, body.value, ask.policy, counter, context)
         cards: dict[str, PayloadCard] = {}
+        # Encoded bytes inside outputs, such as pictures: stored by themselves, and reported with the payloads of the
+        # plan.
         blobs: list[PlannedPayload] = []
+        # The planner returns lists of payloads whose cards it must know to go on, and at last its plan: the size of
+        # cards decides how much is saved, and so what else has to go.
         while isinstance(step := await in_pool(pool, planner.advance, _results(cards)), list):
             cards |= await self._store(caller, step, ask.keep, planner, blobs)
+        # What the plan replaces without having asked for its card is stored, too, before anything refers to it.
         rest = [payload for payload in step.payloads_to_store if payload.key not in cards]
         cards |= await self._store(caller, rest, ask.keep, planner, blobs)
         planned = step
+        # Every payload is stored by now, or known not to be: the new body refers only to what can be read.
         compacted_body, meters = await in_pool(
             pool, _carry_out_plan, body.value, planned, cards, measure_request, counter
         )
+        # Accounts are written last: a compaction that failed has spent nothing.
         self._account(caller, ask.keep, planned, cards, compacted_body, meters)
         return _Decided(
             edits=compacted_body.edits,
@@ -183,18 +201,18 @@ class Compact:
         blobs: list[PlannedPayload],
     ) -> dict[str, PayloadCard]:
         """Stores payloads, and before them the bytes that are encoded in them, which it adds to `blobs`."""
-        encoded_payloads = await in_pool(self._deps.pool, find_encoded, payloads)
+        # Two rounds: the text of an output names its encoded bytes by their IDs, which must exist before that text is
+        # stored.
+        encoded_payloads = await in_pool(self.pool, find_encoded, payloads)
         new = [payload for each in encoded_payloads for payload in each.payloads]
         blobs += new
-        cards = (
-            await self._deps.store(caller, new, keep, planner.card_tokens, tools=planner.index.can_read) if new else {}
-        )
+        cards = await self.store(caller, new, keep, planner.card_tokens, tools=planner.index.can_read) if new else {}
         ids = {key: card.id for key, card in cards.items() if card.is_stored}
         # What was refused, which alone has a text and no ID, is not to be stored with its output either.
         ids |= {key: REFUSED for key, card in cards.items() if card.id is None and card.text is not None}
         payloads_by_key = {each.payload.key: each.name(ids) for each in encoded_payloads}
         payloads = [payloads_by_key.get(payload.key, payload) for payload in payloads]
-        return cards | await self._deps.store(caller, payloads, keep, planner.card_tokens, tools=planner.index.can_read)
+        return cards | await self.store(caller, payloads, keep, planner.card_tokens, tools=planner.index.can_read)
 
     def _account(
         self,
@@ -205,7 +223,7 @@ class Compact:
         compacted_body: CompactedBody,
         meters: Meters,
     ) -> None:
-        ledger, space, session = self._deps.ledger, caller.namespace, keep.session
+        ledger, space, session = self.ledger, caller.namespace, keep.session
         tokens_by_artifact = _count_shown_tokens(compacted_body)
         for payload in planned.payloads_to_store:
             one = cards[payload.key]
@@ -220,14 +238,16 @@ class _Decided(Struct, frozen=True, kw_only=True):
     """The decisions about a body, without the body itself."""
 
     edits: dict[Pointer, Value]
+    """New values, by their place in the body."""
     splice: Splice | None
-    report: Report
+    """The messages that leave the list, and the note in their stead; None: none do."""
+    report: CompactionReport
     meters: Meters
     payloads: tuple[KeptPayload, ...]
     notices: list[Notice]
 
 
-def _mark_repaired(report: Report, sentences: list[str]) -> Report:
+def _mark_repaired(report: CompactionReport, sentences: list[str]) -> CompactionReport:
     return structs.replace(report, changed=True, repaired=sentences)
 
 
@@ -287,7 +307,7 @@ def _notices(cards: list[PayloadCard]) -> list[Notice]:
     ]
 
 
-def _describe_report(report: Report) -> dict[str, Any]:
+def _describe_report(report: CompactionReport) -> dict[str, Any]:
     """What a compaction changed, as it is logged: its first changes, and how many there were."""
     changes = [
         {
@@ -299,6 +319,7 @@ def _describe_report(report: Report) -> dict[str, Any]:
         }
         for change in report.changes[:CHANGES]
     ]
+    # The log keeps numbers and IDs, never text of the body.
     return {
         "format": report.format,
         "changed": len(report.changes),

@@ -26,8 +26,8 @@ from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
 from coatcheck.core.policies.policy import NO_RULES, Rules, value_or
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import laid_of, reveal_strings
-from coatcheck.core.search import Budgeted, Limits, ResponseLayout, budget_search, lay_out, normalise, summarise
-from coatcheck.core.search.model import MOST_IN_ALL, MOST_RESULTS, QUERY, Switches, short
+from coatcheck.core.search import Budgeted, ResponseLayout, SearchLimits, budget_search, lay_out, normalise, summarise
+from coatcheck.core.search.model import MAX_SHOWN_RESULTS, MAX_TOTAL_TOKENS, QUERY_CHARS, Switches, short
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import OpenContent
@@ -37,14 +37,15 @@ from coatcheck.usecases.operations.show_overview import ListEvents
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 8
-_MOST_BYTES: Final = 4 * 1024 * 1024
-"""Most bytes of a search's response that are read again; the answer of a larger one becomes a card like any output."""
-_REMEMBERED: Final = 4 * 1024 * 1024
+_CONCURRENT_LOOKUPS: Final = 8
+"""References of one history that are looked up at the same time: chosen, not measured."""
+_RESPONSE_BYTES: Final = 4 * 1024 * 1024
+"""Maximum bytes of a search's response that are read again; the text of a larger one becomes a card like any output."""
+_SUMMARY_CACHE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of remembered summaries: about two thousand of them."""
-_SEARCHES: Final = 32
+_CAPPED_SEARCHES: Final = 32
 """Latest searches of a turn whose own limits are looked up: each takes a query."""
-_EVENTS: Final = 100
+_EXAMINED_EVENTS: Final = 100
 """Latest events of a response that are examined for its search; all others are reads of it."""
 _Asked = TypeVar("_Asked")
 _Answer = TypeVar("_Answer")
@@ -53,8 +54,8 @@ _Key = tuple[str, SearchText, bool, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookUpDeps:
-    """What the composition hands to this step."""
+class LookUpReferences:
+    """Looks up in the store what a history refers to."""
 
     find: Find
     """Has no fallback buffer: what waits in memory is not stored."""
@@ -62,20 +63,16 @@ class LookUpDeps:
     tokenizer: Tokenizer
     pool: Executor
     events: ListEvents
+    """The log of events, where a search's own limit is recorded."""
     redacting: RedactionPolicy | None = None
     rules: Callable[[], Rules] = lambda: NO_RULES
-    max_total_tokens: int = Limits().max_total_tokens
+    max_total_tokens: int = SearchLimits().max_total_tokens
     """The limit of a search if neither its request nor a policy sets one."""
     switches: Switches = field(default_factory=Switches)
     """Those of searches where no policy decides."""
-
-
-class LookUpReferences:
-    """Looks up in the store what a history refers to."""
-
-    def __init__(self, deps: LookUpDeps) -> None:
-        self._deps = deps
-        self._summaries: BoundedCache[_Key, str] = BoundedCache("search_summaries", _REMEMBERED)
+    _summaries: BoundedCache[_Key, str] = field(
+        default_factory=lambda: BoundedCache("search_summaries", _SUMMARY_CACHE_BYTES), init=False
+    )
 
     async def __call__(self, caller: Caller, references: HistoryReferences) -> KnownArtifacts:
         """Returns those references that exist for this caller."""
@@ -83,48 +80,49 @@ class LookUpReferences:
         async def summary(search: SearchText) -> str | None:
             return await self._summary(caller, search)
 
+        # A fixed order, so that the same history makes the same look-ups whatever the order of a set.
         searches = sorted(references.searches, key=lambda one: (one.artifact_id, one.query, one.sections))
         readable = await self._readable(caller, references.reads)
         return KnownArtifacts(readable=readable, summaries=await _each(searches, summary))
 
     async def search_caps(self, caller: Caller, session: str | None, artifact_ids: list[str]) -> SearchCaps:
         """Returns the usual limit of searches in a session, and that of those whose responses these artifacts are."""
-        policy = self._deps.rules().effective(caller.namespace, session=session, kind=SEARCH_RESPONSE)
+        policy = self.rules().effective(caller.namespace, session=session, kind=SEARCH_RESPONSE)
 
         async def cap(artifact_id: str) -> int | None:
-            page = await self._deps.events(caller, artifact=ids.parse(artifact_id), limit=_EVENTS)
+            page = await self.events(caller, artifact=ids.parse(artifact_id), limit=_EXAMINED_EVENTS)
             return next((each.details.get("cap") for each in page.events if each.action == "web_search"), None)
 
-        usual = value_or(policy.search_max_total_tokens, self._deps.max_total_tokens)
-        return SearchCaps(usual, await _each(dict.fromkeys(artifact_ids[-_SEARCHES:]), cap))
+        usual = value_or(policy.search_max_total_tokens, self.max_total_tokens)
+        return SearchCaps(usual, await _each(dict.fromkeys(artifact_ids[-_CAPPED_SEARCHES:]), cap))
 
     async def _readable(self, caller: Caller, artifact_ids: Collection[str]) -> frozenset[str]:
         numbers = [number for each in artifact_ids if (number := _number(each)) is not None]
         try:
-            live = await self._deps.find.live(caller, numbers)
+            live = await self.find.live(caller, numbers)
         except CoatcheckError as error:
             log.debug("what a history has read is not known: %s", error.detail)
             return frozenset()
         return frozenset(artifact.id for artifact in live.values())
 
     async def _summary(self, caller: Caller, search: SearchText) -> str | None:
-        entry = await self._deps.find(caller, ids.parse(search.artifact_id), with_bytes=True)
-        artifact, redacting = entry.artifact, self._deps.redacting
-        if spec_of(artifact.facts.kind).source != "response" or artifact.measure.size > _MOST_BYTES:
+        entry = await self.find(caller, ids.parse(search.artifact_id), with_bytes=True)
+        artifact, redacting = entry.artifact, self.redacting
+        if spec_of(artifact.facts.kind).source != "response" or artifact.measure.size > _RESPONSE_BYTES:
             return None
         mask = None if redacting is None else redacting.mask_of(artifact)
         of = artifact.declared
-        policy = self._deps.rules().effective(
+        policy = self.rules().effective(
             artifact.namespace, session=of.session, kind=artifact.facts.kind, tool_name=of.tool_name, labels=of.labels
         )
-        brief = not policy.switches(self._deps.switches).keep_summary
+        # Where summaries are not kept, a history shows a shorter one.
+        brief = not policy.switches(self.switches).keep_summary
+        # Everything that changes the text is in the key; the payload behind an ID never changes.
         key = (caller.namespace, search, mask is not None, brief)
         summary = self._summaries.get(key)
         if summary is None:
-            payload = await self._deps.open_content(entry).read(0, _MOST_BYTES)
-            summary = await in_pool(
-                self._deps.pool, summarise_search, payload, search, self._deps.tokenizer, mask, brief
-            )
+            payload = await self.open_content(entry).read(0, _RESPONSE_BYTES)
+            summary = await in_pool(self.pool, summarise_search, payload, search, self.tokenizer, mask, brief)
             self._summaries.put(key, summary)
         return summary
 
@@ -141,6 +139,7 @@ async def _each(
     items: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_Answer | None]]
 ) -> dict[_Asked, _Answer]:
     """Looks several up at a time; returns the answers that exist."""
+    # One iterator for all workers: each takes the next item when it is free, so a slow look-up holds up nobody else.
     waiting = iter(items)
     answers: dict[_Asked, _Answer] = {}
 
@@ -155,7 +154,7 @@ async def _each(
                 answers[one] = got
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(_AT_ONCE):
+        for _ in range(_CONCURRENT_LOOKUPS):
             group.create_task(work())
     return answers
 
@@ -167,8 +166,9 @@ def summarise_search(
     laid = lay_out(normalise(payload))
     if mask is not None:
         laid = laid_of(mask, laid)
+    # A history may show the query shortened. The stored response has all of it, if it is the same query.
     whole = laid.response.query or ""
-    query = whole if short(whole, QUERY) == search.query else search.query
+    query = whole if short(whole, QUERY_CHARS) == search.query else search.query
     budgeted = _rebuild_shown(laid, search, query, tokenizer)
     summary = summarise(budgeted, laid, tokenizer, brief=brief)
     return (summary if mask is None else reveal_strings(summary, mask)).text
@@ -177,13 +177,15 @@ def summarise_search(
 def _rebuild_shown(laid: ResponseLayout, search: SearchText, query: str, tokenizer: Tokenizer) -> Budgeted:
     """Returns the response as shown: the same results, with the passages that the default limits give each."""
 
-    def cut(limits: Limits) -> Budgeted:
+    def cut(limits: SearchLimits) -> Budgeted:
         return budget_search(laid, tokenizer, query=query, artifact_id=search.artifact_id, limits=limits)
 
-    budgeted = cut(Limits(max_results=min(max(search.result_count, 1), MOST_RESULTS)))
+    # First as the default limits would have shown it: that is right unless the search had limits of its own.
+    budgeted = cut(SearchLimits(max_results=min(max(search.result_count, 1), MAX_SHOWN_RESULTS)))
     if not search.sections or {one.section for one in budgeted.shown_results} == set(search.sections):
         return budgeted
-    everything = cut(Limits(max_results=MOST_RESULTS, max_total_tokens=MOST_IN_ALL))
+    # The search had other limits: with the widest ones every result that it can have shown is there to choose from.
+    everything = cut(SearchLimits(max_results=MAX_SHOWN_RESULTS, max_total_tokens=MAX_TOTAL_TOKENS))
     results = tuple(one for one in everything.shown_results if one.section in search.sections)
     if not results:
         return budgeted

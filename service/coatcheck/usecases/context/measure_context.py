@@ -1,10 +1,7 @@
-"""Measure how full a context is: what stays in it, what is only in flight, whether to compact. Stores none of it.
+"""Measure how full a context is, and examine a request body for measuring and compacting. Stores no body.
 
-Find out what a request body is before anything is decided: its format, what is broken in it, what is not known.
-
-Mends it first, if the caller asks for that. Nothing is stored.
-
-Show a session's totals of tokens.
+Examining finds the body's format, what is broken in it and what is not known, and mends it if the caller asks for that.
+A session's totals of tokens are shown here, too.
 """
 
 import json
@@ -17,9 +14,9 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Caller
 from coatcheck.core.context import (
     CompactionPolicy,
+    ContextMeasurement,
     CountCache,
     Counter,
-    Measured,
     MeasureRequest,
     PlanContext,
     index_of,
@@ -96,17 +93,21 @@ def examine_history(
     """
     index = index_of(body.value, format_name)
     faults, halves, repaired = _faults(body.value, index), _halves(body), list[str]()
+    # A repair changes both the values and the bytes: unchanged parts are later taken from the bytes.
     if repair and (faults or halves):
         mended = mend(body.value, index, faults)
+        # From here on the bytes that could be decoded count: the original may have halves of characters in it.
         body.data, body.decodable = body.decodable or body.data, None
         if index.list_at is not None and mended.mended:
             old, new = (as_list(get(value, index.list_at)) for value in (body.value, mended.body))
             body.data, body.inside = with_elements(body.data, index.list_at, old, new, body.inside), None
         body.value = mended.body
         repaired = describe_faults([*mended.mended, *halves], mended=True)
+        # Mending may add and move messages, so every pointer of the old index may be wrong.
         index = index_of(body.value, index.format)
         faults, halves = _faults(body.value, index), []
     index.notes += describe_faults([*faults, *halves])
+    # Without a budget nothing is ever left out, which callers would otherwise notice only at the provider.
     if policy.max_tokens is None and window_of(body.value, ask.window) is None:
         model = model_of(body.value)
         problem = f"The window of the model {model[:80]!a} is not known" if model else "The body names no model"
@@ -131,21 +132,14 @@ def _halves(body: HistoryBody) -> list[Fault]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureDeps:
-    """What the composition hands to this verb."""
+class MeasureContext:
+    """Measures how full a model's context is."""
 
     tokenizer: Tokenizer
     pool: Executor
     look_up: LookUpReferences
     ledger: Ledger = field(default_factory=Ledger)
     counts: CountCache = field(default_factory=CountCache)
-
-
-class MeasureContext:
-    """Measures how full a model's context is."""
-
-    def __init__(self, deps: MeasureDeps) -> None:
-        self._deps = deps
 
     async def __call__(
         self,
@@ -156,7 +150,7 @@ class MeasureContext:
         *,
         format_name: str | None,
         session: str | None,
-    ) -> Measured:
+    ) -> ContextMeasurement:
         """Returns the account of a request body, and notes its gauges in the session's account.
 
         Raises:
@@ -166,14 +160,15 @@ class MeasureContext:
         """
         if session is not None:
             require_session(caller, session)
-        pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
+        pool, counter = self.pool, Counter(self.tokenizer, self.counts)
         index = (await in_pool(pool, examine_history, body, format_name, policy, ask)).index
-        known_artifacts = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        # The same look-ups as a compaction makes: otherwise the two would count differently.
+        known_artifacts = await self.look_up(caller, await in_pool(pool, references, index))
         searches = await in_pool(pool, turn_searches, index)
-        ask = replace(ask, search_caps=await self._deps.look_up.search_caps(caller, session, searches))
+        ask = replace(ask, search_caps=await self.look_up.search_caps(caller, session, searches))
         context = PlanContext(index=index, known_artifacts=known_artifacts)
-        measured = await in_pool(pool, measure, body.value, ask, policy, counter, format_name, context)
-        self._deps.ledger.record_measurement(caller.namespace, session, measured)
+        measured = await in_pool(pool, measure, body.value, ask, policy, counter, context)
+        self.ledger.record_measurement(caller.namespace, session, measured)
         return measured
 
 
@@ -193,6 +188,7 @@ class ShowSessionUsage:
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.
         """
+        # Counts of this process are written first, so that a caller sees what its own last call added.
         await self._note()
         if self._session_names is not None:
             session = await self._session_names.real(caller, session)

@@ -14,6 +14,7 @@ import msgspec
 
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.count import plural
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact, UploadFenced
 from coatcheck.ports.blobs import AbandonUpload, BeginUpload, BlobWriter
 from coatcheck.runtime.circuit_breaker import REFUSALS
@@ -31,16 +32,14 @@ LAST_SECONDS = 5.0
 """Seconds that the last round may take when the service stops."""
 
 
-def _payloads(count: int) -> str:
-    return "1 payload" if count == 1 else f"{count} payloads"
-
-
 class _UncommittedFile(msgspec.Struct):
     """A file that was written and whose commit is not known to have succeeded."""
 
     entry: FallbackPayload
+    """The payload as it waits; another entry under the same key must not use the file."""
     change: StoreArtifact
     writer: BlobWriter
+    """Can still remove the file."""
     until: datetime
     """End of its intent's lease; after this it must not be committed."""
 
@@ -72,14 +71,18 @@ class FlushFallback:
         Raises:
             CoatcheckError: the error of the store that refused last.
         """
+        # Room may have been freed since the last round: payloads of earlier processes come in from their file.
         self._fallback.restore()
         await self._query_silent_stores()
         count = 0
         refused: CoatcheckError | None = None
         for entry in self._fallback.waiting(self._deps.clock.now()):
+            # After a refusal, only small payloads are tried: they need the catalogue alone, not the blob store.
             if self._deps.catalog_breaker.silent or (refused is not None and not self._is_small(entry)):
                 continue
             try:
+                # A deletion must not run between the check that the payload waits and its commit: it would come back to
+                # life.
                 async with self._fallback.alone_with(*entry.key):
                     count += await self._store(entry)
             except CoatcheckError as error:
@@ -91,6 +94,7 @@ class FlushFallback:
                 refused = error
                 if self._is_small(entry):
                     break
+            # A payload that cannot be stored for a reason of its own does not stop those behind it.
             except Exception:
                 log.exception("%s waits for storage and could not be stored", entry.artifact.id)
         if count:
@@ -104,12 +108,13 @@ class FlushFallback:
         try:
             await asyncio.wait_for(self(), LAST_SECONDS)
         except (CoatcheckError, TimeoutError) as error:
-            log.warning("storing what waits failed at the end: %s", error)
+            log.warning("flush_fallback failed at the end: %s", error)
+        # Also after a failure or a time-out: what is still in the buffer goes to a file.
         lost_count = self._fallback.save()
         if self._fallback.count - lost_count:
-            log.warning("Saved %s for the next start.", _payloads(self._fallback.count - lost_count))
+            log.warning("Saved %s for the next start.", plural(self._fallback.count - lost_count, "payload"))
         if lost_count:
-            log.error("Lost %s that had not reached storage yet.", _payloads(lost_count))
+            log.error("Lost %s that had not reached storage yet.", plural(lost_count, "payload"))
 
     def _is_small(self, entry: FallbackPayload) -> bool:
         return len(entry.stored_bytes) <= self._deps.inline_bytes
@@ -127,6 +132,7 @@ class FlushFallback:
             return False  # the file took too long: the next round writes it anew
         if not isinstance(answer, IngestResult | Gone):
             log.warning("%s waited for storage, which refused it: %r", entry.artifact.id, answer)
+        # A newer post may have replaced the entry meanwhile; that one must stay.
         if self._fallback.waits(entry):
             self._fallback.forget(*entry.key)
         return isinstance(answer, IngestResult)
@@ -135,6 +141,7 @@ class FlushFallback:
         """Returns the change as made now. What was deleted since it was handed over stays deleted."""
         change = entry.change
         view = change.text_view
+        # The view needs a new name too, as an attempt whose answer was lost may have used the old one.
         if view is not None and view.blob is not None:
             view = msgspec.structs.replace(view, blob=self._rename_blob(view.blob))
         return msgspec.structs.replace(
@@ -151,6 +158,7 @@ class FlushFallback:
 
     async def _as_blob(self, entry: FallbackPayload) -> CommitAnswer:
         file = self._uncommitted_files.pop(entry.key, None)
+        # A file of an earlier round is used again if it is of this very entry and its intent still holds.
         if file is None or file.entry is not entry or file.until <= self._deps.clock.now():
             file = await self._place(entry)
         try:
@@ -161,6 +169,7 @@ class FlushFallback:
             else:
                 await self._give_up(file.writer, file.change)
             raise
+        # The catalogue points at other bytes of the same payload, so nothing will ever point at this file.
         if not (isinstance(answer, IngestResult) and answer.blob_used):
             await file.writer.abort()
         return answer
@@ -172,6 +181,7 @@ class FlushFallback:
         change = msgspec.structs.replace(change, blob=blob, inline=None)
         until = p.clock.now() + p.lease
         intent = BeginUpload(namespace=change.namespace, blob_id=blob.id, placement=blob.placement, lease_until=until)
+        # The intent first: a crash while the file is written leaves a row by which the reaper finds it.
         with p.catalog_breaker.guard_call():
             await p.catalog.commit(intent)
         with p.blobs_breaker.guard_call():
@@ -182,10 +192,12 @@ class FlushFallback:
             except CoatcheckError:
                 await self._give_up(writer, change)
                 raise
+        # A second is left for the commit to arrive before the lease ends and the reaper may fence it off.
         return _UncommittedFile(entry, change, writer, until - timedelta(seconds=1))
 
     async def _give_up(self, writer: BlobWriter, change: StoreArtifact) -> None:
         try:
+            # Bytes first, intent second, as in an upload.
             await writer.abort()
             await self._deps.catalog.commit(AbandonUpload(namespace=change.namespace, blob_id=change.blob.id))
         except CoatcheckError as error:

@@ -33,10 +33,10 @@ from coatcheck.storing.find import SessionNames
 from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.store_binding import NoteAccounts
 
-_LISTED = 50
+_FETCHED_ROWS = 50
 """Rows fetched for a list of which the caller may see only some."""
 
-_EXAMINED = 1_000
+_EXAMINED_SESSIONS = 1_000
 """Latest sessions of a namespace among which those of a caller who is bound to sessions are looked for."""
 
 
@@ -65,14 +65,15 @@ class ShowOverview:
             EVERYWHERE if everywhere else caller.namespace, self.clock.now() - timedelta(days=days)
         )
 
-    async def sessions(self, caller: Caller, limit: int = _LISTED) -> list[SessionSummary]:
+    async def sessions(self, caller: Caller, limit: int = _FETCHED_ROWS) -> list[SessionSummary]:
         """Returns the sessions with the latest activity.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.
         """
         await self.note()
-        examined = limit if caller.session_prefix is None else _EXAMINED
+        # A caller bound to sessions gets some of many: more rows are read than are shown.
+        examined = limit if caller.session_prefix is None else _EXAMINED_SESSIONS
         summaries = await self.overview.recent_sessions(caller.namespace, limit=examined)
         visible_sessions = [each for each in summaries if caller.sees(each.session)][:limit]
         if self.redacting is None:
@@ -88,7 +89,7 @@ class ShowOverview:
             CoatcheckError: `storage_unavailable`.
         """
         artifacts = await self.overview.next_expiring(
-            caller.namespace, self.clock.now(), limit=limit if caller.session_prefix is None else _LISTED
+            caller.namespace, self.clock.now(), limit=limit if caller.session_prefix is None else _FETCHED_ROWS
         )
         visible_artifacts = [each for each in artifacts if caller.sees(each.declared.session)][:limit]
         return (
@@ -144,11 +145,14 @@ class ListEvents:
             caller.namespace, session=session, artifact=artifact, before=before, limit=limit
         )
         visible_events = [self._mask_event(each) for each in events if caller.sees(each.session)]
+        # The next page follows the last event that was read, not the last that is shown: hidden ones must not end the
+        # list.
         return EventPage(visible_events, events[-1].number if len(events) == limit else None)
 
     def _mask_event(self, event: Event) -> Event:
         if self._redacting is None:
             return event
+        # Events quote queries and patterns, in which a caller may have written a secret.
         mask = self._redacting.mask(event.namespace, DeclaredMetadata(session=event.session))
         if mask is None:
             return event
@@ -192,6 +196,8 @@ class StoreCheck:
         """Returns what is wrong with the store; None if it serves reads and writes."""
         if self._running is None:
             self._running = asyncio.create_task(self._query_store(), name=f"check of the {self._breaker.name}")
+        # `wait` and not `wait_for`: a check that hangs goes on and is joined by the next, so hanging checks never pile
+        # up.
         finished_tasks, _ = await asyncio.wait([self._running], timeout=CHECK_SECONDS)
         if not finished_tasks:
             slow = f"The {self._breaker.name} did not answer within {CHECK_SECONDS:.0f} seconds."
@@ -209,6 +215,7 @@ class StoreCheck:
         health: Health = "away"
         try:
             await self._store.check_reads()
+            # Reads work from here on: whatever fails now costs only writes.
             health = "degraded"
             await self._store.check_writes(room=self._breaker.full)
         except CoatcheckError as error:
@@ -216,6 +223,7 @@ class StoreCheck:
         except Exception:
             log.exception("the check of the %s failed", self._breaker.name)
             return self._reason(health, CoatcheckError(Code.INTERNAL, "The check failed; the log says why."))
+        # Only after both: closing the breaker sends payloads to the store again.
         self._breaker.answers()
         return None
 
@@ -268,11 +276,13 @@ class CheckReadiness:
 
     async def _check(self) -> Readiness:
         try:
+            # At the same time, so that a check takes as long as the slower store and not as both.
             catalog, blobs = await asyncio.gather(self._catalog(), self._blobs())
         finally:
             self._checking = None
         reports = [report() for report in self._reports]
         reasons = tuple(reason for reason in (catalog, blobs, *reports) if reason is not None)
+        # Without the blob store small payloads still work, so only the catalogue makes the service `away`.
         away = catalog is not None and catalog.health == "away"
         self.known = Readiness("away" if away else "degraded" if reasons else "ready", reasons)
         self._checked_at = self._ticks()

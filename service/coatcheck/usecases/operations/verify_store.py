@@ -28,6 +28,7 @@ from coatcheck.upkeep.index import check_text_index
 ORPHAN_AGE = timedelta(days=1)
 """An unknown blob younger than this may belong to an upload whose intent is not visible yet."""
 BATCH = 500
+"""Names compared with the catalogue, or dead blobs read, in one statement: chosen, not measured."""
 _CLOCKS_APART = timedelta(minutes=10)
 """How far the clock that records deletions may be behind ours."""
 _LOSSES = frozenset({"missing", "corrupt"})
@@ -61,6 +62,7 @@ class StoreVerification(Struct, frozen=True, kw_only=True):
     condemned: int
     """Blobs marked as lost, so that posting their payloads again heals them."""
     notes: tuple[str, ...] = ()
+    """What the engines say that is no damage, a sentence each."""
 
     @property
     def clean(self) -> bool:
@@ -115,6 +117,7 @@ class VerifyStore:
         repairs = self._repairs if apply else None
         findings: list[Finding] = []
         notes: list[str] = []
+        # The engines first: where a database is damaged, its rows say nothing about the blobs.
         for examine in self._examinations:
             examined = await examine(deep=digests, repair=None if repairs is None else began)
             findings += examined.findings
@@ -125,8 +128,11 @@ class VerifyStore:
                 blobs, content = blobs + 1, content + blob.size
                 finding = await self._look(namespace, blob, digests=digests)
                 progress(1, blob.size)
+                # The walk takes long, and artifacts are deleted meanwhile: a blob that disappeared with its row is no
+                # finding.
                 if finding is not None and not await self._was_deleted(namespace, blob, began):
                     findings.append(await self._mark(finding, repairs))
+            # A name that was written since the walk began has a row by now, or is protected by its age.
             name_count, removed = await self._orphans(findings, began - orphan_age, apply=apply)
             if self._texts is not None:
                 findings += await check_text_index(self._texts, self._text_repairs if apply else None)
@@ -149,9 +155,11 @@ class VerifyStore:
         return Finding(what, namespace, blob.id, detail)
 
     async def _compare(self, namespace: str, blob: Blob, *, digests: bool) -> tuple[str | None, str]:
+        # A store that the service was not given says nothing about its bytes, so they are not counted as lost.
         if blob.placement != "inline" and store_of(self._blobs, blob.placement) is None:
             return "elsewhere", not_opened(self._blobs, blob.placement).detail
         try:
+            # From cheap to expensive: a size costs one request, a digest reads everything.
             size = await self._open.find_stored_size(namespace, blob)
             if size is None:
                 return "missing", f"{blob.stored_size:,} stored bytes are missing."
@@ -174,6 +182,7 @@ class VerifyStore:
         """Whether the blob was deleted during the check; its bytes are then the sweep's business."""
         if not await self._upkeep.find_known_blobs([(namespace, blob.id)]):
             return True
+        # The catalogue's clock dates what it deletes, and may differ from ours; hence a margin on either side.
         after = DeadBlob(namespace="", id="", placement=blob.placement, dead_at=began - _CLOCKS_APART)
         until = self._clock.now() + _CLOCKS_APART
         while batch := await self._upkeep.dead_blobs(until, BATCH, after):
@@ -194,6 +203,7 @@ class VerifyStore:
 
     async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:
         orphan_finder = _OrphanFinder(self._upkeep, findings, before, apply=apply)
+        # Every open store: after a switch from files to S3, the old one still holds blobs.
         for store in all_stores(self._blobs):
             batch: list[StoredName] = []
             async for name in store.names():
@@ -220,6 +230,7 @@ class _OrphanFinder:
         self.seen += len(batch)
         known_blobs = await self._upkeep.find_known_blobs([(n.namespace, n.id) for n in batch])
         for name in batch:
+            # The age protects an upload whose intent this query could not see yet.
             if (name.namespace, name.id) in known_blobs or name.modified_at > self._before:
                 continue
             size = f"{name.size:,} bytes that no row refers to"

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import query_keys
+from coatcheck.core.keys import check_page_limit
 from coatcheck.core.views.cursor import seal, unseal
 from coatcheck.ports.catalog import ArtifactFilter, Catalog
 from coatcheck.ports.telemetry import Clock
@@ -18,8 +19,6 @@ from coatcheck.storing.find import SessionNames
 from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.store_binding import SealKey
-
-MAX_PAGE = 200
 
 
 class Listing(Struct, frozen=True):
@@ -60,19 +59,22 @@ class Browse:
             CoatcheckError: `invalid_cursor`; `invalid_request` for a limit out of bounds, and for a query that is too
                 long or names nothing to look for.
         """
-        if not 1 <= limit <= MAX_PAGE:
-            raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
+        check_page_limit(limit)
         space = caller.namespace
         before = None if cursor is None else _position(await self._seal_key(), space, cursor)
+        # A caller may give a name as lists show it, with a secret in it masked.
         if where.session is not None and self._session_names is not None:
             where = replace(where, session=await self._session_names.real(caller, where.session))
         if caller.session_prefix is not None:
+            # In the query and not afterwards: pages filtered afterwards would be short or empty.
             where = replace(where, session_prefix=caller.session_prefix)
         partial = False
         if query is not None:
             where = replace(where, terms=query_keys(query))
+            # Before the query, so that the page contains what was acknowledged before this call.
             partial = self._index is not None and not await self._index.catch_up(space)
         page = await self._catalog.list_artifacts(space, where, self._clock.now(), before=before, limit=limit)
+        # A damaged part of the index is dropped: the next round builds it anew, and until then lists are partial.
         if page.damaged and self._index is not None:
             await self._index.drop(space, page.damaged)
         partial = partial or bool(page.damaged)

@@ -73,7 +73,7 @@ class Describe:
         """Returns the artifact and its card.
 
         Args:
-            caller: who asks.
+            caller: the caller.
             number: the artifact.
             budget: tokens of the card, 64 to 8192; None takes the policy's, or the service's default.
             query: what the caller looks for, which the excerpts then follow; None: nothing in particular.
@@ -91,13 +91,16 @@ class Describe:
             with_survey=True,
             with_receipt=True,
         )
+        # A record without a digest is of a search without a card: it has only the query.
         record = entry.receipt if entry.receipt is not None and entry.receipt.sha256 else None
         if as_received and record is not None and record.budget is not None:
             budget, query, tools = record.budget, record.query, record.tools
         if self._card_text is not None:
+            # Older code may have stored the artifact without the form of its text, which a card needs.
             entry = await self._card_text.describe(entry)
         a = entry.artifact
         content = self._open(entry)
+        # The two ends and the stored survey are enough to cut the card again; the payload itself may be gigabytes.
         head, tail = sample_ranges(a.measure.size)
         sample = PayloadSample(await content.read(*head), await content.read(*tail), a.measure.size)
         text = None if self._card_text is None else await self._card_text.find_card_source(entry)
@@ -112,10 +115,12 @@ class Describe:
             return cut(draft, budget=tokens, query=query, tokenizer=tokenizer, mask=mask, tools=tools)
 
         rendered_card = await in_pool(self._pool, work)
+        # What was recognised now replaces what an older engine recognised; then secrets are masked in both.
         visible_artifact = a if rendered_card.facts is None else structs.replace(a, facts=rendered_card.facts)
         if self._redacting is not None:
             visible_artifact = self._redacting.mask_listed_artifact(visible_artifact)
         is_unchanged = record is not None and hashlib.sha256(rendered_card.text.encode()).digest() == record.sha256
+        # The receipt was masked by the policy of its time; what the present policy hides is hidden in it, too.
         if record is not None and mask is not None:
             record = structs.replace(
                 record, **{name: _mask_lines(mask, getattr(record, name)) for name in ("text", "query")}

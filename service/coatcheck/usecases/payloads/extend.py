@@ -56,7 +56,9 @@ class Extend:
         if idle_ttl is not UNSET:
             check_idle_ttl(idle_ttl)
         now = self._clock.now()
+        # A caller bound to sessions learns nothing of artifacts outside them, not even that they exist.
         await require_seen(self._catalog, self._fallback, caller, number, now)
+        # It has no row yet, and the change that will create it is fixed.
         if self._fallback is not None and self._fallback.find(caller.namespace, number, now) is not None:
             raise CoatcheckError(
                 Code.STORAGE_UNAVAILABLE,
@@ -88,6 +90,8 @@ class Extend:
         if ttl is UNSET or not rules:
             return ttl
         entry = await self._catalog.find(caller.namespace, number, now)
+        # Of what is not live, an expired artifact that is held for example, only the namespace is known here: its own
+        # limit applies.
         if not isinstance(entry, FoundArtifact):
             policy = rules.effective(caller.namespace)
         else:

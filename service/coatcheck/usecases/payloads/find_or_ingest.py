@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -51,24 +50,28 @@ from coatcheck.storing.card_text import CardText
 from coatcheck.storing.draft import cut, remake_draft
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
-from coatcheck.storing.ingest_request import IngestRequest, Notice
+from coatcheck.storing.ingest_request import IngestRequest
+from coatcheck.storing.upload_session import BLOCK
 from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck_client.contract.answers import Notice
 from coatcheck_client.contract.cards import withheld
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 16
+_CONCURRENT_PAYLOADS: Final = 16
 """Number of payloads of one request that are looked up or stored at the same time."""
-_BLOCK: Final = 512 * 1024
-_KEPT_CARDS: Final = 8 * 1024**2
+_CARD_CACHE_BYTES: Final = 8 * 1024**2
 """Bytes of cached cards: about three thousand of them."""
 _ABSENT: Final = frozenset({Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE})
+"""The answers for an artifact that a history refers to and that is no longer there."""
 
 
 class PayloadRetention(Struct, frozen=True, kw_only=True):
     """How payloads are to be kept."""
 
     session: str | None = None
+    """None: payloads are in no session. The session is part of an artifact's identity, so later calls must name the
+    same."""
     labels: tuple[str, ...] = ()
     ttl: int | None | UnsetType = UNSET
     idle_ttl: int | None | UnsetType = UNSET
@@ -91,25 +94,16 @@ class PayloadCard(Struct, frozen=True, kw_only=True):
     notices: tuple[Notice, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class FindOrIngestDeps:
-    """What the composition hands to this step."""
-
-    ingest: Ingest
-    deps: IngestDeps
-    find: Find
-    """Has no fallback buffer: what waits in memory is not stored."""
-    card_text: CardText | None
-
-
 class _Asked(Struct, frozen=True):
     """A request about all payloads of a history."""
 
     keep: PayloadRetention
     budget: int
+    """Maximum tokens of a card."""
     live: dict[int, Artifact]
     """What is stored already, by number."""
     tools: bool
+    """Whether cards may name a tool to read on with."""
 
 
 class _Key(Struct, frozen=True):
@@ -119,7 +113,9 @@ class _Key(Struct, frozen=True):
     id: str
     declared: DeclaredMetadata
     engine: int
+    """Another engine may cut another card."""
     budget: int | None
+    """None: no card, only the artifact."""
     masked: bool = False
     tools: bool = True
 
@@ -134,13 +130,14 @@ class _Known(Struct, frozen=True):
 class FindOrIngest:
     """Finds the stored artifacts of payloads, or stores the payloads."""
 
-    def __init__(self, deps: FindOrIngestDeps) -> None:
-        self._ingest = deps.ingest
-        self._find = deps.find
-        self._card_text = deps.card_text
-        self._deps = deps.deps
+    def __init__(self, ingest: Ingest, deps: IngestDeps, find: Find, card_text: CardText | None) -> None:
+        """`find` has no fallback buffer: what waits in memory is not stored."""
+        self._ingest = ingest
+        self._find = find
+        self._card_text = card_text
+        self._deps = deps
         self._health = BlobHealth(self._deps.catalog, self._deps.blobs, self._deps.clock)
-        self._cards: BoundedCache[_Key, _Known] = BoundedCache("cards", _KEPT_CARDS)
+        self._cards: BoundedCache[_Key, _Known] = BoundedCache("cards", _CARD_CACHE_BYTES)
 
     async def __call__(
         self,
@@ -156,8 +153,10 @@ class FindOrIngest:
         Without `tools`, cards name no tool: the model that reads them has none.
         What keeps a payload from being stored is in its answer and not raised, so that the others go on.
         """
+        # Everything that is stored already is looked up at once; most payloads of a history are.
         identities = await in_pool(self._deps.pool, _identities, caller.namespace, payloads, keep.session)
         request = _Asked(keep, budget, await self._live(caller, identities), tools)
+        # One iterator for all workers, which bounds how many payloads are in memory at once.
         waiting = iter(zip(payloads, identities, strict=True))
         cards: dict[str, PayloadCard] = {}
 
@@ -170,7 +169,7 @@ class FindOrIngest:
                 )
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(_AT_ONCE, len(payloads))):
+            for _ in range(min(_CONCURRENT_PAYLOADS, len(payloads))):
                 group.create_task(work())
         return cards
 
@@ -181,7 +180,7 @@ class FindOrIngest:
             with self._deps.catalog_breaker.guard_call():
                 return await self._find.live(caller, numbers)
         except CoatcheckError as error:  # looking only saves work; storing will report what is wrong
-            log.debug("the payloads of a history are not looked up: %s", error.detail)
+            log.debug("looking up the payloads of a history failed: %s", error.detail)
             return {}
 
     async def _one(self, caller: Caller, payload: PlannedPayload, identity: bytes, request: "_Asked") -> PayloadCard:
@@ -196,6 +195,7 @@ class FindOrIngest:
             return _make_unstored_card(payload, error)
 
     async def _open_source(self, payload: PlannedPayload) -> tuple[PartsPayload, "_Source"]:
+        # Small texts are prepared here: handing them to a thread would cost more.
         small = is_text(payload.content) and len(payload.content) <= SMALL
         return _make_source(payload) if small else await in_pool(self._deps.pool, _make_source, payload)
 
@@ -210,6 +210,7 @@ class FindOrIngest:
         tools: bool,
     ) -> PayloadCard | None:
         """Returns the card of what was found; None if that is nothing, or another payload, or cannot be read."""
+        # A corrupt blob is repaired by storing the payload again; one without its middle is not what the history has.
         if artifact is None or artifact.blob.condemned or artifact.measure.dropped:
             return None
         stored_metadata = artifact.declared
@@ -242,6 +243,7 @@ class FindOrIngest:
         key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None, tools=tools)
         cached_card = self._cards.get(key)
         if cached_card is None:
+            # Checked once per card in the cache, not once per turn: a history comes again with every turn.
             with self._deps.blobs_breaker.guard_call():
                 if not await self._health.holds(a.namespace, a.blob):
                     return None
@@ -254,7 +256,7 @@ class FindOrIngest:
                 )
                 view = await self._view_of(caller, described_artifact)
                 cached_card = await in_pool(self._deps.pool, self._cut, described_artifact, data, view, key, mask)
-            self._remember(key, cached_card)
+            self._cards.put(key, cached_card)
         return PayloadCard(id=a.id, text=cached_card.text if budget is not None else None, tokens=cached_card.tokens)
 
     async def _view_of(self, caller: Caller, a: Artifact) -> CardSource | None:
@@ -293,6 +295,7 @@ class FindOrIngest:
             idle_ttl=request.keep.idle_ttl,
             pinned=request.keep.pinned,
             card_tokens=budget,
+            # A payload that comes back whole would leave the history as large as it was.
             inline_tokens=0,
             with_card=budget is not None,
             standalone=True,
@@ -304,10 +307,11 @@ class FindOrIngest:
             card = await self._recall_card(caller, identity, artifact, source, declared, budget, request.tools)
             if card is not None:
                 return card
+        # With masking, the key below would have to say whether this card was masked: it is left to the next look-up.
         plain = self._deps.redacting is None or self._deps.redacting.never
         if receipt.created and receipt.stored and plain:
             card = _Known(receipt.text, receipt.tokens)
-            self._remember(_Key(caller.namespace, receipt.id, declared, ENGINE, budget, tools=request.tools), card)
+            self._cards.put(_Key(caller.namespace, receipt.id, declared, ENGINE, budget, tools=request.tools), card)
         return PayloadCard(
             id=receipt.id,
             text=receipt.text if budget is not None else None,
@@ -325,9 +329,6 @@ class FindOrIngest:
             return
         while block := await in_pool(self._deps.pool, next, blocks, b""):
             yield block
-
-    def _remember(self, key: "_Key", card: "_Known") -> None:
-        self._cards.put(key, card)
 
 
 def _make_unstored_card(payload: PlannedPayload, error: CoatcheckError) -> PayloadCard:
@@ -419,12 +420,12 @@ def _read_metadata(payload: PlannedPayload) -> dict[str, Any]:
 
 def _blocks(source: _Source) -> Iterator[bytes]:
     if source.message_lines is None:
-        yield from (source.data[at : at + _BLOCK] for at in range(0, len(source.data), _BLOCK))
+        yield from (source.data[at : at + BLOCK] for at in range(0, len(source.data), BLOCK))
         return
     block = bytearray()
     for piece in source.message_lines:
         block += piece
-        if len(block) >= _BLOCK:
+        if len(block) >= BLOCK:
             yield bytes(block)
             block.clear()
     if block:

@@ -60,6 +60,7 @@ class Forget(_Deletion):
         if self._fallback is None:
             self._answer(await self._delete(caller, number), waited=False)
             return
+        # Otherwise the flush could store the payload after the row was deleted and before the buffer forgets it.
         async with self._fallback.alone_with(caller.namespace, number):
             waited = self._fallback.find(caller.namespace, number, self._clock.now()) is not None
             answer = await self._delete(caller, number)
@@ -103,8 +104,10 @@ class ForgetSession(_Deletion):
         if self._session_names is not None:
             session = await self._session_names.real(caller, session)
         require_session(caller, session)
+        # First what waits in memory: stored in between, it is found by the batches below.
         total = await self._forget_waiting(caller, session)
         while True:
+            # A fresh time for each batch, as a large session takes long.
             now = self._clock.now()
             outcome = await self._catalog.commit(
                 DeleteSession(
@@ -121,6 +124,7 @@ class ForgetSession(_Deletion):
             total += outcome
             if outcome < BATCH:
                 break
+        # Batches leave what is held; the caller is told only once nothing else is left.
         conflict = await self._catalog.holds_within(caller.namespace, session, self._clock.now())
         if conflict is not None:
             raise refusal_of_delete(conflict, deleted=total)

@@ -82,8 +82,11 @@ class Ingest:
                 `upload_fenced`.
         """
         limiters = self._deps.limiters
+        # A small payload needs a slot only once it has arrived: a slow sender then holds nothing.
         opening = await _Opening.read(source)
+        # The limiters share what they have among holders, so one caller with many uploads does not shut out the rest.
         holder = _holder(caller, request.declared)
+        # Whatever has arrived cannot stall, so nobody must watch its sender.
         sender = None if opening.is_whole else sender
         limiter = limiters.payloads if sender is None else limiters.uploads
         busy: CoatcheckError | None = None
@@ -113,12 +116,15 @@ class Ingest:
         Raises:
             CoatcheckError: as the ingest itself.
         """
+        # Without the key: the same key with other parameters would be refused as reused.
         shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET), standalone=True)
         opening = await _Opening.read(source)
         with await self._deps.limiters.payloads.acquire(_holder(caller, request.declared)):
             again = await self._take_in(caller, opening, shorter)
+        # The account counted the first card, which nobody will read.
         if receipt.stored and receipt.created:
             self._deps.ledger.gave(caller.namespace, request.declared.session, again.tokens - receipt.tokens)
+        # Storage came back, or went away, between the two: the card must say what is true now.
         if again.stored != receipt.stored:
             return replace(again, created=receipt.created or again.created)
         return replace(receipt, inline=again.inline, text=again.text, tokens=again.tokens, card=again.card)
@@ -134,6 +140,8 @@ class Ingest:
         """Stores a payload, or only makes its card if the service is too `busy`; the caller holds a slot for that."""
         deps, declared = self._deps, request.declared
         redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
+        # With both ends kept, the declared kind's own limit cuts the stream; otherwise the commit refuses what is too
+        # large for its kind.
         limit = self.limit(caller, declared if request.keep_ends else None)
         oversize = OversizeGuard(limit, keep_ends=request.keep_ends)
         encoder = PayloadEncoder(deps.tokenizer, stores=busy is None, media_type=declared.media_type)
@@ -163,6 +171,7 @@ class Ingest:
 
     def _count(self, receipt: Receipt) -> None:
         outcome = "unstored" if not receipt.stored else "stored" if receipt.created else "repeated"
+        # Only cards count here: an inline payload saves no tokens.
         card, shown_tokens = receipt.card, None if receipt.inline or not receipt.text else receipt.tokens
         self._deps.meter.record_ingest(card.kind, outcome, card.size, card.tokens.count, shown_tokens)
 
@@ -220,4 +229,5 @@ async def store_blobs(store: Store, text: bytes) -> bytes:
     for blob in await asyncio.to_thread(identify_blobs, text):
         receipt = await store(await asyncio.to_thread(blob.decode, text), blob.media_type)
         ids.append((blob, receipt.id if receipt.stored else None))
+    # A name in the text is a promise that the bytes can be read, so what was not stored stays in it.
     return with_ids(text, ids) if any(artifact_id for _, artifact_id in ids) else text

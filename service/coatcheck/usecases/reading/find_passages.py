@@ -38,7 +38,14 @@ from coatcheck.core.passages import (
 from coatcheck.core.passages import (
     MAX_CHARS as QUERY_CHARS,
 )
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.read_answer import (
+    DEFAULT_TOKENS,
+    MAX_ARGUMENT_CHARS,
+    SearchedBytes,
+    ViewName,
+    check_budget,
+    text_instead,
+)
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.visible_text import find_parts, plain_lines
@@ -52,28 +59,22 @@ from coatcheck_client.contract.inert import MARK, one_line
 
 MIN_TOKENS = 128
 """Tokens that one window needs."""
-_KEPT = 4 * BLOCK_BYTES
+_MEMORY_BYTES = 4 * BLOCK_BYTES
 """Content up to this size is kept in memory while it is searched; parts of larger content are read a second time."""
-_PAUSED = 8
+_PAUSED_SCANS = 8
 """Number of kept scans that a deadline interrupted: at most 2 MB each."""
-_AT_ONCE = 8
+_CONCURRENT_READS = 8
 """Reads of parts that run at the same time, since a store over the network makes each wait."""
-_GRAIN = 640
+_RESPONSE_GRAIN_BYTES = 640
 """Bytes, some 150 tokens, of a search response that are chosen together: all of it was found by such a query, so that a
 single sentence with the words says little."""
-_ANSWERED = 0.25
+_ANSWERING_SHARE = 0.25
 """Share of a query's weight that the best place must have, if only what answers it is to be shown: of 669 questions
 about texts that answer them 97 % have it, of 669 about other texts of the same kinds a third."""
-_NAMED = 6
-_NAMED_CHARS = 32
-"""Most terms that a sentence names, and most characters of each."""
-
-
-class Searched(Struct, frozen=True):
-    """How much of the view or section was looked at, from its beginning on."""
-
-    bytes: int
-    total: int
+_NAMED_TERMS = 6
+"""Terms that a sentence names: chosen, not measured; the others are counted."""
+_TERM_CHARS = 32
+"""Characters of a term that a sentence shows; longer ones are cut."""
 
 
 class PassagesAnswer(Struct, frozen=True, kw_only=True):
@@ -93,7 +94,7 @@ class PassagesAnswer(Struct, frozen=True, kw_only=True):
     """Terms that were found, folded: lower case, without accents."""
     missing: list[str]
     """Terms that were not found."""
-    searched: Searched
+    searched: SearchedBytes
     partial: bool
     """Whether only part of the artifact was looked at."""
     stopped: Literal["end", "deadline", "frequent"]
@@ -165,6 +166,7 @@ class FindPassages(Reader):
 
         Also returns what is shown, if everything that this needs is at hand.
         """
+        # Taken out while it is used: a second call with the same query must not feed the same scanner.
         paused = self._paused_scanners.pop(part.question(query), None)
         deadline = self._clock() + self._patience
         at = 0 if paused is None else paused.fed
@@ -176,17 +178,20 @@ class FindPassages(Reader):
             scan_step = in_pool(self._pool, looking.feed_block, scanner, block, last=ends)
             if ends:
                 return await scan_step
+            # The store and a processor work at the same time: a large artifact takes as long as the slower of the two.
             block, (scanner, _) = await asyncio.gather(part.block(at), scan_step)
             if not block or scanner.full or self._clock() >= deadline:
                 return scanner, await in_pool(self._pool, looking.at_hand, scanner)
 
     def _pause(self, key: "_Question", scanner: PassageScanner) -> None:
         self._paused_scanners[key] = scanner
-        while len(self._paused_scanners) > _PAUSED:
+        # The oldest goes first, as a dictionary keeps the order in which its keys were added.
+        while len(self._paused_scanners) > _PAUSED_SCANS:
             del self._paused_scanners[next(iter(self._paused_scanners))]
 
 
 _Question = tuple[str, int, int, str]
+"""Blob (with a suffix where secrets are masked), start and size of the part, and the query."""
 
 
 class _Kept:
@@ -196,7 +201,7 @@ class _Kept:
         self.reading = reading
         self._start = reading.extent.start
         self.size = reading.extent.end - reading.extent.start
-        self._keeps = self.size <= _KEPT
+        self._keeps = self.size <= _MEMORY_BYTES
         self._blocks: dict[int, bytes] = {}
 
     def question(self, query: str) -> _Question:
@@ -223,6 +228,7 @@ class _Kept:
 
     def _begin(self, extent: Extent) -> Position:
         """Returns where the frame begins in which a range begins."""
+        # Lines and characters are counted per frame, so counting starts where a frame does.
         index = self.reading.content.index
         frame = (self._start + extent.start) // index.frame_size
         return Position(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
@@ -250,8 +256,8 @@ def _read_plain(data: bytes) -> bytes:
 
 async def _parts(part: _Kept, extents: list[Extent]) -> list[DocumentPart]:
     out: list[DocumentPart] = []
-    for at in range(0, len(extents), _AT_ONCE):
-        out += await asyncio.gather(*(part.part(place) for place in extents[at : at + _AT_ONCE]))
+    for at in range(0, len(extents), _CONCURRENT_READS):
+        out += await asyncio.gather(*(part.part(place) for place in extents[at : at + _CONCURRENT_READS]))
     return out
 
 
@@ -268,6 +274,7 @@ class _Looking:
         self.extents: list[Extent] = []
         self.notices: list[str] = []
         fields = part.reading.fields
+        # Escapes in JSON and in cells would hide words from the scan, so it sees such lines decoded.
         is_escaped = fields is not None and bool(fields.member or fields.delimiter)
         is_escaped = is_escaped or spec_of(part.reading.artifact.facts.kind).paths
         self._seen = _read_plain if is_escaped else None
@@ -293,7 +300,7 @@ class _Looking:
         self.extents = regions(hits, self.weights, self._part.size)
         self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
         self._counts = dict(Counter(hits.terms.tolist()))
-        self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.all_terms) >= _ANSWERED
+        self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.all_terms) >= _ANSWERING_SHARE
         parts = [self._part.at_hand(place) for place in self.extents]
         whole = [part for part in parts if part is not None]
         return self.make_text(whole) if len(whole) == len(parts) else None
@@ -308,6 +315,7 @@ class _Looking:
         ranking = (
             Ranking(terms.all_terms, self.weights).of_parts(parts, page=page, to_visible=self._seen) if parts else []
         )
+        # A list of search results was ranked by its sender: of two passages that rank alike, the earlier comes first.
         lists_results = spec.lists_results(reading.artifact.declared.tool_name)
         if not (self._is_answered or lists_results):
             return self._nothing()
@@ -319,7 +327,7 @@ class _Looking:
             tokenizer,
             " ".join([*notes, *self.notices]),
             floor=CONCISE if self._concise else 0.0 if lists_results else FILL,
-            grain=_GRAIN if lists_results else 0,
+            grain=_RESPONSE_GRAIN_BYTES if lists_results else 0,
             sections=reading.sections if reading.section is None else (),
             fields=reading.fields,
         )
@@ -335,6 +343,7 @@ class _Looking:
         if reading.section is not None:
             lines += f" of section {reading.section.name}"
         present_terms = tuple(number for number in range(len(terms.terms)) if number in self._counts)
+        # To say that nothing was found would be wrong: some of the words are there, but no passage has enough of them.
         if present_terms and not self._is_answered:
             counts = _render_terms(terms, present_terms, grams=True, counts=self._counts)
             statement = f"No passage in {lines} answers this: of its words there are only {counts}."
@@ -357,13 +366,13 @@ def _render_terms(
         for number in term_numbers
         if terms.terms[number].role not in without
     ]
-    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
-    return ", ".join(words[:_NAMED]) + more
+    more = f" and {len(words) - _NAMED_TERMS} more" if len(words) > _NAMED_TERMS else ""
+    return ", ".join(words[:_NAMED_TERMS]) + more
 
 
 def _render_term(term: str) -> str:
-    text = one_line(term[: _NAMED_CHARS + 1])
-    return text if len(text) <= _NAMED_CHARS else text[:_NAMED_CHARS] + "…"
+    text = one_line(term[: _TERM_CHARS + 1])
+    return text if len(text) <= _TERM_CHARS else text[:_TERM_CHARS] + "…"
 
 
 def _notices(terms: Terms, end: int, size: int, *, full: bool) -> list[str]:
@@ -389,6 +398,7 @@ def _answer(
     notices: list[str],
 ) -> PassagesAnswer:
     missing = set(weights.missing)
+    # `full` ends a scan early on purpose; only the deadline leaves something for the same call to go on with.
     over = scanner.end >= size
     return PassagesAnswer(
         id=reading.artifact.id,
@@ -399,7 +409,7 @@ def _answer(
         windows=passage_text.passages,
         terms=[term.text for number, term in enumerate(terms.terms) if number not in missing],
         missing=[term.text for number, term in enumerate(terms.terms) if number in missing],
-        searched=Searched(scanner.end, size),
+        searched=SearchedBytes(scanner.end, size),
         partial=not over,
         stopped="end" if over else "frequent" if scanner.full else "deadline",
         notices=notices,

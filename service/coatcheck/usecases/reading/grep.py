@@ -16,7 +16,7 @@ from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep.matcher import (
-    PIECE,
+    PIECE_BYTES,
     LineHit,
     Pattern,
     PatternScan,
@@ -24,13 +24,13 @@ from coatcheck.core.grep.matcher import (
     compile_pattern,
     wants_line_feed,
 )
-from coatcheck.core.grep.text_lines import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, ShownHits, compose
+from coatcheck.core.grep.text_lines import CONTEXT_BYTES, LINE_BYTES, MATCH_BYTES, Around, ShownHits, compose
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.scan import PATTERN_BYTES
-from coatcheck.core.text.visible_text import Hidden, find_parts, find_written_position, plain_lines
+from coatcheck.core.text.visible_text import Hidden, find_parts, find_written_positions, plain_lines
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, span
 from coatcheck.reading.positions import at_byte, past_end_of, place_of
@@ -40,20 +40,23 @@ from coatcheck.storing.content import BLOCK_BYTES
 from coatcheck_client.contract.blobs import SHORTEST, rest_of
 
 DEFAULT_LIMIT = 20
+"""Matches shown if the caller names no number, as the declared tool says."""
 MAX_LIMIT = 200
+"""Maximum matches of one answer, as the declared tool says."""
 MAX_CONTEXT = 20
+"""Maximum lines before and after a match, as the declared tool says."""
 MIN_TOKENS = 128
 """Tokens that the shortest form of one hit needs."""
 COUNT_ON_SECONDS = 0.5
 """Seconds for which counting goes on after a page is full, for `total`."""
-_PATTERNS_BYTES = 512 * 1024
+_PATTERN_CACHE_BYTES = 512 * 1024
 """Size of the cache of compiled patterns: up to 15 of them, which take 120 MB at worst."""
-_MARKS_BYTES = 1024 * 1024
+_POSITION_CACHE_BYTES = 1024 * 1024
 """Size of the cache of places that earlier scans reached: about 1,000 of them."""
-_PATTERN_SHOWN = 200
-"""Most characters of a pattern that a sentence repeats."""
+_PATTERN_CHARS = 200
+"""Maximum characters of a pattern that a sentence repeats."""
 
-_WIDEST = 1024 * 1024
+_SURROUNDING_BYTES = 1024 * 1024
 """Bytes before and behind what is shown around a hit in which encoded bytes may begin and end."""
 _FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
 """Matches a group that already ignores case."""
@@ -77,7 +80,7 @@ class PatternSearchRequest(Struct, frozen=True, kw_only=True):
     from_byte: int = 0
     """Bytes of that line to skip; if it has no more than that, the search begins on the next line."""
     limit: int = DEFAULT_LIMIT
-    """Most hits to show, 1 to 200."""
+    """Maximum hits to show, 1 to 200."""
     view: str | None = None
     """`raw` or `text`; absent: text with a section, raw without."""
     section: str | None = None
@@ -107,6 +110,7 @@ class SearchNext(Struct, frozen=True):
     """How to see what follows: the same call with this offset."""
 
     offset: int
+    """Hits to skip from the same beginning."""
     line: int
     """The line where the next hit may begin: another way to go on, without counting hits."""
     byte: int
@@ -140,6 +144,7 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
     """Why the text ends where it ends."""
     next: SearchNext | None
+    """None: every hit is shown."""
 
 
 class Search(Reader):
@@ -147,11 +152,11 @@ class Search(Reader):
 
     @cached_property
     def _patterns(self) -> BoundedCache[tuple[str, bool, bool], Pattern]:
-        return BoundedCache("patterns", _PATTERNS_BYTES)
+        return BoundedCache("patterns", _PATTERN_CACHE_BYTES)
 
     @cached_property
     def _scan_positions(self) -> BoundedCache["_Question", list[ScanPosition]]:
-        return BoundedCache("scan_positions", _MARKS_BYTES)
+        return BoundedCache("scan_positions", _POSITION_CACHE_BYTES)
 
     async def __call__(self, caller: Caller, number: int, ask: PatternSearchRequest) -> SearchAnswer:
         """Returns the hits from `ask.offset` on.
@@ -177,6 +182,8 @@ class Search(Reader):
         _check(ask)
         pattern = await self._compile_pattern(ask)
         scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
+        # The lines are fetched after the scan, which keeps positions only: memory stays bounded however long the
+        # matches are.
         around = await _fetch(reading, scan.hits, ask.context)
         budget = ClipBudget(ask.max_tokens, MAX_ARGUMENT_CHARS)
         rendered_hits = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
@@ -189,6 +196,7 @@ class Search(Reader):
             pattern = await in_pool(
                 self._pool, compile_pattern, ask.pattern, literal=ask.literal, ignore_case=ask.ignore_case
             )
+            # A compiled pattern takes memory outside Python's own count: `beside` adds it to the cache's sum.
             self._patterns.put(key, pattern, beside=PATTERN_BYTES)
         return pattern
 
@@ -196,8 +204,11 @@ class Search(Reader):
         self, reading: ViewReading, pattern: Pattern, ask: PatternSearchRequest, begin: ScanPosition
     ) -> PatternScan:
         content, stop = reading.content, reading.extent.end
+        # All that decides where hits are. The limit and the budget only decide how many are shown, so other pages share
+        # the positions.
         question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case, ask.plain)
         positions = self._scan_positions.get(question) or [begin]
+        # The furthest position before which no hit of this page lies.
         mark = max((m for m in positions if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
         scan = PatternScan(
             pattern,
@@ -215,39 +226,39 @@ class Search(Reader):
             block = await (self._plain_block(reading, start, end) if ask.plain else content.read(start, end))
             await in_pool(self._pool, scan.feed, block)
         self._remember(question, positions, scan)
+        # Hits were found in decoded lines: their positions are translated to the bytes as they are written.
         if ask.plain:
             scan.hits = [await self._resolve_hit(reading, hit) for hit in scan.hits]
         return scan
 
     async def _plain_block(self, reading: ViewReading, start: int, end: int) -> bytes:
-        """Returns plain lines from `start` on, of about a block; a line of more than PIECE as it is written."""
+        """Returns plain lines from `start` on, of about a block; a line of more than PIECE_BYTES as it is written."""
         content, stop = reading.content, reading.extent.end
         while True:
             block = await content.read(start, end)
+            # A line may not be cut: an escape in two halves would be decoded wrongly.
             size = len(block) if end == stop else block.rfind(b"\n") + 1
             if size:
                 return await in_pool(self._pool, _read_lines, reading.fields, block[:size], begins=start == 0)
-            if end - start > PIECE:
+            if end - start > PIECE_BYTES:
                 return block
             end = min(stop, end + BLOCK_BYTES)
 
     async def _resolve_hit(self, reading: ViewReading, hit: LineHit) -> LineHit:
         """Returns a hit in plain lines as it is written."""
         first, last = hit.line_start, hit.matches[-1].end
-        if last - first > PIECE:
+        if last - first > PIECE_BYTES:
             return hit
-        line = await reading.content.read(first, min(reading.extent.end, last + PIECE))
+        line = await reading.content.read(first, min(reading.extent.end, last + PIECE_BYTES))
         hidden_spans = await in_pool(self._pool, _parts_of, reading.fields, line.partition(b"\n")[0])
         parts = [(first + start, first + end, replacement) for start, end, replacement in hidden_spans]
-        matches = [
-            Extent(*(find_written_position(parts, first, at) for at in (match.start, match.end)))
-            for match in hit.matches
-        ]
+        matches = [Extent(*find_written_positions(parts, (match.start, match.end))) for match in hit.matches]
         return replace(hit, matches=matches)
 
     def _remember(self, question: "_Question", positions: list[ScanPosition], scan: PatternScan) -> None:
         new = [m for m in (scan.page_end, scan.mark() if scan.expired else None) if m is not None]
         if new:
+            # The latest positions are worth most, since callers page forwards.
             self._scan_positions.put(question, [*positions[-6:], *new])
 
 
@@ -265,6 +276,7 @@ def _read_lines(fields: LineFields | None, data: bytes, *, begins: bool) -> byte
 async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:
     """Returns where the search begins: at a line or inside it."""
     content, extent = reading.content, reading.extent
+    # At the beginning of what is read, or before it, which means the same; `from_byte` counts only within what is read.
     if ask.from_line <= reading.lines.first and (ask.from_line < reading.lines.first or not ask.from_byte):
         first = await at_byte(content, extent.start)
         return ScanPosition(0, first.byte, first.newlines, first.byte)
@@ -277,6 +289,7 @@ async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPositio
     inside = await at_byte(content, min(line.byte + ask.from_byte, content.size))
     if inside.newlines == line.newlines:
         return ScanPosition(0, inside.byte, line.newlines, line.byte)
+    # `from_byte` exceeds the line, as after its last match: the search goes on with the next line.
     following = await place_of(content, span("line", ask.from_line + 1, None))
     end = following.byte if following else content.size
     return ScanPosition(0, end, line.newlines + 1, end)
@@ -298,15 +311,16 @@ def _check(ask: PatternSearchRequest) -> None:
 
 async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> list[Around]:
     """Fetches the bytes around each hit, for as many hits as the longest answer could show."""
-    reach, is_text_view = LONGEST_CONTEXT * (context + 1), reading.view == "text"
+    reach, is_text_view = CONTEXT_BYTES * (context + 1), reading.view == "text"
     out: list[Around] = []
-    least, wide = 0, 8 * _WIDEST
+    least, wide = 0, 8 * _SURROUNDING_BYTES
     for hit in hits:
         first, last = hit.matches[0].start, hit.matches[-1]
-        at = max(hit.line_start, first - LONGEST_LINE)
-        end = min(reading.extent.end, min(last.end, last.start + MATCH_SHOWN) + LONGEST_LINE + reach)
+        # A line may have megabytes: only what a clipped row can show of it is read.
+        at = max(hit.line_start, first - LINE_BYTES)
+        end = min(reading.extent.end, min(last.end, last.start + MATCH_BYTES) + LINE_BYTES + reach)
         if is_text_view and wide > 0:  # what is encoded is named by its beginning, and with its size
-            low, high = max(hit.line_start, at - _WIDEST), min(reading.extent.end, end + _WIDEST)
+            low, high = max(hit.line_start, at - _SURROUNDING_BYTES), min(reading.extent.end, end + _SURROUNDING_BYTES)
             at = low if at > low and rest_of(await reading.read(at, at + SHORTEST)) == SHORTEST else at
             end = high if end < high and rest_of(await reading.read(end, end + SHORTEST)) == SHORTEST else end
             wide -= end - at
@@ -315,6 +329,7 @@ async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> lis
         ends, begins = end == reading.extent.end, hit.line_start - len(before) == reading.extent.start
         out.append(Around(hit, before, at, data, ends, begins, is_text_view, reading.fields))
         least += min(len(data), last.start - first + 1)
+        # Four times the characters of an answer, as a character has up to four bytes: later hits cannot be shown.
         if least > MAX_ARGUMENT_CHARS * 4:
             break
     return out
@@ -323,6 +338,7 @@ async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> lis
 def _answer(
     reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, rendered_hits: ShownHits
 ) -> SearchAnswer:
+    # The first of these reasons that applies ended the text: what is shown, the page, the time.
     over = not scan.expired
     stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"] = "end"
     if len(rendered_hits.hits) < len(scan.hits):
@@ -358,6 +374,7 @@ def _next(ask: PatternSearchRequest, scan: PatternScan, shown_count: int) -> Sea
     """Returns where the first hit that is not shown begins, or where the scan stopped."""
     if shown_count < len(scan.hits):
         hit = scan.hits[shown_count]
+        # A second hit in the same line: the search must not begin at the line's start, or it would repeat the first.
         again = shown_count > 0 and scan.hits[shown_count - 1].line == hit.line
         return SearchNext(ask.offset + shown_count, hit.line, hit.matches[0].start - hit.line_start if again else 0)
     at = scan.page_end or scan.mark()
@@ -369,7 +386,7 @@ def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan)
     if reading.section is not None:
         lines += f" of section {reading.section.name}"
     pattern = "".join(c if c.isprintable() else "\ufffd" for c in ask.pattern)
-    short_pattern = pattern if len(pattern) <= _PATTERN_SHOWN else pattern[:_PATTERN_SHOWN] + "…"
+    short_pattern = pattern if len(pattern) <= _PATTERN_CHARS else pattern[:_PATTERN_CHARS] + "…"
     if scan.expired:
         return (
             f'No match for "{short_pattern}" yet: the search ran out of time. Retry the same call; it goes on '
@@ -385,6 +402,7 @@ def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan)
 
 def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
     """Returns what to try next and, if a very long line was scanned in pieces, how long a match in it may be."""
+    # Without a letter in the pattern, ignoring case would change nothing, and is no advice.
     sized = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
     ignores_case = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)
     hint = "; try ignore_case" if sized and not ignores_case else ""
@@ -396,4 +414,4 @@ def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
 
 
 def _binary(size: int) -> str:
-    return f"{size >> 20} MiB" if size >= PIECE else f"{size >> 10} KiB"
+    return f"{size >> 20} MiB" if size >= PIECE_BYTES else f"{size >> 10} KiB"

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.outline.line_scanner import Phases, times
-from coatcheck.core.outline.model import Entry, Landmarks, OutlineEntries, OutlineReader, OutlineScanner
+from coatcheck.core.outline.line_scanner import LineScanner, times
+from coatcheck.core.outline.model import Landmarks, OutlineEntries, OutlineEntry, OutlineReader, OutlineScanner
 from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, choose_entry, render, section_of
 from coatcheck.core.outline.section_names import SectionPart, of_sections
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, SearchedBytes, ViewName, check_budget
 from coatcheck.core.text.count import plural
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import Section
@@ -27,20 +27,13 @@ from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
 
 MAX_LIMIT: Final = 1_000
-"""Most entries of one answer; the budget usually holds fewer."""
+"""Maximum entries of one answer; the budget usually holds fewer."""
 SCAN_BYTES: Final = 64 * 1024 * 1024
-"""Most bytes whose lines are looked at."""
-_LINE: Final = 64 * 1024
+"""Maximum bytes whose lines are looked at."""
+_LINE_BYTES: Final = 64 * 1024
 """A line of more bytes than this is skipped: it begins nothing."""
-_HEAD: Final = 256 * 1024
+_HEAD_BYTES: Final = 256 * 1024
 """Bytes at the beginning by which a structure or a scanner is chosen."""
-
-
-class Scanned(Struct, frozen=True):
-    """How much of the view or section was looked at, from its beginning on."""
-
-    bytes: int
-    total: int
 
 
 class Ways(Struct, frozen=True, kw_only=True):
@@ -68,14 +61,14 @@ class OutlineAnswer(Struct, frozen=True, kw_only=True):
     """The text for a model: one line for each entry."""
     tokens: int
     """Of `text`."""
-    entries: list[Entry]
+    entries: list[OutlineEntry]
     total: int
     """Number of entries that were found."""
     total_exact: bool
     """False: not all was looked at, so there may be more entries, or entries may reach further."""
     next: int | None
     """The offset with which the same call goes on; None at the end."""
-    searched: Scanned
+    searched: SearchedBytes
     partial: bool
     """Whether not all was looked at, or the view lacks a part of the payload."""
     notices: list[str]
@@ -116,6 +109,7 @@ class Outline(Reader):
         Raises:
             CoatcheckError: `offset_past_end`, `integrity`.
         """
+        # All entries are found first: their number, and whether an offset is past the end, concern all of them.
         outline_entries, searched_bytes = await self._entries(reading)
         notices = list(outline_entries.notices)
         size = reading.extent.end - reading.extent.start
@@ -128,6 +122,7 @@ class Outline(Reader):
             notices.insert(0, message or "")
         elif offset >= len(outline_entries.entries):
             raise _past_end(reading, offset, len(outline_entries.entries))
+        # Rendering decides how many entries fit, so `next` and the slice come from its count.
         budget, most, more = ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), limit or MAX_LIMIT, ways.more
         rendered: RenderedOutline = await in_pool(
             self._pool, render, outline_entries.entries, offset, most, budget, self._tokenizer, notices, more=more
@@ -144,14 +139,14 @@ class Outline(Reader):
             total=len(outline_entries.entries),
             total_exact=outline_entries.exact,
             next=end if end < len(outline_entries.entries) else None,
-            searched=Scanned(searched_bytes, size),
+            searched=SearchedBytes(searched_bytes, size),
             partial=searched_bytes < size or reading.partial or not outline_entries.exact,
             notices=notices,
             message=message,
         )
         return await self.prepare_answer(reading, answer, max_tokens)
 
-    async def entry(self, reading: ViewReading, name: str) -> tuple[ViewReading, Entry]:
+    async def entry(self, reading: ViewReading, name: str) -> tuple[ViewReading, OutlineEntry]:
         """Returns the entry of a view's outline that `name` names, and the view narrowed to it if it has lines.
 
         Raises:
@@ -172,13 +167,14 @@ class Outline(Reader):
         if reading.binary or not size:
             return OutlineEntries([]), size
         landmarks: Landmarks = spec_of(reading.artifact.facts.kind).landmarks
+        # The extractor knows the structure better than a scan of the lines would.
         if sections and not landmarks.beside_sections:
             lacking = () if reading.sections_end else ("Only the beginning was looked through for sections.",)
             return OutlineEntries(of_sections(sections), reading.sections_end, lacking), size
         if landmarks.structure is not None:
             shape, searched_bytes = await self._structure(reading, landmarks.structure, landmarks.whole_bytes)
             return OutlineEntries([*of_sections(sections), *shape.entries], shape.exact, shape.notices), searched_bytes
-        head = await reading.read(extent.start, extent.start + _HEAD)
+        head = await reading.read(extent.start, extent.start + _HEAD_BYTES)
         scanner = landmarks.scanner(_names(reading.artifact), head)
         return (OutlineEntries([]), size) if scanner is None else await self._scan(reading, scanner)
 
@@ -188,8 +184,9 @@ class Outline(Reader):
         """Returns the entries of a structure, and how many bytes they cover."""
         extent = reading.extent
         size = extent.end - extent.start
+        # A small document is read whole, for exact entries; of a large one the beginning must do.
         whole = whole_bytes is not None and size <= whole_bytes
-        head = await reading.read(extent.start, extent.end if whole else extent.start + _HEAD)
+        head = await reading.read(extent.start, extent.end if whole else extent.start + _HEAD_BYTES)
         lines = reading.lines.last - reading.lines.first + 1
         outline_entries = await in_pool(self._pool, read_outline, head, lines, whole=whole)
         return outline_entries, size if whole_bytes is None else len(head)
@@ -197,6 +194,7 @@ class Outline(Reader):
     async def _scan(self, reading: ViewReading, scanner: OutlineScanner) -> tuple[OutlineEntries, int]:
         """Feeds the lines to the scanner, until their end, the deadline or the most bytes that are looked at."""
         extent = reading.extent
+        # The first block is read whatever the time is, so that the answer is never empty for lack of time.
         deadline = self._clock() + self._patience
         stop = min(extent.end, extent.start + SCAN_BYTES)
         place = await at_byte(reading.content, extent.start)
@@ -206,9 +204,11 @@ class Outline(Reader):
             at += len(block)
             data = carry + block
             boundary = len(data) if at == extent.end else data.rfind(b"\n") + 1
-            if not boundary and len(data) > _LINE:
+            # A line that never ends is given to the scanner in pieces rather than kept in memory.
+            if not boundary and len(data) > _LINE_BYTES:
                 boundary = len(data)
             ends_line = data[:boundary].endswith(b"\n")
+            # Only whole lines go to the scanner; the rest waits in `carry` for the next block.
             place, carry = await in_pool(self._pool, _feed_scanner, scanner, data[:boundary], place), data[boundary:]
         end = place.after(carry)
         entries = await in_pool(self._pool, scanner.finish, end, ends_line=ends_line and not carry)
@@ -217,9 +217,10 @@ class Outline(Reader):
         if not whole:
             searched_bytes = at - extent.start
             notices.append(f"Only the first {searched_bytes:,} of {extent.end - extent.start:,} bytes were looked at.")
-        if isinstance(scanner, Phases):
-            head = await reading.read(extent.start, extent.start + _HEAD)
-            time_note = times(head, await reading.read(extent.end - _HEAD, extent.end))
+        # A log's phases come with its time span, which stands at its two ends.
+        if isinstance(scanner, LineScanner) and scanner.what == "phase":
+            head = await reading.read(extent.start, extent.start + _HEAD_BYTES)
+            time_note = times(head, await reading.read(extent.end - _HEAD_BYTES, extent.end))
             notices += [time_note] if time_note else []
         return OutlineEntries(entries, whole, tuple(notices)), at - extent.start
 

@@ -6,15 +6,24 @@ A read touches only the frames of its answer. Nothing changes except that the re
 
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import SectionPart, nth_section
 from coatcheck.core.parts.blobs import ends_inside, hidden_parts
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.read_answer import (
+    DEFAULT_TOKENS,
+    MAX_ARGUMENT_CHARS,
+    Section,
+    View,
+    ViewName,
+    check_budget,
+    text_budget,
+    text_instead,
+)
 from coatcheck.core.text.visible_text import VisibleText, complete_length
 from coatcheck.core.views import cursor as cursors
 from coatcheck.core.views.clip import MIN_TOKENS as HEX_MIN_TOKENS
@@ -38,46 +47,51 @@ from coatcheck.reading.view import Reader, ViewReading
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck_client.contract.blobs import rest_of
 
-_SEEN_LIMIT = 1024 * 1024
-"""Most bytes fetched for one answer if most are hidden, as in a progress bar; a longer line takes several answers."""
+_HIDDEN_FETCH_BYTES = 1024 * 1024
+"""Maximum bytes fetched for one answer if most are hidden, as in a progress bar; a longer line takes several."""
 _BYTES_PER_TOKEN = 5
-_LONGEST_CHAR = 4
-_FETCH_LIMIT = _LONGEST_CHAR * MAX_ARGUMENT_CHARS + 64
-"""Most bytes that decide an answer: less than a frame, so that an answer touches two frames at most."""
-_TOKEN_UNIT_LEAST = 16
-"""Least budget that holds any one token of a document: a token cut out of its text may count as several."""
+"""The first guess of how many bytes fill a budget; one that was too low is multiplied by four."""
+_CHAR_BYTES = 4
+"""Maximum bytes of a UTF-8 character."""
+_FETCH_BYTES = _CHAR_BYTES * MAX_ARGUMENT_CHARS + 64
+"""Maximum bytes that decide an answer: less than a frame, so that an answer touches two frames at most."""
+_TOKEN_UNIT_MIN_TOKENS = 16
+"""Minimum budget that holds any one token of a document: a token cut out of its text may count as several."""
 
 Stop = Literal["limit", "max_tokens", "max_characters", "end"]
 
 
-class ReadRequest(Struct, frozen=True, kw_only=True):
-    """A caller's request. With a cursor, neither offset nor unit is given."""
+class ReadRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A caller's request. With a cursor, neither offset nor unit is given; without a unit, lines are meant."""
 
-    unit: Unit | None = None
-    """Lines if absent."""
-    offset: int | None = None
-    """Lines from 1, the others from 0; absent: the beginning."""
-    limit: int | None = None
-    """Most units to return; absent: as many as the budget holds."""
-    view: str | None = None
-    """`raw` or `text`; absent: the cursor's, otherwise text with a section and raw without."""
-    section: str | None = None
+    unit: Annotated[Unit, Meta(description="What offset and limit count. Default: lines.")] | None = None
+    offset: (
+        Annotated[int, Meta(ge=0, description="Where to begin: lines count from 1, all other units from 0.")] | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, description="How many. Default: as much as the budget holds.")] | None = None
+    section: Section | None = None
     """Offsets count in the view even with a section (an earlier one means its start); tokens count in the section."""
-    cursor: str | None = None
-    max_tokens: int = DEFAULT_TOKENS
+    view: View | None = None
+    """None: the cursor's; without a cursor, text with a section and raw without."""
+    cursor: (
+        Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the previous answer.")] | None
+    ) = None
+    max_tokens: Annotated[int, text_budget(1)] = DEFAULT_TOKENS
 
 
-class Total(Struct, frozen=True):
+class ViewTotal(Struct, frozen=True):
     """The size of the whole view."""
 
     bytes: int
     chars: int
+    """Code points, as offsets in `char` count."""
     lines: int
     tokens: int
     tokens_exact: bool
+    """False: `tokens` is an estimate."""
 
 
-class Next(Struct, frozen=True):
+class ReadNext(Struct, frozen=True):
     """Where the answer's text ends and the next begins: by cursor, or by an offset in `unit`.
 
     `unit` is `byte` if the position is inside a line or character, which no other offset can express.
@@ -87,6 +101,7 @@ class Next(Struct, frozen=True):
     offset: int
     unit: Unit
     bytes: int
+    """The same place as a byte of the view, whatever the unit."""
 
 
 class ReadAnswer(Struct, frozen=True, kw_only=True):
@@ -105,14 +120,14 @@ class ReadAnswer(Struct, frozen=True, kw_only=True):
     encoding: Literal["utf-8", "hex"] = "utf-8"
     """`hex`: the text is a dump of `window.bytes`, 16 bytes a row."""
     window: Window
-    total: Total
+    total: ViewTotal
     tokens: int
     """Of `text`."""
     complete: bool
     """Whether everything that was asked for is here."""
     cut: Stop
     """Why the text ends where it ends."""
-    next: Next | None
+    next: ReadNext | None
     """None at the end of the view, or of the section."""
     partial: bool = False
     """Whether the view lacks part of the payload, which was too large or broken; the raw view has it."""
@@ -124,10 +139,14 @@ class _Piece(Struct, frozen=True):
     text: str
     tokens: int
     end: Position
+    """Where the next answer begins."""
     stop_reason: Stop
     ends_line: bool
+    """Whether its last byte is a line feed."""
     extent: Extent | None = None
+    """Its tokens, counted from the part's beginning; None: another unit was read."""
     remaining: int | None = None
+    """Units of the page that are still to come; None: no limit was given."""
 
 
 class Read(Reader):
@@ -165,12 +184,13 @@ class Read(Reader):
         """
         extent = reading.extent
         unit: Unit = at.unit if at else ask.unit or "line"
-        check_budget(ask.max_tokens, _TOKEN_UNIT_LEAST if unit == "token" else 1)
+        check_budget(ask.max_tokens, _TOKEN_UNIT_MIN_TOKENS if unit == "token" else 1)
         if reading.binary:
             _check_binary(reading, unit, ask.max_tokens)
         if at is not None:
             _check_cursor(at, ask, reading)
         requested_span = span(unit, None if at else ask.offset, ask.limit)
+        # A cursor goes on with its page unless the caller gives a new limit.
         page, remaining = (
             (at.page, at.page_remaining) if at and ask.limit is None else (requested_span.limit, requested_span.limit)
         )
@@ -190,26 +210,31 @@ class Read(Reader):
         stop = reading.extent.end
         as_seen = unit == "line" and reading.view == "text"
         fields = reading.fields if as_seen else None
+        # Whether the first byte begins a line: only then can the fields at a line's beginning be hidden.
         begins = not start.byte or await reading.content.read(start.byte - 1, start.byte) == b"\n"
         guess = budget.tokens * _BYTES_PER_TOKEN + 64
         while True:
-            most = min(guess, _SEEN_LIMIT if as_seen else _FETCH_LIMIT)
+            most = min(guess, _HIDDEN_FETCH_BYTES if as_seen else _FETCH_BYTES)
             most = min(most, remaining) if unit == "byte" and remaining is not None else most
             data = await reading.read(start.byte, start.byte + most)
+            # The limit, the end of what was read, or the budget may end the answer; `clip` applies the budget.
             limit_end = _until(data, unit, remaining)
             whole = limit_end is not None or start.byte + len(data) == stop
             data = data if limit_end is None else data[:limit_end]
             by_line = unit == "line"
-            last = whole or most == _SEEN_LIMIT
+            # Even if the budget is not full, the most bytes of one answer have been read: it ends here.
+            last = whole or most == _HIDDEN_FETCH_BYTES
             at_line = fields if begins else None
             render_visible = partial(_render_visible, ends=last, fields=at_line, begins=begins, is_whole=whole)
             show = render_visible if as_seen else Verbatim
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
+            # Too little was read to fill the budget, perhaps because most of it is hidden.
             guess *= 4
         piece_data = data[: got.end]
         end = start.after(piece_data)
+        # Inside encoded bytes that are hidden, the next answer would begin with a part that cannot be recognised.
         if as_seen and not whole and got.end == len(data) and ends_inside(data, begins=begins):
             end = await _after_blob(reading, end)
         stop_reason: Stop = got.limited_by or ("end" if end.byte == stop else "limit" if whole else "max_characters")
@@ -249,11 +274,13 @@ class Read(Reader):
             raise past_end(span, reading.name, part.tokens)
         want = min(remaining or budget.tokens, budget.tokens)
         progress = await self._tokens.reach(part, first + want)
+        # From the checkpoint before the first token: counting can begin only at a checkpoint.
         begin = progress.before(first)
         cuts = progress.between(begin.byte, first + want)
         data = await part.read(begin.byte, cuts[-1])
         pieces = [data[a - begin.byte : b - begin.byte] for a, b in pairwise([begin.byte, *cuts])]
         got = await in_pool(self._pool, clip_tokens, pieces, first - begin.tokens, want, budget, self._tokenizer)
+        # Only now is the exact number of tokens known: the offset is past it.
         if got is None:
             raise past_end(span, reading.name, progress.last.tokens)
         start = await at_byte(reading.content, part.start + begin.byte + got.start)
@@ -291,7 +318,7 @@ class _Part:
 
 async def _after_blob(reading: ViewReading, at: Position) -> Position:
     """Returns where encoded bytes end that a read was cut in: nobody reads on in them."""
-    while block := await reading.read(at.byte, at.byte + _SEEN_LIMIT):
+    while block := await reading.read(at.byte, at.byte + _HIDDEN_FETCH_BYTES):
         rest = rest_of(block)
         at = at.after(block[:rest])
         if rest < len(block):
@@ -303,6 +330,7 @@ async def _start(reading: ViewReading, span: Span) -> Position:
     """Returns where a span begins: at the section's start if it would begin before that."""
     extent = reading.extent
     place = await place_of(reading.content, span)
+    # Offsets count in the view, so one before the section is no mistake.
     if place is not None and place.byte < extent.start:
         return await at_byte(reading.content, extent.start)
     if place is None or (place.byte >= extent.end and span.offset > span.first):
@@ -354,6 +382,7 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
 
 def _render_visible(data: bytes, *, ends: bool, fields: LineFields | None, begins: bool, is_whole: bool) -> VisibleText:
     """Returns bytes as they are shown; without `begins`, their first is inside a line."""
+    # More bytes follow: a character, an escape sequence or a field at the end may be cut in two, and is left for later.
     if not ends:
         data = data[: complete_length(data)]
         data = data if fields is None else data[: data.rfind(b"\n") + 1 or len(data)]
@@ -388,14 +417,16 @@ def _answer(
 ) -> ReadAnswer:
     m = reading.measure
     end = piece.end
+    # A page that was cut short keeps its remaining units in the cursor, so that the pages after it stay aligned.
     complete = piece.stop_reason in {"limit", "end"}
     following = None
+    # A cursor holds everything that the next call needs; the service remembers nothing between two pages.
     if end.byte < extent.end:
         token = piece.extent.end if piece.extent else 0
         remaining = after.page if complete else piece.remaining
         at = Cursor(after.view, after.unit, end.byte, after.page, remaining, token, after.section, after.version)
         unit, offset = _offset(after.unit, end, token, ends_line=piece.ends_line)
-        following = Next(cursors.write(at, number), offset, unit, end.byte)
+        following = ReadNext(cursors.write(at, number), offset, unit, end.byte)
     return ReadAnswer(
         id=reading.artifact.id,
         view=reading.view,
@@ -404,7 +435,7 @@ def _answer(
         text=piece.text,
         encoding="hex" if reading.binary else "utf-8",
         window=window(start, end, ends_line=piece.ends_line, tokens=piece.extent),
-        total=Total(m.size, m.chars, m.lines, m.tokens.count, m.tokens.exact),
+        total=ViewTotal(m.size, m.chars, m.lines, m.tokens.count, m.tokens.exact),
         tokens=piece.tokens,
         complete=complete,
         cut=piece.stop_reason,

@@ -28,7 +28,7 @@ from coatcheck.core.jsonpath.page import (
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.query import QueryPlan, TextPart, normalize_path, part_of, plan_of
 from coatcheck.core.jsonpath.render import (
-    LONGEST,
+    LISTED_CHARS,
     MIN_TOKENS,
     RenderedValues,
     contents,
@@ -49,15 +49,19 @@ from coatcheck.runtime.work_placement import aside, count_aside, in_pool
 from coatcheck_client.contract.inert import MARK
 
 MAX_LIMIT = 1_000
-"""Most values on a page; the budget usually holds fewer."""
+"""Maximum values on a page; the budget usually holds fewer."""
 MAX_FIELDS = 20
-_LOCATION_LIMIT = 2_000
-"""Most characters of a value's normalized path in the answer."""
+"""Maximum members to which objects are reduced: chosen, not measured."""
+_LOCATION_CHARS = 2_000
+"""Maximum characters of a value's normalized path in the answer."""
 _TITLE_TOKENS = 100
-_BRIEF_PATH = 256
-"""Most characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
+"""Tokens reserved for the line above a value, which names its path and size."""
+_INLINE_PATH_CHARS = 256
+"""Maximum characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
 _PARTIAL = "This value is cut off, or it is not valid JSON; it is shown as it is written."
+"""Notice above a value that is cut off or invalid."""
 _NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
+"""Answer of a call that found nothing in its time, where a later one may."""
 
 Stop = Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
 
@@ -68,6 +72,7 @@ class JsonValue(Struct, frozen=True, kw_only=True):
     location: str | None
     """Its normalized path (RFC 9535 section 2.7); null where that is longer than 2,000 characters."""
     kind: Kind
+    """What the value is: object, array, string, number, boolean or null."""
     bytes: Extent | None
     """Where it is written in the raw payload, for `read?unit=byte`; null where that is not known."""
     complete: bool
@@ -122,7 +127,7 @@ class ReadJson(Reader):
         """Returns the values that `path` finds, from the beginning or from `cursor` on.
 
         Args:
-            caller: who asks.
+            caller: the caller.
             number: the artifact.
             path: RFC 9535 (`$.items[?@.ok].id`) or RFC 6901 (`/items/0/id`), at most 4,096 characters.
             limit: values on a page, 1 to 1,000; None: as many as the budget holds, at most 1,000.
@@ -167,7 +172,8 @@ class ReadJson(Reader):
         self, number: int, path: str, limit: int | None, max_tokens: int, cursor: str | None, fields: tuple[str, ...]
     ) -> "_Asked":
         _check(limit, max_tokens, fields)
-        plan = _plan_query(path) if len(path) <= _BRIEF_PATH else await in_pool(self._pool, _plan_query, path)
+        plan = _plan_query(path) if len(path) <= _INLINE_PATH_CHARS else await in_pool(self._pool, _plan_query, path)
+        # A cursor is bound to path and fields: those of another question would make its position meaningless.
         question = "\0".join((path, *fields))
         at = None if cursor is None else cursors.read(cursor, number, question)
         return _Asked(number, plan, question, at, limit or MAX_LIMIT, max_tokens, fields)
@@ -175,6 +181,7 @@ class ReadJson(Reader):
     async def _of(self, reading: ViewReading, request: "_Asked", *, values: bool = True) -> JsonAnswer:
         if reading.binary:
             raise not_json("it is binary")
+        # A document inside a text is read as if it were the whole payload.
         content: JsonContent = reading.content
         if (json_at := reading.artifact.facts.json_at) is not None:
             content = DocumentContent(content, *json_at)
@@ -190,9 +197,11 @@ class ReadJson(Reader):
             resume=at,
             patience=self._patience,
         )
+        # Only the end of the walk tells whether a value is the only one, which decides its form.
         page, rendered = await walk_over(content, self._walk(ask, request.max_tokens, first=at is None), self._pool)
         if not page.hits:
             return await self._none(asking, page)
+        # A single value is shown itself, without a list around it; if it cannot be, as a list of one.
         if rendered is None:
             answer = await self._alone(asking, page)
             if answer is not None:
@@ -213,8 +222,9 @@ class ReadJson(Reader):
     async def _alone(self, asking: "_Asking", page: ValuePage) -> JsonAnswer | None:
         """Shows one value itself: a string's characters, or a JSON text that does not fit, from its beginning."""
         hit = page.hits[0]
-        fits = hit.whole and len(hit.text) <= LONGEST
+        fits = hit.whole and len(hit.text) <= LISTED_CHARS
         fits = fits and await count_aside(hit.text, self._tokenizer, self._pool) <= asking.max_tokens - _TITLE_TOKENS
+        # A short value reads better in the list; a string is shown by itself, with its line breaks.
         if hit.span is None or (fits and hit.kind != "string"):
             return None
         start, end = hit.span
@@ -268,6 +278,7 @@ class ReadJson(Reader):
         if heading_tokens > asking.max_tokens // 2:  # a place of many rare characters
             heading, heading_tokens = MARK, 4
         chars = MAX_ARGUMENT_CHARS - len(heading) - 2
+        # As many bytes as the characters of an answer can have in UTF-8.
         raw = await asking.content.read(at.byte, min(at.end, at.byte + 4 * MAX_ARGUMENT_CHARS))
         part = await aside(
             self._pool,
@@ -289,12 +300,15 @@ class _Asked(Struct, frozen=True):
 
     number: int
     plan: QueryPlan
+    """How to find the values of the path in one scan."""
     question: str
     """The path and fields, to which a cursor is bound."""
     at: ValueCursor | Resume | None
+    """Where to go on: at a value, or inside a long one; None: at the beginning."""
     limit: int
     max_tokens: int
     fields: tuple[str, ...]
+    """Empty: values are shown as they are."""
 
 
 class _Asking(Struct, frozen=True):
@@ -329,16 +343,17 @@ def _check(limit: int | None, max_tokens: int, fields: tuple[str, ...]) -> None:
 
 
 def _location(hit: ValueHit) -> str | None:
-    if len(hit.path) > _LOCATION_LIMIT:
+    if len(hit.path) > _LOCATION_CHARS:
         return None
     location = normalize_path(hit.path)
-    return location if len(location) <= _LOCATION_LIMIT else None
+    return location if len(location) <= _LOCATION_CHARS else None
 
 
 def _raw(text: str, *, odd: bool) -> msgspec.Raw | UnsetType:
     """Returns the value as JSON for programs; None if only lenient parsers accept it."""
     try:
         data = text.encode()
+        # The scanner is lenient: what it read with oddities is given to programs only if a strict parser takes it, too.
         if odd:
             msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -373,6 +388,7 @@ def _values(page: ValuePage, rendered: RenderedValues, fields: tuple[str, ...]) 
 def _answer(asking: _Asking, page: ValuePage, rendered: RenderedValues, values: list[JsonValue]) -> JsonAnswer:
     following: Resume | None = page.next
     stopped: Stop = page.stopped
+    # The budget held fewer values than the page has: the cursor goes back to the first that is missing.
     if rendered.value_count < len(page.hits):
         following = page.hits[rendered.value_count].resume
         stopped = rendered.limit or "max_tokens"

@@ -13,14 +13,22 @@ from typing import NamedTuple
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import is_everywhere, not_a_cursor, resolve_administered
-from coatcheck.core.retention.audit import MAX_REASON, NAMED, By, Hold, check_hold_id, hold_id, is_hold_id
+from coatcheck.core.keys import check_page_limit, is_everywhere, not_a_cursor, resolve_administered
+from coatcheck.core.retention.audit import (
+    MAX_NAMED_HOLDS,
+    MAX_REASON_CHARS,
+    By,
+    Hold,
+    check_hold_id,
+    hold_id,
+    is_hold_id,
+)
 from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
 from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.find import gone_error, not_found
 
-MAX_PAGE = 200
 _ID_BYTES = 8
+"""Random bytes of a hold's ID."""
 
 
 class HoldsPage(NamedTuple):
@@ -55,7 +63,7 @@ class Holds:
         Once this returns, no delete that was not already answered removes what the hold covers.
 
         Args:
-            caller: who asks.
+            caller: the caller.
             namespace: the namespace; None: the caller's own.
             reason: why, for callers who may read what it covers and for the audit log.
             number: the artifact. One that has expired and whose row is still there can be held.
@@ -69,6 +77,7 @@ class Holds:
         if until is not None and life is not None:
             raise two_ends()
         now = self.clock.now()
+        # Both ends are checked as one moment; the service's clock decides, not the caller's.
         until = until if life is None else now + life
         _check(reason, number, session, until, now)
         hold = Hold(
@@ -94,6 +103,7 @@ class Holds:
         Raises:
             CoatcheckError: `hold_not_found`, also for one that is not the caller's to administer; `invalid_request`.
         """
+        # In the change itself: an administrator of one namespace cannot release, or notice, the hold of another.
         only = None if is_everywhere(caller) else caller.namespace
         change = ReleaseHold(id=check_hold_id(hold), namespace=only, now=self.clock.now(), by=By.of(caller))
         released = await self.decisions.commit(change)
@@ -114,7 +124,7 @@ class Holds:
         return holds[0]
 
     async def covering(self, artifacts: Sequence[Artifact]) -> Sequence[tuple[Hold, ...] | None]:
-        """Returns the holds that keep each artifact, which are all of one namespace; at most NAMED for each, by ID.
+        """Returns the holds that keep each artifact, all of one namespace; at most MAX_NAMED_HOLDS for each, by ID.
 
         None for each if storage is away, for artifacts that are found without it.
         """
@@ -124,6 +134,7 @@ class Holds:
         sessions = {each.declared.session for each in artifacts if each.declared.session is not None}
         try:
             holds = await self.decisions.covering_holds(artifacts[0].namespace, numbers, sessions, self.clock.now())
+        # An artifact in the fallback buffer can be shown without storage; its holds are then unknown, not absent.
         except CoatcheckError as error:
             if error.code is not Code.STORAGE_UNAVAILABLE:
                 raise
@@ -133,7 +144,7 @@ class Holds:
                 hold
                 for hold in holds
                 if hold.number in {number, None} and hold.session in {each.declared.session, None}
-            )[:NAMED]
+            )[:MAX_NAMED_HOLDS]
             for each, number in zip(artifacts, numbers, strict=True)
         ]
 
@@ -143,11 +154,11 @@ class Holds:
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `invalid_cursor`.
         """
-        if not 1 <= limit <= MAX_PAGE:
-            raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
+        check_page_limit(limit)
         only = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
         if after is not None and not is_hold_id(after):
             raise not_a_cursor()
+        # One more than the page has, which tells whether another page follows.
         holds = await self.decisions.holds(only, after=after or "", limit=limit + 1)
         return HoldsPage(holds[:limit], holds[limit - 1].id if len(holds) > limit else None)
 
@@ -157,8 +168,8 @@ def _hold_not_found() -> CoatcheckError:
 
 
 def _check(reason: str, number: int | None, session: str | None, until: datetime | None, now: datetime) -> None:
-    if not 1 <= len(reason.strip()) <= len(reason) <= MAX_REASON or "\0" in reason:
-        raise _invalid(f"A hold needs a reason of 1 to {MAX_REASON} characters.", "reason")
+    if not 1 <= len(reason.strip()) <= len(reason) <= MAX_REASON_CHARS or "\0" in reason:
+        raise _invalid(f"A hold needs a reason of 1 to {MAX_REASON_CHARS} characters.", "reason")
     if number is not None and session is not None:
         raise _invalid("A hold covers an artifact or a session: give one of the two.", "session")
     if until is not None and until <= now:

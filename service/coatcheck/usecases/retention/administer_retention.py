@@ -5,29 +5,39 @@ Plans for the whole store and the schedule need a key of `*`.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
 from coatcheck.core.retention.audit import AuditLine, By
-from coatcheck.core.retention.jobs import JobState, Outcome, RetentionRun
+from coatcheck.core.retention.jobs import JobState, RetentionRun, RunOutcome
 from coatcheck.ports.retention import Retention
-from coatcheck.ports.telemetry import Accounts, Clock, Overdue
+from coatcheck.ports.telemetry import Accounts, Clock
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 from coatcheck.usecases.retention.run_retention import RunRetention, find_run
 from coatcheck.usecases.retention.undo_removal import UndoRemoval
 
-_MOST_OVERDUE = 100_000
-"""Most rows that are counted for the status."""
+_COUNTED_ROWS = 100_000
+"""Rows of each sort that one status counts at most: chosen, not measured; the member `expired` documents it."""
 
 
-class Status(Struct, frozen=True, kw_only=True):
-    """The state of retention: what is overdue, the schedule and the runs in progress."""
+class RetentionStatus(Struct, frozen=True, kw_only=True):
+    """The status of retention."""
 
     at: datetime
-    overdue: Overdue
+    """The moment for which everything here is counted."""
+    expired: Annotated[int, Meta(description="Artifacts that have expired and are not removed yet; up to 100,000.")]
+    oldest_overdue_seconds: float
+    """How long the oldest expired artifact has waited for its removal; 0: none waits."""
+    dead_blobs: int
+    """Blobs that nothing points at and that the sweep has not removed yet."""
+    dead_bytes: int
+    artifacts: int | None
+    """None: the count is not known."""
+    stored_bytes: int | None
     jobs: tuple[JobState, ...]
     running: tuple[RetentionRun, ...]
 
@@ -41,6 +51,7 @@ class AdministerRetention:
     clock: Clock
     plan: PlanRetention
     running: RunRetention
+    """Applies plans."""
     undo: UndoRemoval
     job_schedule: JobSchedule
 
@@ -59,13 +70,13 @@ class AdministerRetention:
         before: tuple[datetime, str] | None,
         limit: int,
         job: str | None,
-        outcome: Outcome | None,
+        outcome: RunOutcome | None,
     ) -> list[RetentionRun]:
         """Returns runs, newest first: of the caller's namespace, or all."""
         own = None if is_everywhere(caller) else caller.namespace
         return await self.retention.list_runs(before=before, limit=limit, job=job, outcome=outcome, namespace=own)
 
-    async def status(self, caller: Caller) -> Status:
+    async def status(self, caller: Caller) -> RetentionStatus:
         """Returns what is overdue, the schedule, and the runs in progress.
 
         Raises:
@@ -73,11 +84,18 @@ class AdministerRetention:
         """
         require_everywhere(caller)
         now = self.clock.now()
-        return Status(
+        overdue = await self.accounts.overdue(now, _COUNTED_ROWS)
+        seconds = 0.0 if overdue.oldest is None else (now - overdue.oldest).total_seconds()
+        return RetentionStatus(
             at=now,
-            overdue=await self.accounts.overdue(now, _MOST_OVERDUE),
+            expired=overdue.expired,
+            oldest_overdue_seconds=round(max(0.0, seconds), 3),  # another replica's clock may be ahead
+            dead_blobs=overdue.dead,
+            dead_bytes=overdue.dead_bytes,
+            artifacts=overdue.artifacts,
+            stored_bytes=overdue.stored_bytes,
             jobs=tuple(await self.job_schedule.states()),
-            running=tuple(await self.retention.list_runs(limit=100, outcome=Outcome.RUNNING)),
+            running=tuple(await self.retention.list_runs(limit=100, outcome=RunOutcome.RUNNING)),
         )
 
     async def change_job(self, caller: Caller, name: str, *, paused: bool | None, interval: int | None) -> JobState:

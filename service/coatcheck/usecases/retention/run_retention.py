@@ -19,7 +19,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import is_everywhere
 from coatcheck.core.retention.audit import By
-from coatcheck.core.retention.jobs import REMOVING, Job, JobScope, Outcome, RetentionRun, begin_run
+from coatcheck.core.retention.jobs import REMOVING, JobScope, RetentionJob, RetentionRun, RunOutcome, begin_run
 from coatcheck.core.retention.plan import check_share, check_still
 from coatcheck.ports.retention import BatchResult, BeginRun, ClaimRun, EndRun, LiveTotals, RemoveBatch, Retention
 from coatcheck.ports.telemetry import DeletionClock
@@ -32,13 +32,16 @@ _LEASE: Final = timedelta(seconds=60)
 """Time without a finished part after which any process may take a run."""
 _MAINTENANCE_LEASE: Final = timedelta(hours=2)
 """Time after which any process may take a run of one part, which reports no progress."""
-_MOST_LEFT: Final = 200
-MOST_WAIT: Final = 30.0
+_RESUMED_RUNS: Final = 200
+"""Interrupted runs that a start resumes at once; the others follow when their leases have passed."""
+WAIT_SECONDS: Final = 30.0
 """Seconds for which a call may wait for the end of a run."""
 
 MaintenanceJob = Callable[[], Awaitable[MaintenanceJobResult]]
-MaintenanceJobs = Mapping[Job, MaintenanceJob]
+MaintenanceJobs = Mapping[RetentionJob, MaintenanceJob]
+"""By job; one that is missing fails its run."""
 Lives = Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]]
+"""Given the default life of tombstones: that of most namespaces, and those of the others by name."""
 
 
 @dataclass(eq=False)
@@ -57,14 +60,15 @@ class RunRetention:
     tombstone_life: timedelta
     lives: Lives = lambda life: (life, {})
     """How long tombstones last by the policies: in general, and in the namespaces that policies name."""
-    maintenance_jobs: MaintenanceJobs = field(default_factory=dict[Job, MaintenanceJob])
+    maintenance_jobs: MaintenanceJobs = field(default_factory=dict[RetentionJob, MaintenanceJob])
     """Run the jobs that remove no artifacts."""
     alone: bool = False
     """Whether no other process has the store, so that an interrupted run can be resumed at once."""
     _working: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"], init=False)
+    """Runs that this process carries out, by ID."""
 
     async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float = 0.0) -> RetentionRun:
-        """Begins to carry out a plan, or finds the run that is at it; waits for its end for up to MOST_WAIT seconds.
+        """Begins to carry out a plan, or finds the run that is at it; waits for its end for up to WAIT_SECONDS seconds.
 
         Raises:
             CoatcheckError: `plan_changed` when there is no such plan any more, when it is not the caller's to apply, or
@@ -77,6 +81,7 @@ class RunRetention:
             raise _no_such_plan()
         plan = plan_record.plan
         if plan.job in REMOVING:
+            # What is left of the plan is counted part by part, as none of these statements may take long.
             remaining = LiveTotals()
             for part in range(plan_record.parts):
                 remaining += await self.retention.part_left(plan_record.id, part, now)
@@ -84,13 +89,15 @@ class RunRetention:
             check_share(plan, (await self.plan.live(plan.scope)).bytes, confirm=confirm)
         new = begin_run(f"run_{self.new_id()}", plan.job.value, plan.scope, By.of(caller), now)
         run = replace(new, plan=digest, planned=plan.artifacts)
+        # A job that removes no artifacts reports nothing until its end, so its lease must cover all of it.
         lease = now + (_LEASE if plan.job in REMOVING else _MAINTENANCE_LEASE)
         current_run = await self.retention.commit(
             BeginRun(run=run, plan_id=plan_record.id, worker=self.me, lease_until=lease)
         )
+        # Otherwise the plan is being applied already, perhaps by another process: its run is returned.
         if current_run.id == run.id:
             self._start(current_run)
-        return await self._await_end(current_run, min(wait, MOST_WAIT))
+        return await self._await_end(current_run, min(wait, WAIT_SECONDS))
 
     async def resume(self) -> int:
         """Resumes interrupted runs; returns how many. They continue in the background.
@@ -98,11 +105,12 @@ class RunRetention:
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
+        # A run removes by time as well; it waits until the clock is known to be right.
         if self.clock.pause_reason is not None:
             return 0
         if self.alone:
             # Nobody else can be at them: whoever was is gone, whatever its leases say.
-            interrupted_runs = await self.retention.list_runs(limit=_MOST_LEFT, outcome=Outcome.RUNNING)
+            interrupted_runs = await self.retention.list_runs(limit=_RESUMED_RUNS, outcome=RunOutcome.RUNNING)
             self.alone = False
             return sum([self._take_up(run) for run in interrupted_runs])
         count = 0
@@ -128,16 +136,19 @@ class RunRetention:
             CoatcheckError: storage's refusal; the run is then resumed when its lease has passed.
         """
         began = time.monotonic()
-        job = Job(run.job)
+        job = RetentionJob(run.job)
         if job not in REMOVING:
             maintenance_job = self.maintenance_jobs.get(job)
             if maintenance_job is None:
-                await self._end(run, Outcome.FAILED, began, MaintenanceJobResult(detail="This service cannot do it."))
+                await self._end(
+                    run, RunOutcome.FAILED, began, MaintenanceJobResult(detail="This service cannot do it.")
+                )
             else:
-                await self._end(run, Outcome.FINISHED, began, await maintenance_job())
+                await self._end(run, RunOutcome.FINISHED, began, await maintenance_job())
             return
         more = True
         while more:
+            # None: the run has ended already, perhaps by another worker.
             batch_result = await self._part(run)
             if batch_result is None:
                 return
@@ -145,7 +156,7 @@ class RunRetention:
         detail = (
             f"{run.left_count:,} of its artifacts were gone, pinned, held or changed by then." if run.left_count else ""
         )
-        await self._end(run, Outcome.FINISHED, began, MaintenanceJobResult(detail=detail))
+        await self._end(run, RunOutcome.FINISHED, began, MaintenanceJobResult(detail=detail))
 
     async def close(self, seconds: float) -> None:
         """Lets runs go on for that long; the rest is resumed after its lease."""
@@ -159,6 +170,7 @@ class RunRetention:
 
     async def _part(self, run: RetentionRun) -> BatchResult | None:
         now = self.clock.deletion_time()
+        # For each part anew, so that a long run follows a change of the policies.
         life, own = self.lives(self.tombstone_life)
         return await self.retention.commit(
             RemoveBatch(
@@ -171,7 +183,9 @@ class RunRetention:
             )
         )
 
-    async def _end(self, run: RetentionRun, outcome: Outcome, began: float, job_result: MaintenanceJobResult) -> None:
+    async def _end(
+        self, run: RetentionRun, outcome: RunOutcome, began: float, job_result: MaintenanceJobResult
+    ) -> None:
         await self.retention.commit(
             EndRun(
                 run_id=run.id,
@@ -194,11 +208,12 @@ class RunRetention:
             await self.carry_on(run)
         except CoatcheckError as error:
             log.warning("run %s is interrupted and will continue: %s", run.id, error.detail)
+        # A fault of ours would repeat at every resumption: the run ends as failed instead of coming back for ever.
         except Exception:
             log.exception("run %s failed", run.id)
             try:
                 failure = MaintenanceJobResult(detail="An error of the service; see its log.")
-                await self._end(run, Outcome.FAILED, time.monotonic(), failure)
+                await self._end(run, RunOutcome.FAILED, time.monotonic(), failure)
             except CoatcheckError as error:
                 log.warning("run %s could not be ended: %s", run.id, error.detail)
 

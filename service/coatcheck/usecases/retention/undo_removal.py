@@ -31,8 +31,9 @@ from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced_error
 from coatcheck.usecases.retention.run_retention import find_run
 
 LIMIT: Final = 500
-"""Most artifacts that one call restores."""
-_AT_ONCE: Final = 8
+"""Maximum artifacts that one call restores."""
+_CONCURRENT_RESTORES: Final = 8
+"""Artifacts that one call restores at the same time: chosen, not measured."""
 
 
 class UndoFailure(Struct, frozen=True):
@@ -40,6 +41,7 @@ class UndoFailure(Struct, frozen=True):
 
     id: str
     code: str
+    """The error's code, as an answer about this artifact alone would have."""
     detail: str
 
 
@@ -64,6 +66,7 @@ class UndoRemoval:
     open_content: OpenContent
     _: KW_ONLY
     grace: timedelta
+    """How long the bytes of what was removed stay."""
 
     async def artifacts(
         self, caller: Caller, namespace: str | None, numbers: Sequence[int], *, ttl: int | None
@@ -71,7 +74,7 @@ class UndoRemoval:
         """Restores removed artifacts by their numbers, at most LIMIT.
 
         Args:
-            caller: who asks for it.
+            caller: the caller.
             namespace: whose they were; None: of the one that the caller administers.
             numbers: the artifacts.
             ttl: seconds from now for artifacts that have expired; None keeps each one's expiry.
@@ -95,6 +98,7 @@ class UndoRemoval:
             CoatcheckError: `run_not_found`; otherwise as for artifacts.
         """
         await find_run(self.retention, caller, run_id)
+        # One more than is restored now, which tells whether to go on.
         removals = await self.retention.list_removals(run_id, self._since(), after=after, limit=LIMIT + 1)
         now = removals[:LIMIT]
         undone = await self._all("", [(removed.number, removed) for removed in now], ttl, By.of(caller))
@@ -107,7 +111,7 @@ class UndoRemoval:
         self, namespace: str, removals: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
     ) -> UndoResult:
         """Restores artifacts by their numbers and removals; `namespace` is that of artifacts without a removal."""
-        room = asyncio.Semaphore(_AT_ONCE)
+        room = asyncio.Semaphore(_CONCURRENT_RESTORES)
         restored: list[str] = []
         there: list[str] = []
         failed: list[UndoFailure] = []
@@ -142,6 +146,7 @@ class UndoRemoval:
         if artifact is None:
             raise self._too_late()
         now = self.deps.clock.now()
+        # An artifact that has expired would be removed again at once.
         over = artifact.expires_at is not None and artifact.expires_at <= now
         if over and ttl is None:
             raise CoatcheckError(
@@ -150,10 +155,12 @@ class UndoRemoval:
                 parameter="ttl",
             )
         async with AsyncExitStack() as stack:
+            # All bytes are copied before the one transaction that restores the row.
             payload = await self._copy(stack, removed.namespace, artifact.blob)
             blob, inline = payload.blob()
             copies = [payload]
             views: list[RestoredView] = []
+            # Views come back with the payload: citations refer to their ranges.
             for each in removed.views:
                 if each.blob is None:
                     views.append(RestoredView(each.view.name, None, None))
@@ -185,6 +192,7 @@ class UndoRemoval:
             return IngestResult(answer.artifact, created=answer.created, blob_used=True)
 
         commit = commit_restore()
+        # Each upload wraps the commit of the one before, so that all of them know whether their bytes are in use.
         for copy in copies:
             commit = copy.run_commit(commit)
         return await commit
@@ -195,6 +203,7 @@ class UndoRemoval:
         encoder = PayloadEncoder(self.deps.tokenizer)
         caller = Caller(namespace=namespace)
         upload = await stack.enter_async_context(UploadSession(self.deps, caller, encoder, limited=False))
+        # The start of the last block, which goes to `end` by itself; an empty payload has an empty one.
         last = max(0, (content.size - 1) // BLOCK * BLOCK)
         for at in range(0, last, BLOCK):
             await upload.take(await content.read(at, at + BLOCK))
@@ -202,6 +211,7 @@ class UndoRemoval:
         ended = await in_pool(self.deps.pool, encoder.end, await content.read(last, content.size))
         await upload.end(ended)
         await upload.durable()
+        # Frames have checksums, but only the digest says that these are the bytes of that artifact.
         if encoder.sha256 != blob.sha256:
             raise CoatcheckError(Code.INTEGRITY, "The remaining bytes are not the ones that were stored.")
         return upload

@@ -8,7 +8,9 @@ revoked, and can be used by nobody.
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
@@ -20,11 +22,14 @@ from coatcheck.core.keys import (
     KeySecret,
     NamespaceInfo,
     check_namespace,
+    check_page_limit,
     check_rates,
     check_terms,
     is_everywhere,
     make,
+    namespace_cursor,
     not_a_cursor,
+    read_namespace_cursor,
     require_everywhere,
     resolve_administered,
 )
@@ -32,23 +37,22 @@ from coatcheck.core.rates import Rates
 from coatcheck.ports.keys import Keys, MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 from coatcheck.ports.telemetry import Clock
 
-MAX_PAGE = 200
 UNSAID: Final = Rates()
 """Limits that follow the settings."""
 
 
-class KeysPage(NamedTuple):
-    """Part of a list of keys; `before` continues it."""
+class KeysPage(Struct, frozen=True):
+    """A page of keys, newest first."""
 
-    items: list[KeyInfo]
-    before: str | None
+    items: tuple[KeyInfo, ...]
+    next: str | None = None
 
 
-class NamespacesPage(NamedTuple):
-    """Part of a list of namespaces; `after` continues it."""
+class NamespacesPage(Struct, frozen=True):
+    """A page of namespaces, by name."""
 
-    items: list[NamespaceInfo]
-    after: str | None
+    items: tuple[NamespaceInfo, ...]
+    next: str | None = None
 
 
 class AdministerKeys:
@@ -84,7 +88,7 @@ class AdministerKeys:
         """Creates a key, and its namespace if there is none of that name.
 
         Args:
-            caller: who asks.
+            caller: the caller.
             namespace: the key's namespace; None: the caller's own; `*`: none, for the service's administrator.
             name: its name for people.
             scopes: what the key allows.
@@ -96,6 +100,7 @@ class AdministerKeys:
             CoatcheckError: `invalid_request` for what no key can hold; `forbidden`.
         """
         space = resolve_administered(caller, namespace)
+        # Checked before random bytes are drawn: nothing exists of a key that is refused.
         terms = tuple(sorted(set(scopes)))
         check_terms(namespace=space, name=name, scopes=terms, session_prefix=session_prefix)
         check_rates(rates.requests, rates.bytes)
@@ -114,6 +119,7 @@ class AdministerKeys:
             bytes_per_minute=rates.bytes,
         )
         await self._keys.commit(MakeKey(info=info, digest=key.digest, by=caller))
+        # This process refuses callers without a key from now on, without waiting for its next look-up.
         self._on_created()
         return info, secret
 
@@ -123,12 +129,12 @@ class AdministerKeys:
         Raises:
             CoatcheckError: `forbidden`; `invalid_request`; `invalid_cursor`.
         """
-        _check_limit(limit)
+        check_page_limit(limit)
         space = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
         if before is not None and not KEY_ID.fullmatch(before):
             raise not_a_cursor()
         keys = await self._keys.list_keys(space, before=before, limit=limit + 1)
-        return KeysPage(keys[:limit], keys[limit - 1].id if len(keys) > limit else None)
+        return KeysPage(tuple(keys[:limit]), keys[limit - 1].id if len(keys) > limit else None)
 
     async def revoke(self, caller: Caller, key_id: str) -> KeyInfo:
         """Refuses a key from now on, everywhere; it stays listed. Revoking it again changes nothing.
@@ -138,6 +144,7 @@ class AdministerKeys:
         """
         space = None if is_everywhere(caller) else caller.namespace
         change = RevokeKey(key_id=key_id, namespace=space, now=self._clock.now(), by=caller)
+        # Text that cannot be a key's ID is answered like an unknown one, without a query.
         info = await self._keys.commit(change) if KEY_ID.fullmatch(key_id) else None
         if info is None:
             raise CoatcheckError(Code.KEY_NOT_FOUND, "There is no key with this ID. List the keys to see their IDs.")
@@ -161,12 +168,18 @@ class AdministerNamespaces:
         check_namespace(name)
         return await self._keys.commit(MakeNamespace(name=name, now=self._clock.now(), by=caller))
 
-    async def list(self, caller: Caller, *, after: str | None, limit: int) -> NamespacesPage:
-        """Returns the namespaces. An administrator of one sees only that one."""
-        _check_limit(limit)
+    async def list(self, caller: Caller, *, cursor: str | None, limit: int) -> NamespacesPage:
+        """Returns the namespaces. An administrator of one sees only that one.
+
+        Raises:
+            CoatcheckError: `invalid_request`, `invalid_cursor`.
+        """
+        after = read_namespace_cursor(cursor)
+        check_page_limit(limit)
         only = None if is_everywhere(caller) else caller.namespace
         namespaces = await self._keys.list_namespaces(after=after or "", limit=limit + 1, only=only)
-        return NamespacesPage(namespaces[:limit], namespaces[limit - 1].name if len(namespaces) > limit else None)
+        last = namespaces[limit - 1].name if len(namespaces) > limit else None
+        return NamespacesPage(tuple(namespaces[:limit]), namespace_cursor(last))
 
     async def switch(self, caller: Caller, name: str, *, disabled: bool) -> NamespaceInfo:
         """Refuses all keys of a namespace from now on, or accepts them again. Its artifacts stay.
@@ -183,8 +196,3 @@ class AdministerNamespaces:
                 "There is no namespace with this name. List the namespaces to see their names.",
             )
         return info
-
-
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= MAX_PAGE:
-        raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)

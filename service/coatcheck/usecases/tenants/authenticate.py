@@ -25,13 +25,15 @@ from coatcheck.runtime.circuit_breaker import REFUSALS
 log = logging.getLogger(__name__)
 
 INGEST: Final = "ingest"
+"""The only scope for which a remembered key is accepted while the catalogue is silent."""
 GRACE: Final = timedelta(minutes=15)
 """How long after it was last found good a key may ingest while it cannot be looked up."""
 LOOK_AGAIN: Final = timedelta(seconds=1)
 """While no key has been created: time between two checks whether there is one."""
-_REMEMBERED: Final = 10_000
-"""Most keys that are remembered for outages; those used longest ago are forgotten first."""
+_REMEMBERED_KEYS: Final = 10_000
+"""Maximum keys that are remembered for outages; those used longest ago are forgotten first."""
 _LOCAL: Final = Caller()
+"""The caller where no key is required."""
 
 
 class _Good(NamedTuple):
@@ -50,11 +52,14 @@ class Authenticate:
         self._clock = clock
         self._required = required
         self._checked_at: datetime | None = None
+        """When this process last checked whether there is a first key; None: never."""
         self._rows = _Shared(keys.find_keys)
         self._good: dict[str, _Good] = {}
+        """By key ID, least recently used first."""
         self._silent = False
         """Whether the catalogue did not answer when a key was last looked up."""
         self._probing: asyncio.Task[None] | None = None
+        """The look-up in the background; at most one, however many requests come."""
 
     @property
     def is_required(self) -> bool:
@@ -127,6 +132,7 @@ class Authenticate:
         return _LOCAL
 
     async def _identify_key(self, key: Key, scope: str) -> Caller:
+        # The catalogue was silent a moment ago: a known key ingests at once instead of waiting for the next time-out.
         if self._silent and scope == INGEST and (caller := self._recall_caller(key)) is not None:
             self._probe(key.id)
             return caller
@@ -149,13 +155,16 @@ class Authenticate:
             caller = caller_of(key, row, now)
         except CoatcheckError:
             recent = self._good.get(key.id)
+            # Only with the right secret: anyone can send a known ID with a wrong one, which must not end the owner's
+            # grace.
             if recent is not None and recent.row.digest == key.digest:
                 del self._good[key.id]
             raise
         assert row is not None  # noqa: S101 - otherwise it was not good
+        # Removing and adding moves the key to the end, so that the first is the one used longest ago.
         self._good.pop(key.id, None)
         self._good[key.id] = _Good(row, now)
-        if len(self._good) > _REMEMBERED:
+        if len(self._good) > _REMEMBERED_KEYS:
             del self._good[next(iter(self._good))]
         return caller
 
@@ -191,6 +200,7 @@ class _Shared:
     def __init__(self, query: Callable[[Collection[str]], Awaitable[dict[str, KeyRow]]]) -> None:
         self._query = query
         self._next: dict[str, asyncio.Future[KeyRow | None]] = {}
+        """Who waits for the next query, by key ID."""
         self._asking: asyncio.Task[None] | None = None
 
     async def __call__(self, key_id: str) -> KeyRow | None:
@@ -213,6 +223,7 @@ class _Shared:
     async def _query_loop(self) -> None:
         try:
             while self._next:
+                # Whoever comes from here on waits for the next query: this one may read rows from before their request.
                 waiters, self._next = self._next, {}
                 try:
                     rows = await self._query(waiters.keys())

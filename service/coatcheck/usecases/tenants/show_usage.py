@@ -1,22 +1,29 @@
-"""Show administrators what namespaces hold, and how much their policies let them hold.
+"""Show administrators what namespaces hold and may hold, and delete whole namespaces.
 
-Delete a namespace: it stores nothing any more, and upkeep deletes everything in it, in batches.
-
-Deletion can stop at any point and continues from there: the mark is a row, a batch is a transaction. What is held stays
-until the hold is released, and so does the mark. When nothing is left the mark goes too, and the namespace is as if it
-had never been used; the administrator removes its policies and keys. Crash story: before the mark is committed nothing
-has happened; after it, the schedule of any replica continues.
+A namespace that is being deleted stores nothing any more; upkeep deletes everything in it, in batches, and can stop and
+continue at any point: the mark is a row, a batch is a transaction. What is held stays until the hold is released, and
+so does the mark. When nothing is left the mark goes too, and the namespace is as if it had never been used; its
+policies and keys stay for the administrator to remove. Crash story: before the mark is committed nothing has happened;
+after it, the schedule of any replica continues.
 """
 
 import logging
-from datetime import timedelta
-from typing import Final, NamedTuple
+from datetime import datetime, timedelta
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import check_namespace, is_everywhere, require_everywhere, resolve_administered
+from coatcheck.core.keys import (
+    check_namespace,
+    check_page_limit,
+    is_everywhere,
+    namespace_cursor,
+    read_namespace_cursor,
+    require_everywhere,
+    resolve_administered,
+)
 from coatcheck.core.policies.policy import value_or
 from coatcheck.core.policies.quota import QuotaLimits, Usage
 from coatcheck.core.retention.audit import SCHEDULE, By, HoldConflict, refusal_of_delete
@@ -24,22 +31,41 @@ from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace
 from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.policies import Policies
 
-MAX_PAGE = 200
+
+class NamespaceUsage(Struct, frozen=True, kw_only=True):
+    """What a namespace holds, and its limits."""
+
+    namespace: str
+    bytes: Annotated[
+        int, Meta(description="Stored bytes: compressed, and counted once if several artifacts share them.")
+    ]
+    artifacts: Annotated[int, Meta(description="Includes artifacts that have expired and are not removed yet.")]
+    reserved: Annotated[int, Meta(description="Bytes reserved by uploads in progress.")]
+    max_bytes: Annotated[int | None, Meta(description="Null: no limit.")]
+    max_artifacts: Annotated[int | None, Meta(description="Null: no limit.")]
+    evict: Annotated[str, Meta(description="What happens when it is full.")]
+    deleting_at: Annotated[datetime | None, Meta(description="When its deletion began. Null: it is not being deleted.")]
+
+    @classmethod
+    def of(cls, usage: Usage, limits: QuotaLimits, evict: str) -> "NamespaceUsage":
+        """Returns a namespace's usage with its limits."""
+        return cls(
+            namespace=usage.namespace,
+            bytes=usage.bytes,
+            artifacts=usage.artifacts,
+            reserved=usage.reserved,
+            max_bytes=limits.max_bytes,
+            max_artifacts=limits.max_artifacts,
+            evict=evict,
+            deleting_at=usage.deleting_at,
+        )
 
 
-class NamespaceUsage(NamedTuple):
-    """How much one namespace holds, and its limits."""
+class UsagePage(Struct, frozen=True):
+    """A page of namespaces, by name."""
 
-    usage: Usage
-    room: QuotaLimits
-    evict: str
-
-
-class UsagePage(NamedTuple):
-    """Part of the list; `after` continues it."""
-
-    items: list[NamespaceUsage]
-    after: str | None
+    items: tuple[NamespaceUsage, ...]
+    next: str | None = None
 
 
 class ShowUsage:
@@ -49,25 +75,26 @@ class ShowUsage:
         self._decisions = decisions
         self._policies = policies
 
-    async def __call__(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> UsagePage:
+    async def __call__(self, caller: Caller, namespace: str | None, *, cursor: str | None, limit: int) -> UsagePage:
         """Returns namespaces by name; all of them if the caller administers all and names none.
 
         Raises:
-            CoatcheckError: `forbidden`, `invalid_request`.
+            CoatcheckError: `forbidden`, `invalid_request`, `invalid_cursor`.
         """
-        if not 1 <= limit <= MAX_PAGE:
-            raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
+        after = read_namespace_cursor(cursor)
+        check_page_limit(limit)
         only = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
         usages = await self._decisions.usages(only, after=after or "", limit=limit + 1)
+        # A namespace in which nothing was ever stored has no row, but its administrator may ask for it.
         if only is not None and not usages and not after:
             usages = [Usage(namespace=only)]
-        items = [self._line(usage) for usage in usages[:limit]]
-        return UsagePage(items, usages[limit - 1].namespace if len(usages) > limit else None)
+        last = usages[limit - 1].namespace if len(usages) > limit else None
+        return UsagePage(tuple(map(self._line, usages[:limit])), namespace_cursor(last))
 
     def _line(self, usage: Usage) -> NamespaceUsage:
         policy = self._policies.effective(usage.namespace)
-        room = QuotaLimits(value_or(policy.max_bytes, None), value_or(policy.max_artifacts, None))
-        return NamespaceUsage(usage, room, value_or(policy.evict, "off"))
+        limits = QuotaLimits(value_or(policy.max_bytes, None), value_or(policy.max_artifacts, None))
+        return NamespaceUsage.of(usage, limits, value_or(policy.evict, "off"))
 
 
 log = logging.getLogger(__name__)
@@ -145,6 +172,8 @@ class EmptyNamespace:
     async def _end(self, namespace: str) -> bool:
         """Removes the mark when nothing is left; until then it fences uploads that are under way."""
         usage = (await self._decisions.usages(namespace))[0]
+        # Held artifacts and open uploads keep the mark: without it, an upload could still commit after the namespace
+        # was reported deleted.
         if usage.artifacts or usage.reserved:
             return False
         change = MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=False, by=SCHEDULE)

@@ -7,7 +7,7 @@ Crash story: that of an ingest. The only other write is the view, which any read
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -23,20 +23,19 @@ from coatcheck.core.policies.policy import NO_RULES, Rules, value_or
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import laid_of, reveal_answer, reveal_strings
 from coatcheck.core.search import (
-    Counts,
     Domains,
     EarlierSource,
-    Fold,
-    Limits,
+    FoldedResult,
     ResponseLayout,
-    ToolSummary,
+    SearchCounts,
+    SearchLimits,
+    SearchSummary,
     anthropic_result,
     budget_search,
     fingerprints,
     lay_out,
     normalise,
     summarise,
-    text_result,
 )
 from coatcheck.core.search.budget_model import ResultListed, ResultShown, results_listed, results_shown
 from coatcheck.core.search.model import UNKNOWN, Switches, check_limits
@@ -48,20 +47,22 @@ from coatcheck.reading.sources import SessionSources, Sources, query_of, sources
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.find import Find
-from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.keep_text import KeepText
 from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.redaction import RedactedIngest, RedactionPolicy
+from coatcheck.storing.upload_session import split_blocks
 from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck_client.contract.answers import Notice
 from coatcheck_client.contract.inert import MARK
 
 Form = Literal["text", "anthropic", "openai"]
 TOOL: Final = "web_search"
 """The tool's name in a summary if the caller gives none."""
-_PIECE: Final = 512 * 1024
-_NONE: Final = Counts(**dict.fromkeys(Counts.__struct_fields__, 0))
-_DENSEST: Final = 64
-"""Most characters that a token may stand for."""
+_NONE: Final = SearchCounts(**dict.fromkeys(SearchCounts.__struct_fields__, 0))
+"""Counts of an answer without results."""
+_CHARS_PER_TOKEN: Final = 64
+"""Maximum characters that a token may stand for."""
 
 
 class SearchResultsRequest(Struct, frozen=True, kw_only=True):
@@ -78,6 +79,7 @@ class SearchResultsRequest(Struct, frozen=True, kw_only=True):
     """Empty: every site is allowed."""
     excluded_domains: tuple[str, ...] = ()
     form: Form = "text"
+    """The form of `content` in the answer: plain text, or what a provider's interface takes."""
     across_session: bool = True
     """Whether to fold what the session already has."""
     ttl: int | None | UnsetType = UNSET
@@ -89,11 +91,13 @@ class SearchResultsRequest(Struct, frozen=True, kw_only=True):
     notices: tuple[Notice, ...] = ()
 
 
-class Payload(Struct, frozen=True):
+class AnswerTokens(Struct, frozen=True):
     """Tokens and sizes of the answer."""
 
     tokens: int
+    """Of the text."""
     cap: int
+    """`max_total_tokens` as applied."""
     text: str
     """`~1,234 of 8,192`."""
 
@@ -109,20 +113,22 @@ class SearchResultsAnswer(Struct, frozen=True, kw_only=True):
     """The text that a model reads this turn."""
     tokens: int
     """Of `text`."""
-    payload: Payload
+    payload: AnswerTokens
     content: str | list[dict[str, Any]]
     """The text in the form that the request asked for: exactly what to use as the tool result's content."""
-    summary: ToolSummary
+    summary: SearchSummary
     """The text to keep for later turns, in place of `text`."""
     provider: str
+    """The provider by whose form the response was read; `unknown` if it has none."""
     query: str
     results: tuple[ResultShown, ...]
     listed: tuple[ResultListed, ...]
-    folded: tuple[Fold, ...]
-    counts: Counts
+    folded: tuple[FoldedResult, ...]
+    """Results that repeat others, or what the session has already."""
+    counts: SearchCounts
     unknown: tuple[str, ...]
     """Members of the response that hold something and were not understood."""
-    limits: Limits
+    limits: SearchLimits
     warnings: tuple[Notice, ...]
 
 
@@ -134,13 +140,15 @@ class BudgetedSearch(Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchResultsDeps:
-    """What the composition hands to this verb."""
+class SearchResults:
+    """Stores a web search's response and returns what to read of it within a budget."""
 
     ingest: Ingest
     find: Find
+    """Also finds what waits in the fallback buffer."""
     keep_text: KeepText
     sources: Sources
+    """What the session has had from earlier searches and pages."""
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
@@ -148,21 +156,14 @@ class SearchResultsDeps:
     rules: Callable[[], Rules] = lambda: NO_RULES
     switches: Switches = field(default_factory=Switches)
     """Where no policy decides."""
-    limits: Limits = field(default_factory=Limits)
+    limits: SearchLimits = field(default_factory=SearchLimits)
     """The limits if neither the request nor a policy sets one."""
-
-
-class SearchResults:
-    """Stores a web search's response and returns what to read of it within a budget."""
-
-    def __init__(self, deps: SearchResultsDeps) -> None:
-        self._deps = deps
 
     async def __call__(self, caller: Caller, payload: bytes, ask: SearchResultsRequest) -> BudgetedSearch:
         """Stores a response and returns what to read of it; if storage does not take it, the answer says so.
 
         Args:
-            caller: who asks.
+            caller: the caller.
             payload: the response's body, exactly as it should be kept.
             ask: what is declared of it, and the limits.
 
@@ -171,25 +172,27 @@ class SearchResults:
                 errors.
         """
         declared = replace(ask.declared, kind=SEARCH_RESPONSE)
+        # Masking comes first: a response that was taken before is recognised by the digest of its masked bytes.
         shape = self._shape(caller, ask)
-        incoming = RedactedIngest(self._deps.redacting, caller.namespace, declared, self._deps.pool)
+        incoming = RedactedIngest(self.redacting, caller.namespace, declared, self.pool)
         payload = await incoming.whole(payload)
         untaken = await self._untaken(caller, ask, shape.switches, payload)
         if untaken is not None:
-            return BudgetedSearch(_untaken_answer(untaken, shape.limits, self._deps.tokenizer, ask), created=False)
-        parsed_response = await in_pool(self._deps.pool, _read, payload)
-        receipt = await self._deps.ingest(caller, _pieces(payload), _build_request(ask, parsed_response))
+            return BudgetedSearch(_untaken_answer(untaken, shape.limits, self.tokenizer, ask), created=False)
+        parsed_response = await in_pool(self.pool, _read, payload)
+        receipt = await self.ingest(caller, split_blocks(payload), _build_request(ask, parsed_response))
         notices = [*receipt.warnings]
         if incoming.notice is not None:
             notices.append(Notice("secrets_masked", incoming.notice))
-        mask = None if self._deps.redacting is None else self._deps.redacting.mask(caller.namespace, declared)
+        mask = None if self.redacting is None else self.redacting.mask(caller.namespace, declared)
         session_sources = SessionSources(())
+        # Only a stored response can be cited by ID, and compared with the session's earlier ones.
         if receipt.stored:
             artifact = await self._keep(caller, receipt, parsed_response, notices)
             session_sources = await self._find_known_sources(caller, ask, artifact, notices)
         cap = shape.limits.max_total_tokens
         answer = await in_pool(
-            self._deps.pool,
+            self.pool,
             self._make_answer,
             ask,
             shape,
@@ -200,8 +203,8 @@ class SearchResults:
             mask,
         )
         if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
-            self._deps.ledger.gave(caller.namespace, ask.declared.session, answer.tokens - receipt.tokens)
-        self._deps.ledger.log(
+            self.ledger.gave(caller.namespace, ask.declared.session, answer.tokens - receipt.tokens)
+        self.ledger.log(
             caller,
             ask.declared.session,
             "web_search",
@@ -222,7 +225,9 @@ class SearchResults:
     ) -> Notice | None:
         """Returns why a response is not taken; None if it is. One that was taken before is taken again."""
         if not switches.enabled:
-            return Notice("searches_off", "Web search is switched off here: this response was neither read nor kept.")
+            return Notice(
+                "search_disabled", "Web search is switched off here: this response was neither read nor kept."
+            )
         session, digest = ask.declared.session, hashlib.sha256(payload).digest()
         limits: list[tuple[str, int | None, str | None]] = [("session", switches.max_searches, None)]
         if ask.turn is not None:
@@ -230,7 +235,8 @@ class SearchResults:
         for where, most, label in limits:
             if most is None or session is None:
                 continue
-            earlier_searches = await self._deps.sources.searches(caller, session, label, most)
+            # A response that was taken before passes: a retry after a lost answer must not count as one more search.
+            earlier_searches = await self.sources.searches(caller, session, label, most)
             if len(earlier_searches) >= most and all(each.measure.sha256 != digest for each in earlier_searches):
                 return Notice(
                     "too_many_searches",
@@ -241,11 +247,11 @@ class SearchResults:
 
     def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Shape":
         """Returns the request's limits, else the most specific policy's, else the settings'; sites that all allow."""
-        of, otherwise = ask.declared, self._deps.limits
-        policy = self._deps.rules().effective(
+        of, otherwise = ask.declared, self.limits
+        policy = self.rules().effective(
             caller.namespace, session=of.session, kind=SEARCH_RESPONSE, tool_name=of.tool_name, labels=of.labels
         )
-        limits = Limits(
+        limits = SearchLimits(
             max_results=_first(ask.max_results, policy.search_max_results, otherwise.max_results),
             max_tokens_per_result=_first(
                 ask.max_tokens_per_result, policy.search_max_tokens_per_result, otherwise.max_tokens_per_result
@@ -256,7 +262,7 @@ class SearchResults:
             value_or(policy.search_allowed_domains, ()), value_or(policy.search_excluded_domains, ())
         )
         return _Shape(
-            policy.switches(self._deps.switches),
+            policy.switches(self.switches),
             check_limits(limits),
             Domains(ask.allowed_domains, ask.excluded_domains, also=policy_domains),
         )
@@ -266,12 +272,10 @@ class SearchResults:
     ) -> Artifact | None:
         """Returns the artifact, with its text view kept as laid out; None if it cannot be looked up."""
         try:
-            entry = await self._deps.find(
-                caller, ids.parse(receipt.id), with_bytes=True, with_view=True, with_receipt=True
-            )
+            entry = await self.find(caller, ids.parse(receipt.id), with_bytes=True, with_view=True, with_receipt=True)
             if parsed_response.view is not None:
                 await self._view_kept(entry, parsed_response.view, notices)
-                self._deps.sources.remember(
+                self.sources.remember(
                     entry.artifact,
                     sources_of(receipt.id, parsed_response.laid, parsed_response.prints, query_of(entry)),
                 )
@@ -287,7 +291,8 @@ class SearchResults:
         text_view, kind = entry.text_view, entry.artifact.facts.kind
         laid_out = spec_of(kind).text_view == "search_results"
         if text_view is None and laid_out:
-            text_view = await self._deps.keep_text.keep(entry, view)
+            text_view = await self.keep_text.keep(entry, view)
+        # Equal extractor and size mean that ranges of this answer are those of the kept view.
         ours = text_view is not None and (text_view.view.extractor, text_view.view.measure.size) == (
             EXTRACTOR,
             len(view.text or b""),
@@ -295,7 +300,7 @@ class SearchResults:
         if not ours or not laid_out:
             notices.append(
                 Notice(
-                    "stored_as_other",
+                    "kind_conflict",
                     f"The same payload is stored as {kind}, or with another view: sections and ranges of this answer "
                     f"cannot be read back. Read {entry.artifact.id} without a section.",
                 )
@@ -308,15 +313,16 @@ class SearchResults:
         if session is None or not ask.across_session or artifact is None:
             return SessionSources(())
         try:
-            session_sources = await self._deps.sources(caller, session, artifact)
+            session_sources = await self.sources(caller, session, artifact)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
+            # Without them the answer only repeats more: that is worth a notice, not an error.
             session_sources = SessionSources((), partial=True)
         if session_sources.partial:
             notices.append(
                 Notice(
-                    "session_partly_seen",
+                    "session_partly_examined",
                     "Not all earlier sources of the session were examined: the text may repeat some of them.",
                 )
             )
@@ -332,8 +338,11 @@ class SearchResults:
         notices: list[Notice],
         mask: Mask | None,
     ) -> SearchResultsAnswer:
-        tokenizer = self._deps.tokenizer
+        tokenizer = self.tokenizer
+        # Secrets are masked before anything is chosen, so that none decides what is shown. Their marks become readable
+        # only below, which may cost tokens, so the budget is applied again.
         masked = parsed_response.laid if mask is None else laid_of(mask, parsed_response.laid)
+        # Sites are filtered before the budget is spent; the stored response keeps all of them.
         laid = shape.domains.within(masked)
         budgeted = budget_search(
             laid,
@@ -347,7 +356,8 @@ class SearchResults:
         )
         cap = shape.limits.max_total_tokens
         if mask is not None:
-            budgeted = reveal_answer(budgeted, mask, tokenizer, cap, cap * _DENSEST)
+            budgeted = reveal_answer(budgeted, mask, tokenizer, cap, cap * _CHARS_PER_TOKEN)
+        # The summary is made of the same choice as the text.
         tool, brief = ask.declared.tool_name or TOOL, not shape.switches.keep_summary
         summary = summarise(budgeted, laid, tokenizer, tool=tool, brief=brief)
         if mask is not None:
@@ -357,8 +367,8 @@ class SearchResults:
             stored=receipt.stored,
             text=budgeted.text,
             tokens=budgeted.tokens,
-            payload=Payload(budgeted.tokens, cap, f"~{budgeted.tokens:,} of {cap:,}"),
-            content=anthropic_result(budgeted, tokenizer) if ask.form == "anthropic" else text_result(budgeted),
+            payload=AnswerTokens(budgeted.tokens, cap, f"~{budgeted.tokens:,} of {cap:,}"),
+            content=anthropic_result(budgeted, tokenizer) if ask.form == "anthropic" else budgeted.text,
             summary=summary,
             provider=laid.response.provider,
             query=budgeted.query,
@@ -368,6 +378,7 @@ class SearchResults:
             counts=budgeted.counts,
             unknown=laid.response.unknown,
             limits=shape.limits,
+            # From the response before sites were left out: a search whose results are all forbidden did not fail.
             warnings=(*notices, *_collect_notices(masked)),
         )
 
@@ -376,7 +387,7 @@ class _Shape(Struct, frozen=True):
     """The limits of an answer."""
 
     switches: Switches
-    limits: Limits
+    limits: SearchLimits
     domains: Domains
 
 
@@ -389,9 +400,11 @@ class _Read(Struct, frozen=True):
     """A response as it was read, once for all that is done with it."""
 
     laid: ResponseLayout
+    """The response in the common form, laid out as text with a section for each result."""
     view: ExtractedText | None
     """None if nothing was found: the payload is then recognised like any other."""
     prints: tuple[bytes, ...]
+    """A fingerprint for each result, by which repeats are recognised."""
 
 
 def _read(payload: bytes) -> _Read:
@@ -408,18 +421,19 @@ def turn_label(turn: str) -> str:
 
 
 def _untaken_answer(
-    why: Notice, limits: Limits, tokenizer: Tokenizer, ask: SearchResultsRequest
+    why: Notice, limits: SearchLimits, tokenizer: Tokenizer, ask: SearchResultsRequest
 ) -> SearchResultsAnswer:
     text = f"{MARK} {why.message}"
+    # It has every member of an ordinary answer, empty: callers need not distinguish the two.
     tokens, cap, tool, none = tokenizer.count(text), limits.max_total_tokens, ask.declared.tool_name or TOOL, _NONE
     return SearchResultsAnswer(
         id=None,
         stored=False,
         text=text,
         tokens=tokens,
-        payload=Payload(tokens, cap, f"~{tokens:,} of {cap:,}"),
+        payload=AnswerTokens(tokens, cap, f"~{tokens:,} of {cap:,}"),
         content=[{"type": "text", "text": text}] if ask.form == "anthropic" else text,
-        summary=ToolSummary(
+        summary=SearchSummary(
             tool=tool,
             action="",
             query=ask.query,
@@ -481,11 +495,6 @@ def _collect_notices(laid: ResponseLayout) -> list[Notice]:
             Notice("no_results", "No results were found in the response. It is stored unchanged; read it by lines.")
         )
     return out
-
-
-async def _pieces(data: bytes) -> AsyncIterator[bytes]:
-    for at in range(0, len(data), _PIECE):
-        yield data[at : at + _PIECE]
 
 
 def _describe_results(answer: SearchResultsAnswer) -> list[dict[str, str]]:

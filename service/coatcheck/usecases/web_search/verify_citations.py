@@ -31,11 +31,11 @@ from coatcheck.runtime.work_placement import in_pool
 from coatcheck_client.contract.quotations import QuotationMatch as Verified
 from coatcheck_client.contract.quotations import Verdict
 
-MOST: Final = 100
-"""Most quotations in one call."""
+MAX_QUOTATIONS: Final = 100
+"""Maximum quotations in one call."""
 SOURCE_BYTES: Final = 2 * 1024 * 1024
-"""Most bytes of a view that are searched for one quotation."""
-_BEFORE: Final = 256 * 1024
+"""Maximum bytes of a view that are searched for one quotation."""
+_BYTES_BEFORE: Final = 256 * 1024
 """Bytes before a cited part that are searched in a larger view."""
 PATIENCE_SECONDS: Final = 5.0
 """Seconds after which no further quotation is begun."""
@@ -53,7 +53,7 @@ class Quotation(Struct, frozen=True, kw_only=True):
     """The part of the text view that is cited, in characters; ignored where `bytes` are given."""
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class QuotationCheck(Struct, frozen=True, kw_only=True):
     """The result for one quotation."""
 
     verdict: Verdict
@@ -72,6 +72,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     moved: bool
     """Whether it stands there, but outside the cited section or range."""
     differences: tuple[Difference, ...]
+    """Where the words differ, in order; empty for `exact`."""
     partial: bool
     """Whether only part of the view was searched."""
 
@@ -86,6 +87,7 @@ class _Source(Struct, frozen=True):
     exact: bool
     """Whether `text` is exactly `data`."""
     partial: bool
+    """Whether the view has more than this."""
 
 
 class VerifyCitations:
@@ -105,17 +107,20 @@ class VerifyCitations:
         self._clock = clock
         self._patience = patience
 
-    async def __call__(self, caller: Caller, quotations: list[Quotation]) -> list[Checked | CoatcheckError]:
+    async def __call__(self, caller: Caller, quotations: list[Quotation]) -> list[QuotationCheck | CoatcheckError]:
         """Returns the result for each, in the order given; an error for one that could not be checked.
 
         Raises:
-            CoatcheckError: `invalid_request` for more than MOST.
+            CoatcheckError: `invalid_request` for more than MAX_QUOTATIONS.
         """
-        if len(quotations) > MOST:
-            raise CoatcheckError(Code.INVALID_REQUEST, f"At most {MOST} quotations in one call.", parameter="quotes")
+        if len(quotations) > MAX_QUOTATIONS:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST, f"At most {MAX_QUOTATIONS} quotations in one call.", parameter="quotes"
+            )
         ends = self._clock() + self._patience
-        out: dict[int, Checked | CoatcheckError] = {}
+        out: dict[int, QuotationCheck | CoatcheckError] = {}
         view_cache = _ViewCache(self._view, caller)
+        # By citation, so that each artifact is opened once; the answer restores the given order.
         for place in sorted(range(len(quotations)), key=lambda place: (quotations[place].citation, place)):
             try:
                 if self._clock() >= ends:
@@ -125,7 +130,7 @@ class VerifyCitations:
                 out[place] = error
         return [out[place] for place in range(len(quotations))]
 
-    async def _check_quotation(self, view_cache: "_ViewCache", quotation: Quotation) -> Checked:
+    async def _check_quotation(self, view_cache: "_ViewCache", quotation: Quotation) -> QuotationCheck:
         number, name = ids.parse_citation(quotation.citation.strip())
         reading = await view_cache.reading(number)
         if reading.binary:
@@ -135,6 +140,7 @@ class VerifyCitations:
         within = None if cited is None else _within(source, cited)
         match = await in_pool(self._pool, _verify, quotation.quote, source, within, reading.fields)
         checked = _answer(reading, quotation, source, match)
+        # Comparison needs the stored bytes with fillers; markers come in only when all positions are final.
         return checked if reading.mask is None else reveal_strings(checked, reading.mask)
 
 
@@ -163,7 +169,7 @@ class _ViewCache:
     async def source(self, reading: ViewReading, cited: Extent | None) -> _Source:
         """Returns the text to search: the whole view, or the surroundings of the cited part in a large one."""
         size = reading.content.size
-        start = 0 if size <= SOURCE_BYTES or cited is None else max(0, cited.start - _BEFORE)
+        start = 0 if size <= SOURCE_BYTES or cited is None else max(0, cited.start - _BYTES_BEFORE)
         end = min(size, start + SOURCE_BYTES)
         if self._source is None or self._source[:2] != (start, end):
             place = await at_byte(reading.content, start)
@@ -179,6 +185,7 @@ async def _find_cited(reading: ViewReading, name: str | None, quotation: Quotati
         if nth is None:
             raise no_section(reading.artifact.id, name, reading.sections)
         part = reading.sections[nth]
+    # The narrowest statement counts: bytes, then characters, then the section.
     if quotation.bytes is not None:
         return quotation.bytes
     if quotation.chars is not None:
@@ -213,12 +220,14 @@ def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFiel
     apart = hidden_parts(fields, source.data, begins=not source.place.byte)
     if not apart and not has_hidden(source.data):
         return match
+    # A model quotes what a read showed it, without escape sequences and hidden fields.
     visible_text = VisibleText(source.data, [(start, end, decode(replacement)) for start, end, replacement in apart])
     if within is not None:
         within = Extent(*(visible_text.at(len(source.text[:edge].encode())) for edge in (within.start, within.end)))
     rendered = verify(quote, visible_text.text, within)
     if rendered.at is None or rendered.ratio <= match.ratio:
         return match
+    # Back from what is visible to the text as it is stored, which is what positions refer to.
     start, end = (chars(source.data[: visible_text.cut(at)[0]]) for at in (rendered.at.start, rendered.at.end))
     return replace(rendered, at=Extent(start, end), text=source.text[start:end])
 
@@ -230,9 +239,9 @@ def _within(source: _Source, cited: Extent) -> Extent:
     return Extent(first, first + chars(source.data[start:end]) if end > start else first)
 
 
-def _answer(reading: ViewReading, quotation: Quotation, source: _Source, match: Verified) -> Checked:
+def _answer(reading: ViewReading, quotation: Quotation, source: _Source, match: Verified) -> QuotationCheck:
     where = _window(source, match.at) if match.at is not None and source.exact else None
-    return Checked(
+    return QuotationCheck(
         verdict=match.verdict,
         citation=quotation.citation,
         stands_in=None if match.at is None else _stands_in(reading, where),

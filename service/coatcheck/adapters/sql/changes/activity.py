@@ -12,7 +12,9 @@ from coatcheck.core.keys import EVERYWHERE
 from coatcheck.ports.keys import AddSessionUsage
 
 SUMS: Final = ("artifacts", "raw_tokens", "given_tokens", "reads", "read_tokens", "compactions", "unsent_tokens")
+"""Columns that are added up; what each of them counts is at `UsageDelta`."""
 _LIFE: Final = timedelta(days=90)
+"""How long the hours of the overview are kept: as long as a session's account. Chosen, not measured."""
 _T = activity.c
 
 
@@ -24,6 +26,7 @@ def _add(dialect: str) -> Executable:
     return statement.on_conflict_do_update(
         index_elements=activity.primary_key,
         set_={**{name: _T[name] + new[name] for name in SUMS}, "batch": new.batch},
+        # A change that is carried out again, after the answer to its commit was lost, adds nothing.
         where=_T.batch != new.batch,
     )
 

@@ -1,10 +1,8 @@
-"""Creates, revokes and disables keys and namespaces; each with its line in the audit log, in the same transaction.
+"""Creates, revokes and disables keys and namespaces, and marks namespaces that are being deleted.
 
-No row is ever removed or made valid again: a revoked key stays revoked.
-
-The mark of a namespace that is being deleted: nothing can be stored in it while it has the mark.
-
-It is set if no hold covers the namespace itself, and removed when the namespace is empty.
+Each change writes its line in the audit log in the same transaction. No row is ever removed or made valid again: a
+revoked key stays revoked. While a namespace is marked, nothing can be stored in it; the mark is set if no hold covers
+the namespace itself, and removed when the namespace is empty.
 """
 
 from sqlalchemy import Connection, Text, bindparam, select, update
@@ -31,6 +29,7 @@ _MAKE = {dialect: insert_into(namespaces, dialect).on_conflict_do_nothing() for 
 def apply_make_key(conn: Connection, change: MakeKey) -> None:
     """Carries out MakeKey."""
     info = change.info
+    # The first key of a namespace creates it.
     if info.namespace != EVERYWHERE:
         apply_make_namespace(conn, MakeNamespace(name=info.namespace, now=info.created_at, by=change.by))
     result = conn.execute(
@@ -60,8 +59,10 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
 def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
     """Carries out RevokeKey."""
     row = conn.execute(_ONE, {"key_id": change.key_id}).first()
+    # Another namespace's key is answered like one that does not exist.
     if row is None or change.namespace not in {None, row.namespace}:
         return None
+    # The first revocation is the one that counts, and the only one in the audit log.
     if row.revoked_at is not None:
         return info_of(row)
     conn.execute(_REVOKE.values(revoked_at=change.now), {"key_id": change.key_id})
@@ -116,11 +117,13 @@ _MARK = (
 
 def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
     """Carries out MarkNamespace."""
+    # From here on no hold can come between the check and the commit.
     stand_by_now(conn)
     if change.deleting:
         conflict = holds_on(conn, change.namespace, None, change.now)
         if conflict is not None:
             return conflict
+        # The mark is part of the row of sums, which a namespace without artifacts does not have yet.
         conn.execute(
             insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), {"namespace": change.namespace, **_ZERO}
         )

@@ -1,9 +1,8 @@
-"""Changes the mutable properties of a live artifact: expiry, pin, labels, moment of the last read.
+"""Changes a live artifact: its expiry, pin, labels and last read, or what is declared about it.
 
-Replaces what is declared about an existing artifact by the declaration of a repeated request.
-
-Also replaced are detected metadata, the survey, and the text view if the extractor's inputs differ. Labels, expiry and
-the comparison with an earlier artifact stay. `DeclaredMetadata.merged_over` decides.
+A repeated request with another declaration also replaces the detected metadata, the survey, and the text view if the
+extractor's inputs differ. Labels, expiry and the comparison with an earlier artifact stay.
+`DeclaredMetadata.merged_over` decides.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,18 +33,25 @@ class _State(NamedTuple):
     created_at: datetime
     read_at: datetime
     expires_at: datetime | None
+    """None: never."""
     ttl: int | None
+    """Seconds after `created_at`; None: no such limit."""
     idle_ttl: int | None
+    """Seconds after `read_at`; None: no such limit."""
     pinned: bool
     tool_name: str | None
     session: str | None
+    """Like `tool_name`, only for the answer about an artifact that has expired."""
 
 
 _COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in _State._fields]
+# The lock makes changes of one artifact follow each other, each computed from the result of the one before.
 _STATE = select(*_COLUMNS).where(_HERE).with_for_update()
 _FULL = select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS).join_from(artifacts, blobs).where(_HERE)
 _MOVABLE = artifacts.c.pinned.is_(False)
+"""A pinned artifact does not expire, so its reads are not recorded."""
 _NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
+# Two arrays of equal length become pairs, so that one statement serves reads in several namespaces.
 _WANTED = func.unnest(bindparam("spaces", type_=Many(Text())), _NUMBERS).table_valued("space", "at").render_derived()
 # In row order, as all lock them: this prevents deadlocks between replicas.
 _READ_OF_ALL = (
@@ -73,10 +79,12 @@ def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | No
         return tombstone_of(conn, change.namespace, change.number, change.now)
     row = _State._make(state_row)
     values = _patch_columns(change, row)
+    # Expiry is exact: an expired artifact is gone, although its row waits for the sweep.
     if row.expires_at is not None and row.expires_at <= change.now and not _revives(conn, change, row, values):
         return rows.make_tombstone(change.number, "expired", row.expires_at, row.tool_name, row.session)
     if values:
         conn.execute(_BY_SEQ.values(**values), {"row": row.seq})
+        # Labels are part of the fingerprint: the entry in the full-text index no longer counts.
         if "labels" in values:
             wait_for_index(conn, change.namespace, [row.seq])
     return rows.artifact(conn.execute(_FULL, here).one())
@@ -103,6 +111,8 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
         # Reads are recorded only while there is an idle TTL: an old moment here would mean nothing.
         idle_ttl, read_at = change.idle_ttl, change.now
     expires_at = expiry(row.created_at, read_at, ttl=ttl, idle_ttl=idle_ttl, pinned=pinned)
+    # The TTL of a pinned artifact may have passed long ago: it begins anew, or unpinning would remove the artifact at
+    # once.
     if row.pinned and expires_at is not None and expires_at <= change.now:
         expires_at = expiry(change.now, change.now, ttl=ttl, idle_ttl=idle_ttl, pinned=False)
     return values | {
@@ -117,6 +127,7 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
 def apply_touch(conn: Connection, change: Touch) -> None:
     """Carries out Touch. A read counts if the artifact was live when it was read."""
     reads: dict[tuple[str, int], list[datetime]] = {}
+    # In order of time, since each read may give the life in which the next one counts.
     for namespace, number, moment in sorted(change.reads):
         reads.setdefault((namespace, number), []).append(moment)
     moved: list[dict[str, object]] = []
@@ -124,6 +135,7 @@ def apply_touch(conn: Connection, change: Touch) -> None:
         row = _State._make(columns)
         read_at, expires_at = row.read_at, row.expires_at
         for moment in reads[namespace, number]:
+            # A read that is recorded late revives nothing: the artifact must have been live at that moment.
             if read_at < moment and (expires_at is None or expires_at > moment):
                 read_at = moment
                 expires_at = _later(row, moment)
@@ -157,6 +169,7 @@ def _movable(conn: Connection, artifact_keys: Collection[tuple[str, int]]) -> Se
 
 
 _NAMES = ("said", "facts", "tool_name", "kind", "url", "engine", "declared_at")
+"""What another declaration replaces; labels and session are not among it."""
 _DECLARE = (
     update(artifacts)
     .where(artifacts.c.seq == bindparam("row"))
@@ -174,6 +187,7 @@ def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact
     conn.execute(_DECLARE, {"row": seq, "engine": change.engine, "declared_at": change.now, **columns})
     drop_survey(conn, seq)
     add_survey(conn, change, seq)
+    # The same inputs would give the same text: the view stays, because its ranges are citations.
     if view_inputs(declared, facts) != view_inputs(there.declared, there.facts):
         replace_view(conn, change, change.text_view, seq)
     wait_for_index(conn, change.namespace, [seq])

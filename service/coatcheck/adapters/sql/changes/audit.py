@@ -1,10 +1,8 @@
-"""The audit log's lines: gathered during a transaction, written at its very end, pruned by age.
+"""What a transaction leaves behind: lines of the audit log, and what an undo of its removals needs.
 
-A transaction that is rolled back writes none. Lines are never changed.
-
-What an undo needs of the artifacts that a transaction removes: their former rows, views and surveys.
-
-It is kept only until the sweep may remove the bytes.
+Lines are gathered during the transaction and written at its very end; one that is rolled back writes none. They are
+never changed, only pruned by age. The former rows, views and surveys of removed artifacts are kept only until the sweep
+may remove the bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +18,7 @@ from coatcheck.adapters.sql.tables import artifacts, audit_log, removed, removed
 from coatcheck.core.retention.audit import AuditLine, merge_lines, pack_numbers
 
 _WAITING: Final = "coatcheck.audit"
+"""The key of a connection's `info` under which a transaction gathers its lines."""
 _ADD = Prepared(insert(audit_log), columns=[column.name for column in audit_log.c if not column.primary_key])
 _NOW, _BEFORE = bindparam("now", type_=UtcDateTime), bindparam("before", type_=UtcDateTime)
 IS_OLD = audit_log.c.at < by_now(_NOW) - (_NOW - _BEFORE)
@@ -116,6 +115,7 @@ _KEEP_SURVEYS = Prepared(
         .where(among(removed.c.seq, _SEQS)),
     )
 )
+# By the server's clock too: a replica whose clock is ahead must not shorten the time for an undo.
 _OVER = (
     select(removed.c.seq)
     .where(removed.c.removed_at <= by_now(bindparam("now", type_=UtcDateTime)))
@@ -131,6 +131,8 @@ def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_
     if not seqs:
         return
     records = _KEEP.rows(conn, {"now": now, "why": reason, "run": run_id, "seqs": list(seqs)})
+    # Each view needs the number of its removed artifact's row, so views pass through here; a survey's statement joins
+    # it.
     removed_seqs = {artifact_seq: seq for seq, artifact_seq in records}
     view_rows = _VIEWS.rows(conn, {"seqs": list(seqs)})
     _KEEP_VIEW.many(

@@ -35,11 +35,13 @@ from coatcheck.core.artifact import Blob, Gone
 from coatcheck.ports.artifacts import StoreArtifact, StoreView
 
 _NAMESPACE = bindparam("namespace", type_=Text())
+# Of a writer and a reaper of one upload, only one deletes the row.
 _TAKE_INTENTS = Prepared(
     delete(uploads)
     .where(uploads.c.namespace == _NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
     .returning(uploads.c.blob_id, uploads.c.reserved)
 )
+# A shared lock: any number of ingests may point at a blob at once, and nobody marks it dead until they have committed.
 _SAME_BYTES = Prepared(
     select(blobs.c.seq, *rows.BLOB_COLUMNS)
     .where(
@@ -50,6 +52,7 @@ _SAME_BYTES = Prepared(
     .order_by(blobs.c.seq)
     .with_for_update(read=True)
 )
+# Both tables, because a payload and a view may share bytes.
 _REPOINT = [
     update(table)
     .where(among(table.c.blob_seq, bindparam("lost", type_=Many(BigInteger()))))
@@ -123,6 +126,7 @@ def take_intents(conn: Connection, uploaded: Sequence[NewBytes]) -> set[str]:
     ids = [ours.blob.id for ours in uploaded if ours.blob.placement != "inline"]
     if ids:
         intents = _TAKE_INTENTS.rows(conn, {"namespace": uploaded[0].namespace, "ids": ids})
+        # What was reserved is counted as stored bytes from now on, or not at all.
         usage.count(conn, uploaded[0].namespace, reserved=-sum(reserved for _, reserved in intents))
         passed.update(blob_id for blob_id, _ in intents)
     return passed
@@ -201,6 +205,7 @@ def add_dead_blobs(conn: Connection, unused: Sequence[NewBytes]) -> None:
     files = [ours for ours in unused if ours.blob.placement != "inline"]
     if files:
         seqs = next_seqs(conn, len(files))
+        # Dead from the beginning: the sweep removes the file after the same grace period as any other.
         dead = [blob_row(ours) | {"seq": seq, "dead_at": ours.now} for ours, (seq, _) in zip(files, seqs, strict=True)]
         _ADD_BLOB.many(conn, dead)
 
@@ -239,6 +244,7 @@ PROBES = 4
 a longer chain needs four colliding identities (about 10^-24 at 10^8 artifacts)."""
 
 _NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
+# A tombstone holds its number too: an ID must not name another payload while reads say that its artifact is gone.
 _HOLDERS = Prepared(
     union_all(
         select(
@@ -274,7 +280,9 @@ class ArtifactSlot(NamedTuple):
     seq: int | None = None
     """The existing row of this identity, live or expired."""
     expires_at: datetime | None = None
+    """None: never, or there is no row."""
     blob_seq: int | None = None
+    """The row of its payload's bytes; None: there is no artifact."""
     tombstone: Gone | None = None
     """How it was last removed: its tombstone, even if that has ended, or its expiry."""
 
@@ -283,20 +291,20 @@ class ArtifactSlot(NamedTuple):
         return self.seq is not None and (self.expires_at is None or self.expires_at > now)
 
 
-def find_slots(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> list[ArtifactSlot]:
+def locate_identities(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> list[ArtifactSlot]:
     """Returns where the identities of changes are, or their first free numbers.
 
     The changes are of one namespace, no two of one identity; no two of them get the same free number.
     """
-    slots: dict[int, ArtifactSlot] = {}
+    located: dict[int, ArtifactSlot] = {}
     assigned: set[int] = set()
     first = 0
-    while len(slots) < len(changes):
+    while len(located) < len(changes):
         # Almost always one pass: a second one only if others hold all of an identity's first candidates.
         probes = {
             at: [number(change.identity, probe) for probe in range(first, first + PROBES)]
             for at, change in enumerate(changes)
-            if at not in slots
+            if at not in located
         }
         numbers = [candidate for candidates in probes.values() for candidate in candidates]
         holders: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
@@ -304,20 +312,21 @@ def find_slots(conn: Connection, changes: Sequence[StoreArtifact], number: Numbe
             holders[row[0]].append(row)
         for at, candidates in probes.items():
             identity, now = changes[at].identity, changes[at].now
+            # Another identity may have one of these numbers, so the number alone proves nothing.
             mine = [row for candidate in candidates for row in holders.get(candidate, ()) if row[1] == identity]
             free = next((each for each in candidates if each not in holders and each not in assigned), None)
             if mine:
-                slots[at] = _slot_of(mine, now)
+                located[at] = _slot_of(mine, now)
             elif free is not None:
                 assigned.add(free)
-                slots[at] = ArtifactSlot(free)
+                located[at] = ArtifactSlot(free)
         first += PROBES
-    return [slots[at] for at in range(len(changes))]
+    return [located[at] for at in range(len(changes))]
 
 
-def find_slot(conn: Connection, change: StoreArtifact, number: Numberer) -> ArtifactSlot:
+def locate_identity(conn: Connection, change: StoreArtifact, number: Numberer) -> ArtifactSlot:
     """Returns where one identity is, or its first free number."""
-    return find_slots(conn, [change], number)[0]
+    return locate_identities(conn, [change], number)[0]
 
 
 def _slot_of(mine: list[tuple[Any, ...]], now: datetime) -> ArtifactSlot:

@@ -13,6 +13,7 @@ from coatcheck.adapters.sql.tables import events
 from coatcheck.core.event import Event, first_number
 
 _LIFE: Final = timedelta(days=30)
+"""How long events are kept, if there are not too many before. Chosen, not measured."""
 _T = events.c
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
@@ -21,6 +22,7 @@ def _add(dialect: str) -> Executable:
     statement = insert_into(events, dialect).values(
         {column.name: bindparam(column.name, type_=column.type) for column in events.c}
     )
+    # An event with the same number is the same event, from a change that is carried out again.
     return statement.on_conflict_do_nothing(index_elements=events.primary_key)
 
 
@@ -32,6 +34,7 @@ _DROP_OF = Prepared(
 )
 _DROP_SESSION = delete(events).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
 _DROP_ALL = delete(events).where(_T.namespace == bindparam("namespace"))
+# The latest event that is one too many; no row if there are fewer.
 _BEYOND = select(_T.number).order_by(_T.number.desc()).offset(bindparam("most")).limit(1)
 _DROP_OLD = (
     delete(events)
@@ -86,5 +89,6 @@ def drop_all(conn: Connection, namespace: str) -> None:
 def drop_old(conn: Connection, now: datetime, most: int, limit: int) -> int:
     """Deletes up to `limit` events that are 30 days old or not among the latest `most`; returns how many."""
     beyond = conn.execute(_BEYOND, {"most": most}).scalar()
+    # Numbers increase with time, so that age and number are one bound.
     until = max(first_number(now - _LIFE), 0 if beyond is None else beyond)
     return len(conn.execute(_DROP_OLD, {"until": until, "limit": limit}).all())

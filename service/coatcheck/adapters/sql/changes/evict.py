@@ -31,7 +31,9 @@ from coatcheck.core.views.view import TEXT
 from coatcheck.ports.decisions import DeleteNamespace
 from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult
 
-_PAGE = 200
+_CANDIDATES_PER_PAGE = 200
+"""Candidates that one statement looks at: an eviction usually needs a few, and locks none of the others. Chosen, not
+measured."""
 _NAMESPACE = bindparam("namespace", type_=Text())
 _MAY_GO: ColumnElement[bool] = and_(artifacts.c.namespace == _NAMESPACE, artifacts.c.pinned.is_(False), is_not_held())
 _VIEW_BLOB = (
@@ -52,20 +54,23 @@ _EXPIRED = (
     select(*_CANDIDATE)
     .where(_MAY_GO, artifacts.c.expires_at <= NOW, artifacts.c.seq > bindparam("after", type_=BigInteger()))
     .order_by(artifacts.c.seq)
-    .limit(_PAGE)
+    .limit(_CANDIDATES_PER_PAGE)
 )
+# `_BEHIND` implies the plain bound beside it, which tells the planner where to begin in the index.
 _OLDEST = (
     select(*_CANDIDATE)
     .where(_MAY_GO, is_live(), artifacts.c.read_at >= bindparam("after_at", type_=UtcDateTime), _BEHIND)
     .order_by(artifacts.c.read_at, artifacts.c.seq)
-    .limit(_PAGE)
+    .limit(_CANDIDATES_PER_PAGE)
 )
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))
+# How many artifacts, and how many views, point at each blob.
 _USERS = [
     select(table.c.blob_seq, func.count()).where(among(table.c.blob_seq, _SEQS)).group_by(table.c.blob_seq)
     for table in (artifacts, views)
 ]
 _SIZES = select(blobs.c.seq, blobs.c.stored_size).where(among(blobs.c.seq, _SEQS))
+# They were chosen without a lock: a row that may no longer go is missing here.
 _TAKE = (
     select(*ARTIFACT_ROW)
     .where(among(artifacts.c.seq, _SEQS), artifacts.c.pinned.is_(False), is_not_held())
@@ -73,8 +78,10 @@ _TAKE = (
     .with_for_update(of=artifacts)
 )
 _ONE_AT_A_TIME = select(func.pg_advisory_xact_lock(0x65766963, func.hashtext(_NAMESPACE)))
+""""evic" in ASCII, and a hash of the namespace. Two namespaces with one hash only wait for each other."""
 _FIRST_READ = select(func.min(artifacts.c.read_at)).where(artifacts.c.namespace == _NAMESPACE)
 _MARKED = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE)
+# Held artifacts stay, and the mark on their namespace with them.
 _ALL = (
     select(*ARTIFACT_ROW)
     .where(artifacts.c.namespace == _NAMESPACE, is_not_held())
@@ -89,7 +96,9 @@ class _Candidate(NamedTuple):
 
     seq: int
     read_at: datetime
+    """The last read, from which the next page continues."""
     blobs: tuple[int, ...]
+    """Rows of its payload's bytes, and of its text view's if that has its own."""
 
 
 class _Freed:
@@ -97,8 +106,11 @@ class _Freed:
 
     def __init__(self) -> None:
         self._users: dict[int, int] = {}
+        """For each blob, how many pointers would be left."""
         self._sizes: dict[int, int] = {}
+        """For each blob, its stored bytes."""
         self.bytes = 0
+        """Stored bytes that would be freed."""
 
     def learn(self, conn: Connection, page: list[_Candidate]) -> None:
         """Looks up how many rows use these artifacts' blobs, and their sizes."""
@@ -127,6 +139,7 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
     full = QuotaExceeded(usage=there, room=change.room, bytes=change.bytes, artifacts=change.artifacts)
     if full.hopeless:
         return EvictionResult(0, enough=False)
+    # All that would have to go is chosen first, so that nothing is removed if it is not enough.
     victims: list[_Candidate] = []
     freed = _Freed()
     enough = not (full.over_bytes or full.over_artifacts)
@@ -138,6 +151,7 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
         enough = freed.bytes >= full.over_bytes and len(victims) >= full.over_artifacts
     if not enough or not victims:
         return EvictionResult(0, enough)
+    # One batch for each transaction; the answer says whether the caller must come back.
     now_going = victims[: change.limit]
     removed_count = _remove_those(conn, change, [candidate.seq for candidate in now_going])
     return EvictionResult(removed_count, len(now_going) == len(victims))
@@ -163,6 +177,7 @@ def _remove_all(
 
 def _candidates(conn: Connection, change: EvictArtifacts, freed: _Freed) -> Iterator[_Candidate]:
     """Yields what may be evicted: expired artifacts, then the others, least recently read first."""
+    # The walk begins at the earliest read; without one, the namespace has no artifacts.
     first = conn.execute(_FIRST_READ, {"namespace": change.namespace}).scalar()
     if first is None:
         return
@@ -184,6 +199,7 @@ def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
     if conn.execute(_MARKED, at).scalar() is None:
         return 0
     artifact_rows = read_rows(conn, _ALL, at | {"limit": change.limit})
+    # The last batch: accounts, activity and events of the namespace go with it.
     if len(artifact_rows) < change.limit:
         session_usage.drop_all(conn, change.namespace)
         activity.drop_all(conn, change.namespace)

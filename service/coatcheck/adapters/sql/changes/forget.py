@@ -15,6 +15,7 @@ from coatcheck.ports.maintenance import ForgetBlobs, MarkBlobCorrupt, PurgeRecor
 log = logging.getLogger(__name__)
 
 _USED = is_used()
+# `is_unused` is a second fence: if something points at a dead blob after all, its row stays and a warning is logged.
 _FORGET = delete(blobs).where(
     blobs.c.id == bindparam("id"),
     blobs.c.namespace == bindparam("space"),
@@ -24,7 +25,8 @@ _FORGET = delete(blobs).where(
 _WRONGLY_USED = select(blobs.c.namespace, blobs.c.id).where(
     among(blobs.c.id, bindparam("ids", type_=Many(Text()))), blobs.c.dead_at.is_not(None), _USED
 )
-_CONDEMN = (
+# Sets the moment once: later readers of the same damage change nothing.
+_MARK_CORRUPT = (
     update(blobs)
     .where(
         blobs.c.id == bindparam("of"),
@@ -52,15 +54,17 @@ def _drop_over(table: Table, until: Column[Any]) -> Executable:
 
 _DROP_TOMBSTONES = _drop_over(tombstones, tombstones.c.until)
 _DROP_KEYS = _drop_over(idempotency_keys, idempotency_keys.c.expires_at)
-_MARKS_LAST = timedelta(hours=1)
+_COMMIT_TOKEN_LIFE = timedelta(hours=1)
 """Commits are looked up only within seconds."""
-_DROP_MARKS = delete(writers).where(writers.c.at < func.clock_timestamp() - _MARKS_LAST)
+# By the server's clock, which has written `at` as well.
+_DROP_COMMIT_TOKENS = delete(writers).where(writers.c.at < func.clock_timestamp() - _COMMIT_TOKEN_LIFE)
 
 
 def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
     """Carries out ForgetBlobs; ignores live blobs and, with a warning, referenced ones."""
     if not change.blobs:
         return
+    # In one order, so that two sweeps of the same blobs cannot deadlock.
     conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in sorted(change.blobs)])
     for namespace, blob_id in conn.execute(_WRONGLY_USED, {"ids": [blob_id for _, blob_id in change.blobs]}):
         log.warning(
@@ -74,7 +78,7 @@ def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
 def apply_mark_corrupt(conn: Connection, change: MarkBlobCorrupt) -> bool:
     """Carries out MarkBlobCorrupt."""
     at = {"of": change.blob_id, "space": change.namespace, "now": change.now}
-    return conn.execute(_CONDEMN, at).rowcount == 1
+    return conn.execute(_MARK_CORRUPT, at).rowcount == 1
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
@@ -83,7 +87,7 @@ def apply_purge(conn: Connection, change: PurgeRecords) -> int:
     Also deletes, uncounted, commit tokens that nobody looks up any more, and old hours of activity.
     """
     if conn.dialect.name != "sqlite":
-        conn.execute(_DROP_MARKS)
+        conn.execute(_DROP_COMMIT_TOKENS)
     limits = {"now": change.now, "limit": change.limit}
     dropped = sum(len(conn.execute(statement, limits).all()) for statement in (_DROP_TOMBSTONES, _DROP_KEYS))
     dropped += session_usage.drop_old(conn, change.now, change.limit)

@@ -34,16 +34,20 @@ from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, holds, tombstones
 from coatcheck.core import ids
 from coatcheck.core.artifact import Gone
-from coatcheck.core.retention.audit import NAMED, AuditLine, By, Detail, Hold, HoldConflict
+from coatcheck.core.retention.audit import MAX_NAMED_HOLDS, AuditLine, By, Detail, Hold, HoldConflict
 from coatcheck.ports.decisions import PlaceHold, ReleaseHold
 
 _NOW: Final = bindparam("now", type_=UtcDateTime)
-_LOCK: Final = 0x636F6174  # "coat": the only advisory lock, by which deletes and holds are ordered
+_LOCK: Final = 0x636F6174
+""""coat" in ASCII: the key of the advisory lock by which deletes and holds are ordered."""
+# The server releases all three at the end of the transaction.
 _SHARE = Prepared(select(func.pg_advisory_xact_lock_shared(_LOCK)))
 _SHARE_NOW = Prepared(select(func.pg_try_advisory_xact_lock_shared(_LOCK)))
 _ALONE = Prepared(select(func.pg_advisory_xact_lock(_LOCK)))
 _STANDING_BY: Final = "coatcheck.standing_by"
+"""The key of a connection's `info` that says whether its transaction has the shared lock."""
 _LASTS = or_(holds.c.until.is_(None), holds.c.until > _NOW)
+"""A hold without an end lasts until it is released."""
 
 
 def is_not_held() -> ColumnElement[bool]:
@@ -82,6 +86,8 @@ def stand_by_now(conn: Connection) -> None:
     Raises TransactionConflict if a hold is being placed.
     """
     if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
+        # To wait here could deadlock: the hold waits for deletes that have begun, and one of these may wait for a row
+        # that this transaction has locked.
         if not _SHARE_NOW.rows(conn, {})[0][0]:
             raise TransactionConflict
         conn.info[_STANDING_BY] = True
@@ -102,6 +108,7 @@ _WHOLE = select(holds.c.id).where(
 _OF_SESSION = select(holds.c.id).where(
     holds.c.namespace == _NAMESPACE, _LASTS, holds.c.number.is_(None), holds.c.session == _SESSION
 )
+# Only holds on artifacts that exist. The next statement, likewise, finds only holds on sessions that have artifacts.
 _BY_NUMBER = (
     select(holds.c.id)
     .join_from(holds, artifacts, (artifacts.c.namespace == holds.c.namespace) & (artifacts.c.number == holds.c.number))
@@ -135,17 +142,18 @@ def holds_within(conn: Connection, namespace: str, session: str | None, now: dat
     at = {"namespace": namespace, "now": now}
     whole = holds_on(conn, namespace, session, now)
     hold_ids = set(whole.holds if whole is not None else ())
+    # No more are read than can be named.
     if session is None:
-        hold_ids |= set(conn.execute(_BY_NUMBER.limit(NAMED), at).scalars())
-        hold_ids |= set(conn.execute(_SESSIONS.limit(NAMED), at).scalars())
+        hold_ids |= set(conn.execute(_BY_NUMBER.limit(MAX_NAMED_HOLDS), at).scalars())
+        hold_ids |= set(conn.execute(_SESSIONS.limit(MAX_NAMED_HOLDS), at).scalars())
     else:
-        mine = _BY_NUMBER.where(artifacts.c.session == _SESSION).limit(NAMED)
+        mine = _BY_NUMBER.where(artifacts.c.session == _SESSION).limit(MAX_NAMED_HOLDS)
         hold_ids |= set(conn.execute(mine, at | {"session": session}).scalars())
     return _measure(hold_ids)
 
 
 def _measure(hold_ids: set[str]) -> HoldConflict | None:
-    return HoldConflict(tuple(sorted(hold_ids)[:NAMED])) if hold_ids else None
+    return HoldConflict(tuple(sorted(hold_ids)[:MAX_NAMED_HOLDS])) if hold_ids else None
 
 
 _ARTIFACT = (
@@ -159,6 +167,7 @@ _TOMBSTONE = select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name
     tombstones.c.number == bindparam("number", type_=BigInteger()),
     tombstones.c.until > _NOW,
 )
+# The limit is for each artifact and session: one with many holds must not hide the holds of the others.
 _RANK = func.row_number().over(partition_by=(holds.c.number, holds.c.session), order_by=holds.c.id).label("rank")
 _RANKED = union_all(  # three conditions with an index each, as in _covering
     *(
@@ -171,7 +180,9 @@ _RANKED = union_all(  # three conditions with an index each, as in _covering
     )
 ).subquery()
 _COVERING = (
-    select(*(_RANKED.c[name] for name in Hold.__struct_fields__)).where(_RANKED.c.rank <= NAMED).order_by(_RANKED.c.id)
+    select(*(_RANKED.c[name] for name in Hold.__struct_fields__))
+    .where(_RANKED.c.rank <= MAX_NAMED_HOLDS)
+    .order_by(_RANKED.c.id)
 )
 _ADD = insert(holds)
 _ONE = select(*holds.c).where(holds.c.id == bindparam("id")).with_for_update()
@@ -182,7 +193,9 @@ def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
     """Carries out PlaceHold, after deletes that are in progress."""
     hold = change.hold
     if conn.dialect.name != "sqlite":
+        # Deletes that have begun end first; later ones wait until this hold can be seen.
         _ALONE.rows(conn, {})
+    # Only a hold on one artifact needs it to exist: sessions and namespaces are held with what comes later.
     if hold.number is not None:
         at = {"namespace": hold.namespace, "number": hold.number}
         if conn.execute(_ARTIFACT, at).first() is None:
@@ -200,6 +213,7 @@ def apply_release(conn: Connection, change: ReleaseHold) -> Hold | None:
     if row is None:
         return None
     hold = hold_of(row)
+    # The hold of another namespace is answered like one that does not exist.
     if change.namespace is not None and hold.namespace != change.namespace:
         return None
     conn.execute(_REMOVE, {"id": change.id})
@@ -231,7 +245,7 @@ def hold_of(row: Any) -> Hold:  # noqa: ANN401 - a row of `holds`
 def covering_holds(
     conn: Connection, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime
 ) -> list[Hold]:
-    """Returns the holds that cover artifacts, sessions or the namespace: at most NAMED for each of them, by ID."""
+    """Returns the holds that cover artifacts, sessions or the namespace, by ID: at most MAX_NAMED_HOLDS for each."""
     at = {"namespace": namespace, "numbers": list(numbers), "sessions": list(sessions), "now": now}
     return [hold_of(row) for row in conn.execute(_COVERING, at)]
 

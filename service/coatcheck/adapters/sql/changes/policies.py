@@ -14,7 +14,8 @@ from coatcheck.core.policies.policy import EVERYWHERE, Part, PolicyScope, Rules,
 from coatcheck.core.retention.audit import AuditLine, Detail
 from coatcheck.ports.decisions import PolicyVersion, SetPolicy
 
-_LOCK: Final = 0x706F6C69  # "poli"
+_LOCK: Final = 0x706F6C69
+""""poli" in ASCII: the key of the advisory lock by which versions of policies are ordered."""
 _LAST = select(func.coalesce(func.max(policies.c.version), 0))
 _SCOPE = (
     (policies.c.namespace == bindparam("space", type_=Text()))
@@ -22,6 +23,7 @@ _SCOPE = (
     & (policies.c.value == bindparam("of_value", type_=Text()))
 )
 _VERSIONS = select(*policies.c).where(_SCOPE).order_by(policies.c.version.desc()).limit(bindparam("most"))
+# For each scope its latest version; without a policy in it, the scope has none.
 _NEWEST = select(func.max(policies.c.version)).group_by(policies.c.namespace, policies.c.part, policies.c.value)
 _CURRENT = select(*policies.c).where(policies.c.version.in_(_NEWEST), policies.c.policy.is_not(None))
 _ADD_VERSION = insert(policies)
@@ -30,9 +32,11 @@ _ADD_VERSION = insert(policies)
 def apply_set(conn: Connection, change: SetPolicy) -> int | None:
     """Carries out SetPolicy."""
     if conn.dialect.name != "sqlite":
+        # Until the commit, so that numbers become visible in their order.
         conn.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     scope = change.scope
     before = next(iter(history(conn, scope, 1)), None)
+    # Nothing to remove: neither a version nor a line in the audit log.
     if change.policy is None and (before is None or before.policy is None):
         return None
     version: int = conn.execute(_LAST).scalar_one() + 1
@@ -75,6 +79,7 @@ def last_version(conn: Connection) -> int:
 
 def current(conn: Connection) -> tuple[int, Rules]:
     """Returns the policies in force, and a version that they are at least as new as."""
+    # The number first: a version that is committed between the queries makes the policies newer than it, never older.
     version = last_version(conn)
     versions = [_version(row) for row in conn.execute(_CURRENT)]
     return version, Rules({each.scope: each.policy for each in versions if each.policy is not None})

@@ -33,6 +33,7 @@ from coatcheck.core.retention.audit import AuditLine
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.retention import RestoreArtifact
 
+# The lock makes two undos of one removal follow each other; `since` leaves out what the sweep may have reached.
 _REMOVED = (
     select(removed)
     .where(
@@ -64,22 +65,28 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
     if not all(intents):
         return UploadFenced()
     here = {"space": change.namespace, "at": change.number}
+    # It may have been restored by another, or be beyond the reach of an undo: then the copies have no user, and the
+    # sweep removes them.
     removed_row = conn.execute(_REMOVED, here | {"row": change.seq, "since": change.since}).mappings().first()
     there = conn.execute(_THERE, here).first()
     if removed_row is None or there is not None:
         for ours in copies:
             add_dead_blobs(conn, [ours])
         return None if there is None else IngestResult(rows.artifact(there), created=False, blob_used=False)
+    # A copy that is not used, because live bytes are the same, becomes garbage like a deduplicated blob.
     references = {ours.blob.id: resolve_blob(conn, ours) for ours in copies}
     for ours in copies:
         if not references[ours.blob.id].used:
             add_dead_blobs(conn, [ours])
+    # The row as it was, but pointing at the copy, and with a new expiry if one was requested.
     values = {name: removed_row[name] for name in COPIED} | _life(change, removed_row)
     values["blob_seq"] = references[change.blob.id].seq
     seq: int = conn.execute(_ADD, values).scalar_one()
     usage.count(conn, change.namespace, artifacts=1)
+    # Views and survey were kept aside with the removed row; the index is not: the artifact queues again for it.
     _bring_views(conn, change, seq, {blob_id: each.seq for blob_id, each in references.items()})
     conn.execute(_BRING_SURVEY, {"seq": seq, "row": change.seq})
+    # The ID names a live artifact again, which neither a tombstone nor a removal may contradict.
     conn.execute(_UNBURY, here)
     conn.execute(_DONE, {"row": change.seq})
     wait_for_index(conn, change.namespace, [seq])
@@ -98,6 +105,7 @@ def _life(change: RestoreArtifact, removed_row: Any) -> dict[str, Any]:  # noqa:
     if change.ttl is None:
         return {}
     created_at: datetime = removed_row["created_at"]
+    # A TTL counts from `created_at`, which stays, so the age is added: rounded up, or the artifact would end too early.
     ttl = math.ceil((change.now - created_at).total_seconds()) + change.ttl
     idle_ttl, pinned = removed_row["idle_ttl"], removed_row["pinned"]
     return {

@@ -1,11 +1,8 @@
-"""Which artifacts belong to a job, in SQL: the same conditions for planning and for removing.
+"""Retention as rows: plans, kept part by part and found by their digest, and the runs that apply them.
 
-Plans as rows: kept part by part, found by their digest, and deleted when they have ended.
-
-Runs as rows: begun, carried on part by part, ended; and scheduled rounds summed up by the hour.
-
-A part advances the run in the transaction that removes its artifacts. So whoever carries a run on, after a crash or
-concurrently, does each part once; and what was counted is what was removed.
+The conditions that select a job's artifacts are the same for planning and for removing. A part advances the run in the
+transaction that removes its artifacts: whoever carries a run on, after a crash or concurrently, does each part once,
+and what was counted is what was removed. Scheduled rounds are summed up by the hour.
 """
 
 from datetime import datetime
@@ -47,10 +44,10 @@ from coatcheck.core.retention.jobs import (
     LIVE_ONLY,
     REMOVING,
     Criteria,
-    Job,
     JobState,
-    Outcome,
+    RetentionJob,
     RetentionRun,
+    RunOutcome,
     make_scheduled_round,
 )
 from coatcheck.core.retention.plan import PLAN_LIFE
@@ -69,34 +66,38 @@ from coatcheck.ports.retention import (
 )
 
 _MOMENT: Final = bindparam("moment", type_=UtcDateTime)
+"""When the job was planned."""
 _READ_UNTIL: Final = bindparam("read_until", type_=UtcDateTime)
 
 
-def belongs(job: Job) -> list[ColumnElement[bool]]:
+def belongs(job: RetentionJob) -> list[ColumnElement[bool]]:
     """Returns conditions on an artifact's row; their parameters are those of `values_of`, and `:now`.
 
     Holds are separate.
     """
+    # A job never removes what was stored after it was planned.
     conditions: list[ColumnElement[bool]] = [artifacts.c.created_at <= _MOMENT]
     if job in LIVE_ONLY:
         conditions.append(is_live())
-    if job is Job.EXPIRE:
+    if job is RetentionJob.EXPIRE:
         conditions.append(artifacts.c.expires_at <= by_now(_MOMENT))
-    elif job is Job.SESSION:
+    elif job is RetentionJob.SESSION:
         conditions.append(artifacts.c.session == bindparam("session", type_=Text()))
-    elif job is Job.LOST:
+    elif job is RetentionJob.LOST:
         conditions.append(_is_lost())
-    elif job is Job.EVICT:
+    elif job is RetentionJob.EVICT:
         conditions += [artifacts.c.pinned.is_(False), _is_old()]
     return conditions
 
 
 def _is_lost() -> ColumnElement[bool]:
+    # An alias, because the statement around it may join `blobs` itself.
     there = blobs.alias("own")
     return there.select().where(there.c.seq == artifacts.c.blob_seq, there.c.condemned_at.is_not(None)).exists()
 
 
 def _is_old() -> ColumnElement[bool]:
+    # Many artifacts may have the same last read; of these, the row number decides.
     last = and_(artifacts.c.read_at == _READ_UNTIL, artifacts.c.seq <= bindparam("read_until_seq", type_=RowNumber))
     return or_(artifacts.c.read_at < _READ_UNTIL, last)
 
@@ -127,20 +128,21 @@ def part_values(
 def values_of(criteria: Criteria) -> dict[str, Any]:
     """Returns the parameters of `belongs`."""
     values: dict[str, Any] = {"moment": criteria.moment}
-    if criteria.job is Job.SESSION:
+    if criteria.job is RetentionJob.SESSION:
         values["session"] = criteria.session
-    if criteria.job is Job.EVICT:
+    if criteria.job is RetentionJob.EVICT:
         values |= {"read_until": criteria.read_until, "read_until_seq": criteria.read_until_seq}
     return values
 
 
 _NOW = bindparam("now", type_=UtcDateTime)
+# The plan of an unfinished run stays beyond its end. Few at a time, because each takes its parts with it.
 _OVER = (
     select(plans.c.id)
     .where(
         plans.c.until <= _NOW,
         ~select(runs.c.id)
-        .where(runs.c.plan_id == plans.c.id, runs.c.outcome == Outcome.RUNNING.value)
+        .where(runs.c.plan_id == plans.c.id, runs.c.outcome == RunOutcome.RUNNING.value)
         .correlate(plans)
         .exists(),
     )
@@ -162,6 +164,7 @@ def apply_keep(conn: Connection, change: KeepPlan) -> None:
     """Keeps parts of a plan; `plan` makes it findable."""
     values = {
         "id": change.plan_id,
+        # Without a digest nobody finds it: parts are still missing.
         "digest": b"" if change.plan is None else bytes.fromhex(change.plan.digest),
         "namespace": change.scope.namespace,
         "job": change.criteria.job.value,
@@ -182,7 +185,8 @@ def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:
     return audit.forget(conn, change.before, change.limit)
 
 
-_RUNNING = select(runs).where(runs.c.outcome == Outcome.RUNNING.value)
+_RUNNING = select(runs).where(runs.c.outcome == RunOutcome.RUNNING.value)
+# Of two workers on one run, the second waits here, and continues where the first has left it.
 _LOCK = _RUNNING.where(runs.c.id == bindparam("run")).with_for_update()
 _OF_PLAN = _RUNNING.where(runs.c.plan_id == bindparam("plan"))
 _PARTS = select(func.count()).where(plan_parts.c.plan_id == bindparam("plan"))
@@ -200,12 +204,13 @@ _MEMBERS = {
     .with_for_update()
     for job in REMOVING
 }
-_REASONS: Final[dict[Job, Reason]] = {
-    Job.EXPIRE: "expired",
-    Job.EVICT: "evicted",
-    Job.SESSION: "session_deleted",
-    Job.NAMESPACE: "deleted",
-    Job.LOST: "deleted",
+# Whole namespaces and lost payloads are administrators' deletions like any other.
+_REASONS: Final[dict[RetentionJob, Reason]] = {
+    RetentionJob.EXPIRE: "expired",
+    RetentionJob.EVICT: "evicted",
+    RetentionJob.SESSION: "session_deleted",
+    RetentionJob.NAMESPACE: "deleted",
+    RetentionJob.LOST: "deleted",
 }
 
 
@@ -245,12 +250,14 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
     if row is None:
         return None
     run = rows.run_of(row)
+    # None: the last part is done. The criteria are those of the plan, checked again now: what was read or held since
+    # then stays.
     members = part_values(conn, row.plan_id, row.next_part, change.now)
     if members is None:
         return BatchResult(run, more=False)
     criteria, values = members
     artifact_rows = read_rows(conn, _MEMBERS[criteria.job], values)
-    reason = _REASONS[Job(run.job)]
+    reason = _REASONS[RetentionJob(run.job)]
     by = By(run.actor, run.key_id, run.id)
     tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
     counts = _counts(artifact_rows, change.now)
@@ -258,11 +265,13 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
         run,
         artifacts=run.artifacts + counts["artifacts"],
         bytes=run.bytes + counts["bytes"],
+        # Only an expired artifact is overdue; other jobs remove artifacts before their time.
         oldest_overdue_seconds=max(
             run.oldest_overdue_seconds, counts["oldest_overdue_seconds"] if reason == "expired" else 0.0
         ),
         updated_at=change.now,
     )
+    # Counts and position move with the removals, so a part whose answer is lost is not counted twice.
     place = {"next_part": row.next_part + 1, "worker": change.worker, "lease_until": change.lease_until}
     conn.execute(update(runs).where(runs.c.id == run.id), rows.values_of(moved) | place)
     return BatchResult(moved, more=row.next_part + 1 < row.parts)
@@ -280,6 +289,7 @@ def _counts(artifact_rows: list[ArtifactRow], now: datetime) -> dict[str, Any]:
 
 def apply_end(conn: Connection, change: EndRun) -> None:
     """Carries out EndRun."""
+    # A run ends once: a repeated change finds no unfinished run.
     row = conn.execute(_LOCK, {"run": change.run_id}).first()
     if row is None:
         return
@@ -314,6 +324,7 @@ def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, detail
 # ---------------------------------------------------------------------------------------------- the schedule
 
 _ADDED = ("artifacts", "bytes", "items", "busy_ms")
+"""Columns that the rounds of one hour add to."""
 
 
 def _add(dialect: str) -> Executable:
@@ -348,6 +359,7 @@ def _add_round(conn: Connection, run: RetentionRun) -> None:
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
     """Removes what has expired, and adds it to its run in the same transaction."""
     artifact_rows = tombstone_expired(conn, change)
+    # A round that has removed nothing leaves no trace, so an idle store writes no runs.
     if artifact_rows and change.by.run_id is not None:
         run = make_scheduled_round("expire", change.now, **_counts(artifact_rows, change.now))
         _add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
@@ -360,6 +372,7 @@ _JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
 def apply_set_job(conn: Connection, change: SetJob) -> JobState:
     """Carries out SetJob."""
     state = _state(conn, change.name)
+    # None keeps the interval; 0 returns to that of the settings.
     interval = state.interval if change.interval is None else (change.interval or None)
     paused = state.paused if change.paused is None else change.paused
     changed = {"paused": paused, "interval": interval, "changed_by": change.by.actor, "changed_at": change.now}
@@ -383,5 +396,6 @@ def apply_mark_job(conn: Connection, change: MarkJob) -> None:
 
 
 def _state(conn: Connection, name: str) -> JobState:
+    # A job has no row before it was first changed or run.
     conn.execute(insert_into(jobs, conn.dialect.name).on_conflict_do_nothing(), {"name": name, "paused": False})
     return rows.job_of(conn.execute(_JOB, {"job": name}).one())

@@ -13,6 +13,7 @@ from coatcheck.core.event import GAUGES, SessionUsage, UsageDelta
 from coatcheck.ports.keys import AddSessionUsage
 
 _LIFE: Final = timedelta(days=90)
+"""How long the account of a session without activity is kept. Chosen, not measured."""
 _SUMS: Final = (
     "artifacts",
     "raw_tokens",
@@ -34,10 +35,12 @@ def _add(dialect: str) -> Executable:
         index_elements=session_usage.primary_key,
         set_={
             **{name: _T[name] + new[name] for name in _SUMS},
+            # All gauges are replaced together, and only if a context was measured.
             **{name: case((new.persisted_tokens.is_(None), _T[name]), else_=new[name]) for name in GAUGES},
             "at": new.at,
             "batch": new.batch,
         },
+        # A change that is carried out again, after the answer to its commit was lost, adds nothing.
         where=_T.batch != new.batch,
     )
 
@@ -53,6 +56,7 @@ def account_columns() -> list[ColumnElement[Any]]:
 _ACCOUNT = select(*account_columns()).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
 _DROP = delete(session_usage).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
 _DROP_ALL = delete(session_usage).where(_T.namespace == bindparam("namespace"))
+# Accounts that another replica is adding to wait for the next batch.
 _SOME = (
     select(_T.session)
     .where(_T.namespace == bindparam("namespace"))

@@ -21,7 +21,7 @@ from coatcheck.adapters.sql.changes.dedupe import (
     add_dead_blobs,
     bytes_of,
     find_corrupt,
-    find_slots,
+    locate_identities,
     next_seqs,
     payload_of,
     resolve_blob,
@@ -55,6 +55,7 @@ _LOOKS = 8
 again."""
 
 _LIFE = ("ttl", "idle_ttl", "pinned", "read_at", "expires_at")
+"""Columns that decide how long an artifact lives."""
 _KEY = select(
     idempotency_keys.c.fingerprint,
     idempotency_keys.c.expires_at,
@@ -113,11 +114,13 @@ def apply_stores(
     The answers and effects are those of one change after the other: the changes of a group wait for the same commit, so
     any order is valid. All that the changes have in common is done by one statement for all of them.
     """
+    # Room comes first: a refused change must leave its intent, so that it can be retried once there is room.
     answers: dict[int, StoreAnswer] = {}
     for at, change in enumerate(changes):
         full = no_room(conn, change, number)
         if full is not None:
             answers[at] = full
+    # The fence: without an intent an upload was reaped, and the sweep may have its bytes by now.
     passed = take_intents(conn, [payload_of(change) for at, change in enumerate(changes) if at not in answers])
     for at, change in enumerate(changes):
         if at not in answers and change.blob.placement != "inline":
@@ -148,16 +151,17 @@ def _without_twins(changes: dict[int, StoreArtifact], number: Numberer) -> dict[
     These share an identity, a key or bytes with it, or may want the number of one that waits for that reason.
     """
     batch: dict[int, StoreArtifact] = {}
-    seen_marks: set[object] = set()
+    seen_claims: set[object] = set()
     waiting_numbers: set[int] = set()
     for at, change in changes.items():
-        marks = {change.identity, change.key and change.key.key, *(ours.content for ours in bytes_of(change))} - {None}
+        claims = {change.identity, change.key and change.key.key, *(ours.content for ours in bytes_of(change))} - {None}
         numbers = {number(change.identity, probe) for probe in range(PROBES)}
-        if seen_marks.isdisjoint(marks) and waiting_numbers.isdisjoint(numbers):
+        if seen_claims.isdisjoint(claims) and waiting_numbers.isdisjoint(numbers):
             batch[at] = change
         else:
+            # Nobody behind it may take the number that it would have got first.
             waiting_numbers |= numbers
-        seen_marks |= marks
+        seen_claims |= claims
     return batch
 
 
@@ -171,11 +175,11 @@ def _store_round(conn: Connection, changes: dict[int, StoreArtifact], number: Nu
             same = record.fingerprint == change.key.fingerprint
             answers[at] = _replay(conn, change, record) if same else KeyConflict()
     new = {at: change for at, change in changes.items() if at not in answers}
-    slots = dict(zip(new, find_slots(conn, list(new.values()), number), strict=True)) if new else {}
+    located = dict(zip(new, locate_identities(conn, list(new.values()), number), strict=True)) if new else {}
     # Slots next: what is live is returned, what prevails over a late change is too, and the rest is cleared.
     creations: dict[int, _Creation] = {}
     existing: dict[int, tuple[StoreArtifact, int]] = {}
-    for at, slot in slots.items():
+    for at, slot in located.items():
         change = new[at]
         if slot.seq is not None and slot.is_live(change.now):
             existing[at] = change, slot.seq
@@ -191,7 +195,7 @@ def _store_round(conn: Connection, changes: dict[int, StoreArtifact], number: Nu
     for at, change in new.items():
         answer = answers.get(at)
         if change.key is not None and isinstance(answer, IngestResult):
-            _remember(conn, change, change.key, slots[at].number, created=answer.created)
+            _remember(conn, change, change.key, located[at].number, created=answer.created)
     return answers
 
 
@@ -202,6 +206,7 @@ def _answer_existing(conn: Connection, existing: dict[int, tuple[StoreArtifact, 
     changes = [change for change, _ in existing.values()]
     parameters = {"namespace": changes[0].namespace, "seqs": [seq for _, seq in existing.values()]}
     artifacts_by_seq = {row[0]: rows.artifact(row[1:]) for row in _THERE.rows(conn, parameters)}
+    # Two statements show which repeated posts need no write at all.
     corrupt = find_corrupt(conn, [view for change in changes if (view := view_of(change)) is not None])
     answers: dict[int, StoreAnswer] = {}
     for at, (change, seq) in existing.items():
@@ -225,6 +230,7 @@ def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) 
     view = view_of(change)
     if view is not None and find_corrupt(conn, [view]):
         resolve_blob(conn, view)
+    # Only the same bytes replace lost ones.
     if not artifact.blob.condemned or artifact.blob.sha256 != change.blob.sha256:
         return IngestResult(artifact, created=created, blob_used=False)
     if not lock_row(conn, seq):
@@ -269,6 +275,7 @@ def _replay(conn: Connection, change: StoreArtifact, key_record: KeyRecord) -> I
     if row.expires_at is not None and row.expires_at <= change.now:
         return rows.make_tombstone(key_record.number, "expired", row.expires_at, row.tool_name, row.session)
     answer = _there(conn, change, row.seq, created=key_record.created)
+    # The artifact was deleted between two statements: begin again, and find its tombstone.
     if answer is None:
         raise TransactionConflict
     return answer
@@ -281,6 +288,7 @@ def _find_key(conn: Connection, change: StoreArtifact, key: IdempotencyKey) -> K
     if row is None:
         return None
     if row.expires_at <= change.now:
+        # The key has ended, and may stand for a new request.
         conn.execute(_REMOVE_KEY, at)
         return None
     return KeyRecord(row.fingerprint, row.number, row.created)
@@ -326,6 +334,7 @@ def _clear_slot(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) -> 
     if slot.tombstone is not None:
         _expect_unburied(conn, change, slot.number)
         removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": slot.number})
+        # Another replica has replaced the tombstone, and so has the slot.
         if slot.seq is None and not removed:
             return None
     if slot.blob_seq is not None:
@@ -361,6 +370,7 @@ def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, Stor
     # Two replicas that store the same artifacts meet at the same row first, which prevents deadlocks.
     artifact_rows.sort(key=_by_number)
     _ADD_ARTIFACT.many(conn, artifact_rows)
+    # Foreign keys point from views and surveys to the artifacts.
     ADD_VIEW.many(conn, view_rows)
     ADD_SURVEY.many(conn, survey_rows)
     usage.count(conn, changes[0].namespace, artifacts=len(artifact_rows))
@@ -377,6 +387,7 @@ def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, Stor
 def _revive(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
     """Revives the expired, held artifact here: a hold forbids replacing it."""
     created_at: datetime = conn.execute(_BORN, {"seq": seq}).scalar_one()
+    # A TTL counts from `created_at`, which stays, so the age is added.
     age = math.ceil((change.now - created_at).total_seconds())
     ttl = None if change.ttl is None else age + change.ttl
     conn.execute(

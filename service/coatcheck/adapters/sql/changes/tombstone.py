@@ -24,7 +24,6 @@ from sqlalchemy import (
 )
 
 from coatcheck.adapters.sql.changes import audit, events, holds, session_usage, usage
-from coatcheck.adapters.sql.changes import audit as removal_records
 from coatcheck.adapters.sql.dialect import DIALECTS, Many, UtcDateTime, among, by_now, insert_into
 from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
@@ -37,6 +36,7 @@ from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.maintenance import ExpireArtifacts
 
 NOW = bindparam("now", type_=UtcDateTime)
+"""The moment of the change, by which rows are live or expired."""
 
 
 def is_live() -> ColumnElement[bool]:
@@ -65,10 +65,14 @@ class ArtifactRow(NamedTuple):
     namespace: str
     number: int
     identity: bytes
+    """The tombstone keeps it, so that a late request for the same payload is recognised."""
     tool_name: str | None
+    """The tombstone keeps it, to say what is gone."""
     session: str | None
     expires_at: datetime | None
+    """None: never."""
     blob_seq: int
+    """The row of its bytes, which may die with it."""
     size: int
     """Bytes of content."""
 
@@ -80,11 +84,13 @@ ARTIFACT_ROW: list[ColumnElement[Any]] = [
 """The columns of ArtifactRow."""
 
 
+# The lock precedes the decision: nobody changes the artifact between this answer and the commit.
 _ONE = (
     select(*ARTIFACT_ROW)
     .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
     .with_for_update()
 )
+# In row order, as all lock them: replicas that remove the same session meet at its first row.
 _OF_SESSION = (
     select(*ARTIFACT_ROW)
     .where(
@@ -97,6 +103,7 @@ _OF_SESSION = (
     .limit(bindparam("limit"))
     .with_for_update()
 )
+# The blob of the text view, which dies together with the payload's.
 _OF_VIEW = (
     select(views.c.blob_seq)
     .where(views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT)
@@ -112,6 +119,8 @@ _LOCK_ARTIFACTS = Prepared(
     .order_by(artifacts.c.seq)
     .with_for_update()
 )
+# `by_now`: a replica whose clock is ahead must not remove what is live. Rows that another replica is removing are
+# skipped.
 _EXPIRED = (
     select(*ARTIFACT_ROW)
     .where(artifacts.c.expires_at <= by_now(NOW), holds.is_not_held())
@@ -132,11 +141,14 @@ _TOMBSTONE = union_all(
 )
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))
 _REMOVE_VIEWS = Prepared(delete(views).where(among(views.c.artifact_seq, _SEQS)).returning(views.c.blob_seq))
+# The DELETE repeats the condition on holds: a check before it may be out of date.
 _REMOVE = Prepared(
     delete(artifacts).where(among(artifacts.c.seq, _SEQS), holds.is_not_held()).returning(artifacts.c.namespace)
 )
 _HOLD = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
+# In row order, so that two transactions that lock several blobs cannot deadlock.
 _LOCK_BLOBS = select(blobs.c.seq).where(among(blobs.c.seq, _SEQS)).order_by(blobs.c.seq).with_for_update()
+# Sets `dead_at` once only, and only while nothing points at the row; returns what no longer counts as used.
 _RELEASE = (
     update(blobs)
     .where(among(blobs.c.seq, _SEQS), blobs.c.dead_at.is_(None), is_unused())
@@ -177,6 +189,7 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Hold
     (row,) = rows
     if row.expires_at is not None and row.expires_at <= change.now:
         return make_tombstone(row.number, "expired", row.expires_at, row.tool_name, row.session)
+    # For the answer, which names the holds; the DELETE decides.
     conflict = holds.holds_of(conn, row.seq, change.now)
     if conflict is not None:
         return conflict
@@ -186,6 +199,7 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Hold
 
 def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldConflict:
     """Removes live artifacts of a session; expired ones are left to their own sweep, which records that reason."""
+    # A hold on the session or its namespace keeps everything; one on an artifact keeps only that.
     conflict = holds.holds_on(conn, change.namespace, change.session, change.now)
     if conflict is not None:
         return conflict
@@ -237,8 +251,10 @@ def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
     came.
     """
     holds.stand_by_now(conn)
+    # Views first: their foreign key keeps the artifact from being deleted before them.
     blob_seqs = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
     row_namespaces = [row[0] for row in _REMOVE.rows(conn, {"seqs": seqs, "now": now})]
+    # A new hold covers one of them: begin again, and see it.
     if len(row_namespaces) != len(seqs):
         raise TransactionConflict
     for namespace in set(row_namespaces):
@@ -256,7 +272,9 @@ class Removal(NamedTuple):
 
     reason: Reason
     now: datetime
+    """When it happens. The tombstone of an expired artifact has the moment of expiry instead."""
     until: datetime
+    """When the tombstones end."""
     by: By
     lives: Mapping[str, timedelta] = {}
     """How long the tombstones of certain namespaces last instead."""
@@ -287,9 +305,11 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
             for row in rows
         ],
     )
-    removal_records.keep(conn, seqs, removal.reason, now, removal.by.run_id)
+    # While the rows exist, because the copies for an undo are made from them.
+    audit.keep(conn, seqs, removal.reason, now, removal.by.run_id)
     events.drop_of(conn, [(row.namespace, row.number) for row in rows])
     blob_seqs = remove(conn, seqs, now)
+    # After the pointers are gone, without which no blob counts as unused.
     release(conn, [*blob_seqs, *(row.blob_seq for row in rows)], now)
     for row in rows:
         note_removal(conn, row.namespace, removal, row.number, row.size)

@@ -1,11 +1,9 @@
-"""Intents: blobs that are being written, and how long their writers are presumed alive.
+"""Uploads in progress: their intents, the room that they reserve, and leases.
 
-Checks whether a namespace has room for a change, before anything of the change is done.
-
-Usually it only compares the namespace's sums with the most that the change could add. Only if that does not fit does it
-compute what the change really needs: existing artifacts need nothing, and neither do shared bytes.
-
-Leases on pieces of upkeep, among all replicas. A lease saves work; nothing relies on it for safety.
+Whether a namespace has room is checked before anything of a change is done. Usually this only compares the namespace's
+sums with the most that the change could add; only if that does not fit, it computes what the change really needs:
+existing artifacts and shared bytes need nothing. A lease on a piece of upkeep saves work among replicas; nothing relies
+on it for safety.
 """
 
 from datetime import timedelta
@@ -28,7 +26,7 @@ from sqlalchemy import (
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import dedupe, usage
-from coatcheck.adapters.sql.changes.dedupe import Numberer, find_slot
+from coatcheck.adapters.sql.changes.dedupe import Numberer, locate_identity
 from coatcheck.adapters.sql.changes.tombstone import NOW
 from coatcheck.adapters.sql.dialect import UtcDateTime, by_now, insert_into
 from coatcheck.adapters.sql.prepared_statements import Prepared
@@ -38,6 +36,7 @@ from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.blobs import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
 from coatcheck.ports.maintenance import ReapUploads, TakeLease
 
+# The lock makes two reservations for one upload follow each other.
 _RESERVED = (
     select(uploads.c.reserved)
     .where(uploads.c.blob_id == bindparam("id"), uploads.c.namespace == bindparam("space"))
@@ -73,14 +72,17 @@ def no_room(conn: Connection, change: StoreArtifact, number: Numberer) -> QuotaE
     if room is None:
         return None
     brought = dedupe.bytes_of(change)
+    # The cheap check first: whether there is room even if nothing is shared.
     most = sum(ours.blob.stored_size for ours in brought)
     if usage.claim(conn, namespace, room, bytes_=most, artifacts=1) is None:
         return None
+    # A repeated request adds nothing, and neither does an artifact that is there already.
     if change.key is not None and _knows(conn, change):
         return None
-    place = find_slot(conn, change, number)
+    place = locate_identity(conn, change, number)
     if place.is_live(change.now):
         return None
+    # Shared bytes need no room, and what this upload has reserved is counted already.
     needed = sum(ours.blob.stored_size for ours in brought if not _is_there(conn, ours)) - _read_reservation(
         conn, change
     )
@@ -123,6 +125,7 @@ def apply_reserve_more(conn: Connection, change: ReserveMore) -> bool | QuotaExc
     """Carries out ReserveMore."""
     at = {"id": change.blob_id, "space": change.namespace}
     reserved: int | None = conn.execute(_RESERVED, at).scalar()
+    # The intent is gone, so the upload was reaped or abandoned.
     if reserved is None:
         return False
     more = change.reserve - reserved
@@ -140,6 +143,7 @@ _ONE = (uploads.c.blob_id == bindparam("id")) & (uploads.c.namespace == bindpara
 _RENEW = update(uploads).where(_ONE).values(lease_until=bindparam("until", type_=uploads.c.lease_until.type))
 _REMOVE = delete(uploads).where(_ONE).returning(uploads.c.reserved)
 _REMOVE_MANY = delete(uploads).where(_ONE)
+# By the server's clock too: a replica whose clock is ahead must not end the uploads of others.
 _LATE = (
     select(uploads.c.blob_id, uploads.c.namespace, uploads.c.placement, uploads.c.reserved)
     .where(uploads.c.lease_until < by_now(NOW))
@@ -185,7 +189,9 @@ def apply_reap(conn: Connection, change: ReapUploads) -> int:
     late = conn.execute(_LATE, {"now": change.now, "limit": change.limit}).all()
     if not late:
         return 0
+    # The fence: a writer that comes later finds no intent, and stores nothing.
     conn.execute(_REMOVE_MANY, [{"id": blob_id, "space": namespace} for blob_id, namespace, _, _ in late])
+    # What they had reserved is free again.
     for _, namespace, _, reserved in late:
         usage.count(conn, namespace, reserved=-reserved)
     conn.execute(
@@ -227,6 +233,7 @@ def _take(dialect: str) -> Executable:
     return statement.on_conflict_do_update(
         index_elements=[leases.c.name],
         set_={"holder": new_row.holder, "until": new_row.until},
+        # Its holder may renew a lease at any time, others only after its end; otherwise no row changes.
         where=or_(leases.c.holder == new_row.holder, leases.c.until <= _NOW[dialect]),
     )
 

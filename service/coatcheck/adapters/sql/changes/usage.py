@@ -22,6 +22,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits, Usage
 
 _SUMS: Final = "coatcheck.usage"
+"""The key of a connection's `info` under which a transaction gathers its sums."""
 _ANY: Final = 2**62
 """More than there can be."""
 _NAMESPACE = bindparam("namespace", type_=Text())
@@ -40,7 +41,9 @@ def _big(name: str) -> Any:  # noqa: ANN401 - a parameter of no particular type
 def _add(dialect: str) -> Prepared:
     values = {column.name: _big(column.name) for column in _ADDED}
     statement = insert_into(usage, dialect).values(namespace=_NAMESPACE, **values)
+    # The limits once more, against the row as it is now: another replica may have stored something since the check.
     fits = (usage.c.bytes + usage.c.reserved <= _big("most_bytes")) & (usage.c.artifacts <= _big("most_artifacts"))
+    # No row comes back if the condition is not met.
     return Prepared(
         statement.on_conflict_do_update(
             index_elements=[usage.c.namespace],
@@ -58,8 +61,10 @@ class _Sum:
     """What a transaction adds to one namespace."""
 
     bytes: int = 0
+    """Stored bytes; negative if the transaction frees more than it adds."""
     artifacts: int = 0
     reserved: int = 0
+    """Bytes of open uploads."""
     stores: bool = False
     """Whether it adds an artifact."""
     row_usage: Usage | None = None
@@ -67,7 +72,9 @@ class _Sum:
     claimed_bytes: int = 0
     """The most that the admitted changes may add."""
     claimed_artifacts: int = 0
+    """The same, in artifacts."""
     room: QuotaLimits = field(default_factory=QuotaLimits)
+    """The limits that the last claim was checked against."""
 
 
 class NamespaceClosing(Exception):  # noqa: N818 - not an error of storage: the one change that it is for answers it
@@ -107,11 +114,13 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
         usage_rows = add.rows(conn, {"namespace": namespace, **values, **_most(sums)})
         if not usage_rows:
             raise TransactionConflict
+        # The statement that read the mark has locked the row: the mark cannot be set between this check and the commit.
         if sums.stores and usage_rows[0][0] is not None:
             raise NamespaceClosing(namespace)
 
 
 def _changes(sums: _Sum) -> bool:
+    # A checked limit is checked again at the end, even if the sums come to nothing.
     return bool(sums.bytes or sums.artifacts or sums.reserved or sums.stores or sums.row_usage is not None)
 
 
@@ -120,9 +129,11 @@ def _most(sums: _Sum) -> dict[str, int]:
     if sums.row_usage is None:
         return {"most_bytes": _ANY, "most_artifacts": _ANY}
     row_usage, room = sums.row_usage, sums.room
+    # What the row may have before this transaction's sums are added.
     left_bytes = _ANY if room.max_bytes is None else room.max_bytes - sums.claimed_bytes
     left_artifacts = _ANY if room.max_artifacts is None else room.max_artifacts - sums.claimed_artifacts
     return {
+        # A lowered limit may be below what there is already: a change that adds nothing must still pass.
         "most_bytes": max(row_usage.bytes + row_usage.reserved, left_bytes),
         "most_artifacts": max(row_usage.artifacts, left_artifacts),
     }
@@ -145,6 +156,7 @@ def claim(
         deleting_at=sums.row_usage.deleting_at,
     )
     full = QuotaExceeded(usage=now, room=room, bytes=bytes_, artifacts=artifacts)
+    # A change that needs no bytes is not refused for bytes, nor one that needs no artifact for artifacts.
     if (bytes_ and full.over_bytes) or (artifacts and full.over_artifacts):
         return full
     sums.claimed_bytes += bytes_
@@ -201,6 +213,7 @@ def _sum_columns(namespace: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     return [select_.scalar_subquery() for select_ in (live, there, open_)]
 
 
+# Every namespace that any of the tables has: a missing row of sums counts as zeros.
 _SPACES = (
     select(blobs.c.namespace)
     .union(select(artifacts.c.namespace), select(uploads.c.namespace), select(usage.c.namespace))
@@ -240,7 +253,9 @@ class Drift:
     """A namespace whose sums differ from those of its rows."""
 
     counters: Usage
+    """What the row in `usage` has."""
     true: Usage
+    """What the counted rows come to."""
 
 
 def find_drifts(conn: Connection) -> list[Drift]:
@@ -248,6 +263,7 @@ def find_drifts(conn: Connection) -> list[Drift]:
     drifts: list[Drift] = []
     for namespace, *numbers in conn.execute(_RECOUNT):
         counters = Usage(namespace=namespace, bytes=numbers[0], artifacts=numbers[1], reserved=numbers[2])
+        # PostgreSQL sums up BIGINT as NUMERIC, which arrives as a Decimal.
         true = Usage(namespace=namespace, bytes=int(numbers[3]), artifacts=numbers[4], reserved=int(numbers[5]))
         if counters != true:
             drifts.append(Drift(counters, true))

@@ -1,15 +1,11 @@
-"""Derived views kept with their artifacts. The first view of a name and version stays for as long as its artifact.
+"""What is derived from an artifact and kept beside it: views, surveys, and documents of the full-text index.
 
-Corrupt bytes of a view are replaced only by the same bytes: its ranges and sections are citations. A new extraction
-that differs is not kept, and reads of the lost view still report that it is damaged. A view of an earlier version is
-replaced.
+The first view of a name and version stays for as long as its artifact, because its ranges and sections are citations.
+Corrupt bytes of a view are replaced only by the same bytes; a new extraction that differs is not kept, and reads of the
+lost view still report that it is damaged. A view of an earlier version is replaced.
 
-Changes of the full-text index: its queue, added segments, merged segments.
-
-A segment is added in the transaction that removes its rows from the queue; what changed since it was read stays queued,
-so a crash or a race costs work, but never a document. Nothing here knows about words.
-
-Surveys, kept beside their artifacts' rows and deleted with them, by the foreign key.
+A segment of the index is added in the transaction that removes its rows from the queue; what changed since it was read
+stays queued, so a crash or a race costs work, but never a document. Nothing here knows about words.
 """
 
 from collections.abc import Sequence
@@ -64,6 +60,7 @@ STATE = (
 _ROWS = (artifacts.c.namespace == _NAMESPACE) & among(artifacts.c.seq, _SEQS)
 STATES = Prepared(select(artifacts.c.seq, *STATE).where(_ROWS))
 _HOLD = Prepared(select(artifacts.c.seq).where(_ROWS).order_by(artifacts.c.seq).with_for_update(read=True))
+# Rows that another replica has indexed meanwhile are not in the queue any more, and so not in the answer.
 _DONE = Prepared(
     delete(unindexed)
     .where(unindexed.c.namespace == _NAMESPACE, among(unindexed.c.artifact_seq, _SEQS))
@@ -72,6 +69,7 @@ _DONE = Prepared(
 _ADD_SEGMENT = Prepared(insert(text_segments), columns=text_segments.c.keys())
 _ADD_PART = Prepared(insert(text_parts), columns=text_parts.c.keys())
 _HERE = (text_segments.c.namespace == _NAMESPACE) & among(text_segments.c.id, _IDS)
+# A segment that another merge has replaced is missing: then this one does nothing.
 _LOCK = Prepared(select(text_segments.c.id).where(_HERE).order_by(text_segments.c.id).with_for_update())
 _DROP_SEGMENTS = Prepared(delete(text_segments).where(_HERE))
 _BOUNDS = (
@@ -84,7 +82,8 @@ _BETWEEN = select(artifacts.c.seq).where(
     artifacts.c.seq >= bindparam("first", type_=BigInteger()),
     artifacts.c.seq <= bindparam("last", type_=BigInteger()),
 )
-_AT_ONCE = 5_000
+_SEQS_PER_STATEMENT = 5_000
+"""Rows that one statement queues, so that none of them takes long. Chosen, not measured."""
 
 
 def wait_for_index(conn: Connection, namespace: str, seqs: Sequence[int]) -> None:
@@ -108,8 +107,10 @@ def apply_index(conn: Connection, change: IndexDocuments) -> int:
         # then seen.
         _HOLD.rows(conn, parameters)
     now: dict[int, int] = {row[0]: print_of(*row[1:]) for row in STATES.rows(conn, parameters)}
+    # An artifact that has changed since it was read has another fingerprint, and stays queued.
     same = [seq for seq, mark in was.items() if now.get(seq) == mark]
     indexed_seqs = {row[0] for row in _DONE.rows(conn, {"namespace": change.namespace, "seqs": sorted(same)})}
+    # Another replica may have indexed the whole queue already: then the segment would only repeat its work.
     if change.segment is not None and any(was[seq] is not None for seq in indexed_seqs):
         _add(conn, change.namespace, change.segment_id, change.segment)
     return len(indexed_seqs)
@@ -135,8 +136,8 @@ def apply_drop(conn: Connection, change: DropSegment) -> None:
     _DROP_SEGMENTS.run(conn, {"namespace": change.namespace, "ids": [change.segment_id]})
     between = {"namespace": change.namespace, "first": bounds.first_seq, "last": bounds.last_seq}
     seqs = conn.execute(_BETWEEN, between).scalars().all()
-    for start in range(0, len(seqs), _AT_ONCE):
-        wait_for_index(conn, change.namespace, seqs[start : start + _AT_ONCE])
+    for start in range(0, len(seqs), _SEQS_PER_STATEMENT):
+        wait_for_index(conn, change.namespace, seqs[start : start + _SEQS_PER_STATEMENT])
 
 
 def apply_reindex(conn: Connection, change: Reindex) -> None:
@@ -169,6 +170,7 @@ _ARTIFACT = Prepared(
     .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
     .with_for_update(key_share=True)
 )
+# An outer join: a view that is the payload itself has no blob.
 _KEPT = Prepared(
     select(*rows.VIEW_COLUMNS, *rows.BLOB_COLUMNS)
     .join_from(views, blobs, blobs.c.seq == views.c.blob_seq, isouter=True)
@@ -178,6 +180,7 @@ _DROP_TEXT_VIEW = (
     delete(views).where(views.c.artifact_seq == bindparam("row"), views.c.name == TEXT).returning(views.c.blob_seq)
 )
 _DESCRIBED = ("said", "facts", "tool_name", "kind", "url")
+"""The columns of `rows.columns_of_metadata`."""
 _DESCRIBE = (
     update(artifacts)
     .where(artifacts.c.seq == bindparam("row"))
@@ -192,6 +195,7 @@ def apply_store_view(conn: Connection, change: StoreView) -> StoredView | Upload
     if ours is not None and not take_intent(conn, ours):
         return UploadFenced()
     answer = _keep(conn, change)
+    # Nothing points at our file, so it is left to the sweep.
     if ours is not None and not (isinstance(answer, StoredView) and answer.blob_used):
         add_dead_blobs(conn, [ours])
     return answer
@@ -204,8 +208,10 @@ def _keep(conn: Connection, change: StoreView) -> StoredView | UploadFenced | No
     seq, _, *metadata_columns = there[0]
     declared, facts = rows.unpack_metadata(*metadata_columns)
     facts = change.facts or facts
+    # The artifact was declared anew while its text was extracted, which may have changed how that is done.
     if change.inputs is not None and change.inputs != view_inputs(declared, facts):
         return UploadFenced()
+    # The first view of a version stays, because its ranges and sections are citations.
     found_view = _find_view(conn, seq, change.new.view.name)
     if found_view is not None and not found_view.view.is_old:
         return _there(conn, change, seq, found_view)
@@ -248,6 +254,7 @@ def replace_view(
     """Removes the text view of an artifact whose row we have locked, and keeps another, as add_view does."""
     blob_seqs = [blob_seq for (blob_seq,) in conn.execute(_DROP_TEXT_VIEW, {"row": seq}) if blob_seq is not None]
     reference = None if new is None else add_view(conn, change, new, seq)
+    # After the new view is there, which may have the same bytes as the former one.
     release(conn, blob_seqs, change.now)
     return reference
 

@@ -57,6 +57,7 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt:
     here = anchor.outerjoin(
         artifacts, and_(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == _NUMBER)
     ).outerjoin(blobs, blobs.c.seq == artifacts.c.blob_seq)
+    # What the caller does not need is not joined: each part costs a look-up, and bytes that are not used.
     inline_column: ColumnElement[Any] = null()
     if with_bytes:
         here = here.outerjoin(inline_bytes, inline_bytes.c.blob_seq == artifacts.c.blob_seq)
@@ -76,6 +77,7 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt:
     here = here.outerjoin(
         tombstones,
         and_(
+            # A tombstone counts only if there is no artifact: a new one of the same identity has the same number.
             artifacts.c.seq.is_(None),
             tombstones.c.namespace == _NAMESPACE,
             tombstones.c.number == _NUMBER,
@@ -100,6 +102,7 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt:
     ).select_from(here)
 
 
+# Sixteen statements, each compiled when it is first needed.
 _FIND = {
     flags: Prepared(_find(with_bytes=flags[0], with_view=flags[1], with_survey=flags[2], with_receipt=flags[3]))
     for flags in product((False, True), repeat=4)
@@ -113,13 +116,14 @@ _LIVE = Prepared(
         is_live(),
     )
 )
-_LOOKED_AT = 1_000
+_MAX_EXAMINED_ARTIFACTS = 1_000
 """Artifacts, of a session or of the same content, among which an earlier one is searched for, newest first."""
+# The limit is inside, so that a long session costs no more; what lies beyond it is not found.
 _RECENT = (
     select(artifacts)
     .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.session == bindparam("session", type_=Text()))
     .order_by(artifacts.c.seq.desc())
-    .limit(_LOOKED_AT)
+    .limit(_MAX_EXAMINED_ARTIFACTS)
     .subquery("recent")
 )
 _COMMAND = bindparam("command", type_=Text())
@@ -127,7 +131,9 @@ _LATEST = (
     select(_RECENT.c.number)
     .where(
         or_(_RECENT.c.expires_at.is_(None), _RECENT.c.expires_at > NOW),
+        # Not the payload itself, which may have been stored before.
         _RECENT.c.identity != bindparam("but", type_=LargeBinary()),
+        # Two runs without a tool's name count as runs of the same tool.
         _RECENT.c.tool_name.is_not_distinct_from(bindparam("tool_name", type_=Text())),
         contains_text(_RECENT.c.said, _COMMAND) == bindparam("has_command", type_=Boolean()),
     )
@@ -145,10 +151,11 @@ _SAME_CONTENT = (  # a condition on a session's artifacts would invite the plann
         blobs.c.size == bindparam("size"),
     )
     .order_by(artifacts.c.seq.desc())
-    .limit(_LOOKED_AT)
+    .limit(_MAX_EXAMINED_ARTIFACTS)
     .subquery("same_content")
 )
-_MOST_CARDS = 8
+_MAX_EARLIER_CARDS = 8
+"""Earlier artifacts with the same content that are looked at for a card of the same session. Chosen, not measured."""
 _GIVEN = Prepared(
     select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
     .join_from(_SAME_CONTENT, artifacts, artifacts.c.seq == _SAME_CONTENT.c.seq)
@@ -160,7 +167,7 @@ _GIVEN = Prepared(
         contains_text(_SAME_CONTENT.c.facts, literal_column("'\"given\":['", Text())),
     )
     .order_by(_SAME_CONTENT.c.seq.desc())
-    .limit(_MOST_CARDS)
+    .limit(_MAX_EARLIER_CARDS)
 )
 _STORED = (
     select(inline_bytes.c.stored)
@@ -172,6 +179,7 @@ _KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.number, idempot
     idempotency_keys.c.key == bindparam("key"),
     idempotency_keys.c.expires_at > NOW,
 )
+# By the server's clock too, because the grace period protects readers.
 _DEAD = (
     select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at, blobs.c.stored_size)
     .where(blobs.c.dead_at.is_not(None), blobs.c.dead_at < by_now(NOW))
@@ -194,6 +202,7 @@ _SAME = (
     .limit(1)
 )
 _IDS = bindparam("ids", type_=Many(Text()))
+# The file of an upload in progress has no blob yet, and is not garbage.
 _KNOWN = union_all(
     select(blobs.c.namespace, blobs.c.id).where(among(blobs.c.id, _IDS)),
     select(uploads.c.namespace, uploads.c.blob_id).where(among(uploads.c.blob_id, _IDS)),
@@ -204,7 +213,8 @@ _ALL = Prepared(
     .order_by(blobs.c.seq)
     .limit(bindparam("most"))
 )
-_MOST_NAMES = 500
+_NAMES_PER_STATEMENT = 500
+"""Names that one statement looks up, so that none of them takes long. Chosen, not measured."""
 
 
 def find(
@@ -223,6 +233,7 @@ def find(
     row = statement.rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
     live, expires_at, tool_name, session, stored_bytes, survey, receipt, reason, at, *buried_and_view = row[_WIDTH:]
     buried, view = buried_and_view[:2], buried_and_view[2:]
+    # The anchor always gives a row, which has no namespace if there is no artifact.
     if row[0] is None:
         return None if reason is None else rows.make_tombstone(number, reason, at, *buried)
     if not live:
@@ -295,8 +306,8 @@ def find_known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[
     """Returns the names that have a row. An empty namespace means any."""
     blob_names = list(names)
     known_names: set[tuple[str, str]] = set()
-    for start in range(0, len(blob_names), _MOST_NAMES):
-        part = blob_names[start : start + _MOST_NAMES]
+    for start in range(0, len(blob_names), _NAMES_PER_STATEMENT):
+        part = blob_names[start : start + _NAMES_PER_STATEMENT]
         for namespace, blob_id in conn.execute(_KNOWN, {"ids": [blob_id for _, blob_id in part]}):
             known_names |= {(namespace, blob_id), ("", blob_id)}
     return known_names.intersection(blob_names)

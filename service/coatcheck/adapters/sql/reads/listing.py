@@ -65,6 +65,7 @@ _IN_METADATA = ("status", "final_url")
 def _has_member(name: str) -> ColumnElement[bool]:
     member, any_value = bindparam(name, type_=Text()), literal(rows.member(name))
     declared, detected = artifacts.c.said, artifacts.c.facts
+    # What was detected counts only if nothing was declared.
     undeclared = and_(not_(contains_text(declared, any_value)), contains_text(detected, member))
     return or_(contains_text(declared, member), undeclared)
 
@@ -131,11 +132,15 @@ def list_artifacts(
     values: dict[str, Any] = {"namespace": namespace, "now": now, **filters}
     page_rows: list[Row[Any]] = []
     while True:
+        # Without filters, or with a session alone, an index leads to nothing but candidates, and the limit ends the
+        # walk.
         first = _end_of_stretch(conn, filters, values, before, stretch) if filters.keys() - {"session"} else None
+        # One more than requested shows whether there is another page.
         page_rows += _stretch(conn, filters, values, before, first, limit + 1 - len(page_rows))
         if len(page_rows) > limit:
             return ArtifactPage([rows.artifact(row) for row in page_rows[:limit]], page_rows[limit - 1].seq)
         now_at = time.monotonic()
+        # A page that is not full ends with its stretch, and the next page begins there.
         if first is None or now_at >= end:
             return ArtifactPage([rows.artifact(row) for row in page_rows], first)
         before = first
@@ -177,6 +182,7 @@ _NAMESPACE = bindparam("namespace", type_=Text())
 _AFTER = bindparam("after", type_=BigInteger())
 _LIMIT = bindparam("limit", type_=BigInteger())
 _WAS: Final[list[ColumnElement[Any]]] = [removed.c[column.name] for column in rows.ARTIFACT_COLUMNS]
+# An outer join, because the sweep may have deleted the blob's row.
 _REMOVED: Final[Any] = (
     select(
         *_WAS,
@@ -232,6 +238,8 @@ def _removal_of_row(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN
     seq, removed_at, reason, run_id, blob_namespace = row[rows.WIDTH :]
     namespace, number = row[0], row[1]
     artifact: Artifact | None = None
+    # No foreign key protects the pointer, and SQLite gives row numbers out again: the comparisons show whose blob it
+    # is.
     if blob_namespace == namespace:
         artifact = rows.artifact(row)
         if artifact.blob.sha256 != artifact.measure.sha256:  # the row belongs to another blob by now
@@ -254,6 +262,7 @@ def _views(conn: Connection, seq: int, namespace: str) -> tuple[RemovedView, ...
         name, extractor, partial, measure, sections, blob_seq, owner, *columns = row
         measured = msgspec.json.decode(measure, type=ViewMeasure)
         blob = None if blob_seq is None or owner != namespace else rows.blob(columns)
+        # Its bytes are gone, or the row is another blob's by now: the view can be made again.
         if blob_seq is not None and (blob is None or blob.size != measured.size):
             continue
         view = View(

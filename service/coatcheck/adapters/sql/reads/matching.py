@@ -27,12 +27,13 @@ from coatcheck.core.views.view import TEXT
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, FoundArtifact
 from coatcheck.ports.text_index import Unindexed
 
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 """Attempts at one segment that is merged with others each time."""
 SECONDS = 0.5
 """Seconds after which no further segment is examined."""
 _LEAST_LOOK, _MOST_LOOK = 50, 1_000
-"""Proposed rows that one statement looks up."""
+"""Proposed rows that one statement looks up: few at first, as the first page mostly needs no more. Chosen, not
+measured."""
 
 _SEGMENTS = Prepared(
     select(text_segments.c.id, text_segments.c.bits, text_segments.c.last_seq)
@@ -56,6 +57,7 @@ _LISTED = Prepared(
     )
 )
 _END = (1 << 63) - 1
+"""More than any row's number: the largest value of a BIGINT."""
 _REARRANGED = "The full-text index is being rearranged. Retry the same call in a moment."
 
 
@@ -63,6 +65,7 @@ class _Segment(NamedTuple):
     id: int
     bits: int
     last: int
+    """The newest artifact's row in it."""
 
 
 class _Merged(Exception):  # noqa: N818 - no error: it is looked at again
@@ -97,6 +100,7 @@ class _Look:
         self._proposed: dict[int, set[int]] = {}
         """Rows to look up, with the state that was indexed."""
         self._damaged: list[int] = []
+        """Segments that could not be read, which the page names."""
 
     def page(self, before: int, limit: int) -> ArtifactPage:
         began = before
@@ -108,7 +112,7 @@ class _Look:
                     self._propose(segments.pop(0), before)
                 except _Merged:  # results so far stay; below them, the present index is used
                     tries += 1
-                    if tries == _TRIES:
+                    if tries == _MAX_ATTEMPTS:
                         raise CoatcheckError(Code.OVERLOADED, _REARRANGED) from None
                     self._proposed.clear()
                     segments = self._segments(before)
@@ -121,6 +125,7 @@ class _Look:
                 return self._page(page_rows[:limit], page_rows[limit - 1].seq)
             if not segments and not self._proposed:
                 return self._page(page_rows, None)
+            # Time ends a page only after some progress: the next request would otherwise begin at the same row.
             if time.monotonic() >= self._end and before < began:
                 return self._page(page_rows, before)
 
@@ -133,6 +138,7 @@ class _Look:
     def _propose(self, segment: _Segment, before: int) -> None:
         part_numbers = sorted({locate(key, segment.bits) for keys in self._terms for key in keys})
         parts: dict[int, bytes] = dict(self._query(_PARTS, id=segment.id, parts=part_numbers))
+        # A segment has all of its parts, until a merge deletes it.
         if len(parts) != len(part_numbers):
             raise _Merged
         try:
@@ -155,6 +161,7 @@ class _Look:
     def _look_up(self, before: int, frontier: int, most: int, page_rows: list[Row[Any]]) -> int:
         """Looks up proposed rows, newest first, until `most` are found; returns before which row to continue."""
         size = max(_LEAST_LOOK, most)
+        # Rows below the frontier wait, since a later segment may propose newer ones.
         ready = sorted((seq for seq in self._proposed if seq >= frontier), reverse=True)
         while ready and most > 0:
             some, ready = ready[:size], ready[size:]
@@ -184,7 +191,10 @@ _AFTER = bindparam("after", type_=BigInteger())
 _VIEW_BLOBS = blobs.alias("view_blobs")
 _VIEW_BYTES = inline_bytes.alias("view_bytes")
 _STORED = len(STATE) + 1
+"""Where the artifact's columns begin in a row of _UNINDEXED."""
 _VIEW = _STORED + rows.WIDTH + 1
+"""Where the view's columns begin, behind the payload's bytes."""
+# Outer joins: an artifact that was removed since comes back empty, and can leave the queue.
 _UNINDEXED = Prepared(
     select(
         unindexed.c.artifact_seq,
@@ -238,12 +248,13 @@ _LISTED_WORDS = select(text_segments.c.listed).where(
     text_segments.c.first_seq <= bindparam("last"),
     text_segments.c.last_seq >= bindparam("first"),
 )
-_STRETCH = 5_000
+_ROWS_PER_STATEMENT = 5_000
+"""Rows that one statement compares, so that none of them takes long. Chosen, not measured."""
 _ROWS = (
     select(artifacts.c.seq, *STATE)
     .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.seq > _AFTER)
     .order_by(artifacts.c.seq)
-    .limit(_STRETCH)
+    .limit(_ROWS_PER_STATEMENT)
 )
 _WAITING = select(unindexed.c.artifact_seq).where(
     unindexed.c.namespace == _NAMESPACE, among(unindexed.c.artifact_seq, bindparam("seqs", type_=Many(BigInteger())))
@@ -318,8 +329,8 @@ def whole(conn: Connection, namespace: str, ids: list[int]) -> list[PackedSegmen
 def fingerprints(conn: Connection, namespace: str, rows: list[int]) -> dict[int, int]:
     """Returns the present fingerprints of the artifacts in these rows."""
     prints: dict[int, int] = {}
-    for start in range(0, len(rows), _STRETCH):
-        parameters = {"namespace": namespace, "seqs": rows[start : start + _STRETCH]}
+    for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+        parameters = {"namespace": namespace, "seqs": rows[start : start + _ROWS_PER_STATEMENT]}
         prints.update((row[0], print_of(*row[1:])) for row in STATES.rows(conn, parameters))
     return prints
 
@@ -336,5 +347,6 @@ def find_unlisted(conn: Connection, namespace: str, after: int) -> tuple[list[in
         for seq, mark in zip(seqs[mine].tolist(), prints[mine].tolist(), strict=True):
             if there.get(seq) == mark:
                 del there[seq]
+    # A queued artifact will be indexed anyway.
     on_list = conn.execute(_WAITING, {"namespace": namespace, "seqs": sorted(there)}).scalars()
     return sorted(there.keys() - set(on_list)), last

@@ -19,7 +19,9 @@ from coatcheck.core.event import UsageDelta
 from coatcheck.ports.catalog import ActivityHour, SessionSummary
 from coatcheck.ports.telemetry import Overdue
 
-_LOOKED_AT: Final = 5_000
+_MAX_EXAMINED_ROWS: Final = 5_000
+"""Latest sessions, and artifacts that expire soon, of all namespaces, among which those of one are sought: no index is
+by namespace and time. Chosen, not measured; the overview may lack rows of a quiet namespace beside a busy one."""
 _NAMESPACE = bindparam("namespace", type_=Text())
 _HOURS = (
     select(activity.c.hour, *(activity.c[name] for name in SUMS))
@@ -29,7 +31,7 @@ _HOURS = (
 _LATEST = (
     select(session_usage.c.namespace, session_usage.c.session, session_usage.c.at)
     .order_by(session_usage.c.at.desc())
-    .limit(_LOOKED_AT)
+    .limit(_MAX_EXAMINED_ROWS)
     .subquery()
 )
 _SESSIONS = (
@@ -47,7 +49,7 @@ _SOON = (
     select(artifacts.c.seq, artifacts.c.namespace, artifacts.c.expires_at)
     .where(artifacts.c.expires_at > bindparam("now", type_=UtcDateTime))
     .order_by(artifacts.c.expires_at)
-    .limit(_LOOKED_AT)
+    .limit(_MAX_EXAMINED_ROWS)
     .subquery()
 )
 _EXPIRING = (
@@ -79,6 +81,7 @@ def next_expiring(conn: Connection, namespace: str, now: datetime, *, limit: int
 
 
 _MOST: Final = bindparam("most", type_=BigInteger())
+# The limit is inside, so that a large backlog costs no more to count than a small one.
 _OLDEST = (
     select(artifacts.c.seq)
     .where(artifacts.c.expires_at <= bindparam("now", type_=UtcDateTime))
@@ -90,6 +93,7 @@ _EXPIRED = select(func.count(), func.min(artifacts.c.expires_at)).where(
 )
 _BURIED = select(blobs.c.stored_size).where(blobs.c.dead_at.is_not(None)).limit(_MOST).subquery()
 _DEAD = select(func.count(), func.sum(_BURIED.c.stored_size)).select_from(_BURIED)
+# Sums that every transaction keeps up to date, instead of scans.
 _USED = select(func.sum(usage.c.artifacts), func.sum(usage.c.bytes))
 
 

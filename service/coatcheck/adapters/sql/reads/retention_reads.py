@@ -47,8 +47,8 @@ from coatcheck.adapters.sql.tables import holds as hold_rows
 from coatcheck.core import ids
 from coatcheck.core.event import Event
 from coatcheck.core.retention.audit import AuditLine, By, unpack_numbers
-from coatcheck.core.retention.jobs import REMOVING, Criteria, Job, JobState, Outcome, RetentionRun
-from coatcheck.core.retention.plan import AGES, RetentionCandidate, RetentionPlan, Sample
+from coatcheck.core.retention.jobs import REMOVING, Criteria, JobState, RetentionJob, RetentionRun, RunOutcome
+from coatcheck.core.retention.plan import AGES, PlanSample, RetentionCandidate, RetentionPlan
 from coatcheck.ports.retention import KeptPlan, LiveTotals
 
 _NAMESPACE = bindparam("namespace", type_=Text())
@@ -74,7 +74,7 @@ _ROW: Final[list[Any]] = [
 """The columns of a RetentionCandidate. None needs a conversion, as there may be a million."""
 
 
-def _candidates(job: Job, *, look: bool) -> Prepared:
+def _candidates(job: RetentionJob, *, look: bool) -> Prepared:
     conditions = [*belongs(job), *([holds.is_not_held()] if look else [])]
     return Prepared(
         select(*_ROW)
@@ -107,6 +107,7 @@ _HELD = {
     for job in REMOVING
 }
 _ANY_HOLD = select(hold_rows.c.id).limit(1)
+# The order of eviction, behind the last row of the page before.
 _OLDEST_READ = Prepared(
     select(artifacts.c.read_at, artifacts.c.seq, blobs.c.size)
     .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
@@ -147,10 +148,10 @@ def candidates(
     return list(map(RetentionCandidate._make, _CANDIDATES[criteria.job, look].rows(conn, values)))
 
 
-def sample(conn: Connection, namespace: str, number: int) -> Sample | None:
+def sample(conn: Connection, namespace: str, number: int) -> PlanSample | None:
     """Returns an artifact of a namespace, as a plan shows it."""
     row = conn.execute(_SAMPLE, {"namespace": namespace, "number": number}).mappings().first()
-    return None if row is None else Sample(id=ids.render(number), **row)
+    return None if row is None else PlanSample(id=ids.render(number), **row)
 
 
 def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetime | None:
@@ -187,6 +188,7 @@ def oldest_read(
 def live(conn: Connection, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
     """Returns totals of up to `limit` rows of a namespace after a row, and where to continue."""
     count, size, last = _LIVE.rows(conn, {"namespace": namespace, "after": after, "limit": limit})[0]
+    # A page that is not full is the last.
     return LiveTotals(count, int(size)), (last if count == limit else None)
 
 
@@ -199,20 +201,21 @@ _OLD_LINES = select(func.count()).select_from(audit_log).where(audit.IS_OLD)
 _ALL = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).where(blobs.c.dead_at.is_(None))
 
 
-def items(conn: Connection, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
+def items(conn: Connection, job: RetentionJob, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
     """Returns how many items a job that removes no artifacts would delete, and their stored bytes."""
-    if job is Job.PURGE:
+    if job is RetentionJob.PURGE:
         records: int = sum(conn.execute(each, {"now": before}).scalar_one() for each in (_OLD_TOMBSTONES, _OLD_KEYS))
         if audit_life is not None:
             records += conn.execute(_OLD_LINES, {"now": before, "before": before - audit_life}).scalar_one()
         return records, 0
-    row = conn.execute(_DEAD, {"now": before}).one() if job is Job.SWEEP else conn.execute(_ALL).one()
+    row = conn.execute(_DEAD, {"now": before}).one() if job is RetentionJob.SWEEP else conn.execute(_ALL).one()
     return row[0], int(row[1])
 
 
 # -------------------------------------------------------------------------------------------- plans and runs
 
 _PARTS = select(func.count()).where(plan_parts.c.plan_id == plans.c.id).correlate(plans).scalar_subquery()
+# The same set may have been planned more than once: the plan that ends last is found.
 _PLAN = (
     select(plans.c.id, plans.c.summary, plans.c.criteria, _PARTS)
     .where(plans.c.digest == bindparam("digest"), plans.c.until > _NOW)
@@ -261,10 +264,11 @@ def list_runs(
     before: tuple[datetime, str] | None = None,
     limit: int,
     job: str | None = None,
-    outcome: Outcome | None = None,
+    outcome: RunOutcome | None = None,
     namespace: str | None = None,
 ) -> list[RetentionRun]:
     """Returns runs, latest first."""
+    # By moment and ID, since runs may begin at the same moment.
     statement = select(runs).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)
     if before is not None:
         moment, last = before

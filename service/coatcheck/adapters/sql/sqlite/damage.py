@@ -74,6 +74,7 @@ class CatalogDamage:
         fault = fault_of(error)
         if fault is not None and fault.code is Code.INTEGRITY:
             self.note(str(getattr(getattr(error, "orig", error), "sqlite_errorname", "")))
+        # To SQLite a missing table is a caller's mistake; in a migrated database it is damage.
         elif isinstance(getattr(error, "orig", error), sqlite3.OperationalError) and "no such table" in str(error):
             self.note("a table is missing")
         else:
@@ -104,6 +105,7 @@ def look_for_damage(path: Path, damage: CatalogDamage, *, used: bool) -> None:
     # A thread of its own: SQLite before 3.41 does not let anybody interrupt its walk through a tree.
     check = threading.Thread(target=_check, args=(path, damage, used), name="coatcheck-damage", daemon=True)
     check.start()
+    # A longer check goes on in its thread, and its result still counts.
     check.join(CHECK_SECONDS)
 
 
@@ -114,6 +116,7 @@ def missing_table(raw: sqlite3.Connection, *, used: bool) -> str | None:
         return "it has no tables" if used else None
     if "alembic_version" not in tables:
         return "it is not a catalogue, or has lost the table of its version"
+    # Another release's schema is for `check_revision` to report, and no damage.
     if raw.execute("SELECT version_num FROM alembic_version").fetchall() != [(REVISION,)]:
         return None
     missing = sorted(metadata.tables.keys() - tables)
@@ -122,6 +125,7 @@ def missing_table(raw: sqlite3.Connection, *, used: bool) -> str | None:
 
 def _check(path: Path, damage: CatalogDamage, used: bool) -> None:
     until = time.monotonic() + CHECK_SECONDS
+    # Read-only: a check must not create or change a file.
     uri = f"file:{quote(str(path.absolute()))}?mode=ro"
     try:
         with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as raw:
@@ -129,7 +133,9 @@ def _check(path: Path, damage: CatalogDamage, used: bool) -> None:
             if missing is not None:
                 damage.note(missing)
                 return
+            # Every 10,000 instructions of SQLite's virtual machine; a true result ends the statement.
             raw.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+            # One finding is enough: whatever it is, the catalogue is only read from then on.
             answer = str(raw.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         if not damage.detect_damage(error):
@@ -139,7 +145,7 @@ def _check(path: Path, damage: CatalogDamage, used: bool) -> None:
         damage.note(answer.replace("\n", " "))
 
 
-_MOST = 20
+_MAX_NAMED = 20
 """Lines of SQLite's own report, and blobs of one kind, that are named."""
 
 
@@ -164,6 +170,7 @@ class SqliteExamination:
     def _examine(self, deep: bool, repair: datetime | None) -> EngineReport:
         with explain_database_errors():
             findings = self._look(deep)
+            # A repair relies on indexes and rows, which a damaged file does not have.
             if repair is not None and not any(f.what == "database" for f in findings):
                 findings = self._repair(findings, repair)
         return EngineReport(findings=tuple(findings), notes=_notes(sqlite3.sqlite_version_info))
@@ -199,12 +206,13 @@ def _lack(conn: Connection) -> list[Finding]:
 
 def _damage(conn: Connection, deep: bool) -> list[Finding]:
     check = "integrity_check" if deep else "quick_check"
-    answers = [str(row[0]) for row in conn.exec_driver_sql(f"PRAGMA {check}({_MOST})")]
+    answers = [str(row[0]) for row in conn.exec_driver_sql(f"PRAGMA {check}({_MAX_NAMED})")]
     return [] if answers == ["ok"] else [_database(answer) for answer in answers]
 
 
 def _contradictions(conn: Connection) -> list[Finding]:
     findings = contradictions.contradictions(conn)
+    # Tables without statements of their own above are left to SQLite's check of foreign keys.
     broken: dict[str, int] = {}
     for row in conn.exec_driver_sql("PRAGMA foreign_key_check"):
         table = str(row[0])
@@ -239,6 +247,7 @@ def can_corrupt(version: tuple[int, ...]) -> bool:
 
     Affected are 3.7.0 to 3.51.2, except two backports.
     """
+    # The corrected release of each earlier branch that has one.
     fixed = {(3, 44): 6, (3, 50): 7}.get((version[0], version[1]))
     if fixed is not None:
         return version[2] < fixed

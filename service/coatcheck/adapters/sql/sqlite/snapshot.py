@@ -19,15 +19,17 @@ from coatcheck.adapters.sql.schema import revision_of
 from coatcheck.adapters.sql.tables import artifacts, blobs, uploads
 from coatcheck.core.errors import CoatcheckError, Code
 
-_PAGE = 1000
+_BLOBS_PER_PAGE = 1000
+"""Blobs per query of the copied catalogue. Chosen, not measured."""
 _STEP_PAGES = 4096
 """Database pages per step of the copy: 16 MiB."""
 
+# In row order, so that a page continues after the last row of the one before, whatever has died meanwhile.
 _LIVE_FILES = (
     select(blobs.c.seq, blobs.c.id, blobs.c.stored_size, blobs.c.condemned_at.is_not(None))
     .where(blobs.c.seq > bindparam("after"), blobs.c.placement == "file", blobs.c.dead_at.is_(None))
     .order_by(blobs.c.seq)
-    .limit(_PAGE)
+    .limit(_BLOBS_PER_PAGE)
 )
 _ARTIFACTS = select(func.count()).select_from(artifacts)
 _UPLOADS = select(func.count()).select_from(uploads)
@@ -38,14 +40,18 @@ class FileBlob(Struct, frozen=True):
     """A live blob whose bytes are a file."""
 
     id: str
+    """Its name in the blob store."""
     stored_size: int
+    """Bytes of the file."""
     condemned: bool
+    """Whether its bytes are known to be missing or damaged."""
 
 
 class SnapshotCounts(Struct, frozen=True):
     """How much a catalogue holds."""
 
     artifacts: int
+    """Rows, including those of expired artifacts that are not removed yet."""
     blobs: int
     """Live ones, inline and as files."""
     uploads: int
@@ -67,6 +73,7 @@ class Snapshot:
         with explain_database_errors():
             self._conn = self._engine.connect()
             try:
+                # Without IMMEDIATE it takes no lock, and waits for no writer.
                 self._conn.exec_driver_sql("BEGIN")
                 self._conn.exec_driver_sql("SELECT count(*) FROM sqlite_master")  # the first read determines the moment
             except BaseException:
@@ -96,7 +103,7 @@ class Snapshot:
                 page = self._conn.execute(_LIVE_FILES, {"after": after}).all()
             for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
                 yield FileBlob(name, size, condemned)
-            if len(page) < _PAGE:
+            if len(page) < _BLOBS_PER_PAGE:
                 return
 
     def copy(self, path: Path) -> None:
@@ -109,9 +116,12 @@ class Snapshot:
             source = cast("sqlite3.Connection", self._conn.connection.driver_connection)
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target:
                 target.execute("PRAGMA journal_mode=OFF")  # if interrupted, the copy is discarded anyway
+                # The caller syncs the finished file.
                 target.execute("PRAGMA synchronous=OFF")
+                # No pause between steps: nobody waits for a lock of this copy.
                 source.backup(target, pages=_STEP_PAGES, sleep=0)
                 target.execute("PRAGMA journal_mode=DELETE")
+                # The check is of the copy: damage in the source would otherwise replace the last good backup unnoticed.
                 answers = [str(row[0]) for row in target.execute("PRAGMA quick_check(3)")]
         if answers != ["ok"]:
             raise CoatcheckError(
@@ -140,9 +150,11 @@ def writers_waiting(path: Path) -> Generator[None]:
 
     It writes nothing, and so does not reset the log.
     """
+    # Only the server's connection may checkpoint.
     engine = writing_engine(sqlite_url(path), checkpoints=False)
     try:
         with explain_database_errors(), engine.connect() as conn:
+            # `BEGIN IMMEDIATE`: waits for the transaction in progress, and keeps the next one waiting.
             transaction = conn.begin()
             try:
                 yield

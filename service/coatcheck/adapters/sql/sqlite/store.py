@@ -1,9 +1,8 @@
 """The catalogue on SQLite: Catalog and Upkeep in one process, on one local file.
 
-Changes go to one writer that commits them in groups; reads go to a few read-only connections. It locks the data
-directory and refuses a network file system.
-
-A few threads with a read-only connection each. A statement sees one moment; no read waits for a writer.
+Changes go to one writer that commits them in groups; reads go to a few threads with a read-only connection each, where
+a statement sees one moment and waits for no writer. The catalogue locks the data directory and refuses a network file
+system.
 """
 
 import asyncio
@@ -52,12 +51,15 @@ class ReaderPool:
         self._engine = engine
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="coatcheck-reader")
         self._mine = threading.local()
+        """Each thread's own connection, so that reads run side by side."""
         self._all: set[Connection] = set()
+        """Every thread's connection, for `close`, which runs in another thread."""
 
     async def run(self, call: Callable[[Connection], T]) -> T:
         """Calls a function with a connection, in a thread."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, call)
+        # An executor that was shut down has no error of its own, only this word in the message.
         except RuntimeError as error:
             if "shutdown" in str(error):
                 raise closed_error() from error
@@ -83,6 +85,7 @@ class ReaderPool:
             fault = self._fault_of(error)
             if fault is None:
                 raise
+            # The connection's state is uncertain after a failure; the next read in this thread opens another.
             self._drop()
             raise fault from error
 
@@ -136,16 +139,20 @@ class SqliteCatalog(SqlCatalog):
             CoatcheckError: `storage_unavailable` if another server uses the directory, it is on a network file system,
                 or the file cannot be opened.
         """
+        # The directory must exist before its file system can be examined, and be locked before anything opens the
+        # database.
         make_private(path)
         refuse_network_file_system(path.parent)
         lock = DirectoryLock(path.parent)
         damage = damage or CatalogDamage()
+        # The lock stays: a second server must not open a damaged file either.
         if damage.error is not None:
             return cls(None, ReaderPool(looking_engine(path), threads, damage), lock, damage)
         reserve = reserve or DiskReserve(path.parent, 0)
         try:
             writer = GroupWriter(writing_engine(sqlite_url(path), alone=alone), number, reserve, damage)
         except Exception as error:
+            # A failed start must not keep the directory from another attempt in this process.
             lock.release()
             fault = fault_of(error)
             if fault is None:
@@ -183,6 +190,7 @@ class SqliteCatalog(SqlCatalog):
 
     def close(self) -> None:
         """Commits what is waiting, then closes everything. Blocks."""
+        # Readers first, because an open snapshot keeps a checkpoint from emptying the log; the lock last.
         self._readers.close()
         if self._only_writer is not None:
             self._only_writer.close()

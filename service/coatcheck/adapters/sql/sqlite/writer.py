@@ -21,8 +21,8 @@ from sqlalchemy import Connection, Engine
 
 from coatcheck.adapters.sql.change_group import (
     GATHER_SECONDS,
-    MOST_BYTES,
-    MOST_CHANGES,
+    MAX_GROUP_BYTES,
+    MAX_GROUP_CHANGES,
     CommitWatch,
     FunctionChange,
     carry_out,
@@ -51,8 +51,11 @@ class _Job(NamedTuple):
 
     change: CatalogChange[Any]
     loop: asyncio.AbstractEventLoop
+    """The event loop of the caller, to which the answer goes: the writer is a thread."""
     waiter: "asyncio.Future[Any]"
+    """Only its own loop may touch it."""
     since: float
+    """When the caller handed the change over, by the monotonic clock."""
 
 
 class _Failure(NamedTuple):
@@ -71,10 +74,13 @@ class GroupWriter:
         self._damage = damage
         self._engine = engine
         self._conn: Connection | None = engine.connect()
+        """Only the thread uses it; None after a failure, until the next transaction."""
         self._gathering: list[_Job] = []
         """Changes of one loop that wait for others on their way."""
         self._handed: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
-        self._gate = threading.Lock()
+        """Groups for the thread; None: stop."""
+        self._queue_lock = threading.Lock()
+        """Guards `_gathering` and `_closed`, since several loops may hand changes over."""
         self._closed = False
         self.fault: CoatcheckError | None = None
         """Why storage refused the last transaction; None if it accepted it. Any thread may read it."""
@@ -95,13 +101,14 @@ class GroupWriter:
         """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[object] = loop.create_future()
-        with self._gate:
+        with self._queue_lock:
             if self._closed:
                 raise closed_error()
+            # A group has the changes of one loop, because a timer of that loop hands it over.
             if self._gathering and self._gathering[0].loop is not loop:
                 self._hand_over()
             self._gathering.append(_Job(change, loop, waiter, time.monotonic()))
-            if not self.approaching() or len(self._gathering) == MOST_CHANGES:
+            if not self.approaching() or len(self._gathering) == MAX_GROUP_CHANGES:
                 self._hand_over()
             elif len(self._gathering) == 1:
                 loop.call_later(GATHER_SECONDS, self._hand_over_late, self._gathering)
@@ -115,7 +122,7 @@ class GroupWriter:
 
     def _hand_over_late(self, group: list[_Job]) -> None:
         """Passes a group that has waited long enough to the thread, if it still waits."""
-        with self._gate:
+        with self._queue_lock:
             if self._gathering is group:
                 self._hand_over()
 
@@ -130,7 +137,7 @@ class GroupWriter:
 
     def close(self) -> None:
         """Finishes what is waiting, then stops. Blocks; may be repeated."""
-        with self._gate:
+        with self._queue_lock:
             if not self._closed:
                 self._closed = True
                 self._hand_over()
@@ -156,7 +163,10 @@ class GroupWriter:
         changes = [job for job in group if job.change is not _EMPTY_LOG]
         if len(changes) == len(group):
             return self._commit_changes(group)
+        # The changes first: SQLite checkpoints only outside of a transaction, and the log then includes what they
+        # deleted.
         answers = iter(self._commit_changes(changes) if changes else [])
+        # A full disk also gets back the pages that deletions left unused in the file.
         emptied = self._shrink() if self._reserve.is_full() else self._empty_log()
         return [emptied if job.change is _EMPTY_LOG else next(answers) for job in group]
 
@@ -253,13 +263,15 @@ class GroupWriter:
             return
         with contextlib.suppress(Exception):
             if checkpoint:
+                # SQLite's advice before a long-lived connection is closed: it refreshes statistics of the planner where
+                # needed.
                 conn.exec_driver_sql("PRAGMA optimize")
         with contextlib.suppress(Exception):
             conn.close()
 
 
 def _is_full(group: list[_Job]) -> bool:
-    return len(group) >= MOST_CHANGES or sum([job.change.weight for job in group]) >= MOST_BYTES
+    return len(group) >= MAX_GROUP_CHANGES or sum([job.change.weight for job in group]) >= MAX_GROUP_BYTES
 
 
 def _count_changes(conn: Connection) -> int:

@@ -38,8 +38,10 @@ holds = Table(
     Column("reason", Text, nullable=False),
     Column("made_by", Text, nullable=False),
     Column("at", UtcDateTime, nullable=False),
+    # NULL: until somebody releases it.
     Column("until", UtcDateTime),
 )
+# For the three conditions of `holds.is_not_held`, each of which is one look-up.
 Index("ix_holds_namespace_number_session", holds.c.namespace, holds.c.number, holds.c.session)
 
 usage = Table(  # changed in the transactions that change what it counts; the row is locked last
@@ -57,6 +59,7 @@ session_usage = Table(  # sessions' token accounts; no foreign key, as they are 
     metadata,
     Column("namespace", Text, primary_key=True),
     Column("session", Text, primary_key=True),
+    # What each sum counts, and each gauge below, is at `UsageDelta`.
     Column("artifacts", BigInteger, nullable=False),
     Column("raw_tokens", BigInteger, nullable=False),
     Column("given_tokens", BigInteger, nullable=False),
@@ -64,21 +67,25 @@ session_usage = Table(  # sessions' token accounts; no foreign key, as they are 
     Column("read_tokens", BigInteger, nullable=False),
     Column("compactions", BigInteger, nullable=False),
     Column("unsent_tokens", BigInteger, nullable=False),
+    # NULL: no context was measured.
     Column("persisted_tokens", BigInteger),
     Column("transient_tokens", BigInteger),
     Column("since", UtcDateTime, nullable=False),
     Column("at", UtcDateTime, nullable=False),
     Column("batch", BigInteger, nullable=False),  # the last change that was added, so that it is not added again
+    # Gauges too. They stand here because migrations append columns.
     Column("window_tokens", BigInteger),
     Column("search_tokens", BigInteger),
     Column("search_cap", BigInteger),
 )
+# For deletion by age, and for the latest sessions in the overview.
 Index("ix_session_usage_at", session_usage.c.at)
 
 activity = Table(  # activity per hour; `*` is all namespaces together
     "activity",
     metadata,
     Column("namespace", Text, primary_key=True),
+    # The hour's first moment, in UTC.
     Column("hour", UtcDateTime, primary_key=True),
     Column("artifacts", BigInteger, nullable=False),
     Column("raw_tokens", BigInteger, nullable=False),
@@ -103,6 +110,7 @@ events = Table(  # what was done with artifacts and in sessions: for people to r
     Column("tokens_before", BigInteger),
     Column("details", Text, nullable=False),  # JSON
 )
+# Each serves a list, newest first, and the deletion of an artifact's events, or of a session's.
 Index("ix_events_namespace_artifact_number", events.c.namespace, events.c.artifact, events.c.number)
 Index("ix_events_namespace_session_number", events.c.namespace, events.c.session, events.c.number)
 
@@ -118,6 +126,7 @@ audit_log = Table(
     Column("namespace", Text),  # NULL: about the whole store
     Column("reason", Text, nullable=False),
     Column("run_id", Text),
+    # How many artifacts it is about; `numbers` has which.
     Column("artifacts", BigInteger, nullable=False),
     Column("size", BigInteger, nullable=False),  # bytes of content
     Column("details", Text, nullable=False),  # JSON
@@ -153,6 +162,7 @@ keys = Table(
 )
 Index("ix_keys_created_at_id", keys.c.created_at, keys.c.id)
 
+# Which process does a piece of upkeep, so that replicas do not repeat it. No safety depends on a lease.
 leases = Table(
     "leases",
     metadata,
@@ -230,6 +240,7 @@ plan_parts = Table(  # the contents of a plan: a part is one transaction of the 
     Column("plan_id", Text, ForeignKey("plans.id", ondelete="CASCADE"), primary_key=True),
     Column("part", Integer, primary_key=True, autoincrement=False),
     Column("namespace", Text, nullable=False),
+    # The rows bound what a statement has to read; `numbers` decides, since SQLite gives row numbers out again.
     Column("first_seq", BigInteger, nullable=False),
     Column("last_seq", BigInteger, nullable=False),
     Column("numbers", LargeBinary, nullable=False),  # packed as in the audit log
@@ -252,6 +263,7 @@ runs = Table(
     Column("updated_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
     Column("outcome", Text, nullable=False),  # running, finished, failed
+    # Artifacts in the plan, then those that were removed so far, and their bytes of content.
     Column("planned", BigInteger, nullable=False),
     Column("artifacts", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
@@ -260,9 +272,11 @@ runs = Table(
     Column("oldest_overdue", BigInteger, nullable=False),  # milliseconds
     Column("detail", Text, nullable=False),
     Column("worker", Text),  # who carries it out
+    # After this moment, another process may carry the run on.
     Column("lease_until", UtcDateTime),
 )
 Index("ix_runs_started_at", runs.c.started_at)
+# For that process's query, which only sees unfinished runs.
 partial_index("ix_runs_lease_until", runs.c.lease_until, where=runs.c.outcome == "running")
 
 jobs = Table(  # the schedule as data: a row for each job that was changed or has run
@@ -273,6 +287,7 @@ jobs = Table(  # the schedule as data: a row for each job that was changed or ha
     Column("interval", Integer),  # seconds; NULL: as in the settings
     Column("changed_by", Text),
     Column("changed_at", UtcDateTime),
+    # The latest round; NULL: there was none yet.
     Column("last_at", UtcDateTime),
     Column("last_outcome", Text),
     Column("last_detail", Text),

@@ -1,13 +1,9 @@
-"""Writing values as JSON, also those that hold a `LongText`, which is written in pieces.
+"""JSON values of a body: decoded with long texts in UTF-8, read without checked types, written in pieces.
 
-Values without one are written as `json.dumps` writes them, and every value as if all its texts were a `str`.
-
-Accessors for JSON values of unchecked types.
-
-Decoding JSON so that long texts stay as small as they came: as UTF-8 where they are not ASCII (`LongText`).
-
-What is short, and what is ASCII, is decoded as ever; only on the way to a long text are containers opened, one level at
-a time. A text is unescaped in pieces, so that never more than one piece of it is a `str`.
+A history is mostly long texts that nobody changes. Those that are not ASCII stay as UTF-8 (`LongText`) instead of
+becoming a `str` of up to four times the size. Containers are opened one level at a time only on the way to such a text;
+everything else is decoded as usual. A text is unescaped in pieces, so that never more than one piece of it is a `str`,
+and is written in pieces as well; every value is written as `json.dumps` would write it.
 """
 
 import json
@@ -71,7 +67,7 @@ class JsonForm(Struct, frozen=True):
     """Objects have their keys in order."""
 
     def dumps(self, value: Value) -> str:
-        """A value without long texts.
+        """Returns a value without long texts as JSON.
 
         Raises:
             TypeError: there is a long text in it.
@@ -98,7 +94,7 @@ def serialise_canonical(value: Value) -> Text:
 
 
 def pieces(value: Value, form: JsonForm = SPACED) -> Iterator[bytes]:
-    """A value as JSON in UTF-8, piece by piece.
+    """Yields a value as JSON in UTF-8, piece by piece.
 
     Raises:
         UnicodeEncodeError: a text holds half of a surrogate pair, and the form is not ASCII.
@@ -138,7 +134,7 @@ def _elements(value: list[Value], form: JsonForm) -> Iterator[bytes]:
 
 
 def as_raw(value: object) -> Raw:
-    """A long text for msgspec's encoder, as its hook for what it does not know."""
+    """Returns a long text as JSON: the hook of msgspec's encoder for types that it does not know."""
     if not isinstance(value, LongText):
         raise NotImplementedError(type(value).__name__)
     return Raw(_join_parts(pieces(value)))
@@ -153,7 +149,7 @@ def _join_parts(parts: Iterable[bytes]) -> bytes:
 
 
 def plain(value: Value) -> Value:
-    """The value with a `str` for every long text."""
+    """Returns the value with a `str` in place of every long text."""
     if isinstance(value, LongText):
         return str(value)
     if isinstance(value, dict):
@@ -184,15 +180,15 @@ def _line(value: Value) -> list[bytes]:
         return [json.dumps(plain(value), separators=(",", ":")).encode()]
 
 
-_DEPTH: Final = 16
+_OPEN_DEPTH: Final = 16
 """Containers that are opened one in the other: what is further down is decoded as a whole."""
 _QUOTE, _BRACKET, _BRACE = b'"[{'
 _WHOLE: Final = msgspec.json.Decoder(Raw)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[Raw])
-_PIECE: Final = 64 * 1024
+_PIECE_BYTES: Final = 64 * 1024
 """Bytes of a text that are unescaped at once."""
-_ESCAPE, _UNICODE = 2, 6
+_ESCAPE_BYTES, _UNICODE_BYTES = 2, 6
 """Bytes of an escape like that of a line's end, and of one by number."""
 
 _FIRST_HALVES: Final = tuple(b"\\ud" + digit for digit in (b"8", b"9", b"a", b"b"))
@@ -213,7 +209,7 @@ def decode(data: bytes | memoryview | Raw, leaf: Leaf = msgspec.json.decode) -> 
         UnicodeDecodeError: it is not UTF-8.
         RecursionError: it is nested too deeply.
     """
-    return _decode_view(memoryview(_WHOLE.decode(data)), leaf, _DEPTH)
+    return _decode_view(memoryview(_WHOLE.decode(data)), leaf, _OPEN_DEPTH)
 
 
 def _decode_view(view: memoryview, leaf: Leaf, depth: int) -> Value:
@@ -227,20 +223,20 @@ def _decode_view(view: memoryview, leaf: Leaf, depth: int) -> Value:
 
 
 def _is_plain(view: memoryview) -> bool:
-    """Whether JSON of some size says nothing beyond ASCII."""
-    for at in range(0, len(view), _PIECE):
-        piece = bytes(view[at : at + _PIECE + 1])
+    """Returns whether JSON of some size contains only ASCII, also in its escapes."""
+    for at in range(0, len(view), _PIECE_BYTES):
+        piece = bytes(view[at : at + _PIECE_BYTES + 1])
         if not piece.isascii() or b"\\u" in piece:
             return False
     return True
 
 
 def _unescape(text: memoryview) -> bytes:
-    """What stands between the quotes of a JSON string, as UTF-8."""
+    """Returns the content of a JSON string between its quotes, as UTF-8."""
     pieces: list[bytes] = []
     start = 0
     while start < len(text):
-        end = _boundary(text, start, min(start + _PIECE, len(text)))
+        end = _boundary(text, start, min(start + _PIECE_BYTES, len(text)))
         piece = bytes(text[start:end])
         if b"\\" in piece:
             chunk: str = msgspec.json.decode(b'"' + piece + b'"')
@@ -251,19 +247,19 @@ def _unescape(text: memoryview) -> bytes:
 
 
 def _boundary(text: memoryview, start: int, end: int) -> int:
-    """The first place from `end` on where neither an escape, nor a pair of them, nor a character is split.
+    """Returns the first position from `end` on where neither an escape, nor a pair of them, nor a character is split.
 
     `start` is such a place.
     """
-    before = bytes(text[max(start, end - 2 * _UNICODE) : end])
+    before = bytes(text[max(start, end - 2 * _UNICODE_BYTES) : end])
     last = before.rfind(b"\\")
     if end < len(text) and last >= 0:
         slash = end - len(before) + last
         run = bytes(text[start : slash + 1])
         if (len(run) - len(run.rstrip(b"\\"))) % 2:
-            escape = bytes(text[slash : slash + _UNICODE])
-            behind = slash + (_UNICODE if escape.startswith(b"\\u") else _ESCAPE)
-            behind += _UNICODE if escape.lower().startswith(_FIRST_HALVES) else 0
+            escape = bytes(text[slash : slash + _UNICODE_BYTES])
+            behind = slash + (_UNICODE_BYTES if escape.startswith(b"\\u") else _ESCAPE_BYTES)
+            behind += _UNICODE_BYTES if escape.lower().startswith(_FIRST_HALVES) else 0
             end = min(max(end, behind), len(text))
     while end < len(text) and is_inside(text[end]):
         end += 1

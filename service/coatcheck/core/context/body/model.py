@@ -84,8 +84,8 @@ class Output(Struct, kw_only=True, gc=False):
     """The output of a tool."""
 
     at: Pointer
-    keys: tuple[str, ...]
-    """Names by which its call is found; if empty, it is paired by order."""
+    keys: tuple[str, ...] = ()
+    """Names by which its call is found, by default its ID; if empty, it is paired by order."""
     call_id: str | None = None
     name: str | None = None
     pieces: Sequence[Piece] = ()
@@ -97,6 +97,10 @@ class Output(Struct, kw_only=True, gc=False):
     """Whether the provider ran the tool itself."""
     whole: Pointer | None = None
     """The place of an object that a card may replace as a whole, as `{"output": card}`."""
+
+    def __post_init__(self) -> None:
+        """Pairs by the ID where the format has no other names."""
+        self.keys = self.keys or _names_of(self.call_id)
 
 
 class Site(Struct, frozen=True, gc=False):
@@ -111,12 +115,21 @@ class HistoryCall(Struct, kw_only=True, gc=False):
     """A tool call that the model made."""
 
     at: Pointer
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    """Names by which its outputs find it, by default its ID."""
     call_id: str | None = None
     name: str | None = None
     sites: list[Site] = field(default_factory=list[Site])
     """All copies; the first one is counted."""
     server: bool = False
+
+    def __post_init__(self) -> None:
+        """Pairs by the ID where the format has no other names."""
+        self.keys = self.keys or _names_of(self.call_id)
+
+
+def _names_of(call_id: str | None) -> tuple[str, ...]:
+    return () if call_id is None else (call_id,)
 
 
 class Opaque(Struct, frozen=True, gc=False):

@@ -1,19 +1,13 @@
-"""Changes a JSON body as bytes: new values in place of old ones, and every other byte as it came.
+"""Changes a JSON body without touching the rest: as values (`apply_edits`), as bytes (`splice_body`), inside strings.
 
 A body that is decoded and encoded again has other bytes though it means the same: 1.0, 1e5, a large integer, an escape,
-the order of keys, blanks. Here only the containers on the way to a change are walked through, and what lies between is
-skipped as a whole. If an object has a key twice, the last one counts, as for decoders. Nothing is validated: the body
-was decoded before, so it is JSON.
-
-Places in a JSON body, and changes of values there without copying the rest.
+the order of keys, blanks; and providers cache by bytes. So as bytes, only the containers on the way to a change are
+walked through, and what lies between is skipped as a whole. In a JSON document that is itself a string, like the
+arguments of a call in OpenAI's formats, the new text replaces only the old one's literal. If an object has a key twice,
+the last one counts, as for decoders. Nothing is validated: the body was decoded before, so it is JSON.
 
 A pointer is a tuple of keys and indices; `render` writes it as RFC 6901. `apply_edits` copies each container on the
 way to an edit once, and shares everything else with the given body, which it never changes.
-
-Texts inside a JSON document that is itself a string, like the arguments of a call in OpenAI's formats.
-
-Whatever is not replaced keeps its bytes, spaces and escapes, because providers cache by bytes: the new text replaces
-only the old one's literal. Only text that is not strict JSON is rewritten.
 """
 
 import contextlib

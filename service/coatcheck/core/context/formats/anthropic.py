@@ -13,7 +13,6 @@ from coatcheck.core.context.formats.content import (
     index_messages,
     is_untyped,
     item_of,
-    keys_of,
     parts,
     read_content_part,
     read_output,
@@ -68,7 +67,6 @@ def _call(at: Pointer, block: Object, kind: str) -> HistoryCall:
     call_id = as_text(block.get("id"))
     return HistoryCall(
         at=at,
-        keys=keys_of(call_id),
         call_id=call_id,
         name=as_text(block.get("name")),
         sites=site_of((*at, "input"), block.get("input"), "json"),
@@ -80,7 +78,6 @@ def _output(at: Pointer, block: Object, kind: str) -> Output:
     call_id = as_text(block.get("tool_use_id"))
     output = Output(
         at=at,
-        keys=keys_of(call_id),
         call_id=call_id,
         failed=block.get("is_error") is True,
         server=kind != "tool_result",

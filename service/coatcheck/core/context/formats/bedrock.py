@@ -21,7 +21,6 @@ from coatcheck.core.context.body.splice import Pointer, get
 from coatcheck.core.context.formats.content import (
     index_messages,
     item_of,
-    keys_of,
     read_values,
     say,
     show,
@@ -66,9 +65,7 @@ def _block(item: Item, at: Pointer, block: Object) -> None:
         call_id, at = as_text(call.get("toolUseId")), (*at, "toolUse")
         sites = site_of((*at, "input"), call.get("input"), "json")
         name = as_text(call.get("name"))
-        item.calls = add_item(
-            item.calls, HistoryCall(at=at, keys=keys_of(call_id), call_id=call_id, name=name, sites=sites)
-        )
+        item.calls = add_item(item.calls, HistoryCall(at=at, call_id=call_id, name=name, sites=sites))
     elif result:
         item.outputs = add_item(item.outputs, _output((*at, "toolResult"), result))
     elif reasoning:
@@ -86,7 +83,7 @@ def _block(item: Item, at: Pointer, block: Object) -> None:
 
 def _output(at: Pointer, result: Object) -> Output:
     call_id = as_text(result.get("toolUseId"))
-    output = Output(at=at, keys=keys_of(call_id), call_id=call_id, failed=result.get("status") == "error")
+    output = Output(at=at, call_id=call_id, failed=result.get("status") == "error")
     blocks = [as_object(block) for block in as_list(result.get("content"))]
     for number, block in enumerate(blocks):
         place = (*at, "content", number)

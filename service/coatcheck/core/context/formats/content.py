@@ -1,9 +1,8 @@
-"""Reads content as providers write it, text or a list of parts, into texts, media and unknown parts.
+"""What the adapters of all formats share: an index of messages, and a reader of content as providers write it.
 
-The part types of OpenAI, Anthropic, MCP and LangChain do not contradict each other, so one reader serves all. Base64 is
-not decoded, only its size is determined.
-
-Makes the index of a history from what a format's adapter reads: items, and the texts and keys in them.
+Content is text or a list of parts, and is read into texts, media and unknown parts. The part types of OpenAI,
+Anthropic, MCP and LangChain do not contradict each other, so one reader serves all. Base64 is not decoded; only its
+size is determined.
 """
 
 from collections.abc import Callable, Iterator
@@ -143,6 +142,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
     if is_text(text) and (kind is None or kind in TEXTS):
         show(output, (*at, "text"), text)
         return True
+    # Only the texts inside such a block are replaced; the block itself stays.
     if kind == "search_result":
         _read_texts(output, (*at, "content"), part.get("content"))
         output.data = add_item(output.data, {key: value for key, value in part.items() if key in {"source", "title"}})
@@ -157,6 +157,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
     if kind == "document" and source.get("type") == "content":
         _read_texts(output, (*at, "source", "content"), source.get("content"))
         return True
+    # Anything else with bytes; what is left has a form that nobody knows, and stays.
     media_part = media(at, part, text_type)
     if media_part is not None:
         output.media = add_item(output.media, media_part)
@@ -227,6 +228,7 @@ def _measure_inline(part: Object, inline: Object) -> tuple[int, str | None]:
     source = as_object(part.get("source"))
     audio = as_object(part.get("input_audio"))
     file = as_object(part.get("file"))
+    # Every provider has another place for bytes and their type.
     for holder in (inline, source, audio, file, as_object(part.get("resource")), part):
         mime = next((holder[key] for key in ("mimeType", "mime_type", "media_type") if as_text(holder.get(key))), None)
         data = next((text for key in ("data", "base64", "blob") if (text := as_text(holder.get(key)))), None)

@@ -1,9 +1,7 @@
 """LangChain messages as `messages_to_dict` or `dumpd` write them, or flat as `model_dump` and LangGraph's servers do.
 
-They have three or more copies of a call's arguments.
-
-Integrations differ in which copy reaches the provider, so every copy of a call is a site of that call. A tool message's
-`artifact` never goes to a model and is not changed.
+They have three or more copies of a call's arguments, and integrations differ in which copy reaches the provider, so
+every copy is a site of the call. A tool message's `artifact` never goes to a model and is not changed.
 """
 
 from typing import Final
@@ -15,7 +13,6 @@ from coatcheck.core.context.formats import anthropic
 from coatcheck.core.context.formats.content import (
     index_messages,
     item_of,
-    keys_of,
     parts,
     read_content_part,
     read_message,
@@ -40,7 +37,7 @@ _BLOCKS: Final = frozenset({"tool_use", "tool_call", "tool_call_chunk", "functio
 _LISTS: Final = (("tool_calls",), ("invalid_tool_calls",), ("tool_call_chunks",), ("additional_kwargs", "tool_calls"))
 _FIELDS: Final = ("args", "arguments", "input", "partial_json", "function.arguments", "function.args", "custom.input")
 """Where a copy may have its arguments, as an object or as text."""
-_NESTED: Final = 8
+_METADATA_DEPTH: Final = 8
 """Depth to which metadata are searched for further copies."""
 _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "server_tool_use", "mcp_tool_use"})
 
@@ -88,6 +85,7 @@ def _item(at: Pointer, raw: Object) -> Item:
 
 def _assistant(item: Item, at: Pointer, message: Object) -> None:
     copies = _Copies()
+    # Copies of one call have the same ID wherever they are.
     for steps in _LISTS:
         for number, call in enumerate(as_list(get(message, steps))):
             copies.add((*at, *steps, number), as_object(call))
@@ -100,6 +98,7 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
     legacy = as_object(as_object(message.get("additional_kwargs")).get("function_call"))
     if legacy:
         copies.add_legacy((*at, "additional_kwargs", "function_call"), legacy)
+    # Packages of providers keep more copies in the metadata; without a call there is nothing to copy.
     for key in ("additional_kwargs", "response_metadata") if copies.calls else ():
         copies.search((*at, key), as_object(message.get(key)))
     item.calls = copies.calls
@@ -128,7 +127,7 @@ class _Copies:
         call_id, name = _identity(raw)
         call = next((one for one in self.calls if call_id is not None and one.call_id == call_id), None)
         if call is None:
-            call = HistoryCall(at=at, keys=keys_of(call_id), call_id=call_id, name=name)
+            call = HistoryCall(at=at, call_id=call_id, name=name)
             self.calls.append(call)
         call.name = call.name or name
         self._sites(call, at, raw)
@@ -144,7 +143,7 @@ class _Copies:
             call.keys = (*call.keys, f"#function:{name}")
         self._sites(call, at, raw)
 
-    def search(self, at: Pointer, value: Value, depth: int = _NESTED) -> None:
+    def search(self, at: Pointer, value: Value, depth: int = _METADATA_DEPTH) -> None:
         """Adds further copies of the calls, wherever a provider's package keeps them."""
         call_id, name = _identity(as_object(value))
         matches = [one for one in self.calls if (one.call_id == call_id if call_id is not None else one.name == name)]

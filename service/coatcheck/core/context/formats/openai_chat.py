@@ -13,7 +13,6 @@ from coatcheck.core.context.formats.content import (
     index_messages,
     is_foreign,
     item_of,
-    keys_of,
     read_message,
     say,
     site_of,
@@ -89,7 +88,6 @@ def _call(at: Pointer, call: Object) -> HistoryCall:
         sites = [site for steps in copies for site in site_of((*at, *steps), get(call, steps), "json")]
     return HistoryCall(
         at=at,
-        keys=keys_of(call_id),
         call_id=call_id,
         name=as_text(function.get("name")) or as_text(call.get("name")),
         sites=sites,

@@ -64,6 +64,7 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
     history = HistoryIndex(
         format=Format.OPENAI_RESPONSES, list_at=None, tools=tools, system=[instructions] if instructions else []
     )
+    # What the provider keeps cannot be seen here: the report must say that it was not compacted.
     server_keys = [key for key in ("previous_response_id", "conversation") if around.get(key)]
     if is_text(messages):
         history.items.append(
@@ -145,6 +146,7 @@ def _result(at: Pointer, raw: Object, kind: str) -> Item:
         _streams(output, (*at, "output"), raw.get("output"))
     else:
         content = raw.get("output")
+        # A local shell's output is JSON in a string: only the text in it is replaced.
         inner = as_object(parse_document(content)) if kind == "local_shell_call_output" and is_text(content) else {}
         if is_text(inner.get("output")):
             output.pieces = add_item(output.pieces, Piece(at=(*at, "output"), inside=("output",), text=inner["output"]))
@@ -178,6 +180,7 @@ def _read_hosted(at: Pointer, raw: Object, kind: str) -> Item:
     output = Output(at=at, keys=keys, call_id=(*keys, None)[0], name=name, server=True)
     if kind == "mcp_call":
         read_output(output, (*at, "output"), raw.get("output"))
+    # Results and logs of tools that the provider ran, as far as they are text.
     for list_, key in (("results", "text"), ("outputs", "logs")):
         for number, one in enumerate(as_list(raw.get(list_))):
             text = as_object(one).get(key)

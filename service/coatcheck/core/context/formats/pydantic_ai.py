@@ -19,7 +19,7 @@ from coatcheck.core.context.body.model import (
     add_item,
 )
 from coatcheck.core.context.body.splice import Pointer, get
-from coatcheck.core.context.formats.content import index_messages, item_of, keys_of, parts, say, show, site_of
+from coatcheck.core.context.formats.content import index_messages, item_of, parts, say, show, site_of
 from coatcheck.core.text.long_text import is_text
 
 _CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
@@ -69,15 +69,17 @@ def _part(item: Item, at: Pointer, part: Object, kind: str) -> None:
     if kind in _CALLS:
         call_id, name = as_text(part.get("tool_call_id")), as_text(part.get("tool_name"))
         args = part.get("args")
+        # Arguments of its own typed tools must keep their type.
         sites = [] if part.get("tool_kind") else site_of((*at, "args"), args, "json")
         if args and not sites:
             item.data = add_item(item.data, args)
-        call = HistoryCall(at=at, keys=keys_of(call_id), call_id=call_id, name=name, sites=sites)
+        call = HistoryCall(at=at, call_id=call_id, name=name, sites=sites)
         call.server = kind == "builtin-tool-call"
         item.calls = add_item(item.calls, call)
     elif kind in _OUTPUTS or (kind == "retry-prompt" and part.get("tool_name")):
         item.outputs = add_item(item.outputs, _output(at, part, content))
     elif kind in ("thinking", "compaction"):
+        # Only Anthropic binds thinking to what precedes it, and only if it is signed.
         kind = "reasoning" if part.get("provider_name") != "anthropic" or not part.get("signature") else kind
         item.opaque = add_item(item.opaque, Opaque(at, kind, content if is_text(content) else ""))
     elif kind in ("file", "speech"):
@@ -106,10 +108,11 @@ def _read_content_part(item: Item, at: Pointer, value: Value, *, cited: bool) ->
 
 def _output(at: Pointer, part: Object, content: Value) -> Output:
     call_id = as_text(part.get("tool_call_id"))
-    output = Output(at=at, keys=keys_of(call_id), call_id=call_id, name=as_text(part.get("tool_name")))
+    output = Output(at=at, call_id=call_id, name=as_text(part.get("tool_name")))
     output.failed = part.get("outcome", "success") != "success" or part.get("part_kind") == "retry-prompt"
     output.server = part.get("part_kind") == "builtin-tool-return"
     at = (*at, "content")
+    # A typed result or a request to try again has a form that a card would break.
     if part.get("tool_kind") or part.get("part_kind") == "retry-prompt":
         output.data = add_item(output.data, content)
     elif is_text(content):

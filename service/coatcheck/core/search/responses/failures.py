@@ -1,10 +1,9 @@
-"""What a response says that went wrong, whatever its form: errors by name, messages beside a sign of failure, texts.
+"""What a response says that went wrong, whatever its form, and what protocols put around a response.
 
 An error is a member of that name, wherever it is outside the results. A message counts where its object says that it
 failed, by a code, a status or a flag, or where the response has nothing else. A short text is a failure by its first
-words; that nothing was found is no failure.
-
-Unwraps a search response from MCP results, JSON-RPC, provider's tool results and text parts.
+words; that nothing was found is no failure. `unwrap_response` takes a response out of MCP results, JSON-RPC, tool
+results and text parts.
 """
 
 import re
@@ -12,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from coatcheck.core.search.model import REASON_CHARS
 from coatcheck.core.search.responses.generic_results import best_list
 from coatcheck.core.search.responses.values import (
     Record,
@@ -24,12 +24,13 @@ from coatcheck.core.search.responses.values import (
     text_of,
 )
 
-_MOST: Final = 4
-_CHARS: Final = 300
-"""Maximum characters of one reason."""
-_NODES: Final = 2_000
-_DEPTH: Final = 4
-_SHORT_TEXT: Final = _CHARS
+_MAX_REASONS: Final = 4
+"""Reasons that are taken of one response. Chosen, not measured."""
+_MAX_NODES: Final = 2_000
+"""Values of one response that are searched, breadth first: errors stand near the top. Chosen, not measured."""
+_MAX_DEPTH: Final = 4
+"""Objects and lists, one in the other, that are searched for errors. Chosen, not measured."""
+_SHORT_TEXT: Final = REASON_CHARS
 """Characters above which a text is no message: a shorter one is shown whole, so a mistake about it loses nothing."""
 _SILENCE: Final = " did not answer"
 _ERROR_NAMES: Final = """
@@ -74,7 +75,7 @@ def text_failure(text: str) -> str | None:
     flat = " ".join(text.split())
     if not flat or len(flat) > _SHORT_TEXT or reports_no_results(flat):
         return None
-    return flat[:_CHARS] if _FAILED_TEXT.match(flat) else None
+    return flat[:REASON_CHARS] if _FAILED_TEXT.match(flat) else None
 
 
 def is_silence(reason: str) -> bool:
@@ -93,19 +94,20 @@ def reasons_of(value: object, *, alone: bool, skipped: frozenset[str] = frozense
     out: dict[str, None] = {}
     queue: deque[tuple[object, int]] = deque([(value, 0)])
     node_count = 0
-    while queue and node_count < _NODES and len(out) < _MOST:
+    while queue and node_count < _MAX_NODES and len(out) < _MAX_REASONS:
         each, depth = queue.popleft()
         node_count += 1
         items, record = items_of(each), record_of(each)
         if record is not None:
             record = fold_names(record)
             out.update(dict.fromkeys(_of_record(record, alone=alone and depth == 0)))
+        # An error inside an error repeats it, so members of that name are not entered.
         members = items if items is not None else [] if record is None else _others(record, skipped)
-        if depth < _DEPTH:
+        if depth < _MAX_DEPTH:
             queue.extend((member, depth + 1) for member in members if not is_plain(member))
     for engine in _silent(value):
         out[engine] = None
-    return tuple(out)[:_MOST]
+    return tuple(out)[:_MAX_REASONS]
 
 
 def has_list(record: Record) -> bool:
@@ -138,7 +140,7 @@ def _reason(value: object) -> str:
         return next((text for name in _MESSAGES if name in members and (text := _reason(members[name]))), "")
     if isinstance(inner, (bool, int, float)):
         return str(inner) if not isinstance(inner, bool) and inner >= 100 else ""  # noqa: PLR2004 - a status
-    text = " ".join(text_of(inner).split())[:_CHARS]
+    text = " ".join(text_of(inner).split())[:REASON_CHARS]
     return "" if text.lower().rstrip(".") in _FINE else text
 
 
@@ -167,17 +169,19 @@ def _silent(value: object) -> Iterator[str]:
                 engine, *reasons = [text for part in items_of(each) or [each] if (text := text_of(part))] or [""]
                 if engine:
                     reason = f": {' '.join(reasons)}" if reasons else ""
-                    yield f"{engine}{_SILENCE}{reason}"[:_CHARS]
+                    yield f"{engine}{_SILENCE}{reason}"[:REASON_CHARS]
 
 
-_DEEPEST: Final = 5
+_MAX_WRAPPERS: Final = 5
+"""Wrappers that are removed, one in the other: MCP inside JSON-RPC inside a tool result is three. Chosen, not
+measured."""
 _TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
 _INNER: Final = ("tool_response", "structuredContent", "structured_content")
 _BESIDE: Final = frozenset({*_INNER, "content", "isError", "is_error", "_meta", "meta", "resultType"})
 _RESULT_TYPES: Final = frozenset({"tool_result", "mcp_tool_result", "tool", "function_call_output", "function_result"})
 
 
-def unwrap_response(value: object, depth: int = _DEEPEST) -> object:
+def unwrap_response(value: object, depth: int = _MAX_WRAPPERS) -> object:
     """Returns the response inside: JSON, or a text."""
     value = decode_document(value)
     if depth == 0:
@@ -192,7 +196,7 @@ def unwrap_response(value: object, depth: int = _DEEPEST) -> object:
     return value if inner is None else unwrap_response(inner, depth - 1)
 
 
-def is_error_result(value: object, depth: int = _DEEPEST) -> bool:
+def is_error_result(value: object, depth: int = _MAX_WRAPPERS) -> bool:
     """Returns whether a tool result, or one inside what protocols put around it, says that the tool failed."""
     record = record_of(value)
     if record is None or depth == 0:
@@ -204,6 +208,7 @@ def is_error_result(value: object, depth: int = _DEEPEST) -> bool:
 
 def _inside(record: Record) -> object:
     """Returns what a record wraps; None if it wraps nothing."""
+    # Structured content counts where it has results, or where no text stands beside it.
     for name in _INNER:
         inner = record.get(name)
         if best_list(inner)[1] or ("content" not in record and record_of(inner) is not None):

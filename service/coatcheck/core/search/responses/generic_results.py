@@ -14,12 +14,13 @@ from coatcheck.core.search.responses.providers import COMMON
 from coatcheck.core.search.responses.reading import read_result
 from coatcheck.core.search.responses.values import decode_document, is_plain, items_of, key, record_of
 
-_NODES: Final = 10_000
+_MAX_NODES: Final = 10_000
 """Values that are visited, and items that are judged."""
-_DEPTH: Final = 8
-_JUDGED: Final = 40
+_MAX_DEPTH: Final = 8
+"""Objects and lists, one in the other, in which lists of results are searched for. Chosen, not measured."""
+_JUDGED_ITEMS: Final = 40
 """Items of a list by which it is judged."""
-_LEAST: Final = 0.3
+_MIN_RESULT_SHARE: Final = 0.3
 """Minimum share of a list's items that must be results."""
 _ASIDE: Final = """
     tools toolcalls functions error errors warnings images relatedsearches relatedqueries suggestions sitelinks
@@ -52,9 +53,10 @@ def result_lists(value: object) -> list[ResultList]:
     """
     rated_lists: list[tuple[int, int, ResultList]] = []
     alone: ResultList | None = None
+    # Breadth first: of two equal lists, the one nearer to the top is the results.
     queue: deque[tuple[str, object, int]] = deque([("", value, 0)])
     node_count = judged = 0
-    while queue and node_count < _NODES:
+    while queue and node_count < _MAX_NODES:
         path, each, depth = queue.popleft()
         node_count += 1
         inner = decode_document(each)
@@ -63,6 +65,7 @@ def result_lists(value: object) -> list[ResultList]:
             record = record_of(inner)
             if record is None:
                 continue
+            # A page that was fetched is one result without any list around it.
             if alone is None and _is_page(record):
                 alone = ResultList(path, [record], _ADDRESS)
             member_pairs = [(name, member) for name, member in record.items() if key(name) not in _NO_RESULTS]
@@ -70,17 +73,19 @@ def result_lists(value: object) -> list[ResultList]:
             items = _read_keyed_items(record)
         else:
             members = [(f"{path}[]", item) for item in items]
-        rating, good = _good(items) if judged < _NODES else (0, 0)
-        judged += min(len(items), _JUDGED)
+        rating, good = _good(items) if judged < _MAX_NODES else (0, 0)
+        judged += min(len(items), _JUDGED_ITEMS)
         if good:
             rated_lists.append((rating, good, ResultList(path, items, rating)))
-        if depth < _DEPTH:
+        if depth < _MAX_DEPTH:
             queue.extend((name, member, depth + 1) for name, member in members if not is_plain(member))
     if not rated_lists:
         return [alone] if alone is not None else []
+    # By kind, then by number: three pages with addresses are better results than forty suggestions without.
     best = max(rated_lists, key=lambda each: each[:2])[2]
     distinct_lists = [best]
     for _, _, other in rated_lists:
+        # A list inside a result (its links, its images) is not a list of results.
         apart = not any(_within(other.path, each.path) or _within(each.path, other.path) for each in distinct_lists)
         if apart and other.rating >= _TEXT:
             distinct_lists.append(other)
@@ -102,16 +107,17 @@ def _is_page(record: dict[str, object]) -> bool:
 
 def _good(items: list[object]) -> tuple[int, int]:
     """Returns what most items of a list are, and how many; zeros if most are no results."""
-    judged = items[:_JUDGED]
+    judged = items[:_JUDGED_ITEMS]
     counts = {_ADDRESS: 0, _TEXT: 0, _BARE: 0}
     for item in judged:
         result = read_result(item, COMMON, 1, "")
         if result is not None and (rating := _rating(result, item)):
             counts[rating] += 1
+    # Items of a better kind count, too: a list of bare addresses may have a record among them.
     good = counts[_ADDRESS]
     for rating in (_ADDRESS, _TEXT, _BARE):
         good = counts[rating] + (good if rating != _ADDRESS else 0)
-        if counts[rating] and good >= _LEAST * len(judged):
+        if counts[rating] and good >= _MIN_RESULT_SHARE * len(judged):
             return rating, len(items) * good // len(judged)
     return 0, 0
 

@@ -56,8 +56,10 @@ _QUERY: Final = re.compile(
 _HEADING: Final = re.compile(r"(?:#{1,6}\s.*|.{0,200}\b(?:results?|sources?|links?)\b.{0,200}[:：]?)", re.IGNORECASE)
 _INLINE: Final = re.compile(r"(?:^\s*|[,;\]\n]\s*)\[?\s*([^\W\d_]{3,12}): (?=\S)")
 _PRINTED: Final = re.compile(r"\s*[\[({]\s*[{']")
-_MOST_LITERAL: Final = 1_000_000
-_MOST_BRACKETS: Final = 20_000
+_LITERAL_CHARS: Final = 1_000_000
+"""Maximum characters of a printed list, since `ast.literal_eval` builds a tree many times as large. Chosen, not
+measured."""
+_MAX_BRACKETS: Final = 20_000
 """Brackets of a printed list, beyond which it is not parsed."""
 _LEAD_IN: Final = re.compile(r"\A\s*(?:[\w ]{1,40})?results?[ \t]?[:：][ \t]+(?=[^\W\d_]{3,12}: )", re.IGNORECASE)
 _RECORDS: Final = re.compile(r"\[\s*\{")
@@ -70,10 +72,12 @@ _ENDS: Final = re.compile(
 )
 _ITEMS_SHARE: Final = 0.6
 """Minimum share of a text's items that must have an address."""
-_UP: Final = 4
+_TITLE_LINES: Final = 4
 """Lines above a URL in which its title may be."""
-_LINES: Final = 100_000
-_LEAST_LINKS: Final = 2
+_MAX_LINES: Final = 100_000
+"""Lines of a text that are read. Chosen, not measured."""
+_MIN_LINKS: Final = 2
+"""Links from which a text without labels is a list of results: one link stands in any text."""
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -138,6 +142,7 @@ def _inline(text: str) -> Read:
     for place, match in enumerate(matches):
         end = matches[place + 1].start() if place + 1 < len(matches) else len(text)
         name = match[1].lower()
+        # The first label begins each result again.
         if name == first:
             records.append({})
         records[-1].setdefault(name, text[match.end() : end].strip().removesuffix("]").strip())
@@ -146,7 +151,7 @@ def _inline(text: str) -> Read:
 
 def _literals(text: str) -> Read:
     """Reads a list as Python prints it: `[{'title': …, 'href': …}]`."""
-    if not _PRINTED.match(text) or len(text) > _MOST_LITERAL or text.count("{") + text.count("[") > _MOST_BRACKETS:
+    if not _PRINTED.match(text) or len(text) > _LITERAL_CHARS or text.count("{") + text.count("[") > _MAX_BRACKETS:
         return text, []
     try:
         value: object = ast.literal_eval(text.strip())
@@ -176,11 +181,13 @@ def _address(line: str) -> str | None:
 
 def _read_labelled(text: str) -> Read:
     """Reads blocks with a line `URL: …` each; a block begins at the title above it, or else at the URL."""
-    lines = text.split("\n", _LINES)[:_LINES]
+    lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     every = ((number, url) for number, line in enumerate(lines) if (url := _address(line)))
     addresses = list(islice(every, MAX_RESULTS + 1))
     if not addresses:
         return text, []
+    # The first block shows whether titles precede addresses; an address that breaks the pattern is one that a text
+    # mentions.
     style = _begins(lines, addresses[0][0], 0)
     starts: list[tuple[int, str]] = []
     last = 0
@@ -197,7 +204,7 @@ def _read_labelled(text: str) -> Read:
 
 def _begins(lines: list[str], at: int, low: int) -> int | None:
     """Returns the line above a URL where its result begins: a title, or a numbered one; None if there is none."""
-    for number in range(at - 1, max(low, at - _UP - 1) - 1, -1):
+    for number in range(at - 1, max(low, at - _TITLE_LINES - 1) - 1, -1):
         line = lines[number]
         label = _label(line)
         if label is not None and label[0] == "title":
@@ -220,6 +227,7 @@ def _block(lines: list[str], url: str) -> SearchResult:
     here = ""
     for number, line in enumerate(lines):
         label = _label(line)
+        # A label that occurred already, or occurs in long content, is text of the page.
         if label is not None and label[0] not in texts and (here not in _LONG or label[0] == "raw"):
             here = label[0]
             texts[here] = [label[1]]
@@ -267,10 +275,10 @@ def _cut(lines: list[str], entries: list[_Entry]) -> Read:
 
 def _read_linked(text: str) -> Read:
     """Reads lines that begin with a Markdown link; what follows a link, up to the next, is its text."""
-    lines = text.split("\n", _LINES)[:_LINES]
+    lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     every = ((number, m) for number, line in enumerate(lines) if "](" in line and (m := _LINKED.fullmatch(line)))
     links = list(islice(every, MAX_RESULTS + 1))
-    if len(links) < _LEAST_LINKS and not (links and links[0][0] <= 2):  # noqa: PLR2004 - one result under a heading
+    if len(links) < _MIN_LINKS and not (links and links[0][0] <= 2):  # noqa: PLR2004 - one result under a heading
         return text, []
     between = sum(1 for line in lines[: links[0][0]] if line.strip())
     if between > max(6, 3 * len(links)):  # a page that ends with a list of links
@@ -280,9 +288,10 @@ def _read_linked(text: str) -> Read:
 
 def _read_numbered(text: str) -> Read:
     """Reads titles, numbered or bold or after a blank line, each above a bare URL."""
-    lines = text.split("\n", _LINES)[:_LINES]
+    lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     entries: list[_Entry] = []
     for number, line in enumerate(lines):
+        # A title is above the address, with nothing between.
         match = _BARE.fullmatch(line) if "://" in line else None
         if match is None or number == 0 or not lines[number - 1].strip() or _BARE.fullmatch(lines[number - 1]):
             continue
@@ -296,7 +305,7 @@ def _read_numbered(text: str) -> Read:
 
 def _blocks(text: str) -> Read:
     """Reads numbered or bulleted items with an address each: at the end of a line, or a line of its own."""
-    lines = text.split("\n", _LINES)[:_LINES]
+    lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     starts = [number for number, line in enumerate(lines) if _ITEM.match(line)]
     results: list[SearchResult] = []
     for start, end in zip(starts[:MAX_RESULTS], [*starts[1:], len(lines)], strict=False):
@@ -307,7 +316,8 @@ def _blocks(text: str) -> Read:
             title = match[1].rstrip(" \t([<|-–—:") if number == 0 and match[1].strip() else block[0]
             rest = [*([match[1]] if number else []), *block[1:number], *block[number + 1 :]]
             results.append(_result(url=match[2], title=title, snippet="\n".join(map(str.strip, rest))))
-    if len(results) < _LEAST_LINKS or len(results) < _ITEMS_SHARE * len(starts):
+    # Most items must have an address: a text with a bulleted list is no list of results.
+    if len(results) < _MIN_LINKS or len(results) < _ITEMS_SHARE * len(starts):
         return text, []
     return "\n".join(lines[: starts[0]]), results
 

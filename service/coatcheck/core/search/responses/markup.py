@@ -4,10 +4,8 @@ A fallback for excerpts and fetched content: headings, lists, table rows and par
 styles and images are removed. It does not look for the main text and does not rely on nesting: an element that is never
 closed is ignored.
 
-What a provider's own web tool did, if its response says so: searched, opened a page, searched in one.
-
-OpenAI's `web_search_call` items contain the action but no result's text. A history that keeps only actions gets one
-short line for each, in the words that hosts show.
+A response that contains only what the provider's own tool did, such as OpenAI's `web_search_call` items, becomes a
+short line for each action (`actions_of`), in the words that hosts show.
 """
 
 import html
@@ -15,11 +13,11 @@ import re
 from collections.abc import Iterator
 from typing import Final, cast
 
-from coatcheck.core.search.model import ADDRESS, QUERY, Format, short
+from coatcheck.core.search.model import ADDRESS_CHARS, QUERY_CHARS, Format, short
 from coatcheck.core.search.responses.values import find_values, record_of, text_at, text_of
 
 _TITLE: Final = re.compile(r"<title\b[^<>]*>([^<]*)</title>", re.IGNORECASE)
-_LOOKED_AT: Final = 20_000
+_JUDGED_CHARS: Final = 20_000
 """Characters by which a text's format is judged."""
 _PAGE: Final = re.compile(r"\s*(?:<\?xml[^<>]{0,200}>\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _TAGS: Final = re.compile(
@@ -27,7 +25,7 @@ _TAGS: Final = re.compile(
     r"|<(?:br|p|div|li|img|hr)\b[^<>]{0,400}>",
     re.IGNORECASE,
 )
-_MARKS: Final = ("](", "**", "\n# ", "\n## ", "\n### ", "\n```", "\n- ", "\n* ", "\n+ ", "\n> ", "\n|")
+_MARKDOWN_SIGNS: Final = ("](", "**", "\n# ", "\n## ", "\n### ", "\n```", "\n- ", "\n* ", "\n+ ", "\n> ", "\n|")
 """What identifies Markdown."""
 _TAG: Final = re.compile(r"<(?:(/?[a-zA-Z][a-zA-Z0-9:-]{0,30})[^<>]*>|[!?][^<>]*>)")
 _OPAQUE: Final = "script style svg noscript template iframe select textarea object canvas audio video datalist"
@@ -37,7 +35,7 @@ _SKIPPED: Final = re.compile(
 )
 _CLOSINGS: Final = {name: re.compile(rf"</{name}\b[^<>]{{0,64}}>", re.IGNORECASE) for name in _OPAQUE.split()}
 _EITHERS: Final = {name: re.compile(rf"<(/?){name}(?:\s[^<>]*)?>", re.IGNORECASE) for name in _ASIDE.split()}
-_REACH: Final = 200_000
+_MENU_CHARS: Final = 200_000
 """Characters within which a menu must be closed."""
 _PARAGRAPHS: Final = (
     "p ul ol dl table blockquote article section main header form figure pre hr address fieldset details"
@@ -64,12 +62,12 @@ _ITEM_ONLY: Final = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}\.)?[ \t]*$\n?", re.MULT
 
 def format_of(text: str) -> Format:
     """Returns the format of a text, by which marks it has more of."""
-    head = text[:_LOOKED_AT]
+    head = text[:_JUDGED_CHARS]
     if _PAGE.match(head):
         return "html"
     tags = len(_TAGS.findall(head)) if "<" in head else 0
     lines = f"\n{head}"
-    marker_count = sum(lines.count(mark) for mark in _MARKS)
+    marker_count = sum(lines.count(mark) for mark in _MARKDOWN_SIGNS)
     if tags and tags >= marker_count:
         return "html"
     return "markdown" if marker_count else "plain"
@@ -88,7 +86,7 @@ def one_line(text: str) -> str:
 
 def page_title(text: str) -> str:
     """Returns the title of a page in HTML; empty if there is none."""
-    match = _TITLE.search(text[:_LOOKED_AT])
+    match = _TITLE.search(text[:_JUDGED_CHARS])
     return one_line(match[1]) if match else ""
 
 
@@ -162,6 +160,8 @@ def _to_read(text: str) -> Iterator[str]:
         elif name in _CLOSINGS:
             closing = _CLOSINGS[name].search(text, at)
             end = closing.end() if closing else len(text)
+        # A menu that was not closed once is never searched for again: otherwise many open tags would take quadratic
+        # time.
         elif name in unclosed or (end := _find_menu_end(text, name, at)) < 0:
             unclosed.add(name)
             continue
@@ -206,7 +206,7 @@ _LAYOUT: Final[dict[str, str]] = {
 def _find_menu_end(text: str, name: str, at: int) -> int:
     """Returns where a menu ends, counting nested ones; -1 if it does not."""
     depth = 1
-    for match in _EITHERS[name].finditer(text, at, min(len(text), at + _REACH)):
+    for match in _EITHERS[name].finditer(text, at, min(len(text), at + _MENU_CHARS)):
         depth += -1 if match.group(1) else 1
         if depth == 0:
             return match.end()
@@ -230,8 +230,9 @@ def _normalize_blanks(text: str) -> str:
 
 
 _CALLS: Final = ("output[type=web_search_call]", "[type=web_search_call]")
-_MOST: Final = 8
-_SHOWN: Final = 3
+_MAX_ACTIONS: Final = 8
+"""Actions that are taken of one response. Chosen, not measured."""
+_SHOWN_QUERIES: Final = 3
 """Queries shown of one action."""
 
 
@@ -241,7 +242,7 @@ def actions_of(value: object) -> tuple[str, ...]:
     alone = record is not None and text_of(record.get("type")) == "web_search_call"
     calls = [value] if alone else [call for path in _CALLS for call in find_values(value, path)]
     lines = (_line(action) for call in calls for action in find_values(call, "action"))
-    return tuple(dict.fromkeys(line for line in lines if line))[:_MOST]
+    return tuple(dict.fromkeys(line for line in lines if line))[:_MAX_ACTIONS]
 
 
 def _line(action: object) -> str:
@@ -257,10 +258,11 @@ def action_line(
 ) -> str:
     """Returns what a web tool did, as hosts show it: `searched 'x'`, `opened https://…`, `'y' in https://…`."""
     if url:
-        address = short(url, ADDRESS)
-        return f"'{short(pattern, QUERY)}' in {address}" if pattern else f"opened {address}"
+        address = short(url, ADDRESS_CHARS)
+        return f"'{short(pattern, QUERY_CHARS)}' in {address}" if pattern else f"opened {address}"
     searches = [each for each in dict.fromkeys((query or "", *queries)) if each.strip()]
     if not searches:
         return "searched the web"
-    quoted_searches = ", ".join(f"'{short(each, QUERY)}'" for each in searches[:_SHOWN])
-    return f"searched {quoted_searches}{f' and {len(searches) - _SHOWN} more' if len(searches) > _SHOWN else ''}"
+    quoted_searches = ", ".join(f"'{short(each, QUERY_CHARS)}'" for each in searches[:_SHOWN_QUERIES])
+    more = f" and {len(searches) - _SHOWN_QUERIES} more" if len(searches) > _SHOWN_QUERIES else ""
+    return f"searched {quoted_searches}{more}"

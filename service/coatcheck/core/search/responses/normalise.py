@@ -14,6 +14,7 @@ from coatcheck.core.search.model import (
     MAX_LINE,
     MAX_RESULTS,
     MAX_UNREAD,
+    REASON_CHARS,
     AnswerKind,
     ProviderAnswer,
     SearchResponse,
@@ -62,16 +63,19 @@ from coatcheck.core.search.responses.values import (
 )
 from coatcheck.core.structure import read_json
 
-_WARNED: Final = 300
-"""Maximum characters of a provider's own warning."""
-_MOST_WARNINGS: Final = 8
-_MOST_ANSWERS: Final = 20
-_MOST_FACTS: Final = 12
-_MOST_UNKNOWN: Final = 32
+_MAX_WARNINGS: Final = 8
+"""Warnings that are taken of one response, ours included. Chosen, not measured, as are the next three."""
+_MAX_ANSWERS: Final = 20
+"""Answers of the provider that are taken of one response."""
+_MAX_FACTS: Final = 12
+"""Attributes of a knowledge panel that are taken, a line each."""
+_MAX_UNKNOWN: Final = 32
+"""Members that were not understood and are named."""
 _NULLS: Final = frozenset({"", "null", "none", "undefined"})
 """Texts that programs print for nothing."""
 _PICTURES: Final = ("images", "data.images", "images_results", "inline_images", "image_results", "images.results")
-_MOST_PICTURES: Final = 100
+_MAX_PICTURES: Final = 100
+"""Pictures beside the results that are taken; the text shows twelve. Chosen, not measured."""
 
 
 def normalise(body: object) -> SearchResponse:
@@ -83,11 +87,13 @@ def normalise(body: object) -> SearchResponse:
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
     value, broken = _decode_body(body) if isinstance(body, str) else (body, False)
+    # MCP, JSON-RPC and tool results are taken off first, so that shapes only describe the response itself.
     inner = unwrap_response(value)
     response = _read(inner)
+    # A tool that failed says so outside its text, which need not look like a failure.
     if is_error_result(value) and not (response.results or response.failed):
         text = inner if isinstance(inner, str) else _dump(inner)
-        response = replace(response, failures=(" ".join(text.split())[:_WARNED],), failed=True, unread="")
+        response = replace(response, failures=(" ".join(text.split())[:REASON_CHARS],), failed=True, unread="")
     if broken:
         unread = body if isinstance(body, str) and not (response.results or response.answers) else response.unread
         response = replace(response, unread=unread[:MAX_UNREAD])
@@ -115,6 +121,7 @@ def _read(value: object) -> SearchResponse:
     record = record_of(value)
     names = frozenset({""} if record is None else fold_names(record))
     shape = next((shape for shape in SHAPES if any(_has(value, mark, names) for mark in shape.conditions)), UNNAMED)
+    # By the provider's row, if one matches.
     paths = [path.rpartition(":") for path in shape.lists.split()]
     lists = [
         (list_name, plain, [i for each in find_values(value, plain) for i in _list_items(each)])
@@ -122,15 +129,18 @@ def _read(value: object) -> SearchResponse:
     ]
     results, dropped_count = _all_results([(name, items) for name, _, items in lists], shape)
     heads = {_head(plain) for _, plain, _ in lists}
+    # Providers change their formats: without results where the row says, the general rule looks everywhere except where
+    # answers are.
     if not results and not shape.note:
         apart = {_head(path) for path in shape.answers if shape.answers is not ANSWERS}
         by_rule = [each for each in result_lists(value) if _head(each.path) not in apart]
         results, dropped_count = _all_results([("", each.items) for each in by_rule], shape)
         heads = {_head(each.path) for each in by_rule} if results else heads
+    # An image search has nothing but pictures: then they are the results.
     pictures = _pictures(value)
     if not results:
         results, pictures = pictures, []
-    answers = tuple(_answers(value, shape.answers))[:_MOST_ANSWERS]
+    answers = tuple(_answers(value, shape.answers))[:_MAX_ANSWERS]
     response = SearchResponse(
         provider=shape.provider,
         query=_query(value, shape.query.split()),
@@ -148,14 +158,17 @@ def _judge_response(response: SearchResponse, value: object, shape: Shape, heads
     has_any = bool(response.results or response.answers or response.actions or shape.note)
     record = record_of(value)
     alone = not has_any and record is not None and not has_list(record)
+    # A message means failure only where it says so or nothing else is there: many responses have a `message` with `ok`.
     reasons = reasons_of(value, alone=alone, skipped=frozenset(heads) if response.results else frozenset())
     empty = [each for each in reasons if reports_no_results(each)]
     failures = tuple(each for each in reasons if each not in empty)
+    # An engine of a metasearch that failed does not make the search fail.
     failed = bool(failures) and not (response.results or response.answers) and not all(map(is_silence, failures))
     messages = [f"The provider says: {each}" for each in (empty if failed else reasons) if not is_silence(each)]
     messages += [f"{each}." for each in failures if is_silence(each) and not failed]
-    warnings = tuple(dict.fromkeys((*messages, *response.warnings)))[:_MOST_WARNINGS]
+    warnings = tuple(dict.fromkeys((*messages, *response.warnings)))[:_MAX_WARNINGS]
     response = replace(response, failures=failures, failed=failed, warnings=warnings)
+    # Nothing was understood, and there is something to read: the model gets its beginning rather than `0 results`.
     if has_any or failed or empty or not _is_readable(value, {key(name) for name in shape.ignored_members.split()}):
         return response
     return replace(response, unread=_dump(value))
@@ -170,7 +183,7 @@ def _read_text(text: str) -> SearchResponse:
     if plain.lower() in _NULLS:
         return replace(response, unknown=())
     if reports_no_results(plain):
-        return replace(response, warnings=(f"The response says: {' '.join(plain.split())[:_WARNED]}",), unknown=())
+        return replace(response, warnings=(f"The response says: {' '.join(plain.split())[:REASON_CHARS]}",), unknown=())
     failure = text_failure(plain)
     if failure is not None:
         return replace(response, failures=(failure,), failed=True, unknown=())
@@ -207,7 +220,7 @@ def _all_results(lists: list[tuple[str, list[object]]], shape: Shape) -> tuple[l
 def _pictures(value: object) -> list[SearchResult]:
     """Returns the pictures that a response lists beside its results."""
     items = [item for path in _PICTURES for each in find_values(value, path) for item in _list_items(each)]
-    candidates = (read_result(item, COMMON, rank, "images") for rank, item in enumerate(items[:_MOST_PICTURES], 1))
+    candidates = (read_result(item, COMMON, rank, "images") for rank, item in enumerate(items[:_MAX_PICTURES], 1))
     pictures = (each for each in candidates if each is not None and each.url)
     return [replace(each, rank=rank, title=each.title or each.snippet) for rank, each in enumerate(pictures, 1)]
 
@@ -308,7 +321,7 @@ def _facts(record: Record) -> str:
     else:
         rows = [record_of(item) or {} for item in items_of(attributes) or ()]
         attribute_pairs = [(text_of(row.get("label")), text_of(row.get("value"))) for row in rows]
-    return "\n".join(f"{name}: {text}" for name, text in attribute_pairs[:_MOST_FACTS] if name and text)
+    return "\n".join(f"{name}: {text}" for name, text in attribute_pairs[:_MAX_FACTS] if name and text)
 
 
 def _warnings(value: object, dropped_count: int, result_count: int, note: str) -> tuple[str, ...]:
@@ -316,7 +329,7 @@ def _warnings(value: object, dropped_count: int, result_count: int, note: str) -
     messages = (
         " ".join(text_of(each).split()) for path in ("warning", "warnings[]") for each in find_values(value, path)
     )
-    out += [f"The provider says: {text[:_WARNED]}" for text in messages if text]
+    out += [f"The provider says: {text[:REASON_CHARS]}" for text in messages if text]
     if result_count == MAX_RESULTS and dropped_count:
         out.append(f"There are {dropped_count} more results than the {MAX_RESULTS} that are read.")
     elif dropped_count:
@@ -340,4 +353,4 @@ def _members(value: object, ignored_names: set[str]) -> tuple[str, ...]:
         for name, member in record.items()
         if key(name) not in ignored_names and key(name) not in HARMLESS and not is_empty(member)
     )
-    return tuple(islice(names, _MOST_UNKNOWN))
+    return tuple(islice(names, _MAX_UNKNOWN))

@@ -3,8 +3,7 @@
 The first shape with a mark that holds is taken, so narrow marks precede wide ones. Names in paths are compared without
 case, `_` and `-` (values.py). Sources: the search APIs' own documents and SDK types, and the transformations of LiteLLM
 1.109; a field that could not be verified is one of several that are tried. To add a provider, add a row.
-
-Merges what four providers keep apart from their results: dates, excerpts, an abstract, actions.
+`complete_response` adds what four providers keep apart from their results: dates, excerpts, an abstract, actions.
 """
 
 from typing import Final

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from coatcheck.core.search.model import MAX_LINE, SearchResult
+from coatcheck.core.search.model import DATE_CHARS, MAX_LINE, SearchResult
 from coatcheck.core.search.responses.markup import format_of, one_line
 from coatcheck.core.search.responses.providers import Fields
 from coatcheck.core.search.responses.values import (
@@ -28,11 +28,12 @@ from coatcheck_client.contract.canonical import MAX_URL, canonical
 
 _MAYBE: Final = frozenset({"source", "id", "metadata.source"})
 """Members that contain a URL with some providers and something else with others."""
-_MOST_EXCERPTS: Final = 50
-_SHOWN_DATE: Final = 80
-_DEEPEST: Final = 3
+_MAX_EXCERPTS: Final = 50
+"""Excerpts of one result that are taken. Chosen, not measured."""
+_MAX_DEPTH: Final = 3
 """Objects inside an item that are entered, one in the other."""
-_MOST_MEMBERS: Final = 200
+_MAX_MEMBERS: Final = 200
+"""Members of the objects inside an item that are taken at each depth. Chosen, not measured."""
 _BESIDE: Final = """
     icon image images thumbnail thumbnails favicon logo avatar profile author user owner channel publisher site metaurl
     error errors
@@ -46,7 +47,7 @@ _OTHER_NAMES: Final = ("sitename", "username", "hostname")
 _TEXTS: Final = ("snippet", "excerpt", "description", "abstract", "summary", "content", "body", "text")
 _NO_TEXTS: Final = ("url", "link", "uri", "href", "id", "date", "time", "key", "token", "hash", "type", "query", "name")
 """Ends of names whose text is nothing to read."""
-_LEAST_WORDS: Final = 3
+_MIN_TEXT_BLANKS: Final = 3
 """Blanks in a text that no name identifies; fewer are a label."""
 
 
@@ -58,14 +59,18 @@ def read_result(item: object, fields: Fields, rank: int, list_name: str) -> Sear
     if members is None:
         return None
     record = _levels(members)
+    # By name first; what no name gives is taken by form, which never overrides a name.
     url = _url(record, fields) or _other_url(record)
     title = one_line(_text(record, fields.title) or _find_named_text(record, _TITLES))[:MAX_LINE]
     snippet = _text(record, fields.snippet)
     content = _long(record, fields.content, snippet)
     more = _excerpts(record, fields.more, (snippet, content))
+    # Some repeat the title as content.
     content = "" if content == title else content
+    # Only for a result with an address: any record has some longest text.
     if url and not (snippet or content or more):
         snippet = _find_named_text(record, _TEXTS) or _other_text(record, title)
+    # Neither an address nor something to read: a suggestion, a filter, a category.
     if url is None and not (title and (snippet or content or more)):
         return None
     date, when = _date(record, fields)
@@ -97,10 +102,11 @@ def _levels(members: Record) -> Levels:
     own = fold_names(members)
     inner: Record = {}
     level = [own]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
+        # Breadth first and never overwriting, so that an outer member counts before an inner one of the same name.
         values = (value for each in level for name, value in each.items() if name not in _ASIDE)
         level = [fold_names(record) for value in values if not isinstance(value, str) and (record := record_of(value))]
-        for name, value in islice((pair for each in level for pair in each.items()), _MOST_MEMBERS):
+        for name, value in islice((pair for each in level for pair in each.items()), _MAX_MEMBERS):
             inner.setdefault(name, value)
     return own, inner
 
@@ -167,7 +173,7 @@ def _other_text(record: Levels, title: str) -> str:
     texts = [
         text_of(value)
         for name, value in _strings(record)
-        if not name.endswith(_NO_TEXTS) and value.count(" ") >= _LEAST_WORDS and one_line(value) != title
+        if not name.endswith(_NO_TEXTS) and value.count(" ") >= _MIN_TEXT_BLANKS and one_line(value) != title
     ]
     return max(texts, key=len, default="")
 
@@ -197,7 +203,7 @@ def _long(record: Levels, names: tuple[str, ...], snippet: str) -> str:
 
 def _excerpts(record: Levels, names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     texts = [text for _, value in _values(record, names) for text in texts_of(value)]
-    return tuple(text for text in dict.fromkeys(texts) if text not in others)[:_MOST_EXCERPTS]
+    return tuple(text for text in dict.fromkeys(texts) if text not in others)[:_MAX_EXCERPTS]
 
 
 def _date(record: Levels, fields: Fields) -> tuple[str | None, str | None]:
@@ -211,7 +217,7 @@ def _date(record: Levels, fields: Fields) -> tuple[str | None, str | None]:
             if when is not None:
                 return text_of(each), when
             continue
-        text = " ".join(text_of(each).split())[:_SHOWN_DATE]
+        text = " ".join(text_of(each).split())[:DATE_CHARS]
         if text and (when := iso(text)) is not None:
             return text, when
         first_date = first_date or text or None

@@ -1,18 +1,14 @@
-"""Reads JSON of any form by paths, never raising: what is missing, or of another type, is simply not found.
+"""Reads JSON of any form by paths, never raising; dates as ISO 8601; and results wrapped in XML-like elements.
 
 A path is names joined by dots; `[]` after a name goes through the items of a list, `[name=value]` through those items
 with that member. Names are compared without case, `_` and `-`, so `publishedDate` equals `published_date`. A string
-that contains a JSON document counts as that document.
+that contains a JSON document counts as that document. What is missing, or of another type, is simply not found.
 
-Converts providers' dates to ISO 8601, if they are unambiguous.
+Dates are converted only if they are unambiguous: `03/04/2026` can mean two days, and `2 days ago` depends on when it
+was written, so both stay as they are. A time without a zone stays without one. No clock is read.
 
-`03/04/2026` can mean two days, and `2 days ago` depends on when it was written: both stay as they are. A time without a
-zone stays without one. No clock is read.
-
-Results wrapped in elements, such as `<document><source>…</source>…</document>`, read in one linear pass.
-
-XML-like: elements need not be well-formed documents, and their contents are taken as they are. There is no parser, only
-common entities, and no nesting of a wrapper in another of its name.
+Elements, such as `<document><source>…</source>…</document>`, need not be well-formed documents, and their contents are
+taken as they are: one linear pass, no parser, only common entities, no nesting of a wrapper in another of its name.
 """
 
 import html
@@ -32,20 +28,22 @@ Record = dict[str, object]
 
 _STEP: Final = re.compile(r"([^.\[\]]*)(\[([^=\]]*)(?:=([^\]]*))?\])?(?:\.|$)")
 _URL: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]{1,20}:)?//[^\s/]\S*")
-_FALSE_START: Final = 4_000_000
+_DOCUMENT_CHARS: Final = 4_000_000
 """Maximum characters of a string that is searched for a document inside it."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SHORT_NAME: Final = 64
-_NAMES: Final = 400
+_CACHED_CHARS: Final = 64
+"""Maximum characters of a name whose compared form is cached, so that the cache's memory is bounded."""
+_MAX_NAMES: Final = 400
 """Names of one object that are compared."""
-_LISTED: Final = 2_000
+_MAX_ITEMS: Final = 2_000
 """Items of one list that are read."""
-_SIGNIFICANT: Final = 15
+_FLOAT_DIGITS: Final = 15
+"""Decimal digits that every double keeps (IEEE 754 binary64); more would show its rounding."""
 
 
 def key(name: str) -> str:
     """Returns a name in compared form."""
-    return _known_key(name) if len(name) <= _SHORT_NAME else _key(name)
+    return _known_key(name) if len(name) <= _CACHED_CHARS else _key(name)
 
 
 def _key(name: str) -> str:
@@ -66,7 +64,7 @@ def fold_names(record: Record) -> Record:
 
 def decode_document(value: object, depth: int = 2) -> object:
     """Returns a value, or the document in a string."""
-    if not isinstance(value, str) or depth == 0 or len(value) > _FALSE_START:
+    if not isinstance(value, str) or depth == 0 or len(value) > _DOCUMENT_CHARS:
         return value
     text = value.strip()
     if text[:1] + text[-1:] not in {"{}", "[]", '""'} or len(text) < 2:  # noqa: PLR2004 - brackets
@@ -86,12 +84,13 @@ def record_of(value: object) -> Record | None:
 def items_of(value: object) -> list[object] | None:
     """Returns a value as a list, if it is one, as far as it is read."""
     inner = decode_document(value)
-    return cast("list[object]", inner)[:_LISTED] if isinstance(inner, list) else None
+    return cast("list[object]", inner)[:_MAX_ITEMS] if isinstance(inner, list) else None
 
 
 def find_values(value: object, path: str) -> list[object]:
     """Returns everything that a path leads to, in order. The empty path leads to the value itself."""
     here = [value]
+    # Step by step from all values so far; a step that leads nowhere leaves none.
     for name, goes_in, member, expected in _steps(path):
         here = [child for each in here for child in _child(each, name)]
         if goes_in:
@@ -132,7 +131,9 @@ def _first(record: Record | None, name: str, missing: object = None) -> object:
         return missing
     if name in record:
         return record[name]
-    return next((value for member_name, value in islice(record.items(), _NAMES) if key(member_name) == name), missing)
+    return next(
+        (value for member_name, value in islice(record.items(), _MAX_NAMES) if key(member_name) == name), missing
+    )
 
 
 def text_at(value: object, *paths: str) -> str:
@@ -154,7 +155,7 @@ def text_of(value: object) -> str:
         return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.{_SIGNIFICANT}g}" if isinstance(value, (int, float)) and abs(value) < 10.0**_SIGNIFICANT else ""
+    return f"{value:.{_FLOAT_DIGITS}g}" if isinstance(value, (int, float)) and abs(value) < 10.0**_FLOAT_DIGITS else ""
 
 
 def texts_of(value: object) -> list[str]:
@@ -225,16 +226,16 @@ _FORMS: Final = (
 )
 """Unambiguous forms."""
 _SLASHED: Final = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})")
-_LONGEST: Final = 64
-_SECONDS: Final = (315_532_800.0, 4_102_444_800.0)
+_DATE_CHARS: Final = 64
+"""Characters above which a text is no date: the longest form, with a weekday, a clock and a zone, has about 50."""
+_SECONDS_RANGE: Final = (315_532_800.0, 4_102_444_800.0)
 """Range of a number that is taken for seconds since 1970: from 1980 to 2100. A thousand times that: milliseconds."""
-_MONTHS_OF_YEAR: Final = 12
 
 
 def iso(text: str) -> str | None:
     """Returns `2026-11-19` or `2026-11-19T10:00:00Z`; None if the text is ambiguous or not a date."""
-    text = " ".join(text[: _LONGEST + 1].split())
-    if not text or len(text) > _LONGEST:
+    text = " ".join(text[: _DATE_CHARS + 1].split())
+    if not text or len(text) > _DATE_CHARS:
         return None
     for form in _FORMS:
         if (match := form.fullmatch(text)) is not None:
@@ -247,7 +248,7 @@ def iso(text: str) -> str | None:
 
 def iso_of_number(number: float) -> str | None:
     """Returns a moment in seconds or milliseconds since 1970 as ISO 8601; None for one before 1980 or after 2099."""
-    least, most = _SECONDS
+    least, most = _SECONDS_RANGE
     seconds = number / 1000 if number >= least * 1000 else number
     if not least <= seconds <= most:
         return None
@@ -257,9 +258,9 @@ def iso_of_number(number: float) -> str | None:
 def _parse_slashed_date(first: str, sign: str, second: str, year: str) -> str | None:
     """Returns a date if one of two numbers cannot be a month, both are equal, or dots show that the day comes first."""
     one, two = int(first), int(second)
-    if sign == "." or one > _MONTHS_OF_YEAR or one == two:
+    if sign == "." or one > 12 or one == two:  # noqa: PLR2004 - months
         return _day(year, two, first)
-    return _day(year, one, second) if two > _MONTHS_OF_YEAR else None
+    return _day(year, one, second) if two > 12 else None  # noqa: PLR2004 - months
 
 
 def _day(year: str, month: int, day: str) -> str | None:
@@ -300,8 +301,11 @@ _ELEMENT_NAMES: Final = {
     "page_content": "content",
     "content:encoded": "content",
 }
-_MOST: Final = 1_000
-_CHILDREN: Final = 40
+_MAX_WRAPPERS: Final = 1_000
+"""Elements of one text that are read: more than MAX_RESULTS, since not every one becomes a result. Chosen, not
+measured."""
+_MAX_CHILDREN: Final = 40
+"""Children of one element that are read; the rest is its text. Chosen, not measured."""
 
 
 def elements(text: str) -> tuple[str, list[dict[str, object]]]:
@@ -310,11 +314,12 @@ def elements(text: str) -> tuple[str, list[dict[str, object]]]:
         return text, []
     out: list[dict[str, object]] = []
     first, at = 0, 0
-    while len(out) < _MOST and (match := _OPEN.search(text, at)) is not None:
+    while len(out) < _MAX_WRAPPERS and (match := _OPEN.search(text, at)) is not None:
         name, attributes, closed = match.groups()
         record: dict[str, object] = {
             pair[1].lower(): html.unescape(pair[2] or pair[3] or "") for pair in _ATTRIBUTE.finditer(attributes)
         }
+        # A wrapper that is never closed ends the list: its content would be the rest of the text.
         at = match.end()
         if not closed:
             end = text.find(f"</{name}>", at)
@@ -333,7 +338,7 @@ def _read(inner: str, record: dict[str, object]) -> None:
     at = 0
     rest: list[str] = []
     children = 0
-    while children < _CHILDREN and (match := _CHILD.search(inner, at)) is not None:
+    while children < _MAX_CHILDREN and (match := _CHILD.search(inner, at)) is not None:
         name = match.group(1)
         rest.append(inner[at : match.start()])
         if match.group().endswith("/>"):
@@ -345,6 +350,7 @@ def _read(inner: str, record: dict[str, object]) -> None:
         if end < 0:
             at = match.start()
             break
+        # Metadata are flattened into their result.
         if name.lower() in _WRAPPERS:
             _read(inner[match.end() : end], record)
         else:
