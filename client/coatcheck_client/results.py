@@ -9,21 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from coatcheck_client.contract.answers import (
-    ArtifactHold as ArtifactHold,
-)
-from coatcheck_client.contract.answers import (
-    Notice as Notice,
-)
-from coatcheck_client.contract.answers import (
-    PayloadSize as PayloadSize,
-)
-from coatcheck_client.contract.answers import (
-    ReceiptRecord as ReceiptRecord,
-)
-from coatcheck_client.contract.answers import (
-    TokenCount as TokenCount,
-)
+from coatcheck_client.contract.answers import ArtifactHold as ArtifactHold
+from coatcheck_client.contract.answers import Notice as Notice
+from coatcheck_client.contract.answers import PayloadSize as PayloadSize
+from coatcheck_client.contract.answers import ReceiptRecord as ReceiptRecord
+from coatcheck_client.contract.answers import TokenCount as TokenCount
 
 Members = dict[str, Any]
 """A JSON object whose members the OpenAPI document describes."""

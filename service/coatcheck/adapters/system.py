@@ -1,6 +1,6 @@
-"""The system's clocks. The only place that reads the time.
+"""The system's clocks, the only place that reads the time, and its disk's reserve.
 
-A reserve of disk space: a file that is given up while a change needs room on a full disk, and made again after it.
+The reserve is a file that is given up while a change needs room on a full disk, and made again after it.
 
 Deletions need space before they free any: for the database's log, and for tombstones. So the disk counts as full as
 long as this file is not whole, and what callers send is refused, while changes that free space may use the reserve.

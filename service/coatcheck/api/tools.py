@@ -1,14 +1,11 @@
-"""Routes of the tools for models: their declarations and their calls.
+"""The tools for models over HTTP: their declarations, their calls in any provider's form, and MCP at /mcp.
 
-Schemas of tool calls and their results in the OpenAPI document. Values only.
+The schemas of calls are open: providers add members to their objects, and calls are accepted with all of them.
 
-They are open: providers add members to their objects, and calls are accepted with all of them.
-
-MCP at /mcp: streamable HTTP through the official SDK, stateless, with JSON answers.
-
-The tools provide the server; this module adds its transport. Hosts and origins are checked by the origin guard, as for
-every route, so the SDK's own check is off: two lists of allowed hosts would drift apart. Only POST is served: without
-sessions there is no stream to open or end. What fails before the SDK is called is answered as a JSON-RPC error.
+MCP is streamable HTTP through the official SDK, stateless, with JSON answers. The tools provide the server; this module
+adds its transport. Hosts and origins are checked by the origin guard, as for every route, so the SDK's own check is
+off: two lists of allowed hosts would drift apart. Only POST is served: without sessions there is no stream to open or
+end. What fails before the SDK is called is answered as a JSON-RPC error.
 
 The SDK is imported, in a thread, when the first client connects: that takes a second of CPU time, which a start without
 MCP clients should not cost. It is an extra, `coatcheck[mcp]`, because agent frameworks in the same environment may need

@@ -1,14 +1,7 @@
-"""What every command of an administrator needs: its settings, and how an error ends it.
+"""What commands share: settings, options that take a size, errors in the words of options, pipes, signs of progress.
 
-Options that take a size as people write it: `1048576`, `64mib`, `10gib`.
-
-Adapts the service's sentences for a terminal: the request fields that they name are options here.
-
-What the commands at the end of a pipe share. If anything fails, such a command prints what it was given.
-
-What came through a pipe exists nowhere else, and a model, or another program, waits for it.
-
-Shows on a terminal that a command is still working, for how long, and how far it is. Prints nothing elsewhere.
+A command at the end of a pipe prints what it was given if anything fails: that exists nowhere else, and a model, or
+another program, waits for it. Signs of progress appear on a terminal only.
 """
 
 import contextlib

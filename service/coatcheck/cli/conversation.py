@@ -1,15 +1,11 @@
-"""`coatcheck compact`: makes a model-bound request smaller, through a running service.
+"""`compact`, `hook` and `search-results`: what hosts without an integration pipe through a running service.
 
-Whatever fails, the request is printed as it came: what follows in the pipe is about to send it.
+If `compact` fails, the request is printed as it came: what follows in the pipe is about to send it.
 
-`hook claude-code`: for hosts that run a command as a hook; it also sees what the host has cut.
-
-For more than some 30,000 characters, the host writes a shell's output to a file on this machine and passes the hook
-only the beginning with the file's name. A service must not open files that a request names; this command, which the
-host itself has started, may. It never disturbs the host: errors go to standard error, nothing is printed, and it exits
-with 0.
-
-`coatcheck search-results`: what a model would read of a web search's response, and what stays of it.
+`hook claude-code` also sees what the host has cut. For more than some 30,000 characters, the host writes a shell's
+output to a file on this machine and passes the hook only the beginning with the file's name. A service must not open
+files that a request names; this command, which the host itself has started, may. It never disturbs the host: errors go
+to standard error, nothing is printed, and it exits with 0.
 """
 
 import json

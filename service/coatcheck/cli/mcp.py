@@ -1,11 +1,10 @@
-"""`coatcheck mcp`: the tools on standard input and output, for hosts that start their MCP servers as processes.
+"""`coatcheck mcp` serves the tools on standard input and output; `mcp-wrap` makes another server's results small.
 
-It has no store: every call goes to a running service over HTTP. An unreachable service is reported as an answer too, so
-that a host that starts this process first, or keeps it over a restart of the service, needs no second attempt.
+`mcp` has no store: every call goes to a running service over HTTP. An unreachable service is reported as an answer too,
+so that a host that starts this process first, or keeps it over a restart of the service, needs no second attempt.
 
-`coatcheck mcp-wrap`: what a host starts in place of an MCP server, to get the same tools with smaller results.
-
-The client provides all of it, except the transport to a server with a URL, which is that of the protocol's own SDK.
+A host starts `mcp-wrap` in place of the other server. The client provides all of it, except the transport to a server
+with a URL, which is that of the protocol's own SDK.
 """
 
 import asyncio

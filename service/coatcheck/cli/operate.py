@@ -1,8 +1,7 @@
-"""`migrate`, `settings`, `openapi`: commands for whoever runs the service.
+"""Commands for whoever runs the service: `migrate`, `settings`, `openapi`, `backup`, `restore` and `check`.
 
-`coatcheck backup` and `coatcheck restore`: copy the embedded store while it serves, and restore it.
-
-`coatcheck check`: whether everything that was acknowledged is there, and what to do if it is not.
+`backup` copies the embedded store while it serves; `check` says whether everything that was acknowledged is there, and
+what to do if it is not.
 """
 
 import asyncio

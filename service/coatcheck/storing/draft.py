@@ -36,8 +36,7 @@ from coatcheck.core.kinds.page import find_fetch
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import find_form, open_payload
-from coatcheck.core.policies.policy import NOTHING, Policy, Rules
-from coatcheck.core.policies.policy import value_or as decided
+from coatcheck.core.policies.policy import NOTHING, Policy, Rules, value_or
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import mask_artifact, note_masked
@@ -241,7 +240,7 @@ def budget_of(draft: Draft, policy: Policy, usual: int, *, tokenizer: Tokenizer,
 
     That is what the policy says, or what the payload itself asks for if the policy says so, or else the `usual` one.
     """
-    budget = decided(policy.card_tokens, usual)
+    budget = value_or(policy.card_tokens, usual)
     return budget if isinstance(budget, int) else choose_budget(_inputs(prepare(draft, mask), usual, tokenizer))
 
 

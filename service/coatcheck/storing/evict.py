@@ -1,14 +1,12 @@
-"""Makes room in a full namespace, if its policy says so; otherwise refuses, and loses nothing.
+"""Keeps a namespace within its quota: reserves room as bytes arrive, and evicts, if its policy says so, or refuses.
 
 Expired artifacts go first, then those that were read least recently; never pinned or held ones. Reads of this process
 are written before anything is chosen; those of other replicas are at most a second old. Crash story: each batch is one
 transaction that leaves tombstones; the payload that needed the room is stored in another one afterwards, so a crash
 between the two has evicted in vain, within the limits of the policy.
 
-Reserves room for an upload as its bytes arrive: before they are written, in steps that double.
-
-Only if the namespace has a limit; otherwise an upload reserves nothing. The commit determines what it really needs, and
-however else the upload ends, its reservation is released with its intent.
+Room for an upload is reserved before its bytes are written, in steps that double, if the namespace has a limit. The
+commit determines what it really needs, and however else the upload ends, its reservation is released with its intent.
 """
 
 import logging

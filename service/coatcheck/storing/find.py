@@ -2,7 +2,7 @@
 
 Also records that it was read, so that idle expiry moves later, off the request path.
 
-Sessions by the names that lists show, in which secrets are masked: filters and links take either name.
+`SessionNames` finds sessions by the names that lists show, in which secrets are masked: filters and links take either.
 """
 
 from collections.abc import Awaitable, Callable, Collection

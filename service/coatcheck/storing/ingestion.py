@@ -21,8 +21,7 @@ from coatcheck.core.card import CardSource
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import own_key, require_session
-from coatcheck.core.policies.policy import Policy, check_idle_ttl, resolve_terms
-from coatcheck.core.policies.policy import value_or as decided
+from coatcheck.core.policies.policy import Policy, check_idle_ttl, resolve_terms, value_or
 from coatcheck.core.read_answer import has_plain_view, is_plain, view_inputs
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey import pack_survey
@@ -229,7 +228,7 @@ class Ingestion:
 
     def _inline_limit(self, policy: Policy) -> int:
         limit = self._request.inline_tokens
-        return decided(policy.inline_tokens, self._deps.inline_tokens) if limit is None else limit
+        return value_or(policy.inline_tokens, self._deps.inline_tokens) if limit is None else limit
 
     def _draft(self, findings: Seen) -> Draft:
         """Returns the artifact as it is to be stored."""
@@ -312,7 +311,7 @@ class Ingestion:
     def _change(self, draft: Draft, rendered: RenderedCard, key: IdempotencyKey | None = None) -> StoreArtifact:
         deps, request = self._deps, self._request
         policy = policy_of(deps.rules(), draft)
-        most = decided(policy.max_artifact_bytes, None)
+        most = value_or(policy.max_artifact_bytes, None)
         # The kind decides the policy, and was not known while the bytes arrived: the limit of its scope is applied
         # here.
         if most is not None and draft.measure.size > most:

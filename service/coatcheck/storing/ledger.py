@@ -1,14 +1,12 @@
-"""Token accounts of sessions, counted on the request path until they are written.
+"""What requests leave behind, kept in memory until it is written every second: token accounts, events, and reads.
 
 In addition, activity per namespace, within or outside sessions, and a log of single reads, searches and compactions.
 Nothing waits for an account: everything is summed in memory and written every second, all sessions in one change. A
 crash loses what was not written, the last second or two. Payloads without a session have no account.
 
-Reads that move idle expiry: kept on the request path, written separately.
-
-Until a read is written, its artifact's row has an expiry that is too early. This process knows better, and `Find`
-consults it, so that what was answered as live stays live, and what was answered as gone stays gone. A crash loses what
-was not written: at most a second of reads.
+A read moves idle expiry. Until a read is written, its artifact's row has an expiry that is too early. This process
+knows better, and `Find` consults it, so that what was answered as live stays live, and what was answered as gone stays
+gone. A crash loses what was not written: at most a second of reads.
 """
 
 import asyncio

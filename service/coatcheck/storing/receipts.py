@@ -7,8 +7,7 @@ from msgspec import UNSET
 
 from coatcheck.core.artifact import ENGINE, MAX_KEPT_TEXT, Artifact, ReceiptRecord
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policies.policy import Policy, RetentionTerms, Rules, resolve_terms
-from coatcheck.core.policies.policy import value_or as decided
+from coatcheck.core.policies.policy import Policy, RetentionTerms, Rules, resolve_terms, value_or
 from coatcheck.core.read_answer import MAX_TOKENS, is_read_answer
 from coatcheck.core.redact.mask import Mask
 from coatcheck.ports.artifacts import IngestResult
@@ -83,7 +82,7 @@ def record_of(
     if rendered.inline:
         return ReceiptRecord(engine=ENGINE, sha256=digest, tokens=rendered.tokens)
     # The digest is always kept, so that a text can be recognised; the text itself only if a policy wants it.
-    is_kept = decided(policy.keep_card_text, otherwise=False) and len(rendered.text) <= MAX_KEPT_TEXT
+    is_kept = value_or(policy.keep_card_text, otherwise=False) and len(rendered.text) <= MAX_KEPT_TEXT
     return ReceiptRecord(
         engine=ENGINE,
         sha256=digest,

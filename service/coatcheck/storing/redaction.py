@@ -1,12 +1,10 @@
-"""Redaction of one payload now: which policy applies, and what is masked of what is shown.
+"""Which policy masks the secrets of one payload, in what is shown of it and before it is stored.
 
 All reading passes through here: content, names and sections, before anything is cut or shown. Reads follow the present
 policy, whatever was decided when a payload was stored. If nothing is masked, the cost is one look-up of the policies.
 
-Payloads whose secrets must not be stored: masked or refused on their way in, by the present policy.
-
-Whatever decides must be known before the first byte: what follows a form's file can only be refused. Without such a
-policy, nothing is searched.
+Secrets that must not be stored are masked or refused on their way in. Whatever decides must be known before the first
+byte: what follows a form's file can only be refused. Without such a policy, nothing is searched.
 """
 
 from collections.abc import AsyncIterator, Callable

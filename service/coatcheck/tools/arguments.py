@@ -65,7 +65,7 @@ _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "limit": _NAMES["limit"],
     "cursor": ("cursor",),
 }
-"""The same for `list_artifacts`, where a pattern can only be meant as words."""
+"""Names of `list_artifacts`' arguments that models use; there, a pattern can only be meant as words."""
 _JOINTS: Final = {"pattern": "|", "query": " "}
 """Parameters that join several texts, and what comes between them."""
 _SWITCHES: Final = ("ignore_case", "literal")

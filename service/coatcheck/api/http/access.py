@@ -1,17 +1,15 @@
-"""Takes the key from a request and finds its caller.
+"""Decides who may send a request: whose key it has, and, where no key is required, from which site it comes.
 
 Each route declares the scope that it needs; health checks, declarations of tools and the OpenAPI document need no key.
 Two different keys in one request are refused. No answer repeats a key.
 
-Decides who may use a service that requires no key: this machine, under its own names, and no other web site.
+A service that requires no key answers this machine, under its own names, and no other web site. Against DNS rebinding,
+the Host must be an allowed name. Against cross-site posts, the Origin, which every browser sends with them, must be the
+service's own (same host and port; a proxy may have changed the scheme). Against cross-site reads, which have no Origin,
+Sec-Fetch-Site must not say that they are cross-site. None of this applies if every host is allowed. A request must have
+exactly one Host in HTTP/1.1 (RFC 9112 section 3.2), and chunked is the only transfer coding that the server can read.
 
-Against DNS rebinding, the Host must be an allowed name. Against cross-site posts, the Origin, which every browser sends
-with them, must be the service's own (same host and port; a proxy may have changed the scheme). Against cross-site
-reads, which have no Origin, Sec-Fetch-Site must not say that they are cross-site. None of this applies if every host is
-allowed. A request must have exactly one Host in HTTP/1.1 (RFC 9112 section 3.2), and chunked is the only transfer
-coding that the server can read.
-
-Also provides the request ID: the caller's, if it is safe in a header and a log, otherwise a new one.
+The request ID is the caller's, if it is safe in a header and a log, otherwise a new one.
 """
 
 import re

@@ -1,15 +1,14 @@
-"""Decodes the content codings of a request body, gzip and zstd, in bounded steps.
+"""Decodes the content codings of a request body, gzip and zstd, in bounded steps, and verifies its digests.
 
 A step produces no more than its caller requests, whatever the input, so a limit on the decoded size stops a bomb within
 one step. Members and frames may follow one another; any other data after them is refused, as is a stream that ends
 early, or one of many members or frames that contain almost nothing: these cost work but produce no output that a limit
 could stop.
 
-Reads a request's Content-Digest and Repr-Digest (RFC 9530) and compares them at the body's end.
-
-Both cover the content as sent, including its content coding. A Repr-Digest is also accepted if it is the digest of the
-decoded bytes, because clients differ in what they consider the representation. Only sha-256 and sha-512 are verified;
-other algorithms are ignored, as the RFC asks. Anything but a dictionary of byte sequences is refused.
+Content-Digest and Repr-Digest (RFC 9530) are compared at the body's end. Both cover the content as sent, including its
+content coding. A Repr-Digest is also accepted if it is the digest of the decoded bytes, because clients differ in what
+they consider the representation. Only sha-256 and sha-512 are verified; other algorithms are ignored, as the RFC asks.
+Anything but a dictionary of byte sequences is refused.
 """
 
 import base64

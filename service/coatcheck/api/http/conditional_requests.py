@@ -1,11 +1,10 @@
-"""Evaluates conditional requests (RFC 9110 section 13): whether the representation is the one that the client means.
+"""Evaluates conditions and ranges of a request (RFC 9110): is this the representation that is meant, and which part?
 
-Conditions are evaluated in the order of section 13.2.2; validators are compared as in sections 8.8.3.2 and 13.1.
+Conditions (section 13) are evaluated in the order of section 13.2.2; validators are compared as in sections 8.8.3.2 and
+13.1.
 
-The Range field (RFC 9110 section 14.2): which bytes of a representation to send.
-
-A field that is malformed, in an unknown unit or too long is ignored, as sections 14.1.1 and 14.2 allow: the client gets
-the whole representation, which it must expect anyway. If-Range is evaluated elsewhere.
+A Range field (section 14.2) that is malformed, in an unknown unit or too long is ignored, as sections 14.1.1 and 14.2
+allow: the client gets the whole representation, which it must expect anyway. If-Range is evaluated elsewhere.
 """
 
 import re

@@ -2,9 +2,8 @@
 
 Adds to each answer the fields that all answers have, and drops the body where none is allowed.
 
-What is logged about requests: damage always, lack of resources once a minute per reason, all if configured.
-
-Callers' mistakes are not logged, nor anything that callers chose, except the request ID: routes stand for paths, and an
+The log says of requests: damage always, lack of resources once a minute per reason, all of them if configured. Callers'
+mistakes are not logged, nor anything that callers chose, except the request ID: routes stand for paths, and an
 artifact's ID for its content.
 """
 

@@ -1,11 +1,8 @@
-"""Errors as RFC 9457 problem details.
+"""Errors as RFC 9457 problem details, and what a refused field would have accepted.
 
 A caller learns nothing about an internal error except that it happened; the log has the details under the request ID.
 
-The page `docs/errors.md`, generated from the table of errors. A test compares it with the committed page.
-
-Describes what a request's field accepts: "a whole number from 1 to 200", "one of raw, text", "true or false".
-
+`constraint_text` describes what a field accepts: "a whole number from 1 to 200", "one of raw, text", "true or false".
 The text comes from the model that refused the value, so it always states the bounds in force. Null, which leaves a
 field out, is not mentioned. The values that were sent are not examined.
 """

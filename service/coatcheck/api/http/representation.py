@@ -1,16 +1,13 @@
-"""What the content route serves: the payload, its text view, or a section of either, as bytes that never change.
+"""What the content route serves, and its response: the payload, its text view, or a section of either, byte for byte.
 
-Each has its own strong entity tag. Status and sending are decided elsewhere.
-
-Header fields that keep a served payload inert: its file name and its media type.
+None of these bytes ever change, so each representation has a strong entity tag.
 
 A payload is untrusted text. It is always offered as a download, is never sniffed, and is sandboxed without scripts in
 case a browser shows it after all. The payload itself is not examined.
 
-The response to GET and HEAD of an artifact's bytes, with ranges and conditions as in RFC 9110.
-
-Decides status, header fields and which bytes to send; sends nothing. A whole view is hashed while it is sent; if it
-differs from what was stored, the body ends before its last block.
+Ranges and conditions are those of RFC 9110. `respond` decides status, header fields and which bytes to send; it sends
+nothing. A whole view is hashed while it is sent; if it differs from what was stored, the body ends before its last
+block.
 """
 
 import asyncio

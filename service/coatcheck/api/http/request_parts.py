@@ -1,12 +1,7 @@
-"""What all routes read from a request: the caller, the idempotency key, the cited section, the media type.
+"""What all routes read from a request: header fields, the caller, the idempotency key, and the query as typed values.
 
-Header fields of an ASGI request, read straight from the scope.
-
-Field lines with the same name are joined by commas.
-
-Converts query strings to typed values.
-
-Unknown and repeated names are errors: a misspelt filter must not list everything.
+Header fields come straight from the ASGI scope; lines with the same name are joined by commas. Unknown and repeated
+names in a query are errors: a misspelt filter must not list everything.
 """
 
 import re

@@ -1,8 +1,6 @@
-"""Wire types of ingest: what a request declares about a payload, and its receipt.
+"""Wire types of ingest: what a request declares about a payload, its receipt, and how a request becomes the use case's.
 
-Hand-written schemas of payloads in request bodies. Values only.
-
-Converts requests to what the use case takes, after checking and completing them.
+The schemas of payloads in bodies are written by hand: a payload may have the shape of any provider's content.
 """
 
 from datetime import datetime

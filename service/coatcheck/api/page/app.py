@@ -23,7 +23,6 @@ from coatcheck.api.http.problems import Problem, members, render
 from coatcheck.api.http.rates import set_allowance
 from coatcheck.api.http.request_parts import field
 from coatcheck.api.page import artifact, artifacts, keys, overview, policies, retention, sessions
-from coatcheck.api.page import keys as sign_in
 from coatcheck.api.page.call import (
     Elsewhere,
     PageAnswer,
@@ -40,7 +39,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import KeySession, allow, is_everywhere, open_session
 
-PAGES: Final[list[PageRoute]] = pages_of(sign_in, overview, artifacts, artifact, sessions, policies, retention, keys)
+PAGES: Final[list[PageRoute]] = pages_of(keys, overview, artifacts, artifact, sessions, policies, retention)
 """All pages. The first one that has the path and the method answers."""
 _CSP: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -227,7 +226,7 @@ def _cookie(scope: Scope) -> str | None:
         jar.load(field(scope, b"cookie") or "")
     except CookieError:
         return None
-    cookies = (jar[name].value for name in (sign_in.SECURE_COOKIE, sign_in.COOKIE) if name in jar)
+    cookies = (jar[name].value for name in (keys.SECURE_COOKIE, keys.COOKIE) if name in jar)
     return next(filter(None, cookies), None)
 
 

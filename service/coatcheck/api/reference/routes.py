@@ -1,15 +1,11 @@
-"""Routes of the API reference and of error explanations. They need no key: they are the same for everybody.
+"""The API reference at `/docs` and the explanations of error codes. They need no key: they are the same for everybody.
 
-The files of the API reference: Swagger UI as released, compressed, and a script of ours that sets its options.
-
+The reference is Swagger UI as released, compressed, and a script of ours that sets its options;
 `maintenance/update_api_reference.py` installs another release.
 
-Explains an error code as a page, as text, or as JSON: one row of the table of errors.
-
-The page of the API reference: Litestar's renderer for Swagger UI, files from this package, a strict policy.
-
-The policy lets the browser run the page's own scripts and call this service, and nothing else. The page is the same for
-everybody and contains no key: it loads the OpenAPI document like any client.
+An error code is explained as a page, as text or as JSON, from its row in the table of errors. The policy of the page
+lets the browser run the page's own scripts and call this service, and nothing else. The page is the same for everybody
+and contains no key: it loads the OpenAPI document like any client.
 """
 
 import gzip

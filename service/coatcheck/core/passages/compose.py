@@ -33,9 +33,9 @@ BRIEF_TOKENS: Final = 300
 _SEAM_TOKENS: Final = 14
 """Approximate cost of the line before a passage, with its range in lines and characters."""
 _BRIEF_SEAM_TOKENS: Final = 8
-"""The same where ranges give lines only."""
+"""Approximate cost in tokens of the line before a passage whose range is in lines only."""
 _GAP_SEAM_TOKENS: Final = 4
-"""The same where a mark says only that something is left out."""
+"""Approximate cost in tokens of a mark that says only that something is left out."""
 _LEAD_CHARS: Final = 64
 """Characters shown of a title or of a line above."""
 _BLANKS: Final = b" \t\r\n"

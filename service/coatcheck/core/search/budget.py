@@ -36,7 +36,7 @@ _LIST_SHARE: Final = 0.4
 """Share of the total that titles and addresses of results that are not shown may take: hosts refuse to fetch an address
 that did not appear in the conversation. Chosen, not measured."""
 _BRIEF_LIST_SHARE: Final = 0.5
-"""The same share below `_BRIEF_TOKENS`, where the same addresses take more of the total."""
+"""Share of a total below `_BRIEF_TOKENS` that these titles and addresses may take: the same ones are a larger part."""
 _HEAD_SHARE: Final = 0.5
 """Share of a result's tokens that the line above it may take."""
 _SLACK_TOKENS: Final = 8

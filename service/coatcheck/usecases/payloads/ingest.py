@@ -1,8 +1,7 @@
 """Take in a payload, keep it, and return what the model should read instead.
 
-Store the bytes that are encoded in a text as artifacts of their own, and name them in it.
-
-Crash story: one ingest for each. The text still has those that were not stored.
+Crash story: see `storing/ingestion.py`. Bytes encoded in a text (`store_blobs`) are one ingest each; the text still has
+those that were not stored.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from coatcheck.core.card.compose import MAX_BUDGET
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.parts.blobs import identify_blobs
-from coatcheck.core.policies.policy import value_or as decided
+from coatcheck.core.policies.policy import value_or
 from coatcheck.runtime.concurrency_limiter import Sender
 from coatcheck.runtime.work_placement import SMALL, WorkPlacement
 from coatcheck.storing.blob_health import BlobHealth
@@ -165,7 +164,7 @@ class Ingest:
                 tool_name=declared.tool_name,
                 labels=declared.labels,
             )
-            if (most := decided(policy.max_artifact_bytes, None)) is not None:
+            if (most := value_or(policy.max_artifact_bytes, None)) is not None:
                 limits.append(most)
         return min(limits)
 

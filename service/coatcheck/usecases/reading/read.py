@@ -101,7 +101,7 @@ class ReadNext(Struct, frozen=True):
     offset: int
     unit: Unit
     bytes: int
-    """The same place as a byte of the view, whatever the unit."""
+    """Where the next read begins, as a byte of the view, whatever the unit."""
 
 
 class ReadAnswer(Struct, frozen=True, kw_only=True):

@@ -28,8 +28,7 @@ from coatcheck.core.views.window import Extent, Position, Span, Window, chars, d
 from coatcheck.reading.positions import at_byte, place_of
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.runtime.work_placement import in_pool
-from coatcheck_client.contract.quotations import QuotationMatch as Verified
-from coatcheck_client.contract.quotations import Verdict
+from coatcheck_client.contract.quotations import QuotationMatch, Verdict
 
 MAX_QUOTATIONS: Final = 100
 """Maximum quotations in one call."""
@@ -212,7 +211,7 @@ def _source(place: Position, data: bytes, size: int) -> _Source:
     return _Source(place, data, text, exact=True, partial=partial)
 
 
-def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFields | None) -> Verified:
+def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFields | None) -> QuotationMatch:
     """Looks for a quotation in a text; if it is not there word by word, in what reads show of the text."""
     match = verify(quote, source.text, within)
     if match.verdict in {"exact", "normalised"} or not source.exact:
@@ -239,7 +238,7 @@ def _within(source: _Source, cited: Extent) -> Extent:
     return Extent(first, first + chars(source.data[start:end]) if end > start else first)
 
 
-def _answer(reading: ViewReading, quotation: Quotation, source: _Source, match: Verified) -> QuotationCheck:
+def _answer(reading: ViewReading, quotation: Quotation, source: _Source, match: QuotationMatch) -> QuotationCheck:
     where = _window(source, match.at) if match.at is not None and source.exact else None
     return QuotationCheck(
         verdict=match.verdict,
