@@ -22,6 +22,9 @@ LARGE = 6_000_000
 MEMORY = 64 * 1024**2
 """What all of them together may leave in use: the bound of one stream."""
 PATIENCE = 30.0
+LOOK_SECONDS = 0.1
+CLEAR_LOOKS = 11
+"""In a row, so nothing is left for a full second: the service may not have accepted the last connection yet."""
 STOPS_IN = 5.0
 WARM_UP = 24
 """Clients before anything is measured: threads, caches and buffers come with the first ones."""
@@ -104,8 +107,10 @@ def run(
         resident = service.resident()
         crowd(service, rng, clients, name)
         deadline = time.monotonic() + patience
-        while (held(service, opened) or opened.count("uploads")) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        clear_looks = 0
+        while clear_looks < CLEAR_LOOKS and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+            clear_looks = 0 if held(service, opened) or opened.count("uploads") else clear_looks + 1
         report.expect("no descriptor is left", not held(service, opened), held(service, opened)[:3])
         report.expect("no intent is left", opened.count("uploads") == 0)
         report.expect("threads are bounded", service.threads() <= THREADS_OF_ALL, service.threads())
