@@ -64,7 +64,7 @@ class Selection:
         self._ends: set[int] = set()
         """Those that belong to an end's share, which are dropped last."""
         self._shown_words: set[bytes] = set()
-        self._words: dict[int, frozenset[bytes]] = {}
+        """Words of the chosen units, where a repetition counts."""
         self._prices: dict[int, int] = {}
         self._alike: dict[bytes, int] = {}
         """How many units of each shape are chosen."""
@@ -90,9 +90,8 @@ class Selection:
         least = 0.0 if with_topics else _DISTINCT
         values = {place: value for place, value in worth.statement_worth.items() if value >= least}
         values = {place: value for place, value in values.items() if units.shape[place].strip() not in shown_shapes}
-        for place, words in worth.words.items() if with_topics else ():
-            if new := words - self._shown_words:
-                values[place] = values.get(place, 0.0) + worth.words_worth(new, units.text[place])
+        if with_topics and worth.topics is not None:
+            worth.topics.add_worth(values)
         return values
 
     def drop(self, tokens: int) -> bool:
@@ -239,16 +238,11 @@ class Selection:
     def _rate(self, place: int) -> float:
         """Returns a unit's present worth for its price: what is already shown no longer counts."""
         worth, weights = self.worth, self.worth.weights
-        words = self._words.get(place)
-        if words is None:
-            words = self._words[place] = worth.words.get(place) or frozenset(self._units.shape[place].split())
-        # Topics count once: words that are shown already add nothing.
-        new = words - self._shown_words
         value = worth.base.get(place, 0.0)
-        if place in worth.words:
-            value += worth.words_worth(new, self._units.text[place])
-        if weights.repeats and words:
-            value *= 1 - weights.repeats * (1 - len(new) / len(words))
+        if worth.topics is not None:
+            value += worth.topics.worth_of(place)
+        if weights.repeats and (words := {*self._units.shape[place].split()}):
+            value *= 1 - weights.repeats * len(words & self._shown_words) / len(words)
         if place - 1 in self._taken and place + 1 in self._taken and self._units.has_neighbours(place):
             value *= _BETWEEN
         return value / self._costs[place]
@@ -261,6 +255,9 @@ class Selection:
             return False
         self._taken[place] = rate
         self._left -= price
-        self._shown_words |= self._words[place]
+        if self.worth.topics is not None:
+            self.worth.topics.show(place)
+        if self.worth.weights.repeats:
+            self._shown_words.update(self._units.shape[place].split())
         self._alike[self._units.shape[place]] = self._alike.get(self._units.shape[place], 0) + 1
         return True

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice
-from math import exp, fsum
-from typing import Final
+from math import exp
+from typing import Final, final
 
 from msgspec import Struct
 
@@ -125,8 +125,61 @@ _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
 _SHORT: Final = 20
 """Minimum bytes that a unit counts as having when its topics are related to its length."""
+_PATH_SIGN: Final = re.compile(rb"[/_.]")
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
 """Matches a word of five bytes or more, a path, an address; two characters of Chinese, Japanese or Korean."""
+
+
+@final
+class Topics:
+    """The longer words of units, which are worth something until they are shown.
+
+    A word that recurs is worth less, never nothing: it may be what the whole text is about. Paths and names count more.
+    """
+
+    def __init__(self, units: Units, cover: float, licence: set[int]) -> None:
+        """Finds the words of sampled units; those of a `licence` have none. `cover`: see `CardWeights`."""
+        self._shape = units.shape
+        self._number: dict[bytes, int] = {}
+        """Of each word."""
+        self._of_shape: dict[bytes, list[int]] = {}
+        """Numbers of words: lines that differ in numbers only have the same topics."""
+        sample = range(0, len(units), max(1, len(units) // _COVERED))
+        words = {place: self._words_of(units.shape[place]) for place in sample if place not in licence}
+        self._words = {place: numbers for place, numbers in words.items() if numbers}
+        self._share = {place: cover / max(_SHORT, len(units.text[place])) ** 0.5 for place in self._words}
+        counts = Counter(chain.from_iterable(self._words.values()))
+        self._worth = [
+            (1.0 if word.isalnum() or not _PATH_SIGN.search(word) else 2.0) / (1 + 0.15 * counts[number])
+            for word, number in self._number.items()
+        ]
+        """Of each word; 0 once it is shown."""
+
+    def worth_of(self, place: int) -> float:
+        """Returns what a unit's words are worth now; nothing if it is not in the sample."""
+        return (
+            sum(map(self._worth.__getitem__, self._words[place])) * self._share[place] if place in self._words else 0.0
+        )
+
+    def add_worth(self, values: dict[int, float]) -> None:
+        """Adds what the words of each unit are worth now."""
+        worth, share = self._worth.__getitem__, self._share
+        for place, numbers in self._words.items():
+            if value := sum(map(worth, numbers)):
+                values[place] = values.get(place, 0.0) + value * share[place]
+
+    def show(self, place: int) -> None:
+        """Takes their worth from the words of a unit, and so from those of all others that have them."""
+        for number in self._words_of(self._shape[place]):
+            if number < len(self._worth):  # others are in no unit of the sample
+                self._worth[number] = 0.0
+
+    def _words_of(self, shape: bytes) -> list[int]:
+        numbers = self._of_shape.get(shape)
+        if numbers is None:
+            words = dict.fromkeys(_TOPIC.findall(shape))
+            numbers = self._of_shape[shape] = [self._number.setdefault(word, len(self._number)) for word in words]
+        return numbers
 
 
 class Worth(Struct):
@@ -136,10 +189,8 @@ class Worth(Struct):
     base: dict[int, float]
     flags: dict[int, int]
     """What units state, if anything; of those with the same shape, the first and the last are examined."""
-    words: dict[int, frozenset[bytes]]
-    """The words of the sampled units, if their topics count."""
-    rarity: dict[bytes, float]
-    """The worth of each of these words the first time it is shown."""
+    topics: Topics | None
+    """None: they do not count."""
     statement_worth: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
     exempt: AbstractSet[int] = frozenset()
@@ -147,15 +198,11 @@ class Worth(Struct):
     beside: AbstractSet[int] = frozenset()
     """Those of asides, which are worth nothing for being at an end."""
 
-    def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
-        """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
-        return self.weights.cover * fsum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
-
     def values(self, units: Units) -> dict[int, float]:
         """Returns the worth of each unit while nothing is shown, without worthless ones."""
         values = dict(self.base)
-        for place, words in self.words.items():
-            values[place] = values.get(place, 0.0) + self.words_worth(words, units.text[place])
+        if self.topics is not None:
+            self.topics.add_worth(values)
         return {place: value for place, value in values.items() if units.text[place].strip()}
 
 
@@ -292,10 +339,8 @@ def worth_of(
     answering = answers(units, query, outcome=outcome, document=document) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    result = Worth(active_weights, base, flags, {}, {}, statement_worth, {*exempt, *answering, *summary_worth}, beside)
-    if active_weights.cover:
-        _covers(result, units, licence)
-    return result
+    topics = Topics(units, active_weights.cover, licence) if active_weights.cover else None
+    return Worth(active_weights, base, flags, topics, statement_worth, {*exempt, *answering, *summary_worth}, beside)
 
 
 def _add_oddness(base: dict[int, float], units: Units, licence: set[int]) -> set[int]:
@@ -347,24 +392,3 @@ def _ends(
                 break
             base[place] = max(base.get(place, 0.0), value)
             passed += len(units.text[place]) + 1
-
-
-def _covers(worth: Worth, units: Units, licence: set[int]) -> None:
-    """Determines the topics of the sampled units: their longer words; paths and names count more."""
-    # Lines that differ in numbers only have the same topics: they are found once for each shape.
-    topics: dict[bytes, frozenset[bytes]] = {}
-    for place in range(0, len(units), max(1, len(units) // _COVERED)):
-        if place in licence:
-            continue
-        shape = units.shape[place]
-        words = topics.get(shape)
-        if words is None:
-            words = topics[shape] = frozenset(_TOPIC.findall(shape))
-        if words:
-            worth.words[place] = words
-    # A word that recurs is worth less, never nothing: it may be what the whole text is about.
-    counts = Counter(chain.from_iterable(worth.words.values()))
-    worth.rarity = {
-        word: (2.0 if len(word.translate(None, b"/_.")) < len(word) else 1.0) / (1 + 0.15 * count)
-        for word, count in counts.items()
-    }
