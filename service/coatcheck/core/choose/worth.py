@@ -140,46 +140,38 @@ class Topics:
     def __init__(self, units: Units, cover: float, licence: set[int]) -> None:
         """Finds the words of sampled units; those of a `licence` have none. `cover`: see `CardWeights`."""
         self._shape = units.shape
-        self._number: dict[bytes, int] = {}
-        """Of each word."""
-        self._of_shape: dict[bytes, list[int]] = {}
-        """Numbers of words: lines that differ in numbers only have the same topics."""
+        self._of_shape: dict[bytes, list[bytes]] = {}
+        """Lines that differ in numbers only have the same words."""
         sample = range(0, len(units), max(1, len(units) // _COVERED))
-        words = {place: self._words_of(units.shape[place]) for place in sample if place not in licence}
-        self._words = {place: numbers for place, numbers in words.items() if numbers}
+        self._words = {place: self._words_of(units.shape[place]) for place in sample if place not in licence}
         self._share = {place: cover / max(_SHORT, len(units.text[place])) ** 0.5 for place in self._words}
-        counts = Counter(chain.from_iterable(self._words.values()))
-        self._worth = [
-            (1.0 if word.isalnum() or not _PATH_SIGN.search(word) else 2.0) / (1 + 0.15 * counts[number])
-            for word, number in self._number.items()
-        ]
-        """Of each word; 0 once it is shown."""
+        self._worth = {
+            word: (1.0 if word.isalnum() or not _PATH_SIGN.search(word) else 2.0) / (1 + 0.15 * count)
+            for word, count in Counter(chain.from_iterable(self._words.values())).items()
+        }
+        """Of each word in the sample; 0 once it is shown."""
 
     def worth_of(self, place: int) -> float:
         """Returns what a unit's words are worth now; nothing if it is not in the sample."""
-        return (
-            sum(map(self._worth.__getitem__, self._words[place])) * self._share[place] if place in self._words else 0.0
-        )
+        words = self._words.get(place)
+        return sum(map(self._worth.__getitem__, words)) * self._share[place] if words else 0.0
 
     def add_worth(self, values: dict[int, float]) -> None:
         """Adds what the words of each unit are worth now."""
         worth, share = self._worth.__getitem__, self._share
-        for place, numbers in self._words.items():
-            if value := sum(map(worth, numbers)):
+        for place, words in self._words.items():
+            if value := sum(map(worth, words)):
                 values[place] = values.get(place, 0.0) + value * share[place]
 
     def show(self, place: int) -> None:
         """Takes their worth from the words of a unit, and so from those of all others that have them."""
-        for number in self._words_of(self._shape[place]):
-            if number < len(self._worth):  # others are in no unit of the sample
-                self._worth[number] = 0.0
+        self._worth.update(dict.fromkeys(self._worth.keys() & self._words_of(self._shape[place]), 0.0))
 
-    def _words_of(self, shape: bytes) -> list[int]:
-        numbers = self._of_shape.get(shape)
-        if numbers is None:
-            words = dict.fromkeys(_TOPIC.findall(shape))
-            numbers = self._of_shape[shape] = [self._number.setdefault(word, len(self._number)) for word in words]
-        return numbers
+    def _words_of(self, shape: bytes) -> list[bytes]:
+        words = self._of_shape.get(shape)
+        if words is None:
+            words = self._of_shape[shape] = list(dict.fromkeys(_TOPIC.findall(shape)))
+        return words
 
 
 class Worth(Struct):
