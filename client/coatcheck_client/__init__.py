@@ -17,21 +17,35 @@ if TYPE_CHECKING:
     from coatcheck_client.async_client import AsyncClient
     from coatcheck_client.contract.cards import is_card
     from coatcheck_client.contract.declare import declarations
+    from coatcheck_client.embedded_service import EmbeddedError, embedded
     from coatcheck_client.errors import ServiceError
     from coatcheck_client.results import Compacted, Receipt
     from coatcheck_client.retry import Retries
     from coatcheck_client.sync import Client
 
-__all__ = ["AsyncClient", "Client", "Compacted", "Receipt", "Retries", "ServiceError", "declarations", "is_card"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Compacted",
+    "EmbeddedError",
+    "Receipt",
+    "Retries",
+    "ServiceError",
+    "declarations",
+    "embedded",
+    "is_card",
+]
 
 _HOMES: Final = {
     "AsyncClient": "async_client",
     "Client": "sync",
     "Compacted": "results",
+    "EmbeddedError": "embedded_service",
     "Receipt": "results",
     "Retries": "retry",
     "ServiceError": "errors",
     "declarations": "contract.declare",
+    "embedded": "embedded_service",
     "is_card": "contract.cards",
 }
 

@@ -103,6 +103,17 @@ def migrate_embedded(root: Path) -> tuple[str | None, str]:
         return before, schema.current_revision(url) or ""
 
 
+def is_free(root: Path) -> bool:
+    """Returns whether no process serves a data directory at this moment."""
+    if not root.is_dir():
+        return True
+    try:
+        DirectoryLock(root).release()
+    except CoatcheckError:
+        return False
+    return True
+
+
 def refuse_newer(revision: str | None) -> None:
     """Raises `schema_outdated` for a schema that this release does not know yet."""
     if revision is not None and revision > schema.REVISION:

@@ -251,15 +251,21 @@ class Foundation:
     """How long routes answer that an artifact is gone."""
 
 
-async def foundation(settings: Settings, store: Store, telemetry: Telemetry) -> Foundation:
+async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, is_private: bool = False) -> Foundation:
     """Creates what use cases share, and reads keys and policies from the store.
+
+    Args:
+        settings: the service's settings.
+        store: the opened store.
+        telemetry: metrics and traces.
+        is_private: whether nobody can connect but the user who runs the service, so that no key is needed.
 
     Raises:
         CoatcheckError: `storage_unavailable`.
     """
     catalog, clock, life = store.catalog, store.clock, timedelta(seconds=settings.tombstone_ttl)
     # Access: known before anything is served.
-    authenticate = Authenticate(catalog, clock, required=settings.require_keys)
+    authenticate = Authenticate(catalog, clock, required=None if is_private else settings.require_keys)
     await _load(store, authenticate.learn)
     if store.damage() is not None and not (is_loopback(settings.host) or settings.allow_unauthenticated):
         authenticate.require()  # whether there are keys may be unknown

@@ -221,7 +221,7 @@ class RunningService:
 
 @asynccontextmanager
 async def open_service(
-    settings: Settings, *, clock: Clock | None = None, metrics: Path | None = None
+    settings: Settings, *, clock: Clock | None = None, metrics: Path | None = None, is_private: bool = False
 ) -> AsyncGenerator[RunningService]:
     """Opens everything that answers requests, with the schedule running; on exit, closes it in reverse order.
 
@@ -229,6 +229,7 @@ async def open_service(
         settings: the service's settings.
         clock: the authoritative time; None: the store's own.
         metrics: the directory where this process and its siblings write their metrics; None: there are no siblings.
+        is_private: see `foundation`.
     """
     async with (
         open_store(settings, clock=clock) as base_store,
@@ -238,7 +239,7 @@ async def open_service(
             log.warning(warning)
         # The order is that of the dependencies: what is shared, views and index, then the use cases that read, ingest
         # and compact.
-        base = await foundation(settings, store, telemetry)
+        base = await foundation(settings, store, telemetry, is_private=is_private)
         extractor = TextExtractor(
             settings.extract_workers, seconds=settings.extract_seconds, memory=settings.extract_memory
         )

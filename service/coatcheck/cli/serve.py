@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import os
@@ -19,6 +20,7 @@ from msgspec import structs
 
 from coatcheck.cli.command_setup import holds_store
 from coatcheck.cli.exits import Exit, echo, fail
+from coatcheck.cli.serving.embedded import bind_socket, tell_address, wait_until_free, watch_lifelines
 from coatcheck.cli.serving.process import notify, return_freed_memory, returning_free_pages
 from coatcheck.cli.serving.process import set_up as set_up_logs
 from coatcheck.cli.serving.workers import ServingWorkers, WorkerPost
@@ -46,13 +48,25 @@ GC_THRESHOLDS = (10_000, 20, 20)
 @click.option("--data", metavar="DIR", help="Directory of the embedded store (./coatcheck-data).")
 @click.option("--workers", type=click.IntRange(1), help="Processes that serve (1); more only with PostgreSQL.")
 @click.option("--as-worker", hidden=True)
-def serve(host: str | None, port: int | None, data: str | None, workers: int | None, as_worker: str | None) -> None:
+@click.option("--run-folder", type=click.Path(file_okay=False, path_type=Path), hidden=True)
+def serve(
+    host: str | None,
+    port: int | None,
+    data: str | None,
+    workers: int | None,
+    as_worker: str | None,
+    run_folder: Path | None,
+) -> None:
     """Start the service."""
     try:
         settings = load(host=host, port=port, data=data, workers=workers)
     except ValueError as error:
         fail(Exit.WRONG, str(error))
-    if settings.workers > 1 and as_worker is None:
+    if run_folder is not None:
+        # Variables that are meant for a service of its own must not lead elsewhere.
+        settings = structs.replace(settings, host="127.0.0.1", port=0, database_url="", blob_url="", workers=1)
+        _serve_alone(settings, None, run_folder)
+    elif settings.workers > 1 and as_worker is None:
         set_up_logs(settings)
         _serve_with_workers(settings)
     else:
@@ -67,8 +81,8 @@ def _serve_with_workers(settings: Settings) -> None:
     sys.exit(asyncio.run(ServingWorkers(sockets, [*arguments, "--workers", str(settings.workers)]).run()))
 
 
-def _serve_alone(settings: Settings, post: WorkerPost | None) -> None:
-    """Serves in this process, the only one or a worker."""
+def _serve_alone(settings: Settings, post: WorkerPost | None, run_folder: Path | None = None) -> None:
+    """Serves in this process: the only one, a worker, or one for the programs that meet in a run folder."""
     from coatcheck.adapters.redaction_rules import Masks  # noqa: PLC0415 - the client commands must start quickly
 
     try:
@@ -80,7 +94,7 @@ def _serve_alone(settings: Settings, post: WorkerPost | None) -> None:
     set_up_logs(settings)
     try:
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
-            runner.run(_serve(settings, post))
+            runner.run(_serve(settings, post, run_folder))
     except CoatcheckError as error:
         fail(Exit.UNREACHABLE, error.detail)
 
@@ -167,7 +181,7 @@ class _Stopping:
         self.asked = True
 
 
-async def _serve(settings: Settings, post: WorkerPost | None) -> None:
+async def _serve(settings: Settings, post: WorkerPost | None, run_folder: Path | None) -> None:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine
     stopping = _Stopping(task)
@@ -175,7 +189,7 @@ async def _serve(settings: Settings, post: WorkerPost | None) -> None:
         if post is not None:
             asyncio.get_running_loop().add_reader(post.starter, _follow_starter, post, stopping)
         try:
-            await _open_and_serve(settings, stopping, post)
+            await _open_and_serve(settings, stopping, post, run_folder)
         except asyncio.CancelledError:
             if not stopping.asked:
                 raise
@@ -189,7 +203,9 @@ def _follow_starter(post: WorkerPost, stopping: _Stopping) -> None:
     stopping(signal.SIGTERM)
 
 
-async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerPost | None) -> None:
+async def _open_and_serve(
+    settings: Settings, stopping: _Stopping, post: WorkerPost | None, run_folder: Path | None
+) -> None:
     return_freed_memory()  # before the first thread has a heap of its own
     import uvicorn  # noqa: PLC0415
 
@@ -197,10 +213,16 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
     from coatcheck.api.http.protocol import BoundedProtocol  # noqa: PLC0415
     from coatcheck.bootstrap import open_service  # noqa: PLC0415
 
-    sock = _bind(settings) if post is None else socket.socket(fileno=post.socket)
+    is_private = run_folder is not None
+    if run_folder is not None:
+        sock = bind_socket(run_folder)
+        await wait_until_free(Path(settings.data))
+    else:
+        sock = _bind(settings) if post is None else socket.socket(fileno=post.socket)
     try:
         # The port is bound first: a second service on the same port fails before it touches the store.
-        async with open_service(settings, metrics=None if post is None else Path(post.metrics)) as service:
+        metrics = None if post is None else Path(post.metrics)
+        async with open_service(settings, metrics=metrics, is_private=is_private) as service:
             # Whether keys exist is known only now that the store is open, and nobody can connect yet.
             _refuse_strangers(settings, needs_keys=service.needs_keys)
             config = uvicorn.Config(
@@ -228,10 +250,17 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
                 # One byte tells the starter; a pipe that closes without it tells that this worker failed.
                 os.write(post.ready, b".")
                 os.close(post.ready)
-            if post is None or post.announces:
-                _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
+            url = None if is_private else _url(settings, sock.getsockname()[1])
+            if url is not None and (post is None or post.announces):
+                _announce(settings, url, needs_keys=service.needs_keys)
             notify("READY=1")
-            async with returning_free_pages():
+            async with contextlib.AsyncExitStack() as stack:
+                await stack.enter_async_context(returning_free_pages())
+                if not settings.database_url:
+                    stack.enter_context(tell_address(Path(settings.data), url, run_folder))
+                if run_folder is not None:
+                    stop = functools.partial(stopping, signal.SIGTERM)
+                    await stack.enter_async_context(watch_lifelines(run_folder, stop))
                 await server.serve(sockets=[sock])
             await _wait_for_requests(server.server_state.tasks)
     finally:
@@ -277,13 +306,16 @@ async def _wait_for_requests(tasks: set[asyncio.Task[None]]) -> None:
         await asyncio.wait(remaining, timeout=LAST_SECONDS)
 
 
-def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
+def _url(settings: Settings, port: int) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{port}"
+
+
+def _announce(settings: Settings, url: str, *, needs_keys: bool) -> None:
     import litestar  # noqa: PLC0415 - imported for serving already; here for where it lies
 
     from coatcheck.bootstrap.stores import place_of  # noqa: PLC0415 - as above
 
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{port}"
     python = shlex.quote(_shortest(sys.executable))
     # The commands are printed as they can be pasted: with this interpreter, as this program was started.
     module = Path(sys.argv[0]).name == "__main__.py"  # started as a module, which is not a program of its own

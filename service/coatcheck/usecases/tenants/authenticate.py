@@ -46,11 +46,12 @@ class _Good(NamedTuple):
 class Authenticate:
     """Identifies the caller by their key, and checks the scope. One per process."""
 
-    def __init__(self, keys: Keys, clock: Clock, *, required: bool = False) -> None:
-        """`required`: whether every caller needs a key even while none exists."""
+    def __init__(self, keys: Keys, clock: Clock, *, required: bool | None = False) -> None:
+        """`required`: whether every caller needs a key even while none exists; None: nobody ever needs one."""
         self._keys = keys
         self._clock = clock
-        self._required = required
+        self._required = bool(required)
+        self._is_private = required is None
         self._checked_at: datetime | None = None
         """When this process last checked whether there is a first key; None: never."""
         self._rows = _Shared(keys.find_keys)
@@ -68,13 +69,13 @@ class Authenticate:
 
     def require(self) -> None:
         """Requires a key from now on, because one has been created."""
-        if not self._required:
+        if not self._required and not self._is_private:
             self._required = True
             log.info("a key was created: from now on every caller needs one")
 
     async def learn(self) -> bool:
         """Looks up whether a key was ever created; returns whether one is required. Raises as the catalogue does."""
-        if not self._required:
+        if not self._required and not self._is_private:
             if await self._keys.any_key():
                 self.require()
             self._checked_at = self._clock.now()
@@ -117,7 +118,8 @@ class Authenticate:
 
     async def _without_key(self) -> Caller:
         now = self._clock.now()
-        if not self._required and (self._checked_at is None or abs(now - self._checked_at) >= LOOK_AGAIN):
+        is_open = not self._required and not self._is_private
+        if is_open and (self._checked_at is None or abs(now - self._checked_at) >= LOOK_AGAIN):
             self._checked_at = now  # the others go on meanwhile: one looks for all of them
             try:
                 await self.learn()

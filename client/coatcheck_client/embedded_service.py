@@ -1,0 +1,352 @@
+"""A service of one data directory for the programs that use it, started when it is needed.
+
+    from coatcheck_client import embedded
+
+    with embedded("./data") as coatcheck:
+        receipt = coatcheck.put(output, tool_name="bash")
+
+It is a process of its own, on a Unix socket in a folder that only this user can open: there is no port and no key.
+Programs on the same directory share it. Each keeps a connection to it open for as long as its block is, and five
+seconds after the last of them the service ends. If it is killed, the next request starts another one: what was
+acknowledged is on disk.
+
+The package `coatcheck` has the service: `pip install 'coatcheck-client[embedded]'`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, final
+
+import httpx
+
+from coatcheck_client.async_client import AsyncClient
+from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
+from coatcheck_client.sync import Client
+
+URL: Final = "http://localhost"
+"""Of requests over a Unix socket: no name is looked up."""
+START_SECONDS: Final = 60.0
+"""Seconds that a service may take to start; it may have to migrate the directory first."""
+_LOOK_SECONDS: Final = 0.02
+"""Seconds between two looks whether it answers."""
+_HELLO_SECONDS: Final = 5.0
+"""Seconds that a service that is there may take to say its version."""
+_MAX_SOCKET_PATH: Final = 100
+"""Bytes of a Unix socket's path: the kernel allows 107 on Linux, 103 on macOS."""
+_DIGEST_CHARS: Final = 16
+"""Hexadecimal digits that tell the data directories of one user apart."""
+_LOG_FILE: Final = "service.log"
+_LOCK_FILE: Final = "lock"
+
+
+class EmbeddedError(Exception):
+    """The service could not be started, and what to do about it."""
+
+
+@final
+class Embedded:
+    """A service that `with` opens, for a blocking client, and `async with`, for one on an event loop."""
+
+    def __init__(self, data: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
+        """Starts nothing yet."""
+        self._connection = _ServiceConnection(Path(data))
+        self._options = options
+        self._client: Client | None = None
+        self._async_client: AsyncClient | None = None
+
+    def __enter__(self) -> Client:
+        """Starts the service, or joins the one that is there.
+
+        Raises:
+            EmbeddedError: there is none, and none can be started.
+        """
+        address = self._connection.open()
+        transport = None if address.socket is None else _Transport(self._connection, address.socket)
+        self._client = Client(address.url, transport=transport, **self._options)
+        return self._client
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._client is not None:
+                self._client.close()
+        finally:
+            self._connection.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        """Does the same for code on an event loop."""
+        address = await asyncio.to_thread(self._connection.open)
+        transport = None if address.socket is None else _AsyncTransport(self._connection, address.socket)
+        self._async_client = AsyncClient(address.url, transport=transport, **self._options)
+        return self._async_client
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._async_client is not None:
+                await self._async_client.close()
+        finally:
+            self._connection.close()
+
+
+def embedded(data: str | os.PathLike[str] = "coatcheck-data", **options: Any) -> Embedded:  # noqa: ANN401 - a client's
+    """Returns a service of a data directory, for a `with` or an `async with` statement, which yields its client.
+
+    Args:
+        data: the directory; it is created if necessary, for this user only.
+        options: those of a client: `session`, `card_tokens`, `inline_tokens`, `deadline` and others.
+    """
+    return Embedded(data, options)
+
+
+@final
+class _Address:
+    """Where a service answers: by a Unix socket, or by its URL."""
+
+    def __init__(self, url: str = URL, socket_path: Path | None = None) -> None:
+        self.url = url
+        self.socket = socket_path
+
+
+@final
+class _ServiceConnection:
+    """A connection that keeps the service of a data directory alive. Threads may share it."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data.expanduser().absolute()
+        self._lifeline: socket.socket | None = None
+        self._lock = threading.Lock()
+
+    def open(self) -> _Address:
+        """Joins the service of the directory, or starts one; returns where it answers. Blocks.
+
+        Raises:
+            EmbeddedError: there is none, and none can be started.
+        """
+        with self._lock:
+            if self._lifeline is not None:
+                self._lifeline.close()
+                self._lifeline = None
+            run_folder = _make_run_folder(self._data)
+            with _exclusive(run_folder / _LOCK_FILE):
+                deadline = time.monotonic() + START_SECONDS
+                while (lifeline := _join(run_folder)) is None:
+                    process = _start(self._data, run_folder)
+                    if (lifeline := _wait_for(process, run_folder, deadline)) is not None:
+                        break
+                    # It refused. Another service may have the directory: then that one is to be used.
+                    if (address := self._find_other()) is not None:
+                        return address
+                    raise EmbeddedError(_explain_failure(self._data, run_folder, process.returncode))
+            self._lifeline = lifeline
+            return _Address(socket_path=run_folder / HTTP_SOCKET)
+
+    def close(self) -> None:
+        """Gives the service up: it ends soon if nobody else uses it."""
+        with self._lock:
+            if self._lifeline is not None:
+                self._lifeline.close()
+                self._lifeline = None
+
+    def _find_other(self) -> _Address | None:
+        """Returns where the service answers that has the directory, if it tells where."""
+        try:
+            told = json.loads((self._data / ADDRESS_FILE).read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        if folder := told.get("run_folder"):
+            self._lifeline = _join(Path(folder))
+            return None if self._lifeline is None else _Address(socket_path=Path(folder) / HTTP_SOCKET)
+        url = told.get("url")
+        if not url:
+            return None
+        try:
+            status = httpx.get(f"{url}/v1/tools", timeout=_HELLO_SECONDS, trust_env=False).status_code
+        except httpx.HTTPError:
+            return None
+        if status in {401, 403} and "COATCHECK_KEY" not in os.environ:  # noqa: TID251 - as the client's
+            raise EmbeddedError(
+                f"{self._data} is served at {url} already, which needs a key: use Client({url!r}, key=…), or set "
+                "COATCHECK_KEY, or stop that service."
+            )
+        return _Address(url)
+
+
+class _Transport(httpx.HTTPTransport):
+    """Sends requests to the service; one that nobody takes starts it again and is then sent once more."""
+
+    def __init__(self, connection: _ServiceConnection, path: Path) -> None:
+        super().__init__(uds=str(path))
+        self._connection = connection
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request."""
+        try:
+            return super().handle_request(request)
+        except httpx.ConnectError as error:  # nothing of it was sent
+            _reopen(self._connection, error)
+            return super().handle_request(request)
+
+
+class _AsyncTransport(httpx.AsyncHTTPTransport):
+    """The same on an event loop."""
+
+    def __init__(self, connection: _ServiceConnection, path: Path) -> None:
+        super().__init__(uds=str(path))
+        self._connection = connection
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request."""
+        try:
+            return await super().handle_async_request(request)
+        except httpx.ConnectError as error:
+            await asyncio.to_thread(_reopen, self._connection, error)
+            return await super().handle_async_request(request)
+
+
+def _reopen(connection: _ServiceConnection, error: httpx.ConnectError) -> None:
+    try:
+        connection.open()
+    except EmbeddedError as reason:
+        # A client treats this as an outage: it answers with the ends of the payload.
+        raise httpx.ConnectError(str(reason)) from error
+
+
+def _make_run_folder(data: Path) -> Path:
+    """Returns the folder in which the programs of this user that use a directory meet.
+
+    Raises:
+        EmbeddedError: it belongs to somebody else, or cannot be made.
+    """
+    name = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:_DIGEST_CHARS]
+    user = getattr(os, "getuid", lambda: "")()
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")  # noqa: TID251 - the platform's convention
+    reasons: list[str] = []
+    for base in (runtime, tempfile.gettempdir(), "/tmp"):  # noqa: S108 - the folder in it is checked below
+        folder = Path(base) / f"coatcheck-{user}" / name
+        if not base or len(os.fsencode(folder / LIFELINE_SOCKET)) > _MAX_SOCKET_PATH:
+            continue
+        try:
+            for part in (folder.parent, folder):
+                part.mkdir(mode=0o700, exist_ok=True)
+                _require_private(part)
+        except OSError as error:
+            reasons.append(f"{folder}: {error.strerror}")
+        else:
+            return folder
+    raise EmbeddedError(
+        f"There is no folder for the service's sockets ({'; '.join(reasons) or 'all paths are too long'}). Set "
+        "XDG_RUNTIME_DIR to a short path that only you can open."
+    )
+
+
+def _require_private(folder: Path) -> None:
+    """Raises EmbeddedError for a folder that others may open, or could have made."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise EmbeddedError(
+            f"{folder} is not a folder that only you can open, so somebody else could listen there. Remove it, or set "
+            "XDG_RUNTIME_DIR to a folder of your own."
+        )
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Generator[None]:
+    """Holds a lock among processes, so that only one of them starts a service. Blocks."""
+    import fcntl  # noqa: PLC0415 - not on Windows, where the service does not run
+
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _join(run_folder: Path) -> socket.socket | None:
+    """Returns a connection to the lifeline of a service that has said hello; None if there is none."""
+    lifeline = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    lifeline.settimeout(_HELLO_SECONDS)
+    try:
+        lifeline.connect(str(run_folder / LIFELINE_SOCKET))
+        # A service that is about to end takes no more connections, and says nothing.
+        if lifeline.recv(1024):
+            lifeline.set_inheritable(False)
+            return lifeline
+    except OSError:
+        pass  # nobody listens there: what a dead service left, or nothing
+    lifeline.close()
+    return None
+
+
+def _start(data: Path, run_folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a service that outlives this process.
+
+    Raises:
+        EmbeddedError: it is not installed, or does not run on this system.
+    """
+    if sys.platform == "win32":
+        raise EmbeddedError(
+            "The service does not run on Windows. Run it in WSL or in a container, and use Client(url)."
+        )
+    if sys.version_info < (3, 11):
+        raise EmbeddedError(
+            f"The embedded service needs Python 3.11 or later, and this is {sys.version.split()[0]}. Start a service "
+            "with another Python (`uvx coatcheck serve`) and use Client()."
+        )
+    if importlib.util.find_spec("coatcheck") is None:
+        raise EmbeddedError("The service is not installed: pip install 'coatcheck-client[embedded]'")
+    command = [sys.executable, "-m", "coatcheck", "serve", "--data", str(data), "--run-folder", str(run_folder)]
+    with (run_folder / _LOG_FILE).open("wb") as log_file:
+        return subprocess.Popen(  # noqa: S603 - this Python, and paths
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log_file,
+            stderr=log_file,
+            cwd="/",  # it must not keep the directory of whoever started it
+            start_new_session=True,
+        )
+
+
+def _wait_for(process: subprocess.Popen[bytes], run_folder: Path, deadline: float) -> socket.socket | None:
+    """Returns a connection to the lifeline once the service answers; None if it has ended instead."""
+    while time.monotonic() < deadline:
+        if (lifeline := _join(run_folder)) is not None:
+            _reap_later(process)
+            return lifeline
+        if process.poll() is not None:
+            return None
+        time.sleep(_LOOK_SECONDS)
+    process.kill()
+    process.wait()
+    return None
+
+
+def _reap_later(process: subprocess.Popen[bytes]) -> None:
+    """Waits for the service in a thread, so that it leaves no entry in the table of processes when it ends."""
+    threading.Thread(target=process.wait, name="coatcheck-service", daemon=True).start()
+
+
+def _explain_failure(data: Path, run_folder: Path, status: int | None) -> str:
+    log_path = run_folder / _LOG_FILE
+    try:
+        lines = log_path.read_text("utf-8", "replace").strip().splitlines()
+    except OSError:
+        lines = []
+    reason = lines[-1] if lines else f"it ended with status {status}"
+    return f"The service of {data} does not start: {reason} (its log: {log_path})"
