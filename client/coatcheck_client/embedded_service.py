@@ -31,12 +31,13 @@ import time
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, final
+from typing import Any, Final, NoReturn, final
 
 import httpx
 
 from coatcheck_client.async_client import AsyncClient
 from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
+from coatcheck_client.options import warn_if_older
 from coatcheck_client.sync import Client
 
 URL: Final = "http://localhost"
@@ -133,6 +134,8 @@ class _ServiceConnection:
     def __init__(self, data: Path) -> None:
         self._data = data.expanduser().absolute()
         self._lifeline: socket.socket | None = None
+        self._address: _Address | None = None
+        """Where the service answers whose lifeline that is."""
         self._lock = threading.Lock()
 
     def open(self) -> _Address:
@@ -142,29 +145,47 @@ class _ServiceConnection:
             EmbeddedError: there is none, and none can be started.
         """
         with self._lock:
-            if self._lifeline is not None:
-                self._lifeline.close()
-                self._lifeline = None
+            if self._address is not None and self.is_alive():  # another thread was first
+                return self._address
+            self._let_go()
             run_folder = _make_run_folder(self._data)
             with _exclusive(run_folder / _LOCK_FILE):
-                deadline = time.monotonic() + START_SECONDS
-                while (lifeline := _join(run_folder)) is None:
+                joined = _join(run_folder)
+                if joined is None:
                     process = _start(self._data, run_folder)
-                    if (lifeline := _wait_for(process, run_folder, deadline)) is not None:
-                        break
-                    # It refused. Another service may have the directory: then that one is to be used.
-                    if (address := self._find_other()) is not None:
-                        return address
-                    raise EmbeddedError(_explain_failure(self._data, run_folder, process.returncode))
-            self._lifeline = lifeline
-            return _Address(socket_path=run_folder / HTTP_SOCKET)
+                    joined = _wait_for(process, run_folder)
+                    if joined is None:
+                        # It refused. Another service may have the directory: then that one is to be used.
+                        return self._find_other() or _refuse(self._data, run_folder, process.returncode)
+            return self._hold(joined, run_folder)
+
+    def is_alive(self) -> bool:
+        """Returns whether the lifeline is still connected. Does not block."""
+        lifeline = self._lifeline
+        if lifeline is None:
+            return False
+        try:
+            return lifeline.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True  # there is nothing to read, and never will be
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Gives the service up: it ends soon if nobody else uses it."""
         with self._lock:
-            if self._lifeline is not None:
-                self._lifeline.close()
-                self._lifeline = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lifeline is not None:
+            self._lifeline.close()
+            self._lifeline = None
+
+    def _hold(self, joined: tuple[socket.socket, str], run_folder: Path) -> _Address:
+        self._lifeline, version = joined
+        warn_if_older(version)
+        self._address = _Address(socket_path=run_folder / HTTP_SOCKET)
+        return self._address
 
     def _find_other(self) -> _Address | None:
         """Returns where the service answers that has the directory, if it tells where."""
@@ -173,13 +194,13 @@ class _ServiceConnection:
         except (OSError, ValueError):
             return None
         if folder := told.get("run_folder"):
-            self._lifeline = _join(Path(folder))
-            return None if self._lifeline is None else _Address(socket_path=Path(folder) / HTTP_SOCKET)
+            joined = _join(Path(folder))
+            return None if joined is None else self._hold(joined, Path(folder))
         url = told.get("url")
         if not url:
             return None
         try:
-            status = httpx.get(f"{url}/v1/tools", timeout=_HELLO_SECONDS, trust_env=False).status_code
+            status = httpx.get(f"{url}/v1/artifacts?limit=1", timeout=_HELLO_SECONDS, trust_env=False).status_code
         except httpx.HTTPError:
             return None
         if status in {401, 403} and "COATCHECK_KEY" not in os.environ:  # noqa: TID251 - as the client's
@@ -191,7 +212,7 @@ class _ServiceConnection:
 
 
 class _Transport(httpx.HTTPTransport):
-    """Sends requests to the service; one that nobody takes starts it again and is then sent once more."""
+    """Sends requests to the service; one that was killed is started again first."""
 
     def __init__(self, connection: _ServiceConnection, path: Path) -> None:
         super().__init__(uds=str(path))
@@ -199,11 +220,9 @@ class _Transport(httpx.HTTPTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request."""
-        try:
-            return super().handle_request(request)
-        except httpx.ConnectError as error:  # nothing of it was sent
-            _reopen(self._connection, error)
-            return super().handle_request(request)
+        if not self._connection.is_alive():
+            _reopen(self._connection)
+        return super().handle_request(request)
 
 
 class _AsyncTransport(httpx.AsyncHTTPTransport):
@@ -215,19 +234,17 @@ class _AsyncTransport(httpx.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request."""
-        try:
-            return await super().handle_async_request(request)
-        except httpx.ConnectError as error:
-            await asyncio.to_thread(_reopen, self._connection, error)
-            return await super().handle_async_request(request)
+        if not self._connection.is_alive():
+            await asyncio.to_thread(_reopen, self._connection)
+        return await super().handle_async_request(request)
 
 
-def _reopen(connection: _ServiceConnection, error: httpx.ConnectError) -> None:
+def _reopen(connection: _ServiceConnection) -> None:
     try:
         connection.open()
-    except EmbeddedError as reason:
+    except EmbeddedError as error:
         # A client treats this as an outage: it answers with the ends of the payload.
-        raise httpx.ConnectError(str(reason)) from error
+        raise httpx.ConnectError(str(error)) from error
 
 
 def _make_run_folder(data: Path) -> Path:
@@ -278,20 +295,20 @@ def _exclusive(path: Path) -> Generator[None]:
         yield
 
 
-def _join(run_folder: Path) -> socket.socket | None:
-    """Returns a connection to the lifeline of a service that has said hello; None if there is none."""
+def _join(run_folder: Path) -> tuple[socket.socket, str] | None:
+    """Returns a connection to the lifeline of a service that has said hello, and its version; None if there is none."""
     lifeline = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     lifeline.settimeout(_HELLO_SECONDS)
     try:
         lifeline.connect(str(run_folder / LIFELINE_SOCKET))
-        # A service that is about to end takes no more connections, and says nothing.
-        if lifeline.recv(1024):
-            lifeline.set_inheritable(False)
-            return lifeline
-    except OSError:
-        pass  # nobody listens there: what a dead service left, or nothing
-    lifeline.close()
-    return None
+        hello = lifeline.recv(1024)
+    except OSError:  # nobody listens there: what a dead service left, or nothing
+        hello = b""
+    # A service that is about to end takes no more connections, and says nothing.
+    if not hello:
+        lifeline.close()
+        return None
+    return lifeline, json.loads(hello)["version"]
 
 
 def _start(data: Path, run_folder: Path) -> subprocess.Popen[bytes]:
@@ -323,12 +340,13 @@ def _start(data: Path, run_folder: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_for(process: subprocess.Popen[bytes], run_folder: Path, deadline: float) -> socket.socket | None:
+def _wait_for(process: subprocess.Popen[bytes], run_folder: Path) -> tuple[socket.socket, str] | None:
     """Returns a connection to the lifeline once the service answers; None if it has ended instead."""
+    deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if (lifeline := _join(run_folder)) is not None:
+        if (joined := _join(run_folder)) is not None:
             _reap_later(process)
-            return lifeline
+            return joined
         if process.poll() is not None:
             return None
         time.sleep(_LOOK_SECONDS)
@@ -342,11 +360,9 @@ def _reap_later(process: subprocess.Popen[bytes]) -> None:
     threading.Thread(target=process.wait, name="coatcheck-service", daemon=True).start()
 
 
-def _explain_failure(data: Path, run_folder: Path, status: int | None) -> str:
+def _refuse(data: Path, run_folder: Path, status: int | None) -> NoReturn:
+    """Raises EmbeddedError with the service's own words."""
     log_path = run_folder / _LOG_FILE
-    try:
-        lines = log_path.read_text("utf-8", "replace").strip().splitlines()
-    except OSError:
-        lines = []
+    lines = log_path.read_text("utf-8", "replace").strip().splitlines()
     reason = lines[-1] if lines else f"it ended with status {status}"
-    return f"The service of {data} does not start: {reason} (its log: {log_path})"
+    raise EmbeddedError(f"The service of {data} does not start: {reason} (its log: {log_path})")

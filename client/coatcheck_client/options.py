@@ -1,7 +1,9 @@
 """The options of a client: checked once, used by both clients."""
 
 import os
+import re
 import uuid
+import warnings
 from collections.abc import Mapping
 from typing import Final, Literal, cast
 
@@ -12,6 +14,8 @@ from coatcheck_client.requests import DeclaredFields
 from coatcheck_client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
+NEEDED_SERVICE: Final = "0.9.0"
+"""The oldest release of the service that has what this client asks for."""
 OnUnreachable = Literal["original", "ends"]
 """What a put returns if the service fails: the payload as it was given, or its two ends within the card's budget."""
 
@@ -69,6 +73,17 @@ def options(
         on_unreachable=on_unreachable,
         defaults=cast("DeclaredFields", given),
     )
+
+
+def warn_if_older(version: str) -> None:
+    """Warns of a service that is older than this client needs."""
+    numbers, needed = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (version, NEEDED_SERVICE))
+    if numbers < needed:
+        warnings.warn(
+            f"The service is Coatcheck {version}, and this client needs {NEEDED_SERVICE} or later: some of its calls "
+            "may be refused. Upgrade the service: pip install --upgrade coatcheck",
+            stacklevel=2,
+        )
 
 
 def new_key() -> str:

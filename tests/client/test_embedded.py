@@ -1,0 +1,229 @@
+"""A service that programs start by opening a directory, and that ends with the last of them: in real processes."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from coatcheck_client import EmbeddedError, embedded
+from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
+from support.service import COMMAND, serving
+
+OUTPUT = "".join(f"{number} of a long output\n" for number in range(2000))
+HOLDER = """
+import sys
+from coatcheck_client import embedded
+with embedded(sys.argv[1], deadline=60.0) as coatcheck:
+    print(coatcheck.put(sys.argv[2], tool_name="holder").id, flush=True)
+    sys.stdin.read()
+"""
+ENDS_IN = 10.0
+"""Seconds after which nothing may run any more."""
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    """Keeps run folders apart from those of whoever runs the tests."""
+    with tempfile.TemporaryDirectory(prefix="run") as folder:  # its path is short enough for sockets
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        monkeypatch.setenv("COATCHECK_RESERVE_BYTES", "0")
+        yield Path(folder)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Generator[Path]:
+    """A directory whose service is gone at the end of the test."""
+    folder = tmp_path / "data"
+    yield folder
+    wait_until(lambda: served_by(folder) is None)
+
+
+def served_by(data: Path) -> int | None:
+    """Returns the process that serves a directory."""
+    try:
+        return int(json.loads((data / ADDRESS_FILE).read_text())["pid"])
+    except FileNotFoundError:
+        return None
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float = 3 * ENDS_IN) -> float:
+    """Waits for a condition; returns how long it took."""
+    start = time.monotonic()
+    while not is_true():
+        assert time.monotonic() - start < seconds, "it does not happen"
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+def runs(pid: int) -> bool:
+    """Returns whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def holder(data: Path, text: str = "held") -> Generator[tuple[subprocess.Popen[str], str]]:
+    """A program that has a directory open: its process, and the artifact that it stored."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(data), text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.stdin.close()
+        process.wait(30)
+        process.stdout.close()
+
+
+def test_a_program_gets_a_card_without_port_or_key_and_nothing_runs_after_it(data: Path, runtime: Path) -> None:
+    with embedded(data, inline_tokens=0) as coatcheck:
+        receipt = coatcheck.put(OUTPUT, tool_name="bash")
+        assert receipt.stored
+        assert receipt.id is not None
+        assert coatcheck.read_artifact(receipt.id, offset=1000, limit=1).startswith("[")
+        pid = served_by(data)
+        assert pid is not None
+        assert pid != os.getpid()
+    wait_until(lambda: not runs(pid), ENDS_IN)
+    assert not list(runtime.rglob("*.sock"))
+    assert served_by(data) is None
+
+
+def test_code_on_an_event_loop_gets_the_same(data: Path) -> None:
+    async def program() -> str | None:
+        async with embedded(data, inline_tokens=0) as coatcheck:
+            return (await coatcheck.put(OUTPUT)).id
+
+    with embedded(data) as coatcheck:
+        assert coatcheck.put(OUTPUT).id == asyncio.run(program())
+
+
+def test_two_programs_share_one_service_and_either_may_be_killed(data: Path) -> None:
+    with holder(data, "of the first program") as (first, stored), embedded(data) as coatcheck:
+        pid = served_by(data)
+        assert pid is not None
+        first.kill()
+        first.wait()
+        assert runs(pid)
+        assert coatcheck.put("of the second").stored
+        assert "of the first program" in coatcheck.read_artifact(stored)
+        assert served_by(data) == pid
+
+
+def test_a_service_that_is_killed_is_started_again_with_all_that_it_acknowledged(data: Path) -> None:
+    with holder(data, "acknowledged") as (_, stored), embedded(data, deadline=60.0) as coatcheck:
+        pid = served_by(data)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert coatcheck.put("after the kill").stored
+        assert "acknowledged" in coatcheck.read_artifact(stored)
+        assert served_by(data) != pid
+
+
+def test_a_service_stays_while_one_block_is_open(data: Path) -> None:
+    with embedded(data) as coatcheck:
+        pid = served_by(data)
+        with embedded(data):
+            pass
+        time.sleep(6)  # longer than it would stay alone
+        assert served_by(data) == pid
+        assert coatcheck.ready()
+
+
+def test_programs_that_come_while_it_ends_get_the_next_one(data: Path) -> None:
+    stored: set[str | None] = set()
+    deadline = time.monotonic() + 12
+    while time.monotonic() < deadline:
+        with embedded(data) as coatcheck:
+            receipt = coatcheck.put("always the same")
+            assert receipt.stored
+            stored.add(receipt.id)
+        time.sleep(4.9)  # the service decides to end just now
+    assert len(stored) == 1
+
+
+def test_a_directory_that_a_service_of_its_own_has_is_shared(data: Path) -> None:
+    with serving(data) as service:
+        receipt = service.post("stored over HTTP")
+        with embedded(data) as coatcheck:
+            assert "stored over HTTP" in coatcheck.read_artifact(receipt["id"])
+            assert served_by(data) == service.process.pid
+        assert service.process.poll() is None
+
+
+def test_a_directory_whose_service_needs_a_key_is_refused_with_what_to_do(data: Path) -> None:
+    with serving(data, require_keys="true") as service, pytest.raises(EmbeddedError, match="needs a key") as caught:
+        embedded(data).__enter__()
+    assert service.url in str(caught.value)
+
+
+def test_keys_that_exist_in_the_directory_are_not_needed_by_its_owner(data: Path) -> None:
+    with embedded(data):
+        subprocess.run([*COMMAND, "key", "create", "somebody", "--data", str(data)], check=True, capture_output=True)
+        with embedded(data) as coatcheck:
+            assert coatcheck.put("of the owner").stored
+
+
+def test_sockets_that_a_dead_service_left_are_replaced(data: Path, runtime: Path) -> None:
+    with embedded(data):
+        pid = served_by(data)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not runs(pid))
+    assert {HTTP_SOCKET, LIFELINE_SOCKET} <= {path.name for path in runtime.rglob("*.sock")}
+    with embedded(data) as coatcheck:
+        assert coatcheck.put("again").stored
+
+
+def test_a_run_folder_on_a_long_path_is_somewhere_else(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 200)
+    long.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    with embedded(data) as coatcheck:
+        assert coatcheck.put("somewhere").stored
+    assert not list(long.iterdir())
+
+
+@pytest.mark.parametrize("what", ["open to others", "a link"])
+def test_a_run_folder_that_somebody_else_could_use_is_refused(data: Path, runtime: Path, what: str) -> None:
+    folder = runtime / f"coatcheck-{os.getuid()}"
+    if what == "a link":
+        folder.symlink_to(runtime)
+    else:
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o777)
+    with pytest.raises(EmbeddedError, match="only you can open"):
+        embedded(data).__enter__()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    with pytest.raises(EmbeddedError, match=r"file/data does not start: .+ \(its log: "):
+        embedded(tmp_path / "file" / "data").__enter__()
+
+
+def test_a_service_of_an_older_release_is_used_with_a_warning(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coatcheck_client.options.NEEDED_SERVICE", "99.0.0")
+    with pytest.warns(UserWarning, match=r"this client needs 99\.0\.0"), embedded(data) as coatcheck:
+        assert coatcheck.put("all the same").stored
+
+
+def test_without_the_service_the_extra_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "coatcheck", None)
+    with pytest.raises(EmbeddedError, match=r"pip install 'coatcheck-client\[embedded\]'"):
+        embedded(data).__enter__()
