@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coatcheck_client import EmbeddedError, embedded
 from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
+from coatcheck_client.embedded_service import Embedded
 from support.service import COMMAND, serving
 
 OUTPUT = "".join(f"{number} of a long output\n" for number in range(2000))
@@ -72,6 +74,11 @@ def runs(pid: int) -> bool:
         return False
 
 
+def opened(data: Path, **options: Any) -> Embedded:  # noqa: ANN401 - a client's
+    """A directory, for a client that waits for a busy machine."""
+    return embedded(data, deadline=60.0, **options)
+
+
 @contextmanager
 def holder(data: Path, text: str = "held") -> Generator[tuple[subprocess.Popen[str], str]]:
     """A program that has a directory open: its process, and the artifact that it stored."""
@@ -89,7 +96,7 @@ def holder(data: Path, text: str = "held") -> Generator[tuple[subprocess.Popen[s
 
 
 def test_a_program_gets_a_card_without_port_or_key_and_nothing_runs_after_it(data: Path, runtime: Path) -> None:
-    with embedded(data, inline_tokens=0) as coatcheck:
+    with opened(data, inline_tokens=0) as coatcheck:
         receipt = coatcheck.put(OUTPUT, tool_name="bash")
         assert receipt.stored
         assert receipt.id is not None
@@ -104,15 +111,15 @@ def test_a_program_gets_a_card_without_port_or_key_and_nothing_runs_after_it(dat
 
 def test_code_on_an_event_loop_gets_the_same(data: Path) -> None:
     async def program() -> str | None:
-        async with embedded(data, inline_tokens=0) as coatcheck:
+        async with opened(data, inline_tokens=0) as coatcheck:
             return (await coatcheck.put(OUTPUT)).id
 
-    with embedded(data) as coatcheck:
+    with opened(data) as coatcheck:
         assert coatcheck.put(OUTPUT).id == asyncio.run(program())
 
 
 def test_two_programs_share_one_service_and_either_may_be_killed(data: Path) -> None:
-    with holder(data, "of the first program") as (first, stored), embedded(data) as coatcheck:
+    with holder(data, "of the first program") as (first, stored), opened(data) as coatcheck:
         pid = served_by(data)
         assert pid is not None
         first.kill()
@@ -124,7 +131,7 @@ def test_two_programs_share_one_service_and_either_may_be_killed(data: Path) -> 
 
 
 def test_a_service_that_is_killed_is_started_again_with_all_that_it_acknowledged(data: Path) -> None:
-    with holder(data, "acknowledged") as (_, stored), embedded(data, deadline=60.0) as coatcheck:
+    with holder(data, "acknowledged") as (_, stored), opened(data) as coatcheck:
         pid = served_by(data)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -134,9 +141,9 @@ def test_a_service_that_is_killed_is_started_again_with_all_that_it_acknowledged
 
 
 def test_a_service_stays_while_one_block_is_open(data: Path) -> None:
-    with embedded(data) as coatcheck:
+    with opened(data) as coatcheck:
         pid = served_by(data)
-        with embedded(data):
+        with opened(data):
             pass
         time.sleep(6)  # longer than it would stay alone
         assert served_by(data) == pid
@@ -147,7 +154,7 @@ def test_programs_that_come_while_it_ends_get_the_next_one(data: Path) -> None:
     stored: set[str | None] = set()
     deadline = time.monotonic() + 12
     while time.monotonic() < deadline:
-        with embedded(data) as coatcheck:
+        with opened(data) as coatcheck:
             receipt = coatcheck.put("always the same")
             assert receipt.stored
             stored.add(receipt.id)
@@ -158,7 +165,7 @@ def test_programs_that_come_while_it_ends_get_the_next_one(data: Path) -> None:
 def test_a_directory_that_a_service_of_its_own_has_is_shared(data: Path) -> None:
     with serving(data) as service:
         receipt = service.post("stored over HTTP")
-        with embedded(data) as coatcheck:
+        with opened(data) as coatcheck:
             assert "stored over HTTP" in coatcheck.read_artifact(receipt["id"])
             assert served_by(data) == service.process.pid
         assert service.process.poll() is None
@@ -166,25 +173,25 @@ def test_a_directory_that_a_service_of_its_own_has_is_shared(data: Path) -> None
 
 def test_a_directory_whose_service_needs_a_key_is_refused_with_what_to_do(data: Path) -> None:
     with serving(data, require_keys="true") as service, pytest.raises(EmbeddedError, match="needs a key") as caught:
-        embedded(data).__enter__()
+        opened(data).__enter__()
     assert service.url in str(caught.value)
 
 
 def test_keys_that_exist_in_the_directory_are_not_needed_by_its_owner(data: Path) -> None:
-    with embedded(data):
+    with opened(data):
         subprocess.run([*COMMAND, "key", "create", "somebody", "--data", str(data)], check=True, capture_output=True)
-        with embedded(data) as coatcheck:
+        with opened(data) as coatcheck:
             assert coatcheck.put("of the owner").stored
 
 
 def test_sockets_that_a_dead_service_left_are_replaced(data: Path, runtime: Path) -> None:
-    with embedded(data):
+    with opened(data):
         pid = served_by(data)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not runs(pid))
     assert {HTTP_SOCKET, LIFELINE_SOCKET} <= {path.name for path in runtime.rglob("*.sock")}
-    with embedded(data) as coatcheck:
+    with opened(data) as coatcheck:
         assert coatcheck.put("again").stored
 
 
@@ -194,7 +201,7 @@ def test_a_run_folder_on_a_long_path_is_somewhere_else(
     long = tmp_path / ("x" * 200)
     long.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
-    with embedded(data) as coatcheck:
+    with opened(data) as coatcheck:
         assert coatcheck.put("somewhere").stored
     assert not list(long.iterdir())
 
@@ -208,22 +215,22 @@ def test_a_run_folder_that_somebody_else_could_use_is_refused(data: Path, runtim
         folder.mkdir(mode=0o700)
         folder.chmod(0o777)
     with pytest.raises(EmbeddedError, match="only you can open"):
-        embedded(data).__enter__()
+        opened(data).__enter__()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
     with pytest.raises(EmbeddedError, match=r"file/data does not start: .+ \(its log: "):
-        embedded(tmp_path / "file" / "data").__enter__()
+        opened(tmp_path / "file" / "data").__enter__()
 
 
 def test_a_service_of_an_older_release_is_used_with_a_warning(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coatcheck_client.options.NEEDED_SERVICE", "99.0.0")
-    with pytest.warns(UserWarning, match=r"this client needs 99\.0\.0"), embedded(data) as coatcheck:
+    with pytest.warns(UserWarning, match=r"this client needs 99\.0\.0"), opened(data) as coatcheck:
         assert coatcheck.put("all the same").stored
 
 
 def test_without_the_service_the_extra_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "coatcheck", None)
     with pytest.raises(EmbeddedError, match=r"pip install 'coatcheck-client\[embedded\]'"):
-        embedded(data).__enter__()
+        opened(data).__enter__()
