@@ -11,9 +11,9 @@ EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 
 artifact, or gone. 4: the service or its storage cannot be reached. 5: the answer could not be printed. 130: stopped
 with Ctrl-C. 141: the reader of the output closed the pipe.
 
-put, card, read, search, search-results, list, get, outline, delete, compact, mcp, mcp-wrap, hook, namespace, policy,
-hold, usage, status, retention and audit use the running service at --url or COATCHECK_URL, with the key in --key
-or COATCHECK_KEY.
+put, card, read, search, search-results, list, get, outline, delete, compact, doctor, mcp, mcp-wrap, hook, namespace,
+policy, hold, usage, status, retention and audit use the running service at --url or COATCHECK_URL, with the key in
+--key or COATCHECK_KEY.
 
 With --json, an error is a JSON object on standard error. Completion: eval "$(_COATCHECK_COMPLETE=bash_source
 coatcheck)" in ~/.bashrc; zsh_source and fish_source for other shells."""
@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "check": ("operate", "Compare the stored bytes with the catalogue and their digests, even while the service runs."),
     "compact": ("conversation", "Print a model request with cards in place of bulky outputs."),
     "delete": ("artifacts", "Delete artifacts: from now on they are reported as gone."),
+    "doctor": ("doctor", "Say what works between this machine and the service, and what to do about the rest."),
     "get": ("artifacts", "Write the payload of an artifact to standard output, byte for byte."),
     "hold": ("namespace", "Protect artifacts from deletion, by anybody and by any route."),
     "hook": ("conversation", "Answer the hooks of agent hosts."),
