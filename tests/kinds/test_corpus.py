@@ -24,7 +24,7 @@ def items(tmp_path_factory: pytest.TempPathFactory) -> list[Item]:
     return assemble(everywhere(tmp_path_factory.mktemp("corpus"), quick=True), PER_KIND)
 
 
-def test_the_set_has_hundreds_of_payloads_of_every_kind(items: list[Item]) -> None:
+def test_the_set_has_hundreds_of_payloads_and_at_least_fifteen_of_every_kind(items: list[Item]) -> None:
     counts = Counter(item.kind for item in items)
     assert len(items) >= 400
     assert {kind for kind in Kind if counts[kind] >= 15} == set(Kind)

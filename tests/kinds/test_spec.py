@@ -90,6 +90,11 @@ def test_every_kind_has_a_row() -> None:
     assert set(SPECS) == set(Kind)
 
 
+def test_a_media_type_determines_one_kind() -> None:
+    names = [name for spec in SPECS.values() for name in spec.media_types]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_what_is_handed_over_as_a_search_response_is_of_the_kind_that_lists_results() -> None:
     assert [kind for kind, spec in SPECS.items() if spec.results == "yes"] == [SEARCH_RESPONSE]
 

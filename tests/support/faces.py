@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from coatcheck.api.http.rates import Allowances
 from coatcheck.api.services import Services
-from coatcheck.bootstrap.service import contexts
+from coatcheck.bootstrap.service import contexts, reading_services
 from coatcheck.ports.catalog import Catalog
 from coatcheck.reading.sources import Sources
 from coatcheck.reading.view import OpenView
@@ -29,11 +29,6 @@ from coatcheck.tools.read import ReadArtifact
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.ingest import Ingest
-from coatcheck.usecases.reading.find_passages import FindPassages
-from coatcheck.usecases.reading.grep import Search
-from coatcheck.usecases.reading.outline import Outline
-from coatcheck.usecases.reading.read import Read
-from coatcheck.usecases.reading.read_json import ReadJson
 from coatcheck.usecases.retention.administer_holds import Holds
 from coatcheck.usecases.retention.administer_retention import AdministerRetention
 from coatcheck.usecases.retention.plan_retention import PlanRetention
@@ -69,12 +64,19 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
         ingest, content = Ingest(deps), self.opened()
         keep_text = KeepText(deps, content, SmallExtractor())
         open_view = OpenView(self.find, content, keep_text, deps.ledger)
-        read, search = Read(open_view, tokenizer, pool), Search(open_view, tokenizer, pool)
-        read_json, outline = ReadJson(open_view, tokenizer, pool), Outline(open_view, tokenizer, pool)
-        windows = FindPassages(open_view, tokenizer, pool)
+        readers = reading_services(self.describe(), open_view, tokenizer, pool)
         context, accounts = contexts(catalog, ingest, deps, None, self.find, content)
         policies = Policies(catalog, clock)
-        reading = ReadArtifact(open_view, read, search, outline, tokenizer, pool, passages=windows, values=read_json)
+        read_artifact = ReadArtifact(
+            open_view,
+            readers.read_span,
+            readers.search,
+            readers.outline,
+            tokenizer,
+            pool,
+            passages=readers.windows,
+            values=readers.read_json,
+        )
         searching = SearchResults(
             ingest=ingest,
             find=self.find,
@@ -85,18 +87,12 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
         )
         return Services(
             ingest=ingest,
-            describe=self.describe(),
+            **vars(readers),
             browse=self.browse,
             extend=self.extend,
             forget=self.forget,
             forget_session=self.forget_session,
-            read_span=read,
-            search=search,
-            windows=windows,
-            read_json=read_json,
-            tools=ToolDispatcher(reading, ListArtifacts(self.browse, tokenizer, pool), tokenizer),
-            open_view=open_view,
-            outline=outline,
+            tools=ToolDispatcher(read_artifact, ListArtifacts(self.browse, tokenizer, pool), tokenizer),
             search_results=searching,
             **vars(context),
             overview=ShowOverview(catalog, clock, accounts),

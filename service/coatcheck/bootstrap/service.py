@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from coatcheck.bootstrap.upkeep import administer_retention
 from coatcheck.core.context import CountCache
 from coatcheck.core.search import SearchLimits
 from coatcheck.core.search.model import Switches
+from coatcheck.core.tokens import Tokenizer
 from coatcheck.jobs.schedule import PeriodicJob, carry_out_decisions, run_jobs, run_maintenance
 from coatcheck.ports.keys import Keys, SessionAccounts
 from coatcheck.ports.telemetry import Clock
@@ -137,7 +139,7 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
         inline_bytes=base.settings.inline_bytes,
     )
     open_view = OpenView(base.find, store.open_content, keep_text, base.deps.ledger, base.redacting)
-    services = reading_services(base, base.find, open_view, card_text)
+    services = _reading_services(base, base.find, open_view, card_text)
     session_names = SessionNames(store.catalog, base.redacting)
     seal_key = SealKey(store.catalog, store.clock, secrets.token_hex)
     browse = Browse(store.catalog, store.clock, seal_key, index, base.redacting, session_names)
@@ -155,20 +157,27 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
     return Readers(keep_text, card_text, services, browse, session_names, tools)
 
 
-def reading_services(base: Foundation, find: Find, open_view: OpenView, card_text: CardText) -> ReadingServices:
-    """Returns the use cases that show a payload, over one way to look it up."""
+def _reading_services(base: Foundation, find: Find, open_view: OpenView, card_text: CardText) -> ReadingServices:
     tokenizer, threads = base.tokenizer, base.store.readers
+    describe = Describe(
+        find,
+        base.store.open_content,
+        tokenizer,
+        threads,
+        base.settings.card_tokens,
+        card_text,
+        base.policies.now,
+        base.redacting,
+    )
+    return reading_services(describe, open_view, tokenizer, threads)
+
+
+def reading_services(
+    describe: Describe, open_view: OpenView, tokenizer: Tokenizer, threads: Executor
+) -> ReadingServices:
+    """Returns the use cases that show a payload, over one way to look it up."""
     return ReadingServices(
-        describe=Describe(
-            find,
-            base.store.open_content,
-            tokenizer,
-            threads,
-            base.settings.card_tokens,
-            card_text,
-            base.policies.now,
-            base.redacting,
-        ),
+        describe=describe,
         read_span=Read(open_view, tokenizer, threads),
         search=Search(open_view, tokenizer, threads),
         windows=FindPassages(open_view, tokenizer, threads),
@@ -187,7 +196,7 @@ def inspection(base: Foundation, reading: Readers) -> Inspection:
     )
     open_view = OpenView(find, store.open_content, reading.keep_text, None, base.redacting)
     return Inspection(
-        **vars(reading_services(base, find, open_view, reading.card_text)),
+        **vars(_reading_services(base, find, open_view, reading.card_text)),
         stored_view=OpenView(find, store.open_content, reading.keep_text),
         seal_key=SealKey(store.catalog, store.clock, secrets.token_hex),
     )

@@ -51,8 +51,8 @@ def _audit_of(store: Store, repairs: RepairCatalog | None = None) -> VerifyStore
 async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tuple[VerifyStore, str | None]]:
     """Opens the verification of a store that others may be serving, for the command line.
 
-    With `repair`, rows can be repaired too. An embedded store is locked for that, if nobody serves it; if it cannot be,
-    the second value says why.
+    With `repair`, rows can be repaired too, for which an embedded store must not be in use by a service; if it is, the
+    second value says why nothing is repaired.
     """
     async with open_store(settings, beside=True) as store:
         if not repair:
@@ -73,7 +73,7 @@ class BackupResult(Struct, frozen=True, kw_only=True):
     path: str
     manifest: Manifest
     linked: int
-    """Files that are links to the store's own, on the same disk."""
+    """Number of files that are hard links to the store's own files instead of copies."""
     verified: bool
     """Whether every blob in it was read and compared with its digest."""
 
@@ -81,7 +81,7 @@ class BackupResult(Struct, frozen=True, kw_only=True):
 def backup(
     settings: Settings, target: Path, *, digests: bool, links: bool, progress: Progress = untold
 ) -> BackupResult:
-    """Copies the embedded store, which may be serving meanwhile, to a new directory. Blocks.
+    """Copies the embedded store, which a service may be using, to a new directory. Blocks.
 
     Raises:
         CoatcheckError: as `backup_to`, and `integrity` if digests were requested and something is damaged;
@@ -133,11 +133,11 @@ async def _refuse_foreign(settings: Settings) -> None:
 
 
 async def _verify(settings: Settings, data: Path, outcome: str, progress: Progress) -> None:
-    """Reads a whole copy; blobs that were already known to be lost are not counted against it."""
+    """Reads every blob of a copy. Raises `integrity` if any is damaged, except those already known to be lost."""
     async with open_store(replace(settings, data=str(data)), beside=True) as store:
         audited = await _audit_of(store)(
             progress=lambda _, size: progress(0, size)
-        )  # it was counted when it was copied
+        )  # only bytes: the copying has already counted the files
     faults = [f for f in audited.findings if f.what not in HARMLESS | {"lost"}]
     if faults:
         raise CoatcheckError(
@@ -156,11 +156,11 @@ def administer_retention(
     job_schedule: JobSchedule,
     deletions: DeletionClock,
 ) -> AdministerRetention:
-    """Returns everything that administers retention."""
+    """Returns the use case that administers retention, with all that it needs."""
     grace = timedelta(seconds=settings.grace_seconds)
     new_id = deps.new_blob_id
     audit_life = timedelta(seconds=settings.audit_ttl)
-    # A plan must not count what a read, not yet written, keeps alive: the reads are written first.
+    # Reads that are not written yet are written before a plan is made, which must not contain what they keep alive.
     plan = PlanRetention(
         store.catalog, deletions, new_id, grace=grace, audit_life=audit_life, flush_reads=maintenance.flush_reads
     )

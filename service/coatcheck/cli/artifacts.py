@@ -1,4 +1,4 @@
-"""`list`, `get`, `outline`, `delete`: whole stored artifacts, through a running service."""
+"""The commands `list`, `get`, `outline` and `delete`, for whole artifacts of a running service."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ _PIECE_BYTES: Final = 256 * 1024
 @click.option("--tool-name", help="Only artifacts from this tool.")
 @click.option("--source", "url", help="Only artifacts from this URL.")
 @click.option("--status", type=int, help="Only pages that came with this HTTP status.")
-@click.option("--final-url", help="Only pages to which redirects led here.")
+@click.option("--final-url", help="Only pages whose redirects led to this URL.")
 @click.option("--label", help="Only artifacts with this label.")
 @click.option("--after", "created_after", metavar="TIME", help="Only artifacts stored at this time or later.")
 @click.option(
@@ -35,10 +35,10 @@ _PIECE_BYTES: Final = 256 * 1024
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="Maximum number listed.")
 @service_options
 def list_(
-    words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **only: str | int | None
+    words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **filters: str | int | None
 ) -> None:
     """List artifacts, newest first; with WORDS only those that contain all of them."""
-    params: dict[str, Any] = encode_options(only) | ({"q": " ".join(words)} if words else {})
+    params: dict[str, Any] = encode_options(filters) | ({"q": " ".join(words)} if words else {})
     items: list[dict[str, Any]] = []
     with connect(service, key) as client:
         while len(items) < limit:  # a page may be short although there are more
@@ -48,23 +48,23 @@ def list_(
             if page["next"] is None:
                 break
             params["cursor"] = page["next"]
-    echo_items(items, _line, "No artifact was found.", as_json=as_json)
+    echo_items(items, _render_line, "No artifact was found.", as_json=as_json)
 
 
-def _line(item: dict[str, Any]) -> str:
-    what = item["title"] or item["url"] or item["tool_name"] or ""
+def _render_line(item: dict[str, Any]) -> str:
+    title = item["title"] or item["url"] or item["tool_name"] or ""
     if item.get("redirected"):
-        what += f" -> {item['final_url']}"
-    if (status := item.get("status")) is not None and status // 100 != 2:  # noqa: PLR2004 - the page came
-        what = f"HTTP {status}  {what}"
+        title += f" -> {item['final_url']}"
+    if (status := item.get("status")) is not None and status // 100 != 2:  # noqa: PLR2004 - statuses of success
+        title = f"HTTP {status}  {title}"
     size = render_size(item["size"]["bytes"])
-    return f"{item['id']}  {item['created_at'][:16]}Z  {item['kind']}  {size}  {what}".rstrip()
+    return f"{item['id']}  {item['created_at'][:16]}Z  {item['kind']}  {size}  {title}".rstrip()
 
 
 @click.command()
 @click.argument("artifact_id")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead.")
-@click.option("--view", type=click.Choice(["raw", "text"]), help="The payload itself, or its readable text (raw).")
+@click.option("--view", type=click.Choice(["raw", "text"]), help="The payload (raw, the default) or its text.")
 @click.option("--section", help="Only this part, as the outline names it.")
 @service_options
 def get(
@@ -96,7 +96,7 @@ def get(
 
 
 def _write(response: httpx.Response, output: Path | None) -> None:
-    """Writes the response to a file or to standard output. An incomplete file is removed."""
+    """Writes the response to standard output or to a new file, which is removed if it stays incomplete."""
     if output is None:
         for piece in response.iter_bytes(_PIECE_BYTES):
             echo(piece, nl=False)

@@ -1,8 +1,8 @@
-"""Takes a stream of bytes: hashes, compresses and counts it in worker threads while more arrives, and places it.
+"""Receives a payload: worker threads hash, compress and count its blocks while more arrive; then its bytes are stored.
 
 Small payloads stay in memory until the commit; once the stored bytes exceed the inline limit, they go to the blob
-store, after an intent has been recorded. Crash story: an intent without a commit is reaped when its lease has ended;
-what was written under it is swept.
+store, after an intent has been recorded. After a crash, the reaper removes an intent without a commit when its lease
+has ended, and the sweep removes the bytes that were written under it.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ BLOCK = 512 * 1024
 block is digested within milliseconds of its arrival."""
 
 HELD = 4 * 1024**2
-"""Stored bytes of a payload that are held in memory until its commit, so that it can be offered again."""
+"""Maximum stored bytes of a payload that are held in memory until its commit, to be stored later if that fails."""
 
 
 async def split_blocks(data: bytes) -> AsyncIterator[bytes]:
-    """Yields a payload in blocks, as a request's body arrives."""
+    """Yields a payload that is in memory, in pieces of BLOCK bytes, as if it were arriving."""
     for at in range(0, len(data), BLOCK):
         yield data[at : at + BLOCK]
 
 
 class CommitResult(Protocol):
-    """The answer of a commit about its bytes."""
+    """What a commit says about the stored bytes that it was given."""
 
     @property
     def blob_used(self) -> bool:
-        """Whether anything now points at them."""
+        """Whether an artifact now points at these bytes."""
         ...
 
 
@@ -59,36 +59,36 @@ class UploadSession:
         limited: bool = True,
         refusal: CoatcheckError | None = None,
     ) -> None:
-        """Begins.
+        """Begins an upload, of which nothing is written yet.
 
         Args:
             deps: what an upload needs.
             caller: who sends it.
             encoder: encodes it.
-            limited: false for what is stored whether or not its namespace has room.
+            limited: false if the payload is stored even where it exceeds the namespace's quota.
             refusal: why nothing of the payload is stored, now or later; None: it is to be stored.
         """
         self._deps = deps
         self._caller = caller
         self._pending: asyncio.Task[None] | None = None
-        """The block being digested, or the file being synced; at most one at a time, as blocks have an order."""
+        """The task that digests a block or syncs the file; at most one at a time, because blocks have an order."""
         self._writer: BlobWriter | None = None
         """None: everything so far fits inline, or the store refused to begin."""
         self._lease_until = deps.clock.now()
-        """End of the intent's lease; meaningless until `begun`."""
+        """End of the intent's lease; meaningless while `begun` is false."""
         self._held: list[bytes] | None = [] if refusal is None else None
         """Stored bytes so far; None: too many to hold, or not to be stored."""
-        self._asked = 0
+        self._reserved_bytes = 0
         """Bytes of memory that the fallback buffer reserved for it."""
         self.begun = False
         """Whether the bytes go to the blob store, under an intent."""
         self._committing: asyncio.Task[CommitResult] | None = None
-        """Set only for a file, whose fate the commit decides."""
+        """The commit, if the bytes are in the blob store: its result decides whether they stay there."""
         self.encoder = encoder
         self.sheds = refusal is not None
         """Whether the payload only gets a card, because the service is too busy."""
         self.refusal = refusal
-        """Why it is not stored, once that is known. Digesting continues, as a card is made nevertheless."""
+        """Why the payload is not stored, once that is known. Digesting continues, because it still gets a card."""
         self.blob_id = deps.new_blob_id()
         self._room = Reservation(deps.catalog, deps.rooms, caller.namespace, self.blob_id, limited=limited)
 
@@ -97,11 +97,11 @@ class UploadSession:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Undoes what was not kept, completely, even while the caller's task is being cancelled.
+        """Removes bytes and intent, unless a commit points at the bytes, even if the caller's task is cancelled.
 
-        If storage has refused, that may take as long as its silence: the caller is answered meanwhile.
+        If storage has refused, it may be silent for long, so the removal continues in the background.
         """
-        self._deps.fallback.let_go(self._asked)
+        self._deps.fallback.let_go(self._reserved_bytes)
         if self._is_kept() or not (self.begun or self._pending or self._committing):
             return
         # A task of its own, shielded: a cancelled caller must not stop the removal half-way.
@@ -114,7 +114,7 @@ class UploadSession:
         undoing.add_done_callback(self._deps.afterwards.discard)
 
     async def take(self, block: bytes) -> None:
-        """Digests a block in the background, after the one before it. Raises what that one raised."""
+        """Begins to digest a block in the background, after the one before it, and raises what that one raised."""
         await self._await_pending()
         self._pending = asyncio.ensure_future(self._digest(block))
 
@@ -123,11 +123,11 @@ class UploadSession:
         await self._await_pending()
 
     async def end(self, chunk: bytes) -> None:
-        """Takes the last stored bytes, which `PayloadEncoder.end` returned, and makes all durable.
+        """Takes the last stored bytes, which `PayloadEncoder.end` returned, and begins to make all durable.
 
         Inline bytes become durable with the commit; a file begins to be synced in the background.
         """
-        await self._place(chunk)
+        await self._store_chunk(chunk)
         if self._writer is not None and self.refusal is None:
             self._pending = asyncio.ensure_future(self._finish(self._writer))
 
@@ -147,13 +147,13 @@ class UploadSession:
             await pending
 
     async def _digest(self, block: bytes) -> None:
-        await self._place(await in_pool(self._deps.pool, self.encoder.feed, block))
+        await self._store_chunk(await in_pool(self._deps.pool, self.encoder.feed, block))
 
     async def _finish(self, writer: BlobWriter) -> None:
         with self._deps.blobs_breaker.guard_call():
             await writer.finish()
 
-    async def _place(self, chunk: bytes) -> None:
+    async def _store_chunk(self, chunk: bytes) -> None:
         self._hold(chunk)
         if self.refusal is None:
             try:
@@ -165,17 +165,17 @@ class UploadSession:
                 self.refusal = error
 
     def _hold(self, chunk: bytes) -> None:
-        """Holds the bytes that may be stored inline and, while there is memory, those that may have to wait."""
+        """Holds bytes in memory that may be stored inline, or later by the fallback buffer while that has room."""
         if self._held is None:
             return
         self._held.append(chunk)
-        size, free = self.encoder.stored_size, self._deps.inline_bytes
-        if size <= HELD and self._deps.fallback.hold(max(0, size - free) - self._asked):
-            self._asked = max(0, size - free)
-        elif self._writer is not None or self.refusal is not None:  # otherwise they are about to be handed over
+        size, inline_bytes = self.encoder.stored_size, self._deps.inline_bytes
+        if size <= HELD and self._deps.fallback.hold(max(0, size - inline_bytes) - self._reserved_bytes):
+            self._reserved_bytes = max(0, size - inline_bytes)
+        elif self._writer is not None or self.refusal is not None:  # otherwise the first write still needs them
             self._held = None
-            self._deps.fallback.let_go(self._asked)
-            self._asked = 0
+            self._deps.fallback.let_go(self._reserved_bytes)
+            self._reserved_bytes = 0
 
     async def _write_blob(self, chunk: bytes) -> None:
         """Passes the bytes to the blob store, once they are too many to be inline."""
@@ -185,7 +185,8 @@ class UploadSession:
             self._writer = await self._begin()
             # The first write passes everything held so far, this chunk included.
             chunk = b"".join(self._held or ())
-        # Lease and room come before the bytes: once the reaper took the intent, nothing more may be written under it.
+        # The lease is renewed and room reserved before bytes are written: once the reaper has taken the intent, nothing
+        # more may be written under it.
         await self._renew()
         with self._deps.catalog_breaker.guard_call():
             if not await self._room.cover(self.encoder.stored_size):
@@ -195,27 +196,27 @@ class UploadSession:
                 await self._writer.write(chunk)
 
     async def _begin(self) -> BlobWriter:
-        p = self._deps
-        self._lease_until = p.clock.now() + p.lease
+        deps = self._deps
+        self._lease_until = deps.clock.now() + deps.lease
         # Set before the intent is written: if its commit fails with an unknown result, the exit still abandons it.
         self.begun = True
-        with p.catalog_breaker.guard_call():
-            await self._room.begin(p.blobs.placement, self._lease_until, self.encoder.stored_size)
-        with p.blobs_breaker.guard_call():
-            return await p.blobs.create(self._caller.namespace, self.blob_id)
+        with deps.catalog_breaker.guard_call():
+            await self._room.begin(deps.blobs.placement, self._lease_until, self.encoder.stored_size)
+        with deps.blobs_breaker.guard_call():
+            return await deps.blobs.create(self._caller.namespace, self.blob_id)
 
     async def _renew(self) -> None:
-        p = self._deps
-        now = p.clock.now()
+        deps = self._deps
+        now = deps.clock.now()
         # Renewed once a third of the lease has passed: most blocks cost no transaction, and two thirds remain for a
         # slow one.
-        if self._lease_until - now > p.lease * 2 / 3:
+        if self._lease_until - now > deps.lease * 2 / 3:
             return
-        self._lease_until = now + p.lease
+        self._lease_until = now + deps.lease
         change = RenewUpload(namespace=self._caller.namespace, blob_id=self.blob_id, lease_until=self._lease_until)
-        with p.catalog_breaker.guard_call():
-            ours = await p.catalog.commit(change)
-        if not ours:
+        with deps.catalog_breaker.guard_call():
+            has_intent = await deps.catalog.commit(change)
+        if not has_intent:
             raise fenced_error()
 
     def blob(self) -> tuple[Blob, bytes | None]:
@@ -248,10 +249,10 @@ class UploadSession:
         return await asyncio.shield(committing)
 
     def _is_kept(self) -> bool:
-        """Returns whether the commit points at the bytes, or may do so: then they are not ours to remove.
+        """Returns whether the commit points at the bytes, or may do so: then this session must not remove them.
 
-        If the catalogue did not answer, its commit may be durable nevertheless. File and intent then stay: if it is
-        not, they are rolled back together when the lease has ended.
+        If the catalogue did not answer, the commit may be durable all the same, so file and intent stay. If it is not,
+        both are removed when the lease has ended.
         """
         commit_task = self._committing
         if commit_task is None or not commit_task.done():
@@ -293,7 +294,7 @@ def fenced_error() -> CoatcheckError:
 
 
 async def blocks(source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Gathers a stream's chunks into blocks of about BLOCK bytes. The last block may be empty, never absent."""
+    """Gathers a stream's chunks into blocks of about BLOCK bytes. There is always a last one, which may be empty."""
     parts: list[bytes] = []
     size = 0
     async for chunk in source:

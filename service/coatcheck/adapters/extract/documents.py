@@ -52,7 +52,7 @@ _BOOKMARKS: Final = 40
 _MIN_BOOKMARKS: Final = 4
 """Bookmarks of the first level below which those of the second are named as well."""
 _TITLE: Final = 120
-"""Maximum characters of a bookmark."""
+"""Maximum characters of a bookmark's title."""
 _EXCEL: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _TOO_MUCH: Final = "Too much for the memory and time of a text view: what it says was not read."
 _WORKBOOKS: Final = (_EXCEL, "application/vnd.oasis.opendocument.spreadsheet")
@@ -61,7 +61,7 @@ _WORKBOOKS: Final = (_EXCEL, "application/vnd.oasis.opendocument.spreadsheet")
 def is_extractable(payload: bytes, media_type: str | None = None) -> bool:
     """Returns whether a payload is a document, an archive or a database that can be read here.
 
-    `media_type` is the declared one, by which a mail may be told.
+    `media_type` is the declared one, by which a mail may be recognised.
     """
     if not payload or len(payload) > DOCUMENT_BYTES:
         return False
@@ -102,7 +102,7 @@ def extract_document(payload: bytes, seconds: float, media_type: str | None = No
 
 
 def list_document(payload: bytes, seconds: float) -> ExtractedText | None:
-    """Returns the view of a document that was too much for a worker: that this is so, and the files in its archive."""
+    """Returns the view of a document that exceeded a worker's limits: a line that says so, and an archive's files."""
     writer = ViewWriter(time.process_time() + _SHARE * seconds)
     writer.put(f"[{_TOO_MUCH} Its bytes are in view=raw.]\n")
     if (files := extract_zip(payload, time.process_time() + _SHARE * seconds)) is not None:
@@ -112,13 +112,13 @@ def list_document(payload: bytes, seconds: float) -> ExtractedText | None:
 
 
 def _explain_unreadable(reason: str, extractor: str) -> ExtractedText:
-    """Returns the view of a document without text that can be read: the reason."""
+    """Returns the view of a document whose text cannot be read: one line that says why."""
     text = f"[{reason} Its bytes are in view=raw.]\n".encode()
     return ExtractedText(text=text, extractor=extractor, partial=True)
 
 
 def _decode_xml(payload: bytes, _: float) -> ExtractedText:
-    """Returns XML in an encoding of its own as the text that it is; its declaration stays as it was."""
+    """Returns XML that is not in UTF-8 as text; its declaration still names the original encoding."""
     text = decode(payload, None).encode()
     end = len(text) if len(text) <= TEXT_BYTES else text.rfind(b"\n", 0, TEXT_BYTES) + 1 or align(text, TEXT_BYTES)
     return ExtractedText(text=text[:end], extractor="decoded 1", partial=end < len(text))
@@ -151,7 +151,7 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
                 break
     except Exception:  # noqa: BLE001 - whatever a document does to its reader, there is no view of it
         writer.partial = True
-    # Out of time, a document may have words on a later page: only a whole one is called a scan.
+    # If time has run out, a later page may have words: only a document that was read whole is called a scan.
     if pages and not words and not writer.late:
         return _explain_unreadable(f"No text on its {format_count(pages, 'page')}: a scan?", extractor)
     return writer.finish(extractor) if words else None
@@ -166,7 +166,7 @@ def _is_open(reader: Any) -> bool:  # noqa: ANN401 - of a library without types
 
 
 def _bookmarks(reader: Any) -> list[str]:  # noqa: ANN401 - of a library without types
-    """Returns the outermost bookmarks, with those in them if they are few, each with its page; none if any is bad."""
+    """Returns the outermost bookmarks with their pages, and the next level's if they are few; none if any is broken."""
     levels: tuple[list[str], list[str]] = ([], [])
     try:
         for each in reader.outline:
@@ -211,7 +211,7 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
 
 
 def _sheet(book: Any, name: str, writer: ViewWriter, facts: SheetFacts) -> bool:  # noqa: ANN401 - of a library without types
-    """Writes a sheet as tab-separated rows, and what is known of it. Returns False if there is no room."""
+    """Writes a sheet as tab-separated rows, and what is known of it. Returns False if the view is full."""
     writer.begin(f"Sheet {name}")
     if facts.is_too_large:
         writer.partial = True

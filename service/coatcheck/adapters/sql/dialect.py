@@ -17,11 +17,11 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from typing_extensions import override
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""The zero of the integer that SQLite stores."""
+"""The moment that SQLite stores as 0."""
 
 
 def microseconds(moment: datetime) -> int:
-    """Returns microseconds since 1970, exactly. Raises for a naive datetime."""
+    """Returns microseconds since 1970, exactly. Raises TypeError for a naive datetime."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -80,7 +80,7 @@ class Many(TypeDecorator[Collection[Any]]):
 
 
 RowNumber = BigInteger().with_variant(Integer, "sqlite")
-"""A row's number in arrival order. On SQLite, only INTEGER makes a primary key the row's own address."""
+"""A row's number in arrival order. On SQLite, a primary key is the rowid itself only if its type is INTEGER."""
 
 
 DIALECTS: Final = ("sqlite", "postgresql")
@@ -115,7 +115,7 @@ class among(GenericFunction[bool]):  # noqa: N801 - as above
 
     @override
     def self_group(self, against: OperatorType | None = None) -> Any:
-        # A condition by itself: `… = 1`, which SQLite would get otherwise, prevents the use of an index.
+        # Without this, SQLAlchemy would append `= 1` on SQLite, which prevents the use of an index.
         return self
 
 
@@ -130,9 +130,9 @@ class contains_text(GenericFunction[bool]):  # noqa: N801 - as above
 
 
 class by_now(GenericFunction[Any]):  # noqa: N801 - as above
-    """Returns a moment, but none that the database's clock has not reached: a sweep must not trust a wrong clock.
+    """Returns a moment, or the time of the database's clock if that is earlier: a sweep must not trust a wrong clock.
 
-    SQLite has no clock but the process's, which is the caller's.
+    On SQLite it is always the moment, because the database has no clock of its own.
     """
 
     type = UtcDateTime()
@@ -206,7 +206,7 @@ def is_postgres(url: str) -> bool:
 
 
 def plain_url(url: str) -> str:
-    """Returns the URL for libpq and asyncpg: options such as `sslmode`, several hosts, a socket's folder as `host`."""
+    """Returns the URL as libpq and asyncpg read it: with options, several hosts, or a socket's folder as `host`."""
     # Neither libpq nor asyncpg knows SQLAlchemy's `+asyncpg`.
     return f"postgresql:{url.partition(':')[2]}"
 

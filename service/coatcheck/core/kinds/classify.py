@@ -8,23 +8,13 @@ from typing import Final
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.kinds.description import PayloadProbe, kind_by_lines
-from coatcheck.core.kinds.page import is_page
 from coatcheck.core.kinds.results import find_results, is_listing, is_search_answer, is_search_tool
+from coatcheck.core.kinds.spec import SPECS
 from coatcheck.core.media import identify, identify_written
 from coatcheck.core.structure import read_table
 
-_BY_MEDIA_TYPE: Final = {
-    "text/html": Kind.WEB_PAGE,
-    "application/xhtml+xml": Kind.WEB_PAGE,
-    "text/csv": Kind.TABLE,
-    "text/tab-separated-values": Kind.TABLE,
-    "text/x-diff": Kind.DIFF,
-    "text/x-patch": Kind.DIFF,
-    "application/x-patch": Kind.DIFF,
-    "application/x-ndjson": Kind.JSON,
-    "application/jsonl": Kind.JSON,
-}
-"""Media types that determine the kind of a text by themselves."""
+_BY_MEDIA_TYPE: Final = {name: kind for kind, spec in SPECS.items() for name in spec.media_types}
+_BY_BEGINNING: Final = [(kind, spec.begins) for kind, spec in SPECS.items() if spec.begins is not None]
 _FILE_TYPE: Final = re.compile(
     r"text/(?:x-(?!log)|markdown|javascript|css|typescript|yaml|rust|xml)"
     r"|application/(?:(?:x-)?(?:python|sh)|javascript|xml|yaml|toml)|image/svg"
@@ -91,7 +81,7 @@ def _by_structure(payload: PayloadProbe, head: bytes, tool: str) -> Kind | None:
             return Kind.SEARCH_RESULTS if is_search else Kind.JSON
     if _is_diff(head):
         return Kind.DIFF
-    return Kind.WEB_PAGE if b"<" in head and is_page(head) else None
+    return next((kind for kind, begins in _BY_BEGINNING if begins(head)), None)
 
 
 def _by_text(payload: PayloadProbe, head: bytes, tool: str) -> Kind:

@@ -1,4 +1,4 @@
-"""The one table of kinds: how each is described, weighted on cards, read and outlined.
+"""The one table of kinds: how each is recognised, described, weighted on cards, read and outlined.
 
 Nothing outside `core/kinds` names a kind: whatever is special about one is a column, which a test enforces. A new kind
 is a member of `Kind`, a row here, a describer if no other fits, and a test.
@@ -14,7 +14,7 @@ from coatcheck.core.choose.worth import DOCUMENT, CardWeights
 from coatcheck.core.extract.texts import may_be_notebook, may_be_parts
 from coatcheck.core.kinds.description import Description, PayloadProbe
 from coatcheck.core.kinds.json_facts import describe_json, describe_media, describe_written
-from coatcheck.core.kinds.page import describe_page
+from coatcheck.core.kinds.page import describe_page, is_page
 from coatcheck.core.kinds.results import describe_results, is_search_tool
 from coatcheck.core.kinds.text_facts import describe_diff, describe_output, describe_source, describe_table
 from coatcheck.core.outline import landmarks
@@ -27,6 +27,11 @@ class KindSpec(Struct, frozen=True, kw_only=True):
 
     describe: Callable[[PayloadProbe], Description]
     """Pure, bounded by the sample, and never raises because of content."""
+    media_types: tuple[str, ...] = ()
+    """Declared media types that determine the kind of a text by themselves."""
+    begins: Callable[[bytes], bool] | None = None
+    """Returns, given the first 8 KiB of a text that is no JSON and no diff, whether it is of this kind; None: other
+    rules decide (`core/kinds/classify.py`). Pure, linear, and never raises."""
     names: bool = False
     """Whether describing finds a title, an address or a media type, which are needed beyond cards."""
     facts_share: float = 0.25
@@ -81,10 +86,16 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         describe=describe_source, facts_share=0.5, text_view="mixed", view_partial=True, landmarks=landmarks.SOURCE
     ),
     Kind.DIFF: KindSpec(
-        describe=describe_diff, facts_share=0.35, weights=DOCUMENT, has_fields=False, landmarks=landmarks.DIFF
+        describe=describe_diff,
+        media_types=("text/x-diff", "text/x-patch", "application/x-patch"),
+        facts_share=0.35,
+        weights=DOCUMENT,
+        has_fields=False,
+        landmarks=landmarks.DIFF,
     ),
     Kind.JSON: KindSpec(
         describe=describe_json,
+        media_types=("application/x-ndjson", "application/jsonl"),
         facts_share=0.8,
         text_view="json",
         card_view=True,
@@ -94,7 +105,13 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         paths=True,
         results="by_tool",
     ),
-    Kind.TABLE: KindSpec(describe=describe_table, facts_share=0.4, weights=_ROWS, landmarks=landmarks.TABLE),
+    Kind.TABLE: KindSpec(
+        describe=describe_table,
+        media_types=("text/csv", "text/tab-separated-values"),
+        facts_share=0.4,
+        weights=_ROWS,
+        landmarks=landmarks.TABLE,
+    ),
     Kind.SEARCH_RESULTS: KindSpec(
         describe=describe_results,
         facts_share=1.0,
@@ -108,6 +125,8 @@ SPECS: Final[dict[Kind, KindSpec]] = {
     ),
     Kind.WEB_PAGE: KindSpec(
         describe=describe_page,
+        media_types=("text/html", "application/xhtml+xml"),
+        begins=is_page,
         names=True,
         facts_share=0.05,
         weights=_PAGE,

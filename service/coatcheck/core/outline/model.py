@@ -1,4 +1,4 @@
-"""Entries of an outline, which can be read by section, by lines, by bytes or by path. Values only."""
+"""Entries of an outline, which can be read by section, by lines, by bytes or by path, and what finds them."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from coatcheck.core.views.window import Extent, LineExtent, Position
 from coatcheck_client.contract.inert import one_line
 
 MAX_ENTRIES: Final = 5_000
-"""Maximum number of entries; only the first are found."""
+"""Maximum number of entries of an outline, which are the first ones."""
 TITLE_CHARS: Final = 120
 """Maximum characters of a title that is cut from a line."""
 
@@ -74,11 +74,11 @@ class OutlineScanner(Protocol):
         ...
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Processes whole lines, the first of which begins at this place."""
+        """Processes whole lines, the first of which begins at `place`."""
         ...
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
-        """Returns the entries, once the lines have ended at this place; `ends_line`: with a line feed."""
+        """Returns the entries, once all lines were fed, which end at `end`; `ends_line`: with a line feed."""
         ...
 
 
@@ -100,8 +100,8 @@ class Landmarks(Struct, frozen=True, kw_only=True):
     """How to find the entries of one sort of payload. The row of a kind names one of these."""
 
     scanner: Callable[[tuple[str | None, ...], bytes], OutlineScanner | None] = lambda _names, _head: None
-    """Returns what finds entries line by line, if anything, given possible names of the payload's file and its first
-    bytes."""
+    """Returns the scanner that finds entries line by line, given possible names of the payload's file and its first
+    bytes; None: it has no such entries."""
     structure: OutlineReader | None = None
     """Used instead of a scanner."""
     whole_bytes: int | None = None
@@ -123,7 +123,14 @@ class EntryStart(Struct, frozen=True):
 def reaching(
     starts: list[EntryStart], end: Position, *, ends_line: bool, ends: Mapping[int, Position] | None = None
 ) -> list[OutlineEntry]:
-    """Returns entries from their beginnings, in order; those with a number in `ends` end there, if not before."""
+    """Returns the entries that begin at `starts`, in order.
+
+    Args:
+        starts: where the entries begin. Each extends to the next one of its level or above.
+        end: where the text ends, and with it the last entries.
+        ends_line: whether the text ends with a line feed.
+        ends: where entries end that end before that, by their index in `starts`.
+    """
     out: list[OutlineEntry] = []
     after: list[Position] = [end] * len(starts)
     open_: list[int] = []

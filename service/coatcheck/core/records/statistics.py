@@ -1,4 +1,4 @@
-"""What one field of many records has: how often each of few values, or from which to which number or time."""
+"""Statistics of one field over many records: how often each value occurs, and the least and greatest number or time."""
 
 import re
 from collections import Counter
@@ -11,12 +11,14 @@ import numpy.typing as npt
 from msgspec import Struct
 
 VALUES: Final = 64
-"""Maximum different values of a field that are counted."""
+"""Maximum number of different values of a field that are counted."""
 _CHARS: Final = 200
 """Maximum characters of a value that is counted."""
 _THOUSANDS: Final = re.compile(r"\s*[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?\s*", re.ASCII)
+"""Matches a number with commas between its thousands, or without."""
 _EUROPEAN: Final = re.compile(r"\s*[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+\s*", re.ASCII)
-_DIGITS_OF: Final = frozenset("0123456789.+-eE ")
+"""Matches a number with a decimal comma, and with points between its thousands, or without."""
+_NUMBER_CHARS: Final = frozenset("0123456789.+-eE ")
 """Characters of numbers as programs write them."""
 _UNIT: Final = re.compile(r"(\s*[-+]?[\d.,]*\d)(\s?(?:%|[a-zA-Zµ]{1,5}))?\s*", re.ASCII)
 _TIME: Final = re.compile(
@@ -35,14 +37,14 @@ _MONTH_FIRST: Final = re.compile(
     rf"(?:[A-Za-z]{{3}} )?{_MONTH} +(\d{{1,2}}),?(?: {_CLOCK})?( [A-Z]{{3,4}})? (\d{{4}})( [A-Z]{{3,4}}| [+-]\d{{4}})?",
     re.ASCII,
 )
-"""Match times with the name of a month, as mails and feeds have them, and as `date` prints them."""
+"""This and the one before match times with the name of a month: as `date` prints them, and as mails have them."""
 _DIGITS: Final = re.compile(r"\d")
 _SECONDS: Final = 19
-"""Characters of a time up to its seconds."""
+"""Characters of a time including its seconds, without their fraction."""
 _HUGE: Final = 1 << 1000
-"""A number below this has a float."""
+"""Bound of the numbers that are compared: every integer below it can be converted to a float."""
 MAX_PER_SIDE: Final = 2
-"""Maximum numbers on one side that are far from all others; of more, none is an exception."""
+"""Maximum outliers at each end of the numbers; if more are far from the others, none is an outlier."""
 _IS_NUMBER: Final = "number"
 _IS_TIME: Final = "time"
 
@@ -59,7 +61,7 @@ class Extreme(Struct, frozen=True):
 
 
 class FieldStatistic(Struct, frozen=True):
-    """What is known of a field. Everything is true of all its records."""
+    """The statistics of a field, of all records that have it."""
 
     present: int
     """Records that have it."""
@@ -67,7 +69,7 @@ class FieldStatistic(Struct, frozen=True):
     """How often each value occurs; None: there are more than 64 different ones, or a long one."""
     least: Extreme | None = None
     greatest: Extreme | None = None
-    """Of a field whose values are all numbers, or all times in one format."""
+    """This and `least` are None unless all values are numbers, or all are times in one format."""
     is_number: bool = False
 
 
@@ -75,7 +77,7 @@ Keys = Sequence[float] | Sequence[str]
 
 
 def examine(values: Sequence[object]) -> FieldStatistic:
-    """Returns the statistic of a field, given its values, one per record, None where there is none."""
+    """Returns the statistics of a field. `values` has one value per record, in order: None or empty if it has none."""
     present_values = [each for each in values if each is not None and each != ""]
     counts = count_values(present_values)
     form, keys = make_sort_keys(present_values)
@@ -89,7 +91,10 @@ def examine(values: Sequence[object]) -> FieldStatistic:
 
 
 def count_values(values: Sequence[object], earlier_counts: Counter[object] | None = None) -> Counter[object] | None:
-    """Returns how often each value occurs, with those that are known; None if they are many, long, or mixed."""
+    """Returns how often each value occurs, added to `earlier_counts` in place if given.
+
+    None if there are more than VALUES different ones, a long one, or truth values among others.
+    """
     counts: Counter[object] = Counter() if earlier_counts is None else earlier_counts
     before = len(counts)
     types = {*map(type, values), *map(type, counts)}  # true and 1 are one value to a counter
@@ -101,9 +106,9 @@ def count_values(values: Sequence[object], earlier_counts: Counter[object] | Non
 
 
 def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Keys]:
-    """Returns by what values are compared, and of which form they are: numbers with their unit, or times.
+    """Returns the form of values (numbers with their unit, or times) and the keys by which they are compared.
 
-    No form if any value is of another one than the others, or not finite.
+    The form is None, without keys, if values differ in their form, or a number is not finite.
     """
     types = {*map(type, values)}
     if types and types <= {int, float}:
@@ -119,7 +124,7 @@ def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Ke
         same = alike.fullmatch("\n".join([*texts, ""])) is not None or all(
             (time := _TIME.fullmatch(each)) is not None and _form(time) == form for each in texts
         )
-        # Behind the zone, fractions of a second would be in order only if all had the same length.
+        # Without the zone: before it, fractions of a second would sort correctly only if all had the same length.
         keys = [each.removesuffix(zone).replace(",", ".") for each in texts]
         return ((_IS_TIME, form), keys) if same else (None, ())
     if texts and (times := _parse_written_times(texts)):
@@ -129,7 +134,7 @@ def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Ke
 
 
 def _parse_written_times(texts: Sequence[str]) -> list[str]:
-    """Returns times with months in words in the form of `2026-11-28 10:00`; none unless all have one form and zone."""
+    """Returns times with months in words in the form of `2026-11-28 10:00`; none unless form and zone are the same."""
     pattern = next((each for each in (_DAY_FIRST, _MONTH_FIRST) if each.fullmatch(texts[0])), None)
     keys: list[str] = []
     forms: set[tuple[int, str | None]] = set()
@@ -148,7 +153,7 @@ def _parse_written_times(texts: Sequence[str]) -> list[str]:
 
 
 def _parse_measures(texts: Sequence[str], unit: str) -> tuple[tuple[str, str] | None, Sequence[float]]:
-    """Returns texts as numbers of a unit; no form if any is none."""
+    """Returns texts as numbers with this unit; the form is None if any of them is no such number."""
     if unit and all(each.rstrip().endswith(unit) for each in texts):
         texts = [each.rstrip().removesuffix(unit) for each in texts]
     used = set[str]().union(*texts)
@@ -159,19 +164,19 @@ def _parse_measures(texts: Sequence[str], unit: str) -> tuple[tuple[str, str] | 
         texts = [each.replace(".", "").replace(",", ".") for each in texts]
         used.discard(",")
     try:
-        numbers = list(map(float, texts)) if used <= _DIGITS_OF else []
-    except ValueError:  # several signs, or points
+        numbers = list(map(float, texts)) if used <= _NUMBER_CHARS else []
+    except ValueError:  # such as `1-2` or `1.2.3`
         return None, ()
     return ((_IS_NUMBER, unit), numbers) if numbers and all(map(isfinite, numbers)) else (None, ())
 
 
 def _form(time: re.Match[str]) -> str:
-    """Returns what two times that are compared as texts have in common."""
+    """Returns the separators and the zone of a time: only times in which these are equal can be compared as texts."""
     return f"{_DIGITS.sub('', time[1][:_SECONDS])} {time[3]}"
 
 
 def find_far(ordered: npt.NDArray[np.float64], reach: float) -> set[float]:
-    """Returns the one or two numbers at either end of sorted ones that are farther than `reach` from the next."""
+    """Returns the outliers of sorted numbers: one or two at either end that are farther than `reach` from the next."""
     sides: list[list[float]] = [ordered[: MAX_PER_SIDE + 1].tolist(), ordered[: -MAX_PER_SIDE - 2 : -1].tolist()]
-    pairs = [(side, few) for side in sides for few in range(MAX_PER_SIDE, 0, -1)]
-    return {number for side, few in pairs if abs(side[few] - side[few - 1]) > reach for number in side[:few]}
+    pairs = [(side, count) for side in sides for count in range(MAX_PER_SIDE, 0, -1)]
+    return {number for side, count in pairs if abs(side[count] - side[count - 1]) > reach for number in side[:count]}

@@ -1,7 +1,7 @@
 """Take in a payload, keep it, and return what the model should read instead.
 
-Crash story: see `storing/ingestion.py`. Bytes encoded in a text (`store_blobs`) are one ingest each; the text still has
-those that were not stored.
+`storing/ingestion.py` says what a crash leaves behind. Bytes that are encoded in a text (`store_blobs`) are stored by
+ingests of their own; those that were not stored stay in the text.
 """
 
 import asyncio
@@ -63,36 +63,37 @@ class Ingest:
 
         If storage does not take it, the receipt says so (`stored` is False, with the refusal as a warning), the card
         is made all the same, and a payload of up to 4 MiB stored bytes waits in memory to be stored later. If too many
-        payloads are under way, the same applies, except that it does not wait, and that the card of a payload over
-        512 KiB considers its middle only in its sizes.
+        payloads are under way, the receipt says so too, but the payload does not wait in memory, and the card of one
+        over 512 KiB says nothing of its middle but sizes.
 
         Args:
             caller: who offers the payload; names the namespace.
             source: the payload's identity bytes. What it raises is raised here, and nothing is stored.
-            request: what is asked and declared; with `complete_request`, as far as it is known before the first byte.
+            request: what the caller requests and declares; with `complete_request`, as far as that is known before the
+                first byte.
             complete_request: returns the whole request. It is called once, when the source has ended, because a form's
                 fields may follow its file.
             sender: who sends the source while it is read; None: it is in memory.
 
         Raises:
-            CoatcheckError: `overloaded` when so many are being taken in that there is no room for a card either;
-                `truncated_body` if the sender gave way to others; `payload_too_large`, `idempotency_key_reused`,
-                `artifact_gone` (the key's artifact was deleted), `invalid_request` (an idle TTL under a minute),
-                `upload_fenced`.
+            CoatcheckError: `overloaded` if so many payloads are being ingested that there is no slot for a card either;
+                `truncated_body` if a slow sender lost its slot to others; `payload_too_large`,
+                `idempotency_key_reused`, `artifact_gone` (the key's artifact was deleted), `invalid_request` (an idle
+                TTL under a minute), `upload_fenced`.
         """
         limiters = self._deps.limiters
         # A small payload needs a slot only once it has arrived: a slow sender then holds nothing.
         opening = await _Opening.read(source)
-        # The limiters share what they have among holders, so one caller with many uploads does not shut out the rest.
+        # A limiter shares its slots among holders, so that one caller with many uploads does not shut out the rest.
         holder = _holder(caller, request.declared)
-        # Whatever has arrived cannot stall, so nobody must watch its sender.
+        # A payload that has arrived cannot stall, so the limiter need not watch its sender.
         sender = None if opening.is_whole else sender
         limiter = limiters.payloads if sender is None else limiters.uploads
         busy: CoatcheckError | None = None
         try:
             slot = await limiter.acquire(holder, sender)
         except CoatcheckError as error:
-            # Digesting and rendering need a slot too, but of their own kind: a card is owed even to who is not stored.
+            # Digesting and rendering need a slot too, but of another limiter: a card is made even if nothing is stored.
             busy = error
             slot = await limiters.cards.acquire(holder, sender)
         with slot:
@@ -103,19 +104,19 @@ class Ingest:
     async def shorten(
         self, caller: Caller, source: AsyncIterator[bytes], request: IngestRequest, receipt: Receipt, room: int
     ) -> Receipt:
-        """Returns the receipt of a payload that was just taken in, with a card of at most `room` tokens as its text.
+        """Returns the receipt of a payload that was just ingested, with a card of at most `room` tokens as its text.
 
         Args:
             caller: who offered the payload.
             source: the same payload again.
-            request: what was asked with it.
-            receipt: the answer.
-            room: at least 64 tokens.
+            request: the request of that ingest.
+            receipt: its receipt.
+            room: maximum tokens of the card, at least 64.
 
         Raises:
             CoatcheckError: as the ingest itself.
         """
-        # Without the key: the same key with other parameters would be refused as reused.
+        # Without the idempotency key, which would be refused as reused with other parameters.
         shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET), standalone=True)
         opening = await _Opening.read(source)
         with await self._deps.limiters.payloads.acquire(_holder(caller, request.declared)):
@@ -123,7 +124,7 @@ class Ingest:
         # The account counted the first card, which nobody will read.
         if receipt.stored and receipt.created:
             self._deps.ledger.gave(caller.namespace, request.declared.session, again.tokens - receipt.tokens)
-        # Storage came back, or went away, between the two: the card must say what is true now.
+        # Storage came back, or went away, between the two ingests: the card must say what is true now.
         if again.stored != receipt.stored:
             return replace(again, created=receipt.created or again.created)
         return replace(receipt, inline=again.inline, text=again.text, tokens=again.tokens, card=again.card)
@@ -136,11 +137,11 @@ class Ingest:
         complete_request: Callable[[], IngestRequest] | None = None,
         busy: CoatcheckError | None = None,
     ) -> Receipt:
-        """Stores a payload, or only makes its card if the service is too `busy`; the caller holds a slot for that."""
+        """Stores a payload, or only makes its card if `busy` says why nothing is stored. The caller holds a slot."""
         deps, declared = self._deps, request.declared
         redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
-        # With both ends kept, the declared kind's own limit cuts the stream; otherwise the commit refuses what is too
-        # large for its kind.
+        # If both ends are to be kept, the limit of the declared kind already cuts the stream. Otherwise only the limit
+        # of all kinds does, and the commit refuses a payload that is too large for its kind.
         limit = self.limit(caller, declared if request.keep_ends else None)
         oversize = OversizeGuard(limit, keep_ends=request.keep_ends)
         encoder = PayloadEncoder(deps.tokenizer, stores=busy is None, media_type=declared.media_type)
@@ -149,9 +150,9 @@ class Ingest:
             return await ingestion.run(opening.pieces(), complete_request)
 
     def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
-        """Returns the most bytes that any payload from this caller may have, whatever the payload turns out to be.
+        """Returns the maximum bytes of a payload from this caller, of whatever kind.
 
-        If something is declared of it: the most that its policies allow, unless it turns out to be of another kind.
+        With `declared`: the maximum by the policies that apply to it, unless it turns out to be of another kind.
         """
         rules, limits = self._deps.rules(), [self._deps.payload_limit]
         if (ceiling := rules.ceiling(caller.namespace)) is not None:
@@ -164,8 +165,8 @@ class Ingest:
                 tool_name=declared.tool_name,
                 labels=declared.labels,
             )
-            if (most := value_or(policy.max_artifact_bytes, None)) is not None:
-                limits.append(most)
+            if (policy_limit := value_or(policy.max_artifact_bytes, None)) is not None:
+                limits.append(policy_limit)
         return min(limits)
 
     def _count(self, receipt: Receipt) -> None:
@@ -176,9 +177,9 @@ class Ingest:
 
 
 class _Opening:
-    """A payload of which enough was read to know whether it needs a slot while more of it is sent.
+    """A payload of which enough was read to know whether it is small.
 
-    A small one needs none until it has arrived, so that a slow sender holds nothing that others wait for.
+    A small one needs no slot until it has arrived, so that a slow sender holds nothing that others wait for.
     """
 
     def __init__(self, source: AsyncIterator[bytes], first: list[bytes], *, is_whole: bool) -> None:
@@ -210,16 +211,18 @@ class _Opening:
 
 
 def _holder(caller: Caller, declared: DeclaredMetadata) -> str | None:
-    """Returns who holds a slot: a key, else an address, else a session on this machine."""
+    """Returns for whom a slot is held: the caller's key, else its address, else the session."""
     return caller.key_id or caller.address or declared.session
 
 
 Store = Callable[[bytes, str | None], Awaitable[Receipt]]
-"""Stores bytes of a media type."""
+"""Stores bytes, given with their media type if it is known."""
 
 
 async def store_blobs(store: Store, text: bytes) -> bytes:
-    """Returns a text with names in place of large encoded bytes; the same object if there are none.
+    """Stores the large encoded bytes of a text, and returns the text with their names in place of them.
+
+    If none were stored, returns the same object.
 
     Raises:
         CoatcheckError: whatever `store` raises.
@@ -228,5 +231,5 @@ async def store_blobs(store: Store, text: bytes) -> bytes:
     for blob in await asyncio.to_thread(identify_blobs, text):
         receipt = await store(await asyncio.to_thread(blob.decode, text), blob.media_type)
         ids.append((blob, receipt.id if receipt.stored else None))
-    # A name in the text is a promise that the bytes can be read, so what was not stored stays in it.
+    # A name in the text is a promise that the bytes can be read, so bytes that were not stored stay in it.
     return with_ids(text, ids) if any(artifact_id for _, artifact_id in ids) else text

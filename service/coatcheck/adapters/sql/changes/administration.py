@@ -1,8 +1,8 @@
 """Creates, revokes and disables keys and namespaces, and marks namespaces that are being deleted.
 
-Each change writes its line in the audit log in the same transaction. No row is ever removed or made valid again: a
-revoked key stays revoked. While a namespace is marked, nothing can be stored in it; the mark is set if no hold covers
-the namespace itself, and removed when the namespace is empty.
+Each change writes its line in the audit log in the same transaction. No row is ever removed, and a revoked key stays
+revoked. While a namespace is marked, nothing can be stored in it. The mark is refused while a hold covers the namespace
+itself, and removed when the namespace is empty.
 """
 
 from sqlalchemy import Connection, Text, bindparam, select, update
@@ -19,11 +19,11 @@ from coatcheck.core.retention.audit import AuditLine, By, Detail, HoldConflict
 from coatcheck.ports.decisions import MarkNamespace
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
-_ONE = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()
+_KEY = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()
 _REVOKE = update(keys).where(keys.c.id == bindparam("key_id"), keys.c.revoked_at.is_(None))
 _NAMESPACE = select(namespaces).where(namespaces.c.namespace == bindparam("name")).with_for_update()
 _ADD_KEY = {dialect: insert_into(keys, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
-_MAKE = {dialect: insert_into(namespaces, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
+_ADD_NAMESPACE = {dialect: insert_into(namespaces, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
 
 
 def apply_make_key(conn: Connection, change: MakeKey) -> None:
@@ -49,35 +49,36 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
         },
     )
     if not result.rowcount:
-        # Created already by this same change, if the answer to its commit was lost; two keys never have the same bytes.
+        # If the answer to its commit was lost, this same change has created the key: then the digests are equal,
+        # which those of two keys never are.
         if conn.execute(select(keys.c.digest).where(keys.c.id == info.id)).scalar_one() != change.digest:
             raise RuntimeError("a key's ID was drawn twice")
         return
-    _tell(conn, "key.created", info, change.by)
+    _log_key(conn, "key.created", info, change.by)
 
 
 def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
     """Carries out RevokeKey."""
-    row = conn.execute(_ONE, {"key_id": change.key_id}).first()
-    # Another namespace's key is answered like one that does not exist.
+    row = conn.execute(_KEY, {"key_id": change.key_id}).first()
+    # A key of another namespace is treated like one that does not exist.
     if row is None or change.namespace not in {None, row.namespace}:
         return None
     # The first revocation is the one that counts, and the only one in the audit log.
     if row.revoked_at is not None:
         return info_of(row)
     conn.execute(_REVOKE.values(revoked_at=change.now), {"key_id": change.key_id})
-    revoked_row = conn.execute(_ONE, {"key_id": change.key_id}).one()
+    revoked_row = conn.execute(_KEY, {"key_id": change.key_id}).one()
     info = info_of(revoked_row)
-    _tell(conn, "key.revoked", info, change.by)
+    _log_key(conn, "key.revoked", info, change.by)
     return info
 
 
 def apply_make_namespace(conn: Connection, change: MakeNamespace) -> tuple[NamespaceInfo, bool]:
     """Carries out MakeNamespace."""
     values = {"namespace": change.name, "created_at": change.now, "disabled_at": None}
-    if not conn.execute(_MAKE[conn.dialect.name], values).rowcount:
+    if not conn.execute(_ADD_NAMESPACE[conn.dialect.name], values).rowcount:
         return namespace_of(conn.execute(_NAMESPACE, {"name": change.name}).one()), False
-    _tell_of_namespace(conn, "namespace.created", change)
+    _log_namespace(conn, "namespace.created", change)
     return NamespaceInfo(name=change.name, created_at=change.now, disabled_at=None), True
 
 
@@ -90,11 +91,11 @@ def apply_switch_namespace(conn: Connection, change: SwitchNamespace) -> Namespa
         return namespace_of(row)
     at = change.now if change.disabled else None
     conn.execute(update(namespaces).where(namespaces.c.namespace == change.name).values(disabled_at=at))
-    _tell_of_namespace(conn, "namespace.disabled" if change.disabled else "namespace.enabled", change)
+    _log_namespace(conn, "namespace.disabled" if change.disabled else "namespace.enabled", change)
     return NamespaceInfo(name=change.name, created_at=row.created_at, disabled_at=at)
 
 
-def _tell(conn: Connection, action: str, info: KeyInfo, by: Caller) -> None:
+def _log_key(conn: Connection, action: str, info: KeyInfo, by: Caller) -> None:
     details: dict[str, Detail] = {"key": info.id, "name": info.name, "scopes": scopes_column(info.scopes)}
     if info.session_prefix is not None:
         details["session_prefix"] = info.session_prefix
@@ -103,7 +104,7 @@ def _tell(conn: Connection, action: str, info: KeyInfo, by: Caller) -> None:
     append(conn, AuditLine(at=at, action=action, by=By.of(by), namespace=namespace, details=details))
 
 
-def _tell_of_namespace(conn: Connection, action: str, change: MakeNamespace | SwitchNamespace) -> None:
+def _log_namespace(conn: Connection, action: str, change: MakeNamespace | SwitchNamespace) -> None:
     append(conn, AuditLine(at=change.now, action=action, by=By.of(change.by), namespace=change.name))
 
 
@@ -123,7 +124,7 @@ def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
         conflict = holds_on(conn, change.namespace, None, change.now)
         if conflict is not None:
             return conflict
-        # The mark is part of the row of sums, which a namespace without artifacts does not have yet.
+        # The mark is a column of the namespace's usage row, which does not exist before its first artifact.
         conn.execute(
             insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), {"namespace": change.namespace, **_ZERO}
         )

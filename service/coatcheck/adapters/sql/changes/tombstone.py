@@ -1,6 +1,6 @@
-"""Rows before bytes: artifacts become tombstones, and blobs that nothing points at any more become dead.
+"""Replaces artifacts by tombstones, and marks the blobs dead that nothing points at any more.
 
-Dead is final. The bytes are removed by the sweep, after a grace period for readers.
+Rows are deleted before bytes. A dead blob stays dead; the sweep removes its bytes after a grace period for readers.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ def is_used() -> ColumnElement[bool]:
 
 
 def is_unused() -> ColumnElement[bool]:
-    """Returns the opposite, as two conditions: for a negated alternative, PostgreSQL would scan both tables."""
+    """Returns the opposite of `is_used`, as NOT a AND NOT b: for NOT (a OR b), PostgreSQL would scan both tables."""
     return and_(*(~pointer for pointer in _pointers()))
 
 
@@ -72,7 +72,7 @@ class ArtifactRow(NamedTuple):
     expires_at: datetime | None
     """None: never."""
     blob_seq: int
-    """The row of its bytes, which may die with it."""
+    """The blob with its bytes, which may become dead with it."""
     size: int
     """Bytes of content."""
 
@@ -84,13 +84,13 @@ ARTIFACT_ROW: list[ColumnElement[Any]] = [
 """The columns of ArtifactRow."""
 
 
-# The lock precedes the decision: nobody changes the artifact between this answer and the commit.
+# Locks the row before the decision, so that nobody changes the artifact between this query and the commit.
 _ONE = (
     select(*ARTIFACT_ROW)
     .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
     .with_for_update()
 )
-# In row order, as all lock them: replicas that remove the same session meet at its first row.
+# In row order, like every other lock: of replicas that remove the same session, all but one wait at its first row.
 _OF_SESSION = (
     select(*ARTIFACT_ROW)
     .where(
@@ -128,7 +128,8 @@ _EXPIRED = (
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True)
 )
-# In one statement, and so of one moment: between two, posting it again could replace the tombstone by an artifact.
+# In one statement, which sees one moment: between two statements, a repeated post could replace the tombstone by an
+# artifact.
 _TOMBSTONE = union_all(
     select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name, tombstones.c.session).where(
         tombstones.c.namespace == bindparam("namespace"),
@@ -145,7 +146,7 @@ _REMOVE_VIEWS = Prepared(delete(views).where(among(views.c.artifact_seq, _SEQS))
 _REMOVE = Prepared(
     delete(artifacts).where(among(artifacts.c.seq, _SEQS), holds.is_not_held()).returning(artifacts.c.namespace)
 )
-_HOLD = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
+_LOCK_ROW = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
 # In row order, so that two transactions that lock several blobs cannot deadlock.
 _LOCK_BLOBS = select(blobs.c.seq).where(among(blobs.c.seq, _SEQS)).order_by(blobs.c.seq).with_for_update()
 # Sets `dead_at` once only, and only while nothing points at the row; returns what no longer counts as used.
@@ -158,8 +159,8 @@ _RELEASE = (
 
 
 _REWRITTEN = [column.name for column in tombstones.c if not column.primary_key]
-# Two replicas can leave a tombstone for a live artifact, unseen (one stores and deletes what the other is about to
-# store): the artifact's own state prevails.
+# Two replicas can leave a tombstone beside a live artifact (one stores and deletes what the other is about to store).
+# Nobody reads it, and a later removal of the artifact overwrites it.
 _ADD_TOMBSTONE = {
     dialect: new.on_conflict_do_update(
         index_elements=tombstones.primary_key, set_={name: new.excluded[name] for name in _REWRITTEN}
@@ -189,7 +190,7 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Hold
     (row,) = rows
     if row.expires_at is not None and row.expires_at <= change.now:
         return make_tombstone(row.number, "expired", row.expires_at, row.tool_name, row.session)
-    # For the answer, which names the holds; the DELETE decides.
+    # This look-up only serves the answer, which names the holds; the condition of the DELETE decides.
     conflict = holds.holds_of(conn, row.seq, change.now)
     if conflict is not None:
         return conflict
@@ -203,8 +204,8 @@ def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldC
     conflict = holds.holds_on(conn, change.namespace, change.session, change.now)
     if conflict is not None:
         return conflict
-    of = {"namespace": change.namespace, "session": change.session, "now": change.now, "limit": change.limit}
-    rows = read_rows(conn, _OF_SESSION, of)
+    values = {"namespace": change.namespace, "session": change.session, "now": change.now, "limit": change.limit}
+    rows = read_rows(conn, _OF_SESSION, values)
     session_usage.drop(conn, change.namespace, change.session)
     return tombstone(conn, rows, Removal("session_deleted", change.now, change.tombstone_until, change.by))
 
@@ -241,20 +242,19 @@ def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
 
 def lock_row(conn: Connection, seq: int) -> bool:
     """Locks an artifact's row for this transaction. Returns False if it was deleted meanwhile."""
-    return bool(_HOLD.rows(conn, {"seq": seq}))
+    return bool(_LOCK_ROW.rows(conn, {"seq": seq}))
 
 
 def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
     """Deletes artifacts whose rows we have locked, with their views; returns the views' blobs, to be released.
 
-    Raises TransactionConflict if a hold covers one of them: whoever chose them did not check, or checked before it
-    came.
+    Raises TransactionConflict if a hold covers one of them, which the caller did not check, or which came after that.
     """
     holds.stand_by_now(conn)
     # Views first: their foreign key keeps the artifact from being deleted before them.
     blob_seqs = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
     row_namespaces = [row[0] for row in _REMOVE.rows(conn, {"seqs": seqs, "now": now})]
-    # A new hold covers one of them: begin again, and see it.
+    # A new hold covers one of them: the transaction begins again, and then sees it.
     if len(row_namespaces) != len(seqs):
         raise TransactionConflict
     for namespace in set(row_namespaces):
@@ -283,7 +283,7 @@ class Removal(NamedTuple):
 def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -> int:
     """Replaces artifacts, whose rows this transaction has locked, by tombstones; returns how many.
 
-    What an undo needs is kept, and the audit log records what was removed, by whom and why.
+    Copies what an undo needs, and records in the audit log what was removed, by whom and why.
     """
     if not rows:
         return 0
@@ -305,11 +305,11 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
             for row in rows
         ],
     )
-    # While the rows exist, because the copies for an undo are made from them.
+    # Before the rows are deleted, because the copies for an undo are made from them.
     audit.keep(conn, seqs, removal.reason, now, removal.by.run_id)
     events.drop_of(conn, [(row.namespace, row.number) for row in rows])
     blob_seqs = remove(conn, seqs, now)
-    # After the pointers are gone, without which no blob counts as unused.
+    # After the rows that point at the blobs are deleted: before that, no blob counts as unused.
     release(conn, [*blob_seqs, *(row.blob_seq for row in rows)], now)
     for row in rows:
         note_removal(conn, row.namespace, removal, row.number, row.size)
