@@ -165,7 +165,7 @@ class _ServiceConnection:
         if lifeline is None:
             return False
         try:
-            return lifeline.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+            return lifeline.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
             return True  # there is nothing to read, and never will be
         except OSError:
@@ -308,6 +308,7 @@ def _join(run_folder: Path) -> tuple[socket.socket, str] | None:
     if not hello:
         lifeline.close()
         return None
+    lifeline.setblocking(False)
     return lifeline, json.loads(hello)["version"]
 
 
@@ -328,7 +329,7 @@ def _start(data: Path, run_folder: Path) -> subprocess.Popen[bytes]:
         )
     if importlib.util.find_spec("coatcheck") is None:
         raise EmbeddedError("The service is not installed: pip install 'coatcheck-client[embedded]'")
-    command = [sys.executable, "-m", "coatcheck", "serve", "--data", str(data), "--run-folder", str(run_folder)]
+    command = [sys.executable, "-P", "-m", "coatcheck", "serve", "--data", str(data), "--run-folder", str(run_folder)]
     with (run_folder / _LOG_FILE).open("wb") as log_file:
         return subprocess.Popen(  # noqa: S603 - this Python, and paths
             command,

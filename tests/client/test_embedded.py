@@ -140,6 +140,16 @@ def test_a_service_that_is_killed_is_started_again_with_all_that_it_acknowledged
         assert served_by(data) != pid
 
 
+def test_a_service_that_is_told_to_stop_makes_way_for_the_next_one(data: Path) -> None:
+    with holder(data, "before the stop") as (_, stored), opened(data) as coatcheck:
+        pid = served_by(data)
+        assert pid is not None
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not runs(pid))
+        assert coatcheck.put("after the stop").stored
+        assert "before the stop" in coatcheck.read_artifact(stored)
+
+
 def test_a_service_stays_while_one_block_is_open(data: Path) -> None:
     with opened(data) as coatcheck:
         pid = served_by(data)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -20,12 +21,15 @@ from msgspec import structs
 
 from coatcheck.cli.command_setup import holds_store
 from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.serving.embedded import bind_socket, tell_address, wait_until_free, watch_lifelines
+from coatcheck.cli.serving.embedded import Lifelines, bind_socket, tell_address, wait_until_free
 from coatcheck.cli.serving.process import notify, return_freed_memory, returning_free_pages
 from coatcheck.cli.serving.process import set_up as set_up_logs
 from coatcheck.cli.serving.workers import ServingWorkers, WorkerPost
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, is_loopback, load
+
+if TYPE_CHECKING:
+    import uvicorn
 
 GRACE_SECONDS = 30
 """Seconds that running requests may take to finish after the signal to stop."""
@@ -259,12 +263,20 @@ async def _open_and_serve(
                 if not settings.database_url:
                     stack.enter_context(tell_address(Path(settings.data), url, run_folder))
                 if run_folder is not None:
-                    stop = functools.partial(stopping, signal.SIGTERM)
-                    await stack.enter_async_context(watch_lifelines(run_folder, stop))
+                    lifelines = Lifelines(run_folder, functools.partial(stopping, signal.SIGTERM))
+                    await lifelines.open()
+                    stack.callback(lifelines.close)
+                    stopping.set_stop(functools.partial(_end_lifelines_first, lifelines, server))
                 await server.serve(sockets=[sock])
             await _wait_for_requests(server.server_state.tasks)
     finally:
         sock.close()
+
+
+def _end_lifelines_first(lifelines: Lifelines, server: "uvicorn.Server", number: int, frame: FrameType | None) -> None:
+    """Stops a service whose callers must find no sockets any more, before it stops to answer."""
+    lifelines.close()
+    server.handle_exit(number, frame)
 
 
 def _freeze_garbage_collection() -> None:

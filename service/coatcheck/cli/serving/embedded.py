@@ -12,9 +12,9 @@ import json
 import logging
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Final
+from typing import Final, final
 
 from coatcheck import __version__
 from coatcheck_client.contract.run_folder import ADDRESS_FILE, HTTP_SOCKET, LIFELINE_SOCKET
@@ -49,50 +49,58 @@ def bind_socket(folder: Path) -> socket.socket:
     return sock
 
 
-@contextlib.asynccontextmanager
-async def watch_lifelines(folder: Path, stop: Callable[[], None]) -> AsyncGenerator[None]:
-    """Opens the lifeline of a service that answers; calls `stop` once nobody has been connected for some seconds."""
-    loop = asyncio.get_running_loop()
-    connections: set[asyncio.StreamWriter] = set()
-    hello = json.dumps({"version": __version__, "pid": os.getpid()}).encode() + b"\n"
+@final
+class Lifelines:
+    """The lifeline of a service that answers: the connections of the programs that need it."""
 
-    def end() -> None:
-        # First nobody can connect any more: whoever comes now finds no service, and starts the next one.
-        server.close()
-        _remove_sockets(folder)
-        stop()
+    def __init__(self, folder: Path, stop: Callable[[], None]) -> None:
+        """Opens nothing yet; `stop` is called once nobody has been connected for some seconds."""
+        self._folder = folder
+        self._stop = stop
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal timer
-        timer.cancel()
-        connections.add(writer)
-        with contextlib.suppress(OSError):
-            writer.write(hello)
-            while await reader.read(1024):
-                pass  # nothing is said here: only that the connection is open counts
-        connections.discard(writer)
-        writer.close()
-        if not connections:
-            timer.cancel()
-            timer = loop.call_later(IDLE_SECONDS, end)
+    async def open(self) -> None:
+        """Lets programs connect."""
+        path = self._folder / LIFELINE_SOCKET
+        path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._hold, path)
+        self._wait(FIRST_SECONDS)
 
-    path = folder / LIFELINE_SOCKET
-    path.unlink(missing_ok=True)
-    timer = loop.call_later(FIRST_SECONDS, end)
-    server = await asyncio.start_unix_server(hold, path)
-    try:
-        yield
-    finally:
-        timer.cancel()
-        server.close()
-        for writer in connections:
+    def close(self) -> None:
+        """Removes the sockets and ends the connections, so that whoever needs a service starts the next one; once.
+
+        Requests that are under way are not affected.
+        """
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        # Only now: a later call would remove the sockets of the next service.
+        for name in (LIFELINE_SOCKET, HTTP_SOCKET):
+            (self._folder / name).unlink(missing_ok=True)
+        self._wait(None)
+        for writer in self._connections:
             writer.close()
-        _remove_sockets(folder)
 
+    def _wait(self, seconds: float | None) -> None:
+        """Stops the service in so many seconds; None: not any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._stop)
 
-def _remove_sockets(folder: Path) -> None:
-    for name in (LIFELINE_SOCKET, HTTP_SOCKET):
-        (folder / name).unlink(missing_ok=True)
+    async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(writer)
+        self._wait(None)
+        with contextlib.suppress(OSError):
+            writer.write(json.dumps({"version": __version__, "pid": os.getpid()}).encode() + b"\n")
+            while await reader.read(1024):
+                pass  # programs say nothing here: only that the connection is open counts
+        self._connections.discard(writer)
+        writer.close()
+        if not self._connections and self._server is not None:
+            self._wait(IDLE_SECONDS)
 
 
 @contextlib.contextmanager
