@@ -13,7 +13,7 @@ help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 run: setup ## start the service on its embedded default
-	@$(BIN)/coatcheck serve
+	@$(BIN)/coatcheck serve --data $${COATCHECK_DATA:-coatcheck-data}
 
 setup: $(READY) ## make .venv from the hashed lock
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, get_type_hints
 
 import msgspec
+import platformdirs
 from msgspec import Struct
 
 PREFIX = "COATCHECK_"
@@ -43,7 +44,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: Annotated[int, (0, 65535)] = 8321
     """Port to listen on; 0 takes a free one and prints it."""
     data: str = "coatcheck-data"
-    """Directory of the embedded store: the SQLite catalogue and the blobs."""
+    """Directory of the embedded store: the SQLite catalogue and the blobs. When nothing is set and there is no
+    `./coatcheck-data`, it is the user's folder for data of programs, such as `~/.local/share/coatcheck`."""
     database_url: str = ""
     """`postgresql://user:password@host/database`: the catalogue, shared by any number of replicas. Empty: the embedded
     store in `data`. Not through a pooler that shares connections between transactions."""
@@ -191,11 +193,18 @@ def load(environment: Mapping[str, str] | None = None, **overrides: str | int | 
         if field not in hints or name != name.upper():
             raise ValueError(f"{name} is not a setting. `coatcheck settings` lists them; misspelt?")
         values[field] = _parse(name, text, hints[field])
+    values.setdefault("data", default_data())
     values.setdefault("standard_telemetry", _has_standard_telemetry(env))
     values.update({k: v for k, v in overrides.items() if v is not None})
     settings = msgspec.convert(values, Settings)
     _check(settings)
     return settings
+
+
+def default_data() -> str:
+    """Returns the directory of the embedded store when none is set: `./coatcheck-data` if that is there."""
+    here = Settings().data
+    return here if Path(here).exists() else str(platformdirs.user_data_path("coatcheck", appauthor=False))
 
 
 def is_set(field: str) -> bool:

@@ -1,5 +1,6 @@
 """Settings: units, bounds, names, and what wins."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -169,7 +170,20 @@ def test_a_name_that_is_no_setting_stops_the_start(name: str) -> None:
 
 
 def test_what_is_not_ours_is_ignored_and_nothing_given_is_the_defaults() -> None:
-    assert load({"PATH": "x", "coatcheck_ttl": "1", "COATCHECKS": "y"}) == Settings()
+    settings = load({"PATH": "x", "coatcheck_ttl": "1", "COATCHECKS": "y"})
+    assert settings == Settings(data=settings.data)
+
+
+def test_data_are_here_if_they_were_before_and_else_in_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    if sys.platform == "linux":
+        assert load({}).data == str(tmp_path / "share" / "coatcheck")
+    assert Path(load({}).data).is_absolute()
+    (tmp_path / "coatcheck-data").mkdir()
+    assert load({}).data == "coatcheck-data"
 
 
 def test_the_command_line_wins_where_it_says_something() -> None:

@@ -72,7 +72,11 @@ class Finding(Struct, frozen=True):
 
 
 @click.command()
-@click.option("--data", metavar="DIR", help="Directory of the embedded store (./coatcheck-data).")
+@click.option(
+    "--data",
+    metavar="DIR",
+    help="Directory of the embedded store (./coatcheck-data if that exists, else the user's data folder).",
+)
 @service_options
 def doctor(data: str | None, *, service: str | None, key: str | None, as_json: bool) -> None:
     """Say what works between this machine and the service, and what to do about the rest.

@@ -26,7 +26,7 @@ from coatcheck.cli.serving.process import notify, return_freed_memory, returning
 from coatcheck.cli.serving.process import set_up as set_up_logs
 from coatcheck.cli.serving.workers import ServingWorkers, WorkerPost
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.settings import Settings, is_loopback, load
+from coatcheck.settings import Settings, default_data, is_loopback, load
 
 if TYPE_CHECKING:
     import uvicorn
@@ -49,7 +49,11 @@ GC_THRESHOLDS = (10_000, 20, 20)
 @click.command()
 @click.option("--host", help="Address to listen on (127.0.0.1).")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on (8321); 0 takes a free one.")
-@click.option("--data", metavar="DIR", help="Directory of the embedded store (./coatcheck-data).")
+@click.option(
+    "--data",
+    metavar="DIR",
+    help="Directory of the embedded store (./coatcheck-data if that exists, else the user's data folder).",
+)
 @click.option("--workers", type=click.IntRange(1), help="Processes that serve (1); more only with PostgreSQL.")
 @click.option("--as-worker", hidden=True)
 @click.option("--run-folder", type=click.Path(file_okay=False, path_type=Path), hidden=True)
@@ -126,7 +130,7 @@ def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:
 
 def _first_key(settings: Settings) -> str:
     """Returns the command that creates a key in the store of these settings."""
-    elsewhere = not settings.database_url and settings.data != Settings().data
+    elsewhere = not settings.database_url and settings.data != default_data()
     return "key create me" + (f" --data {shlex.quote(settings.data)}" if elsewhere else "")
 
 
