@@ -75,7 +75,7 @@ class Finding(Struct, frozen=True):
 @click.option(
     "--data",
     metavar="DIR",
-    help="Directory of the embedded store (./coatcheck-data if that exists, else the user's data folder).",
+    help="Directory of the embedded store (`coatcheck settings` shows it).",
 )
 @service_options
 def doctor(data: str | None, *, service: str | None, key: str | None, as_json: bool) -> None:

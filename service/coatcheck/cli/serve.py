@@ -52,7 +52,7 @@ GC_THRESHOLDS = (10_000, 20, 20)
 @click.option(
     "--data",
     metavar="DIR",
-    help="Directory of the embedded store (./coatcheck-data if that exists, else the user's data folder).",
+    help="Directory of the embedded store (`coatcheck settings` shows it).",
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes that serve (1); more only with PostgreSQL.")
 @click.option("--as-worker", hidden=True)
