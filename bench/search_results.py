@@ -19,7 +19,10 @@ import msgspec
 
 from bench.wire import Connection, Timings, connect
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.search import budget_search, lay_out, normalise, summarise
+from coatcheck.core.search.budget import budget_search
+from coatcheck.core.search.responses.normalise import normalise
+from coatcheck.core.search.summary import summarise
+from coatcheck.core.search.view import lay_out
 from support.service import serving
 
 ROUNDS: Final = 7

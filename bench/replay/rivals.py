@@ -19,8 +19,7 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableLambda
 
 from bench.replay.runs import Message, identifiers, words
-from coatcheck.core.context import CountCache, Counter
-from coatcheck.core.context.counting import ContextTokens
+from coatcheck.core.context.counting import ContextTokens, CountCache, Counter
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.tokens import Tokenizer
 

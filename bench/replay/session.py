@@ -23,7 +23,7 @@ import httpx
 from bench.replay.caching import RULES, common, dollars
 from bench.replay.rivals import CLEARED, KEEP, MASKED_BUT
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.context import CountCache, Counter
+from coatcheck.core.context.counting import CountCache, Counter
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.window import cache_price
 from support.service import serving

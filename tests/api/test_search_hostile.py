@@ -12,7 +12,7 @@ import pytest
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck_client.contract.inert import MARK
-from search.response_shapes import FAILED
+from search.responses import FAILED
 from support.service import Service, serving
 
 TOKENIZER = load_tokenizer()

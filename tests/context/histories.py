@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -11,23 +12,25 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from coatcheck.core import ids
-from coatcheck.core.context import (
-    CompactionPlan,
-    CompactionPolicy,
-    CompactionReport,
-    Counter,
-    KnownArtifacts,
-    ModelWindow,
-    PlanContext,
-    PlannedPayload,
-    Planner,
-    StoredPayload,
-    carry_out,
-    index_of,
-)
+from coatcheck.core.context.apply import carry_out
 from coatcheck.core.context.body.encoding import MessageLines, as_list, as_object, plain
+from coatcheck.core.context.counting import Counter
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.plan import CompactionPlan, PlanContext, Planner
+from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.references import KnownArtifacts
+from coatcheck.core.context.replace import StoredPayload
+from coatcheck.core.context.replaceable import PlannedPayload
+from coatcheck.core.context.report import CompactionReport
+from coatcheck.core.context.window import ModelWindow
 
 Body = Any
+
+
+def rows_of(name: str) -> list[Body]:
+    """The rows of a file in `bodies`, one on each line."""
+    text = (Path(__file__).parent / "bodies" / f"{name}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 class Call(Struct):
@@ -208,32 +211,16 @@ def responses(told: list[Turn]) -> Body:
     for turn in told:
         items.append({"type": "message", "role": "user", "content": [{"type": "input_text", "text": turn.prompt}]})
         for number, step in enumerate(turn.steps):
-            items.append(
-                {"type": "reasoning", "id": f"rs_{len(items)}", "summary": [], "encrypted_content": "gAAA" * 9}
-            )
+            reasoning: Body = {"type": "reasoning", "id": f"rs_{len(items)}", "summary": []}
+            items.append({**reasoning, "encrypted_content": "gAAA" * 9})
             if step.text:
                 content: Body = [{"type": "output_text", "text": step.text, "annotations": []}]
-                items.append(
-                    {
-                        "type": "message",
-                        "id": f"msg_{len(items)}",
-                        "role": "assistant",
-                        "status": "completed",
-                        "phase": "commentary",
-                        "content": content,
-                    }
-                )
+                name = {"type": "message", "id": f"msg_{len(items)}", "role": "assistant"}
+                items.append({**name, "status": "completed", "phase": "commentary", "content": content})
             for c in step.calls:
                 arguments = json.dumps(c.args, ensure_ascii=bool(number % 2), separators=(",", ":"))
-                items.append(
-                    {
-                        "type": "function_call",
-                        "id": f"fc_{c.id}",
-                        "call_id": c.id,
-                        "name": c.name,
-                        "arguments": arguments,
-                    }
-                )
+                call = {"type": "function_call", "id": f"fc_{c.id}", "call_id": c.id, "name": c.name}
+                items.append({**call, "arguments": arguments})
             for at, c in enumerate(step.calls):
                 output: Body = [{"type": "input_text", "text": c.output}] if at % 2 else c.output
                 if c.output is not None:
@@ -276,17 +263,11 @@ def gemini(told: list[Turn], *, named: bool = True) -> Body:
                 call = {"name": c.name, "args": c.args, **({"id": c.id} if named else {})}
                 parts.append({"functionCall": call, **({} if at else {"thoughtSignature": "CpEBAdHtim8="})})
             contents.append({"role": "model", "parts": parts})
-            answers = [
-                {
-                    "functionResponse": {
-                        "name": c.name,
-                        "response": {("error", "output")[at % 2]: c.output, "code": at},
-                        **({"id": c.id} if named else {}),
-                    }
-                }
-                for at, c in enumerate(step.calls)
-                if c.output is not None
-            ]
+            answers: list[Body] = []
+            for at, c in enumerate(step.calls):
+                answer = {"name": c.name, "response": {("error", "output")[at % 2]: c.output, "code": at}}
+                answer |= {"id": c.id} if named else {}
+                answers += [] if c.output is None else [{"functionResponse": answer}]
             contents += [{"role": "user", "parts": answers}] if answers else []
     return {"systemInstruction": {"parts": [{"text": "Be brief."}]}, "contents": contents}
 
@@ -319,13 +300,8 @@ def langchain(told: list[Turn], *, dumped: bool = False, flat: bool = False) -> 
             found.append(wrap("ai", "AIMessage", {**data, "additional_kwargs": {"tool_calls": raw} if raw else {}}))
             for c in step.calls:
                 if c.output is not None:
-                    data = {
-                        "content": c.output,
-                        "tool_call_id": c.id,
-                        "status": "success",
-                        "artifact": {"raw": c.output},
-                    }
-                    found.append(wrap("tool", "ToolMessage", data))
+                    data = {"content": c.output, "tool_call_id": c.id, "artifact": {"raw": c.output}}
+                    found.append(wrap("tool", "ToolMessage", {**data, "status": "success"}))
     return {"messages": found}
 
 
@@ -346,17 +322,11 @@ def bedrock(told: list[Turn]) -> Body:
             blocks += [{"text": step.text}] if step.text else []
             blocks += [{"toolUse": {"toolUseId": c.id, "name": c.name, "input": c.args}} for c in step.calls]
             found.append({"role": "assistant", "content": blocks})
-            results: list[Body] = [
-                {
-                    "toolResult": {
-                        "toolUseId": c.id,
-                        "content": [{"json": {"out": c.output, "n": at}} if (at + number) % 2 else {"text": c.output}],
-                        "status": ("success", "error")[at % 2],
-                    }
-                }
-                for at, c in enumerate(step.calls)
-                if c.output is not None
-            ]
+            results: list[Body] = []
+            for at, c in enumerate(step.calls):
+                content = {"json": {"out": c.output, "n": at}} if (at + number) % 2 else {"text": c.output}
+                result = {"toolUseId": c.id, "content": [content], "status": ("success", "error")[at % 2]}
+                results += [] if c.output is None else [{"toolResult": result}]
             if results:
                 found.append({"role": "user", "content": [*results, {"cachePoint": {"type": "default"}}]})
     tool = {"toolSpec": {"name": "run_shell", "inputSchema": {"json": {"type": "object"}}}}
@@ -377,17 +347,11 @@ def pydantic_ai(told: list[Turn]) -> Body:
                 args: Body = json.dumps(c.args) if number % 2 else c.args
                 said.append({"tool_name": c.name, "args": args, "tool_call_id": c.id, "part_kind": "tool-call"})
             found.append({"parts": said, "model_name": "gpt-5.6-sol", "timestamp": at, "kind": "response"})
-            results: list[Body] = [
-                {
-                    "tool_name": c.name,
-                    "content": {"out": c.output} if c.name == "read_page" else c.output,
-                    "tool_call_id": c.id,
-                    "timestamp": at,
-                    "part_kind": "tool-return",
-                }
-                for c in step.calls
-                if c.output is not None
-            ]
+            results: list[Body] = []
+            for c in step.calls:
+                content = {"out": c.output} if c.name == "read_page" else c.output
+                result = {"tool_name": c.name, "content": content, "tool_call_id": c.id, "timestamp": at}
+                results += [] if c.output is None else [{**result, "part_kind": "tool-return"}]
             if results:
                 found.append({"parts": results, "instructions": "Be brief.", "kind": "request"})
     return {"messages": found}

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +11,12 @@ from coatcheck.core.context.body.splice import get, render
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.timeline import pair
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.repair import describe_faults, find_faults, mend
-from coatcheck.core.repair.mend import MISSING
+from coatcheck.core.repair.faults import describe_faults, find_faults
+from coatcheck.core.repair.mend import MISSING, mend
 from context.histories import FORMATS, LISTS, Call, Step, Turn, conversation
-from context.test_over_http import asked, compact, items
+from context.test_over_http import asked, compact, items, send
 from context.test_sdk_types import CHECKS
-from support.service import Service, serving
+from support.service import Service
 
 Json = Any
 ORPHANED: Json = {
@@ -34,12 +33,6 @@ HALVED = (
     b'"content":[{"type":"tool_use","id":"toolu_1","name":"bash","input":{}}]},{"role":"user","content":[{"type":'
     b'"tool_result","tool_use_id":"toolu_1","content":"small \\ud83d cut"}]}]}'
 )
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("broken") / "data") as running:
-        yield running
 
 
 BLOCKS = {"anthropic", "bedrock", "pydantic-ai", "gemini", "gemini without ids"}
@@ -154,8 +147,7 @@ def test_orphans_and_unanswered_calls_are_named_and_measured_alike(service: Serv
         "/input/2 is a call without an output, though the history goes on after it; providers refuse it.",
         "`repair: true` mends these.",
     ]
-    headers = {"content-type": "application/json"}
-    measured = service.client.post("/v1/context/measure", content=asked(data), headers=headers).json()
+    measured = send(service, asked(data), "/v1/context/measure").json()
     assert measured["notes"] == answer["report"]["notes"]
     mended, answer = compact(service, data, repair=True)
     assert answer["report"]["repaired"] == [
@@ -168,14 +160,13 @@ def test_orphans_and_unanswered_calls_are_named_and_measured_alike(service: Serv
 
 
 def test_half_a_surrogate_pair_is_named_by_its_place_and_mended(service: Service) -> None:
-    headers = {"content-type": "application/json"}
-    response = service.client.post("/v1/context/compact", content=asked(HALVED), headers=headers)
+    response = send(service, asked(HALVED))
     assert HALVED in response.content
     notes = response.json()["report"]["notes"]
     assert notes[0] == (
         "/messages/2/content/0/content contains half of a surrogate pair, which is no character; providers refuse it."
     )
-    measured = service.client.post("/v1/context/measure", content=asked(HALVED), headers=headers).json()
+    measured = send(service, asked(HALVED), "/v1/context/measure").json()
     assert measured["notes"] == notes
     mended, answer = compact(service, HALVED, repair=True)
     assert mended == HALVED.replace(b"\\ud83d", b"\\ufffd")

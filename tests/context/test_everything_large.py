@@ -1,14 +1,14 @@
 """Whatever is large in a body is replaced when it must be, or named with the reason why it stays."""
 
-import copy
 import json
 from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, index_of
 from coatcheck.core.context.body.encoding import as_object
 from coatcheck.core.context.body.splice import get, render
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.signs import is_ours, marker_in
 from context.histories import FORMATS, Call, Step, Turn, chat, compact, conversation, counter, dumped
 from context.test_sdk_types import CHECKS
@@ -67,40 +67,6 @@ def test_long_arguments_of_any_finished_call_become_markers_under_pressure(name:
 
 def words_of(size: int) -> str:
     return "prompt " * (size // 7)
-
-
-def test_every_copy_in_langchain_changes_together_as_text_and_as_object() -> None:
-    args = {"command": LONG}
-    ai = {
-        "content": [{"type": "tool_use", "id": "c1", "name": "bash", "input": args}],
-        "tool_calls": [{"name": "bash", "args": json.dumps(args), "id": "c1", "type": "tool_call"}],
-        "additional_kwargs": {
-            "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": args, "args": args}}
-            ],
-            "function_call": {"name": "bash", "arguments": json.dumps(args)},
-        },
-    }
-    body = {
-        "messages": [
-            {"type": "human", "data": {"content": "Go " + words_of(5_400)}},
-            {"type": "ai", "data": ai},
-            {"type": "tool", "data": {"content": "ok", "tool_call_id": "c1"}},
-            {"type": "ai", "data": {"content": "Done."}},
-        ]
-    }
-    before = copy.deepcopy(body)
-    new, report = compact(body, PRESSED)
-    assert body == before
-    assert LONG[20:60] not in dumped(new)
-    changed = new["messages"][1]["data"]
-    marker = changed["content"][0]["input"]["command"]
-    assert marker_in(marker) == marker
-    assert json.loads(changed["tool_calls"][0]["args"]) == {"command": marker}
-    function = changed["additional_kwargs"]["tool_calls"][0]["function"]
-    assert function["arguments"] == function["args"] == {"command": marker}
-    assert json.loads(changed["additional_kwargs"]["function_call"]["arguments"]) == {"command": marker}
-    assert len(report.changes) == 5
 
 
 @pytest.mark.parametrize(
@@ -184,14 +150,8 @@ def test_long_messages_are_shortened_to_both_ends_under_pressure_but_never_the_l
     assert {change.to for change in report.changes} == {"ends"}
     assert report.omitted is None
     said = dumped(new)
-    for words_kept in (
-        "The first words.",
-        "The last words.",
-        "My answer begins.",
-        "My answer ends.",
-        history[1].prompt,
-    ):
-        assert words_kept in said
+    ends = ("The first words.", "The last words.", "My answer begins.", "My answer ends.", history[1].prompt)
+    assert [words for words in ends if words not in said] == []
     assert said.count("bytes of this message left out; all of it is stored as art_") == 2
     CHECKS[name](new)
     assert compact(new, PRESSED)[0] is new

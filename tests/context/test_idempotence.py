@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, ModelWindow, PlanContext, plan, replay
+from coatcheck.core.context import replay
+from coatcheck.core.context.plan import PlanContext, plan
+from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.window import ModelWindow
 from context.histories import FORMATS, apply, counter, plan_with_cards, stored, words
 from context.test_properties import KNOWN, SIZES, rich
 

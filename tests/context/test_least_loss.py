@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPlan, CompactionPolicy, Counter, PlanContext, index_of, plan
-from coatcheck.core.context.plan import payload_of
+from coatcheck.core.context.counting import Counter
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.plan import CompactionPlan, PlanContext, payload_of, plan
+from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.replace import TrueLengths, with_same
 from coatcheck.core.context.replaceable import PlannedPayload, Replacement, ReplacementCandidate
 from coatcheck.core.context.timeline import pair

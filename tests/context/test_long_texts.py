@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.body.encoding import (
     CANONICAL,
     COMPACT,
@@ -19,6 +18,7 @@ from coatcheck.core.context.body.encoding import (
     plain,
 )
 from coatcheck.core.context.body.splice import parse_document, splice_inner
+from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.text.long_text import LongText, head_of, strings, text_of
 from context.histories import FORMATS, compact, conversation
 

@@ -2,11 +2,8 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from coatcheck_client import Client
 from coatcheck_client.contract.inert import MARK
@@ -23,12 +20,6 @@ PAGES = [
     }
     for n in range(5)
 ]
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("meters") / "data") as running:
-        yield running
 
 
 def status(service: Service, *args: str) -> subprocess.CompletedProcess[str]:
@@ -139,13 +130,6 @@ def test_without_a_window_the_lines_say_the_tokens_that_are_known(service: Servi
         f"web payload this turn: ~{found['tokens']} tokens (capped at 8192)",
     ]
     assert status(service, "--session", "nameless").stdout.splitlines() == got["lines"]
-
-
-def test_a_host_that_keeps_search_texts_is_told_so(service: Service) -> None:
-    body = history(search(service, "keeps")["text"])
-    got = measure(service, body, session="keeps", window=WINDOW, outputs_stay=True)
-    assert (got["assumes"], got["next_turn"]) == ("outputs_stay", got["this_turn"])
-    assert got["search_payload"]["searches"] == 1
 
 
 def test_a_compaction_has_the_same_lines_in_its_meters_and_the_client_hands_them_on(service: Service) -> None:

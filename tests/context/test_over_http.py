@@ -4,10 +4,10 @@ import base64
 import json
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -23,21 +23,19 @@ _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("contexts") / "data") as running:
-        yield running
-
-
 def asked(body: bytes, **more: Json) -> bytes:
     """A request around the bytes of a body."""
     return b'{"body":' + body + b"," + json.dumps(more).encode()[1:] if more else b'{"body":' + body + b"}"
 
 
+def send(service: Service, data: bytes, path: str = "/v1/context/compact") -> httpx.Response:
+    """What the service answers to JSON."""
+    return service.client.post(path, content=data, headers={"content-type": "application/json"})
+
+
 def compact(service: Service, body: bytes, **more: Json) -> tuple[bytes, Json]:
     """The compacted body as it came, and the rest of the answer."""
-    headers = {"content-type": "application/json"}
-    response = service.client.post("/v1/context/compact", content=asked(body, **more), headers=headers)
+    response = send(service, asked(body, **more))
     assert response.status_code == 200, response.text
     answer = _RAW.decode(response.content)
     return bytes(answer.pop("body")), {name: json.loads(bytes(value)) for name, value in answer.items()}
@@ -103,18 +101,6 @@ def test_a_history_that_grows_keeps_what_was_decided_and_what_is_stored(service:
     assert len(known) > 3
 
 
-def test_the_same_history_gives_the_same_bytes_a_hundred_times(service: Service) -> None:
-    for name, policy in (("openai-chat", CARDS), ("anthropic", BUDGET)):
-        body = json.dumps(FORMATS[name](conversation(8, 6))).encode()
-        answers = [compact(service, body, session=f"hundred {name}", policy=policy) for _ in range(50)]
-        assert len({new for new, _ in answers}) == 1
-        assert len({json.dumps([answer["report"], answer["meters"]]) for _, answer in answers}) == 1
-        first, *later = [answer["payloads"] for _, answer in answers]
-        assert len(first) > 5
-        assert all(payload["created"] for payload in first)
-        assert not any(payload["created"] for payloads in later for payload in payloads)
-
-
 def test_a_budget_leaves_the_oldest_out_and_says_so(service: Service) -> None:
     for name in ("openai-chat", "openai-responses", "anthropic", "gemini", "langchain"):
         data = json.dumps(FORMATS[name](conversation(3, 9, open_calls=False))).encode()
@@ -162,26 +148,6 @@ def test_what_is_left_out_can_be_read_message_by_message(service: Service, name:
     assert again["messages"] > omitted["messages"]
     archive = service.client.get(f"/v1/artifacts/{again['stored_as']}/content").content.decode()
     assert whole in archive.split("\n")[0], "the earlier notice is in it, and names the earlier artifact"
-
-
-def test_the_same_bytes_of_another_call_say_so(service: Service) -> None:
-    text = "".join(f"line {n} of what both calls gave back\n" for n in range(900))
-    told = [
-        Turn(
-            "Twice",
-            [
-                Step("", [Call("c1", "bash", {"command": "ls"}, text)]),
-                Step("", [Call("c2", "bash", {"command": "ls"}, text)]),
-            ],
-        )
-    ]
-    new, answer = compact(service, json.dumps(FORMATS["openai-chat"](told)).encode(), session="twice", policy=CARDS)
-    first, second = [one["content"] for one in json.loads(new)["messages"] if one["role"] == "tool"]
-    ids_ = [one["id"] for one in answer["payloads"]]
-    assert len(set(ids_)) == 2
-    assert second.split("\n")[0].startswith(f"[{ids_[1]} · ")
-    assert second.split("\n")[1] == f"The same as {ids_[0]}, byte for byte."
-    assert len(second) < len(first)
 
 
 # ------------------------------------------------------------------------------------------------------ odd bodies
@@ -254,18 +220,14 @@ def test_nesting_that_a_thread_takes_and_the_rest_does_not_is_refused(service: S
             "messages": [{"role": "user", "content": f"m{n} " + "w " * 400, "odd": "@"} for n in range(9)],
             "pad": pad,
         }
-        headers = {"content-type": "application/json"}
-        data = asked(json.dumps(said).encode().replace(b'"@"', deep), policy={"max_tokens": 2_000})
-        response = service.client.post("/v1/context/compact", content=data, headers=headers)
+        response = send(service, asked(json.dumps(said).encode().replace(b'"@"', deep), policy={"max_tokens": 2_000}))
         assert response.status_code in {200, 400}, (depth, response.text)
         event = {
             "hook_event_name": "PostToolUse",
             "tool_name": "Bash",
             "tool_response": {"stdout": "line\n" * 3_000, "stderr": pad, "x": "@"},
         }
-        response = service.client.post(
-            "/v1/hooks/claude-code", content=json.dumps(event).encode().replace(b'"@"', deep), headers=headers
-        )
+        response = send(service, json.dumps(event).encode().replace(b'"@"', deep), "/v1/hooks/claude-code")
         assert response.status_code in {200, 400}, (depth, response.text)
 
 
@@ -281,28 +243,13 @@ def test_every_byte_around_a_card_is_the_callers(service: Service) -> None:
 
 def test_halves_of_surrogate_pairs_stay_in_the_body_and_are_warned_of(service: Service) -> None:
     body = chat(json.dumps("output\n" * 300)[:-1] + '\\ud83d"').replace("\\u00e9", "\\ude00")
-    headers = {"content-type": "application/json"}
-    response = service.client.post("/v1/context/compact", content=asked(body.encode(), policy=CARDS), headers=headers)
+    response = send(service, asked(body.encode(), policy=CARDS))
     answer = json.loads(response.content)
     assert answer["body"]["messages"][0]["content"] == "caf\ude00 /"
     assert response.content.startswith(b'{"body":' + body.encode()[:200])
     assert [warning["code"] for warning in answer["warnings"]] == ["lone_surrogates_replaced"]
     stored = service.content(answer["payloads"][0]["id"])
     assert stored == b"output\n" * 300 + "\ufffd".encode()
-
-
-def test_every_copy_of_an_argument_changes_together(service: Service) -> None:
-    text = "A file's content that is long enough to be left out of the history.\n" * 40
-    call = Call("w1", "write_file", {"path": "notes.md", "content": text, "n": 1.0}, "ok")
-    for name in ("langchain", "langchain dumped"):
-        for step in (0, 1):  # raw OpenAI calls beside the message, and Anthropic's blocks in it
-            told = [Turn("Write it.", [Step("", []) for _ in range(step)] + [Step("", [call])])]
-            new, answer = compact(service, json.dumps(FORMATS[name](told)).encode(), policy=CARDS)
-            assert len(answer["report"]["changes"]) >= 2
-            assert {change["to"] for change in answer["report"]["changes"]} == {"marker"}
-            assert len({change["artifact_id"] for change in answer["report"]["changes"]}) == 1
-            assert b"long enough to be left out" not in new
-            assert service.content(answer["payloads"][0]["id"]) == text.encode()
 
 
 @pytest.mark.parametrize(
@@ -322,18 +269,16 @@ def test_every_copy_of_an_argument_changes_together(service: Service) -> None:
 def test_what_cannot_be_compacted_is_refused_by_a_permanent_code(
     service: Service, sent: bytes, status: int, code: str
 ) -> None:
-    headers = {"content-type": "application/json"}
     for path in ("/v1/context/compact", "/v1/context/measure"):
-        response = service.client.post(path, content=sent, headers=headers)
+        response = send(service, sent, path)
         assert (response.status_code, response.json()["code"]) == (status, code), response.text
 
 
 def test_a_body_over_the_limit_of_json_is_refused(service: Service, tmp_path: Path) -> None:
     _ = service
     with serving(tmp_path / "data", json_limit=100_000) as small:
-        headers = {"content-type": "application/json"}
         for path in ("/v1/context/compact", "/v1/context/measure"):
-            response = small.client.post(path, content=asked(b'"' + b"x" * 100_000 + b'"'), headers=headers)
+            response = send(small, asked(b'"' + b"x" * 100_000 + b'"'), path)
             assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
 
 

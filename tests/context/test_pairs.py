@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.notice import OmittedArtifact, OmittedHistory, merge_notices
+from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.timeline import pair
 from context.histories import FORMATS, LISTS, Call, Step, Turn, compact
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, MeasureRequest, measure
+from coatcheck.core.context.measure import MeasureRequest, measure
+from coatcheck.core.context.policy import CompactionPolicy
 from context.histories import compact, counter
 from core.test_image_tokens import png
 

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, ModelWindow, PlanContext, index_of, plan
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.plan import PlanContext, plan
+from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.signs import is_ours
-from coatcheck.core.context.window import family_percent
-from coatcheck.core.repair import find_faults
+from coatcheck.core.context.window import ModelWindow, family_percent
+from coatcheck.core.repair.faults import find_faults
 from context.histories import FORMATS, Call, Step, Turn, apply, chat, compact, counter, dumped, plan_with_cards, stored
 
 Json = Any
@@ -70,15 +72,6 @@ def test_the_window_of_a_known_model_is_the_budget(name: str) -> None:
     body["model"] = "nobody-knows-1"
     if name not in {"anthropic", "gemini"}:
         assert compact(body, CompactionPolicy())[1].budget is None
-
-
-def test_the_request_s_own_limit_of_the_answer_is_taken_off_the_window() -> None:
-    body = {**chat([Turn("Hi", [])]), "model": "gpt-4o"}
-    small = compact({**body, "max_completion_tokens": 4_000}, CompactionPolicy())[1].budget
-    large = compact({**body, "max_completion_tokens": 16_000}, CompactionPolicy())[1].budget
-    assert small is not None
-    assert large is not None
-    assert (small.limit, large.limit) == (124_000, 112_000)
 
 
 # ---------------------------------------------------------------------------------------------------- no pressure

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, KnownArtifacts, PlanContext, SearchText, index_of, plan
 from coatcheck.core.context.body.splice import get
-from coatcheck.core.context.notice import notice_in
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.notice import carrier_of, notice_in
+from coatcheck.core.context.plan import PlanContext, plan
+from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.references import KnownArtifacts
+from coatcheck.core.context.signs import SearchText
 from coatcheck.core.context.timeline import pair
 from context.histories import (
     FORMATS,
@@ -27,7 +31,6 @@ from context.histories import (
     stored,
     words,
 )
-from context.test_compaction import outer
 from context.test_sdk_types import CHECKS
 
 Json = Any
@@ -42,6 +45,7 @@ POLICIES = {
     "quiet": CompactionPolicy(**SIZES),
     "each turn": CompactionPolicy(**SIZES, batch_tokens=0),
     "none": CompactionPolicy(**SIZES, protect="none"),
+    "batches": CompactionPolicy(**SIZES, batch_tokens=3_000),
     "step and images": CompactionPolicy(**SIZES, protect="step", media="placeholder"),
     "budget": CompactionPolicy(**SIZES, max_tokens=6_000),
     "tight": CompactionPolicy(**SIZES, max_tokens=2_500),
@@ -126,6 +130,7 @@ def test_pairs_order_bytes_and_size_hold_and_again_changes_nothing(name: str, po
         if not gone:
             expected = {outer(change.pointer, new) for change in report.changes}
             assert set(differences(body, new)) == expected
+            assert (report.first_changed is not None) == report.changed == bool(report.changes)
         assert not any(payload.kind in {"read", "search"} for payload in planned.payloads_to_store)
         CHECKS[name](new)
         again, second = compact(new, POLICIES[policy], known=KNOWN)
@@ -134,8 +139,19 @@ def test_pairs_order_bytes_and_size_hold_and_again_changes_nothing(name: str, po
 
 
 def _names(item: Json) -> Json:
-    calls = [(one.call_id, one.name) for one in item.calls]
-    return item.role, calls, [(one.call_id, one.failed) for one in item.outputs]
+    calls = [(one.call_id, one.name, one.keys) for one in item.calls]
+    return item.role, item.prompt, calls, [(one.call_id, one.failed) for one in item.outputs]
+
+
+def outer(pointer: str, body: Json) -> str:
+    """The place in the body itself of a change that may be inside a JSON string."""
+    at = body
+    steps = pointer.split("/")[1:]
+    for number, step in enumerate(steps):
+        if isinstance(at, str):
+            return "/" + "/".join(steps[:number])
+        at = get(at, (int(step),) if isinstance(at, list) else (step,))
+    return pointer
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -171,6 +187,7 @@ def test_a_caller_who_keeps_the_compacted_body_stays_within_the_budget(name: str
             here = sum(notice_in(item) is None for item in index_of(body).items)
             assert left_out + here == sent
             assert pair(index_of(body)).orphans == []
+            assert sum(carrier_of(item) is not None for item in index_of(body).items) == (left_out > 0)
             assert report.fits is True
 
 

@@ -4,14 +4,16 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib import import_module
+from types import GenericAlias
 from typing import Any, cast
 
 import pytest
 from pydantic import TypeAdapter
 
-from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.body.encoding import as_object
 from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import FORMATS, LISTS, compact, conversation, counter
 
@@ -34,24 +36,20 @@ def exhaust(value: Any) -> None:  # noqa: ANN401 - what a lazy validator gives
             exhaust(one)
 
 
+TYPES = {
+    "openai-chat": ("openai.types.chat", "ChatCompletionMessageParam"),
+    "openai-responses": ("openai.types.responses", "ResponseInputItemParam"),
+    "anthropic": ("anthropic.types", "MessageParam"),
+    "gemini": ("google.genai.types", "Content"),
+}
+"""What each SDK says an item of a history is. The parameters around it are not ours to change, and take seconds."""
+
+
 @cache
 def adapter(name: str) -> TypeAdapter[Any]:
-    """What the SDK says a history is. The parameters around it are not ours to change, and take seconds to build."""
-    if name == "openai-chat":
-        from openai.types.chat import ChatCompletionMessageParam  # noqa: PLC0415 - slow
-
-        return TypeAdapter(list[ChatCompletionMessageParam])
-    if name == "openai-responses":
-        from openai.types.responses import ResponseInputParam  # noqa: PLC0415 - slow
-
-        return TypeAdapter(ResponseInputParam)
-    if name == "anthropic":
-        from anthropic.types import MessageParam  # noqa: PLC0415 - slow
-
-        return TypeAdapter(list[MessageParam])
-    from google.genai.types import Content  # noqa: PLC0415 - slow
-
-    return TypeAdapter(list[Content])
+    module, item = TYPES[name]
+    items: Any = GenericAlias(list, (getattr(import_module(module), item),))
+    return TypeAdapter(items)
 
 
 def valid(name: str, body: Any) -> None:  # noqa: ANN401 - any JSON

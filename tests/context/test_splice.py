@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import Splice, splice_body
-from coatcheck.core.context.body.splice import Pointer, apply_edits
+from coatcheck.core.context.body.splice import Pointer, Splice, apply_edits, splice_body
 
 Json = Any
 KEYS = ("a", "b", 'q"', "back\\slash", "é", "日本", "", "messages")

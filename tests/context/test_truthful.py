@@ -1,30 +1,25 @@
 """What a compaction assumes is true of the body: its tools, its window, its usage, every copy of an argument."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, Format, ModelWindow, index_of
-from coatcheck.core.context.window import budget_of, family_percent, model_of, window_of
+from coatcheck.core.context.body.model import Format
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.window import ModelWindow, budget_of, family_percent, window_of
 from coatcheck.core.model_windows import find_window
 from context.histories import FORMATS, LISTS, Call, Step, Turn, compact
 from context.test_over_http import asked
 from context.test_over_http import compact as compact_over_http
-from support.service import Service, serving
+from support.service import Service
 
 Json = Any
 CARDS: Json = {"protect": "none"}
 LONG = (Path(__file__).parents[2] / "docs" / "measurements.md").read_text()[:60_000]
 CALL = 'read_artifact(artifact_id="'
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("truthful") / "data") as running:
-        yield running
 
 
 def told(output: str = LONG) -> list[Turn]:
@@ -132,6 +127,7 @@ ANSWER = {"type": "ai", "content": "Done."}
         {"messages": [{**ANSWER, "response_metadata": {"model_name": "kimi-for-coding"}}]},
         {"messages": [{"type": "ai", "data": {**ANSWER, "response_metadata": {"ls_model_name": "kimi-for-coding"}}}]},
         {"messages": [{"lc": 1, "kwargs": {**ANSWER, "response_metadata": {"model_name": "kimi-for-coding"}}}]},
+        {"messages": [{"kind": "request"}, {"kind": "response", "model_name": "Kimi-for-coding"}]},
     ],
 )
 def test_the_model_is_found_where_hosts_and_frameworks_name_it(around: Json) -> None:
@@ -141,27 +137,18 @@ def test_the_model_is_found_where_hosts_and_frameworks_name_it(around: Json) -> 
     assert window.model == 262_144
 
 
-def test_a_body_without_a_model_and_a_window_is_a_note(service: Service) -> None:
-    body = FORMATS["langchain"](told())
-    for path in ("compact", "measure"):
-        for sent in (body, body["messages"]):
-            answer = posted(service, path, body=sent)
-            notes = answer["report"]["notes"] if path == "compact" else answer["notes"]
-            assert [note for note in notes if note.startswith("The body names no model, so there is no budget")], path
-        answer = posted(service, path, body=body, window={"model": 32_000})
-        notes = answer["report"]["notes"] if path == "compact" else answer["notes"]
-        assert not [note for note in notes if "no budget" in note]
+@pytest.mark.parametrize("path", ["compact", "measure"])
+def test_a_window_that_is_not_known_is_a_note_and_no_guess(service: Service, path: str) -> None:
+    def notes(**sent: Json) -> str:
+        answer = posted(service, path, **sent)
+        return "\n".join(answer["report"]["notes"] if path == "compact" else answer["notes"])
 
-
-def test_a_model_whose_window_is_not_known_is_a_note_and_no_guess(service: Service) -> None:
-    body = {**FORMATS["openai-chat"](told()), "model": "mimo-v9-unheard"}
-    for path in ("compact", "measure"):
-        answer = posted(service, path, body=body)
-        notes = answer["report"]["notes"] if path == "compact" else answer["notes"]
-        assert [note for note in notes if "'mimo-v9-unheard' is not known" in note], path
-        given = posted(service, path, body=body, window={"model": 32_000})
-        notes = given["report"]["notes"] if path == "compact" else given["notes"]
-        assert not [note for note in notes if "is not known" in note]
+    body, unknown = FORMATS["langchain"](told()), {**FORMATS["openai-chat"](told()), "model": "mimo-v9-unheard"}
+    nameless = "The body names no model, so there is no budget"
+    cases = ((body, nameless), (body["messages"], nameless), (unknown, "'mimo-v9-unheard' is not known"))
+    for sent, note in cases:
+        assert note in notes(body=sent)
+        assert note not in notes(body=sent, window={"model": 32_000})
 
 
 @pytest.mark.parametrize(
@@ -207,13 +194,6 @@ def test_what_does_not_fit_beside_the_answer_is_said_not_to_fit(service: Service
     assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (400, "invalid_request", "window")
 
 
-def test_the_model_is_known_by_the_latest_answer_where_no_body_names_it() -> None:
-    wrapped = {"type": "ai", "data": {"content": "x", "response_metadata": {"model_name": "kimi-for-coding"}}}
-    assert model_of([{"type": "human", "data": {"content": "q"}}, wrapped]) == "kimi-for-coding"
-    said: Json = {"kind": "response", "parts": [], "model_name": "Kimi-for-coding"}
-    assert model_of([{"kind": "request", "parts": []}, said]) == "kimi-for-coding"
-
-
 @pytest.mark.parametrize(
     ("name", "model", "percent"),
     [("anthropic", "kimi-for-coding", 100), ("anthropic", "an-alias", 175), ("openai-chat", "claude-opus-5-5", 175)],
@@ -223,21 +203,6 @@ def test_tokens_are_those_of_the_model_and_only_of_an_unknown_one_those_of_the_f
 ) -> None:
     body = {**FORMATS[name](told()), "model": model}
     assert family_percent(body, index_of(body)) == percent
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_forty_outputs_for_kimi_fit_by_a_bare_call(name: str) -> None:
-    calls = [Call(f"c{n}", "fetch", {"url": f"u{n}"}, f"c{n} a line of this page\n" * 1_250) for n in range(40)]
-    body = FORMATS[name]([Turn("Research this, and keep my words.", [Step("", [call]) for call in calls])])
-    body["modelId" if name == "bedrock" else "model"] = "kimi-for-coding"
-    if name == "pydantic-ai":
-        body = json.loads(json.dumps(body).replace("gpt-5.6-sol", "kimi-for-coding"))
-    new, report = compact(body, CompactionPolicy())
-    assert report.tokens_before > 40 * 7_000
-    assert report.fits is True
-    assert report.budget is not None
-    assert report.budget.source == "model"
-    assert "Research this, and keep my words." in json.dumps(new)
 
 
 # --------------------------------------------------------------------------------------------------- usage, one measure

@@ -2,14 +2,38 @@
 
 import json
 import random
+from pathlib import Path
 from typing import Any, Final
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.search import ResponseLayout, lay_out, normalise
+from coatcheck.core.search.responses.normalise import normalise
+from coatcheck.core.search.view import ResponseLayout, lay_out
 
 TOKENIZER: Final = load_tokenizer()
 ID: Final = "art_830561827364510297"
 Json = dict[str, Any]
+
+
+def rows_of(name: str) -> list[Json]:
+    """The rows of a file in `bodies`: responses as providers and their tools send them, one on each line."""
+    text = (Path(__file__).parent / "bodies" / f"{name}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+PROVIDED: Final = rows_of("providers")
+"""A response of each provider, with what its first result has."""
+FOUND: Final[dict[str, Any]] = {row["name"]: row["body"] for row in rows_of("found")}
+"""Two results each, with the titles One and Two, and WORDS and OTHER as texts."""
+READ: Final[dict[str, tuple[Any, str]]] = {row["name"]: (row["body"], row["words"]) for row in rows_of("read")}
+"""Responses without a list of results, and what must not be lost of each."""
+FAILED: Final[dict[str, tuple[Any, str]]] = {row["name"]: (row["body"], row["words"]) for row in rows_of("failed")}
+"""Responses that say why there are no results, and the words that say so."""
+NOTHING: Final[dict[str, Any]] = {row["name"]: row["body"] for row in rows_of("nothing")}
+"""Searches that found nothing."""
+ONE: Final = "https://a.example/1"
+TWO: Final = "https://b.example/2"
+WORDS: Final = "The copper bridge was opened in the winter of 1904."
+OTHER: Final = "A second source tells of granite and of the lantern."
 
 
 def laid_out(body: object) -> ResponseLayout:

@@ -9,17 +9,13 @@ import pytest
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.search import (
-    Budgeted,
-    ResponseLayout,
-    SearchLimits,
-    anthropic_result,
-    budget_search,
-    summarise,
-    verify,
-)
-from coatcheck.core.search.model import shares
+from coatcheck.core.search.budget import budget_search
+from coatcheck.core.search.budget_model import Budgeted, anthropic_result
+from coatcheck.core.search.model import SearchLimits, shares
+from coatcheck.core.search.summary import summarise
+from coatcheck.core.search.view import ResponseLayout
 from coatcheck_client.contract.inert import MARK, one_line
+from coatcheck_client.contract.quotations import verify
 from search.responses import ID, TOKENIZER, VOCABULARY, generated, laid_out, sentences, tavily
 
 RESPONSES = int(os.environ.get("COATCHECK_SEARCH_RESPONSES", "2000"))  # noqa: TID251 - how long to look is no setting
@@ -162,18 +158,12 @@ def test_what_one_result_leaves_over_flows_to_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits",
-    [
-        SearchLimits(max_results=0),
-        SearchLimits(max_results=21),
-        SearchLimits(max_tokens_per_result=10),
-        SearchLimits(max_total_tokens=100_000),
-    ],
-    ids=lambda limits: str(limits.max_total_tokens + limits.max_results),
+    ("name", "value"),
+    [("max_results", 0), ("max_results", 21), ("max_tokens_per_result", 10), ("max_total_tokens", 100_000)],
 )
-def test_limits_out_of_bounds_are_refused(limits: SearchLimits) -> None:
+def test_limits_out_of_bounds_are_refused(name: str, value: int) -> None:
     with pytest.raises(CoatcheckError) as refused:
-        budget_search(laid_out([]), TOKENIZER, limits=limits)
+        budget_search(laid_out([]), TOKENIZER, limits=SearchLimits(**{name: value}))
     assert refused.value.code is Code.INVALID_REQUEST
 
 

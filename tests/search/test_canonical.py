@@ -2,8 +2,8 @@
 
 import pytest
 
-from coatcheck.core.search import canonical
 from coatcheck.core.search.responses.values import iso, iso_of_number
+from coatcheck_client.contract.canonical import canonical
 
 SAME = {
     "https://example.org/a/b": [

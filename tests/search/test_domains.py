@@ -4,7 +4,11 @@ import pytest
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.search import Budgeted, Domains, budget_search, summarise
+from coatcheck.core.search.budget import budget_search
+from coatcheck.core.search.budget_model import Budgeted
+from coatcheck.core.search.fold import Domains
+from coatcheck.core.search.model import host_of
+from coatcheck.core.search.summary import summarise
 from search.responses import laid_out
 
 TOKENIZER = load_tokenizer()
@@ -84,3 +88,7 @@ def test_what_is_no_domain_is_refused_by_the_field_that_has_it(name: str) -> Non
         Domains((), (name,))
     assert refused.value.code is Code.INVALID_REQUEST
     assert refused.value.extra["parameter"] == "excluded_domains"
+
+
+def test_an_address_that_cannot_be_read_has_no_host() -> None:
+    assert [host_of(url) for url in ("https://[::1", None, "https://WWW.a.example.:80/x")] == ["", "", "www.a.example"]

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from coatcheck.core.search import EarlierSource, FoldedResult, budget_search, fingerprint
-from coatcheck.core.search.fold import SAME_SHARE, same, similarity, unfold
+from coatcheck.core.search.budget import budget_search
+from coatcheck.core.search.fold import SAME_SHARE, EarlierSource, FoldedResult, fingerprint, same, similarity, unfold
 from search.responses import ID, TOKENIZER, laid_out, sentences, tavily
 
 RNG = random.Random(11)

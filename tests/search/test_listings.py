@@ -6,8 +6,8 @@
 
 import pytest
 
-from coatcheck.core.search import normalise
 from coatcheck.core.search.model import ProviderAnswer
+from coatcheck.core.search.responses.normalise import normalise
 
 ONE, TWO = "https://a.example/1", "https://b.example/2_(x)"
 

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from coatcheck.core.search import Budgeted, SearchSummary, budget_search, summarise
+from coatcheck.core.search.budget import budget_search
+from coatcheck.core.search.budget_model import Budgeted
+from coatcheck.core.search.summary import SearchSummary, summarise
 from coatcheck_client.contract.inert import one_line
-from search.response_shapes import FAILED, FOUND, NOTHING, ONE, OTHER, READ, TWO, WORDS
-from search.responses import ID, TOKENIZER, laid_out
+from search.responses import FAILED, FOUND, ID, NOTHING, ONE, OTHER, READ, TOKENIZER, TWO, WORDS, laid_out
 
 
 def searched(body: object) -> tuple[Budgeted, SearchSummary]:

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
-from coatcheck.core.search import fingerprint
-from coatcheck.core.search.fold import fingerprint_texts
+from coatcheck.core.search.fold import fingerprint, fingerprint_texts
 from coatcheck.core.search.frame import CachingTokenizer
 from coatcheck.core.search.responses.markup import html_text
 from search.responses import TOKENIZER, VOCABULARY, sentences

@@ -4,9 +4,11 @@
 
 import pytest
 
-from coatcheck.core.search import Difference, budget_search, summarise, verify
+from coatcheck.core.search.budget import budget_search
 from coatcheck.core.search.responses.markup import action_line
+from coatcheck.core.search.summary import summarise
 from coatcheck.core.views.window import Extent
+from coatcheck_client.contract.quotations import Difference, verify
 from search.responses import ID, TOKENIZER, laid_out, tavily
 
 BRIDGE = "The copper bridge was opened in 1904. It is 240 metres long and carries two tracks. Nobody knows who drew it."

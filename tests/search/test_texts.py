@@ -97,7 +97,6 @@ MENUS = {
     "Japanese cookies": "当サイトはクッキーを使用します。同意する\n",
     "share": "Share on Facebook · Twitter · LinkedIn\n",
     "rights": "© 2026 Example Inc. All rights reserved.\n",
-    "viewers": "1740000 subscribers\n935 likes\n33.480 Aufrufe\n",
     "skip": "[Skip to content](https://a.example/page#main)\n",
 }
 
@@ -115,10 +114,9 @@ def test_furniture_is_left_out_in_any_language(name: str) -> None:
         "HTTP cookies were invented in 1994 by Lou Montulli.\n" + PROSE,
         "Name: Ada\nBorn: 1815\nDied: 1852\nCity: London\nWork: notes\nMain: engine\n" + PROSE,
         "2 eggs\n3 onions\n12 lemons\n500 grams\n" + PROSE,
-        "1740000 subscribers\n" + PROSE,
         "[one](/a)\n[two](/b)\n[three](/c)\n[four](/d)\n" * 40,
     ],
-    ids=["announced list", "code", "about cookies", "facts", "a recipe", "one count", "a page of links"],
+    ids=["announced list", "code", "about cookies", "facts", "a recipe", "a page of links"],
 )
 def test_what_a_page_is_about_is_no_furniture(text: str) -> None:
     kept = shown(text)

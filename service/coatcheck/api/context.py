@@ -9,16 +9,11 @@ from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import BOM, MENDED, decode_aside, mend
 from coatcheck.api.parameters import IdleTtl, LabelList, Pin, Session, Ttl, describe, plain, seconds_or_unset
 from coatcheck.api.route import JSON, JSON_BODY, RouteCall, route
-from coatcheck.core.context import (
-    CompactionPolicy,
-    ContextMeasurement,
-    Format,
-    MeasureRequest,
-    ModelWindow,
-    input_tokens,
-)
 from coatcheck.core.context.body.encoding import as_object, decode
-from coatcheck.core.context.policy import MAX_WINDOW_TOKENS
+from coatcheck.core.context.body.model import Format
+from coatcheck.core.context.measure import ContextMeasurement, MeasureRequest
+from coatcheck.core.context.policy import MAX_WINDOW_TOKENS, CompactionPolicy
+from coatcheck.core.context.window import ModelWindow, input_tokens
 from coatcheck.usecases.context.compact_context import CompactAnswer, CompactRequest
 from coatcheck.usecases.context.measure_context import HistoryBody
 from coatcheck.usecases.payloads.find_or_ingest import PayloadRetention

@@ -11,7 +11,7 @@ from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.request_parts import raw_path
 from coatcheck.api.parameters import Limit, plain
 from coatcheck.api.route import RouteCall, route
-from coatcheck.core.context import session_lines
+from coatcheck.core.context.measure import session_lines
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import SessionUsage
 from coatcheck.core.keys import SESSION_LENGTH

@@ -18,9 +18,8 @@ from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.foundation import Foundation, ObservedParts, foundation, watching
 from coatcheck.bootstrap.stores import is_embedded, open_store
 from coatcheck.bootstrap.upkeep import administer_retention
-from coatcheck.core.context import CountCache
-from coatcheck.core.search import SearchLimits
-from coatcheck.core.search.model import Switches
+from coatcheck.core.context.counting import CountCache
+from coatcheck.core.search.model import SearchLimits, Switches
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.jobs.schedule import PeriodicJob, carry_out_decisions, run_jobs, run_maintenance
 from coatcheck.ports.keys import Keys, SessionAccounts

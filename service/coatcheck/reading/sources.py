@@ -18,20 +18,15 @@ from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, SPECS, spec_of
-from coatcheck.core.search import (
-    EarlierSource,
-    ResponseLayout,
-    canonical,
-    fingerprint,
-    fingerprints,
-    lay_out,
-    normalise,
-)
+from coatcheck.core.search.fold import EarlierSource, fingerprint, fingerprints
+from coatcheck.core.search.responses.normalise import normalise
+from coatcheck.core.search.view import ResponseLayout, lay_out
 from coatcheck.core.views.window import decode
 from coatcheck.ports.catalog import ArtifactFilter, Catalog, FoundArtifact
 from coatcheck.ports.telemetry import Clock
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import OpenContent
+from coatcheck_client.contract.canonical import canonical
 
 MAX_SOURCES: Final = 50
 """Number of searches, and of pages, that are examined: the newest."""

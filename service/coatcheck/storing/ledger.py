@@ -21,7 +21,7 @@ from typing import Any
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller
-from coatcheck.core.context import ContextMeasurement
+from coatcheck.core.context.measure import ContextMeasurement
 from coatcheck.core.event import Action, Event, UsageDelta, event_number, shorten_details
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.catalog import Catalog

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from coatcheck.core.context import PlannedPayload
+from coatcheck.core.context.replaceable import PlannedPayload
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention

@@ -1,9 +1,10 @@
 """Second phase of a compaction: makes the new body and the report. The given body is never changed.
 
-What no change reaches is the same object in both. A plan of another body is refused. `carry_out` also returns its
+What no change reaches is the same object in both. `carry_out` also returns its
 changes as edits, for callers that have the body as bytes and change nothing else in them (`splice`).
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -21,7 +22,6 @@ from coatcheck.core.context.references import standing
 from coatcheck.core.context.replace import StoredPayload, Swap, edits, swaps, with_same
 from coatcheck.core.context.replaceable import PlannedPayload, UnreplacedItem
 from coatcheck.core.context.report import BodyChange, BudgetExcess, CompactionReport, PromptCacheEffect
-from coatcheck.core.errors import CoatcheckError, Code
 
 _UNTOUCHED = "Nothing changed: the prompt's cache stays valid."
 _REWRITTEN = (
@@ -75,22 +75,13 @@ def carry_out(
         stored_payloads: the result for each payload, by its key. What is missing could not be stored: an output is
             then cut to head and tail, and says so; arguments and images stay.
         counter: the one that was used for planning.
-
-    Raises:
-        CoatcheckError: `invalid_request` if the plan is of another body.
     """
-    _same(body, plan)
     result = _carry_out(body, plan, stored_payloads, counter)
-    if result.edits or result.removed_messages:
-        smaller = result.report.tokens_after < result.report.tokens_before
-        return result if smaller else _keep_body(body, plan, counter)
-    return result
-
-
-def _keep_body(body: Value, plan: CompactionPlan, counter: Counter) -> CompactedBody:
-    """Returns the body as it came, because the planned changes would have made it larger."""
-    nothing = structs.replace(plan, payloads=[], dropped=[], dropped_bytes=[])
-    result = _carry_out(body, nothing, {}, counter)
+    is_smaller = result.report.tokens_after < result.report.tokens_before
+    if is_smaller or not (result.edits or result.removed_messages):
+        return result
+    # The planned changes would have made the body larger.
+    result = _carry_out(body, structs.replace(plan, payloads=[], dropped=[], dropped_bytes=[]), {}, counter)
     return structs.replace(result, report=structs.replace(result.report, notes=[*result.report.notes, _LARGER]))
 
 
@@ -123,45 +114,34 @@ def _carry_out(
         set_ |= {one.piece.at: one.words for one in old.values()}
         positions += [timeline.position(number, items[number].at, one.piece.at) for number, one in old.items()]
     new = apply_edits(body, set_)
-    omitted, cut_body = None, _Cut(new, None, (), list(range(len(items))))
+    omitted: OmittedHistory | None = None
+    note: Value = None
+    removed_messages: list[int] = []
     if plan.dropped:
         omitted = _describe_omission(body, plan, stored_payloads, counter, [one.notice for one in carriers.values()])
-        cut_body = _shorten_body(new, plan, omitted)
-        positions.append((min(cut_body.removed_messages), -1))
+        new, note, removed_messages = _shorten_body(new, plan, omitted)
+        positions.append((removed_messages[0], -1))
     elif carriers:
         omitted = next(iter(carriers.values())).notice
     # A body that did not change is not counted again.
     index, sizes = plan.index, plan.sizes
-    if cut_body.body is not body:
-        index = index_of(cut_body.body, plan.format)
-        sizes = [counter.item(cut_body.body, item) for item in index.items]
-    changes = [
-        _change(plan, cut_body.shifts, payload, artifact, swap, counter) for payload, artifact, swap in planned_swaps
-    ]
+    if new is not body:
+        index = index_of(new, plan.format)
+        sizes = [counter.item(new, item) for item in index.items]
+    changes = [_change(plan, removed_messages, *change, counter) for change in planned_swaps]
     after = ContextTokens.sum([plan.fixed, *sizes])
     # An edit inside a message that is left out changes nothing.
     at = plan.index.list_at
-    set_ = {
-        where: value for where, value in set_.items() if at is None or where[len(at)] not in cut_body.removed_messages
-    }
+    gone = set(removed_messages)
     return CompactedBody(
-        body=cut_body.body,
-        report=_report(body, plan, changes, leftovers, omitted, cut_body.shifts, positions, after),
-        edits=set_,
-        note=cut_body.note,
-        removed_messages=cut_body.removed_messages,
+        body=new,
+        report=_report(body, plan, changes, leftovers, omitted, removed_messages, positions, after),
+        edits={where: value for where, value in set_.items() if at is None or where[len(at)] not in gone},
+        note=note,
+        removed_messages=tuple(removed_messages),
         index=index,
         sizes=sizes,
     )
-
-
-def _same(body: Value, plan: CompactionPlan) -> None:
-    at = plan.index.list_at
-    fits = at is None or len(as_list(get(body, at))) == len(plan.index.items)
-    missing = object()
-    if fits and all(get(body, place.at, missing) is not missing for p in plan.payloads for place in p.sites):
-        return
-    raise CoatcheckError(Code.INVALID_REQUEST, "The plan was made for another body. Plan again.", field="plan")
 
 
 def _describe_omission(
@@ -200,20 +180,11 @@ def _describe_omission(
     return notice.fit_notice(left_out, tokens, tokenizer, can_read=plan.index.can_read)
 
 
-class _Cut(Struct, frozen=True):
-    """A body without what is left out."""
+def _shorten_body(body: Value, plan: CompactionPlan, omitted: OmittedHistory) -> tuple[Value, Value, list[int]]:
+    """Returns the body with a notice in place of what is left out, the notice's message, and what it replaces.
 
-    body: Value
-    note: Value
-    """The message with the notice; None if nothing is left out."""
-    removed_messages: tuple[int, ...]
-    """Numbers of the messages that are no longer there, the first of which the note replaces."""
-    shifts: list[int]
-    """Each message's new number."""
-
-
-def _shorten_body(body: Value, plan: CompactionPlan, omitted: OmittedHistory) -> _Cut:
-    """Returns the body with a notice in place of what is left out."""
+    The first of the messages that are no longer there is where the notice is.
+    """
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
     removed_messages = {*plan.dropped, *plan.notices}
@@ -227,16 +198,8 @@ def _shorten_body(body: Value, plan: CompactionPlan, omitted: OmittedHistory) ->
         note = apply_edits(items[host], {place[len(at) + 1 :]: notice.append_notice(str(get(body, place)), text)})
         removed_messages.add(host)
     first = min(removed_messages)
-    messages: list[Value] = []
-    shifts: list[int] = []
-    # Every message that stays gets its new number, for pointers in the report.
-    for number, item in enumerate(items):
-        if number == first:
-            messages.append(note)
-        shifts.append(len(messages) if number != host else first)
-        if number not in removed_messages:
-            messages.append(item)
-    return _Cut(apply_edits(body, {at: messages}), note, tuple(sorted(removed_messages)), shifts)
+    after = [item for number, item in enumerate(items) if number > first and number not in removed_messages]
+    return apply_edits(body, {at: [*items[:first], note, *after]}), note, sorted(removed_messages)
 
 
 def _host(plan: CompactionPlan, removed_messages: set[int]) -> int | None:
@@ -253,7 +216,7 @@ def _host(plan: CompactionPlan, removed_messages: set[int]) -> int | None:
 
 def _change(
     plan: CompactionPlan,
-    shifts: list[int],
+    removed_messages: list[int],
     payload: PlannedPayload,
     stored_payload: StoredPayload | None,
     swap: Swap,
@@ -262,7 +225,8 @@ def _change(
     shares = max(len(payload.sites), 1)
     same = payload.kind == "arguments"
     return BodyChange(
-        pointer=render(_move_pointer(plan, payload.message, swap.place.at, shifts)) + render(swap.place.inside),
+        pointer=render(_move_pointer(plan, payload.message, swap.place.at, removed_messages))
+        + render(swap.place.inside),
         message=payload.message,
         to=swap.to,
         why=payload.why,
@@ -274,10 +238,15 @@ def _change(
     )
 
 
-def _move_pointer(plan: CompactionPlan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
+def _move_pointer(plan: CompactionPlan, item: int, at: Pointer, removed_messages: list[int]) -> Pointer:
     """Converts a pointer into the given body to one into the new body."""
     base = plan.index.list_at
-    return at if base is None else (*base, shifts[item], *at[len(base) + 1 :])
+    if base is None or not removed_messages or item < removed_messages[0]:
+        return at
+    # The notice is in place of the first one removed, and in a message that is counted as removed itself.
+    removed_count = bisect_left(removed_messages, item)
+    is_removed = item in removed_messages[removed_count : removed_count + 1]
+    return (*base, removed_messages[0] if is_removed else item - removed_count + 1, *at[len(base) + 1 :])
 
 
 def _report(
@@ -286,7 +255,7 @@ def _report(
     changes: list[BodyChange],
     leftovers: list[UnreplacedItem],
     omitted: OmittedHistory | None,
-    shifts: list[int],
+    removed_messages: list[int],
     positions: list[timeline.Position],
     after: ContextTokens,
 ) -> CompactionReport:
@@ -294,10 +263,9 @@ def _report(
     first = min(positions, default=None)
     invalid: list[str] = []
     if first is not None:
-        removed_messages = {*plan.dropped, *plan.notices}
         invalid = [
-            render(_move_pointer(plan, item, at, shifts))
-            for item, at in timeline.invalid(plan.index, first, removed_messages)
+            render(_move_pointer(plan, item, at, removed_messages))
+            for item, at in timeline.invalid(plan.index, first, {*plan.dropped, *plan.notices})
         ]
     budget = plan.budget
     # Compaction may fail to reach its limit: what may not go is more than that.

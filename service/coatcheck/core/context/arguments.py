@@ -7,7 +7,7 @@ list with a marker, an object one with a marker beside its short members.
 from collections.abc import Iterator
 from typing import Final, final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from coatcheck.core.context.body.encoding import (
     JsonForm,
@@ -35,7 +35,7 @@ _WHOLE_FACTOR: Final = 4
 """Multiple of the threshold up to which all short values together may stay before the whole document goes."""
 
 
-class ArgumentUnit(Struct, kw_only=True):
+class ArgumentUnit(Struct):
     """A value, and all its places."""
 
     content: Text
@@ -45,7 +45,7 @@ class ArgumentUnit(Struct, kw_only=True):
     """Whether it has a name that the policy lists for the tool."""
     is_json: bool
     """Whether the value is a list or an object rather than text."""
-    sites: list[ReplacementSite] = field(default_factory=list[ReplacementSite])
+    sites: list[ReplacementSite]
 
 
 @final
@@ -62,13 +62,12 @@ class ArgumentReader:
         """Returns the long values in a call's arguments; `fields` are the names that the policy lists, `*` for all."""
         by_content: dict[Text, ArgumentUnit] = {}
         for number, site in enumerate(call.sites):
-            for text, tokens, is_named, is_json, place in self._of(site, fields, is_counted=not number):
-                content = small(text)  # copies are the same in whichever form each was decoded
-                unit = by_content.setdefault(
-                    content, ArgumentUnit(content=content, tokens=tokens, is_named=is_named, is_json=is_json)
-                )
-                unit.is_named = unit.is_named or is_named
-                unit.sites.append(place)
+            for unit in self._units_in(site, fields, is_counted=not number):
+                unit.content = small(unit.content)  # copies are the same in whichever form each was decoded
+                first = by_content.setdefault(unit.content, unit)
+                if first is not unit:
+                    first.is_named = first.is_named or unit.is_named
+                    first.sites += unit.sites
         return list(by_content.values())
 
     def texts(self, call: HistoryCall) -> Iterator[tuple[ReplacementSite, Text]]:
@@ -79,69 +78,59 @@ class ArgumentReader:
             for steps, text in strings_in(document):
                 yield _place(site, steps, len(text), is_counted=not number), text
 
-    def _of(
-        self, site: Site, fields: frozenset[str], *, is_counted: bool
-    ) -> Iterator[tuple[Text, int, bool, bool, ReplacementSite]]:
-        """Yields the units in one copy: content, tokens, whether the policy names it, whether it is JSON, its place."""
+    def _units_in(self, site: Site, fields: frozenset[str], *, is_counted: bool) -> list[ArgumentUnit]:
+        """Returns the units in one copy."""
         value = get(self._body, site.at)
         if is_text(value) and len(value) <= self._least:  # a token has at least one character
-            return
-        # Free text, as of a custom tool, is one value.
-        if site.form == "text":
-            if (tokens := self._counter.text(value)) > self._least:
-                is_named = bool({"*", site.at[-1]} & fields)
-                yield value, tokens, is_named, False, _place(site, (), len(value), is_counted=is_counted)
-            return
+            return []
         document = parse_document(value) if site.form == "json" else value
-        # Text that is no JSON object goes as a whole, or stays.
-        if site.form == "json" and not isinstance(document, dict):
-            if (tokens := self._counter.text(value)) > self._least:
-                yield value, tokens, False, True, ReplacementSite(site.at, (), "whole", len(value), is_counted)
-            return
-        members = [
-            one for key, member in as_object(document).items() for one in self._member(site, key, member, fields)
-        ]
-        rest = sum(tokens for text, tokens, _, _ in members if text is None)
-        has_named = any(one[2] for one in members)
+        # Free text, as of a custom tool, is one value; text that is no JSON object goes as a whole, or stays.
+        if is_text(value) and not isinstance(document, dict):
+            is_json = site.form == "json"
+            is_named = not is_json and bool({"*", site.at[-1]} & fields)
+            shows = "whole" if is_json else "marker"
+            place = ReplacementSite(site.at, (), shows, len(value), is_counted)
+            unit = ArgumentUnit(value, self._counter.text(value), is_named, is_json, [place])
+            return [unit] if unit.tokens > self._least else []
+        units: list[ArgumentUnit] = []
+        rest = 0
+        for key, member in as_object(document).items():
+            member_units, member_rest = self._units_of_member(site, key, member, fields, is_counted=is_counted)
+            units += member_units
+            rest += member_rest
         # Many short values that are large together: the document goes as a whole, unless it has a value that the policy
         # names, which then goes alone.
-        if rest > _WHOLE_FACTOR * self._least and not has_named:
+        if rest > _WHOLE_FACTOR * self._least and not any(unit.is_named for unit in units):
             content = value if is_text(value) else serialise_canonical(document)
             place = ReplacementSite(site.at, (), "whole", len(content), is_counted)
-            yield content, self._counter.json(value), False, True, place
-            return
-        for text, tokens, is_named, steps in members:
-            if text is not None:
-                is_json = len(steps) == 1 and not is_text(as_object(document).get(str(steps[0])))
-                yield text, tokens, is_named, is_json, _place(site, steps, len(text), is_counted=is_counted)
+            return [ArgumentUnit(content, self._counter.json(value), is_named=False, is_json=True, sites=[place])]
+        return units
 
-    def _member(
-        self, site: Site, key: str, member: Value, fields: frozenset[str]
-    ) -> Iterator[tuple[Text | None, int, bool, Pointer]]:
-        """Yields the units in one member of the arguments, and under None what is in no unit."""
-        texts: list[tuple[Text, int, bool, Pointer]] = []
+    def _units_of_member(
+        self, site: Site, key: str, member: Value, fields: frozenset[str], *, is_counted: bool
+    ) -> tuple[list[ArgumentUnit], int]:
+        """Returns the units in one member of the arguments, and the tokens of what is in none."""
+        units: list[ArgumentUnit] = []
         short = 0
         for steps, text in strings_in(member, (key,)):
             # A token has at least one character, and most have about four, so short texts are not counted.
             tokens = self._counter.text(text) if len(text) > self._least else len(text) // 4
             if tokens > self._least:
                 names = [step for step in (*site.at, *steps) if isinstance(step, str)]
-                texts.append((text, tokens, bool({"*", names[-1]} & fields), steps))
+                place = _place(site, steps, len(text), is_counted=is_counted)
+                units.append(ArgumentUnit(text, tokens, bool({"*", names[-1]} & fields), is_json=False, sites=[place]))
             else:
                 short += tokens
         if not isinstance(member, dict | list):
-            yield from texts
-            yield None, 0 if texts else short, False, ()
-            return
+            return units, 0 if units else short
         content = serialise_canonical(member)
         tokens = self._counter.text(content)
-        rest = tokens - sum(one[1] for one in texts)
+        rest = max(tokens - sum(unit.tokens for unit in units), 0)
         # A long list of short values has no text worth a marker, but is one.
-        if rest > self._least and not any(one[2] for one in texts):
-            yield content, tokens, False, (key,)
-            return
-        yield from texts
-        yield None, max(rest, 0), False, ()
+        if rest > self._least and not any(unit.is_named for unit in units):
+            place = _place(site, (key,), len(content), is_counted=is_counted)
+            return [ArgumentUnit(content, tokens, is_named=False, is_json=True, sites=[place])], 0
+        return units, rest
 
     def count_kept_tokens(self, unit: ArgumentUnit) -> int:
         """Returns the tokens of what stays of a unit beside the marker."""

@@ -344,8 +344,6 @@ class Candidates:
                         ready=number + 1,
                         sites=(ReplacementSite(piece.at, shows="ends", characters=len(piece.text)),),
                         content=piece.text,
-                        tool=None,
-                        call_id=None,
                         tokens=tokens,
                         saves=tokens - self._policy.card_tokens,
                         pressed=True,

@@ -6,36 +6,64 @@ with a message that does not fit, is refused: nothing may be left out whose auth
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Final, NoReturn
 
+from msgspec import Struct
+
 from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, kind_of, too_deep
-from coatcheck.core.context.body.model import Format, HistoryIndex, Role
+from coatcheck.core.context.body.model import Format, HistoryIndex, Item, Piece, Role
 from coatcheck.core.context.body.splice import Pointer, get, render
-from coatcheck.core.context.formats import (
-    anthropic,
-    bedrock,
-    gemini,
-    langchain,
-    openai_chat,
-    openai_responses,
-    pydantic_ai,
+from coatcheck.core.context.formats.frameworks import (
+    is_langchain,
+    is_pydantic_ai,
+    last_instructions,
+    read_langchain,
+    read_pydantic_ai,
 )
+from coatcheck.core.context.formats.messages import (
+    is_bedrock,
+    is_gemini,
+    read_anthropic,
+    read_bedrock,
+    read_chat,
+    read_gemini,
+)
+from coatcheck.core.context.formats.responses import note_server_history, read_response_item
 from coatcheck.core.context.signs import is_own_tool
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.long_text import is_text
 
 MAX_ITEMS: Final = 100_000
 """Maximum messages or items of one body: Anthropic's own limit, and far more than any window holds."""
-_ADAPTERS: Final[dict[Format, tuple[str, Callable[[Value, Pointer], HistoryIndex]]]] = {
-    Format.OPENAI_CHAT: ("messages", openai_chat.index),
-    Format.ANTHROPIC: ("messages", anthropic.index),
-    Format.LANGCHAIN: ("messages", langchain.index),
-    Format.BEDROCK: ("messages", bedrock.index),
-    Format.PYDANTIC_AI: ("messages", pydantic_ai.index),
-    Format.GEMINI: ("contents", gemini.index),
-    Format.OPENAI_RESPONSES: ("input", openai_responses.index),
+
+
+class _WireFormat(Struct, frozen=True):
+    """Where a body of a format has what."""
+
+    history: str
+    """The member with the list of messages."""
+    read_item: Callable[[Pointer, Object], Item]
+    tools: tuple[Pointer, ...] = (("tools",),)
+    system: tuple[Pointer, ...] = ()
+    """Where its instructions are, if not among the messages; the first that are there count."""
+
+
+_SYSTEM_KEYS: Final = ("systemInstruction", "system_instruction")
+_WIRE_FORMATS: Final = {
+    Format.OPENAI_CHAT: _WireFormat("messages", read_chat, (("tools",), ("functions",))),
+    Format.ANTHROPIC: _WireFormat("messages", read_anthropic, system=(("system",),)),
+    Format.LANGCHAIN: _WireFormat("messages", read_langchain),
+    Format.BEDROCK: _WireFormat("messages", read_bedrock, (("toolConfig", "tools"),), (("system",),)),
+    Format.PYDANTIC_AI: _WireFormat("messages", read_pydantic_ai),
+    Format.GEMINI: _WireFormat(
+        "contents",
+        read_gemini,
+        (("tools",), ("config", "tools")),
+        tuple((*around, key) for key in _SYSTEM_KEYS for around in ((), ("config",))),
+    ),
+    Format.OPENAI_RESPONSES: _WireFormat("input", read_response_item, system=(("instructions",),)),
 }
-"""Where a body of each format has its history, and what indexes it."""
 _UNDECLARED: Final = frozenset({Format.LANGCHAIN, Format.PYDANTIC_AI})
 """Formats of histories whose tools are declared elsewhere."""
 _EXAMINED_MESSAGES: Final = 2_000
@@ -65,23 +93,39 @@ def index_of(body: Value, format_name: str | None = None) -> HistoryIndex:
 
 
 def _index(body: Value, format_: Format) -> HistoryIndex:
-    key, adapter = _ADAPTERS[format_]
+    wire_format = _WIRE_FORMATS[format_]
+    key = wire_format.history
     list_at: Pointer = () if isinstance(body, list) else (key,)
     history = get(body, list_at)
     # The whole input of a body of Responses may be one text.
     if not isinstance(history, list) and not (format_ is Format.OPENAI_RESPONSES and is_text(history)):
         _refuse(f"A body of {format_} has its history in `{key}`; this one has none.", list_at)
-    for other in sorted({list_key for list_key, _ in _ADAPTERS.values()} - {key}):
+    for other in sorted({other.history for other in _WIRE_FORMATS.values()} - {key}):
         rest = as_object(body).get(other)
         if rest and (isinstance(rest, list) or is_text(rest)):
             _refuse(f"The body has a history in `{key}` and another one in `{other}`. Send one of them.", (other,))
-    if (count := len(as_list(history))) > MAX_ITEMS:
+    messages = as_list(history)
+    if (count := len(messages)) > MAX_ITEMS:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             f"The body has {count:,} messages; at most {MAX_ITEMS:,} are taken.",
             limit=MAX_ITEMS,
         )
-    index = adapter(body, list_at)
+    tools = [declarations for at in wire_format.tools if (declarations := as_list(get(body, at)))]
+    index = HistoryIndex(
+        format=format_,
+        list_at=list_at,
+        items=[wire_format.read_item((*list_at, number), as_object(one)) for number, one in enumerate(messages)],
+        system=[value for at in wire_format.system if (value := get(body, at))][:1],
+        tools=tools[0] if len(tools) == 1 else list(chain.from_iterable(tools)),
+    )
+    if not isinstance(history, list):
+        index.list_at, index.items = None, [Item(at=list_at, role=Role.USER, prompt=True, pinned=True)]
+        index.items[0].pieces = [Piece(at=list_at, text=history)]
+    if format_ is Format.OPENAI_RESPONSES:
+        note_server_history(index, body)
+    elif format_ is Format.PYDANTIC_AI:
+        index.system = last_instructions(messages)
     for item in index.items:
         if item.role is Role.OTHER and not item.pinned:
             _refuse(
@@ -134,22 +178,20 @@ def detect(body: Value) -> Format:
     )
 
 
-def _sign(message: Object, *, alone: bool) -> Format | None:  # noqa: PLR0911 - a table
+def _sign(message: Object, *, alone: bool) -> Format | None:
     """Returns the only format that has such a message; None if several have. `alone`: in a list without a body."""
-    if langchain.is_message(message):
-        return Format.LANGCHAIN
-    if pydantic_ai.is_message(message):
-        return Format.PYDANTIC_AI
-    if gemini.is_message(message):
-        return Format.GEMINI
-    if "role" in message and bedrock.is_message(message):
-        return Format.BEDROCK
-    if message.get("role") in _CHAT_ROLES or "tool_calls" in message:
-        return Format.OPENAI_CHAT
-    if _has([message], _BLOCKS):
-        return Format.ANTHROPIC
     kind = kind_of(message)
-    return Format.OPENAI_RESPONSES if alone and kind and ("role" not in message or kind == "message") else None
+    is_item = alone and bool(kind) and ("role" not in message or kind == "message")
+    signs = (
+        (Format.LANGCHAIN, is_langchain(message)),
+        (Format.PYDANTIC_AI, is_pydantic_ai(message)),
+        (Format.GEMINI, is_gemini(message)),
+        (Format.BEDROCK, "role" in message and is_bedrock(message)),
+        (Format.OPENAI_CHAT, str(message.get("role")) in _CHAT_ROLES or "tool_calls" in message),
+        (Format.ANTHROPIC, _has([message], _BLOCKS)),
+        (Format.OPENAI_RESPONSES, is_item),
+    )
+    return next((format_ for format_, fits in signs if fits), None)
 
 
 def _has(messages: list[Value], kinds: frozenset[str]) -> bool:

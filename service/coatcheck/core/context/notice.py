@@ -32,7 +32,6 @@ _ALL_OF: Final = re.compile(
 _QUOTED: Final = "The user said, first and last:"
 _CONCLUDED: Final = "You concluded, newest first:"
 _IDS: Final = "Outputs and texts from there that can still be read, each with the call that made it:"
-_ID: Final = re.compile(r"- (art_[0-9]{18})(?: · ([^\n]*))?")
 _OLDER: Final = re.compile(r"\(and ([0-9][0-9,]{0,11}) older\)")
 _QUOTES_TOKENS: Final = 400
 """Tokens of all quotes of the user in one notice. Chosen, not measured."""
@@ -187,18 +186,17 @@ def fit_notice(left_out: OmittedHistory, tokens: int, tokenizer: Tokenizer, *, c
         older=left_out.older + max(len(left_out.artifacts) - _MAX_IDS, 0),
     )
     # Then one by one of whatever there is most.
-    while tokenizer.count(render_notice(omission, can_read=can_read)) > tokens and (
-        omission.artifacts or omission.conclusions or omission.quotes
-    ):
-        most = max(len(omission.artifacts), len(omission.conclusions), len(omission.quotes))
-        if len(omission.artifacts) == most:
-            omission = replace(omission, artifacts=omission.artifacts[1:], older=omission.older + 1)
-        elif len(omission.conclusions) == most:
-            omission = replace(omission, conclusions=omission.conclusions[:-1])
+    while tokenizer.count(render_notice(omission, can_read=can_read)) > tokens:
+        artifacts, conclusions, quotes = omission.artifacts, omission.conclusions, omission.quotes
+        most = max(len(artifacts), len(conclusions), len(quotes))
+        if most == 0:
+            break
+        if len(artifacts) == most:
+            omission = replace(omission, artifacts=artifacts[1:], older=omission.older + 1)
+        elif len(conclusions) == most:
+            omission = replace(omission, conclusions=conclusions[:-1])
         else:
-            omission = replace(
-                omission, quotes=(*omission.quotes[:1], *omission.quotes[2:]) if len(omission.quotes) > 1 else ()
-            )
+            omission = replace(omission, quotes=(*quotes[:1], *quotes[2:]) if most > 1 else ())
     return omission
 
 
@@ -246,14 +244,14 @@ def read(text: str) -> OmittedHistory | None:
         section = sections.get(line, section)
         if line.startswith("- "):
             section.append(line)
-    refs = [ref for line in sections[_IDS] if (ref := _ID.fullmatch(line)) is not None and is_id(ref[1])]
+    refs = [line[2:].partition(" · ") for line in sections[_IDS]]
     older = _OLDER.fullmatch(lines[-1]) if lines else None
     omission = OmittedHistory(
         counts[0],
         counts[1],
         counts[2],
         tuple(line[2:] for line in sections[_QUOTED]),
-        tuple(OmittedArtifact(ref[1], ref[2] or "") for ref in refs),
+        tuple(OmittedArtifact(ref, words) for ref, _, words in refs if is_id(ref)),
         int(older[1].replace(",", "")) if older is not None else 0,
         whole[1] if whole is not None and is_id(whole[1]) else None,
         tuple(line[2:] for line in sections[_CONCLUDED]),
@@ -298,7 +296,7 @@ def append_notice(words: str, notice: str) -> str:
     return f"{words}{_JOINT}{notice}"
 
 
-def message(format_: Format, text: str, like: Value) -> Object:  # noqa: PLR0911 - a table
+def message(format_: Format, text: str, like: Value) -> Object:
     """Returns the notice as a message of a format.
 
     For LangChain's three forms, `like` is an example of the one to use.
@@ -309,14 +307,18 @@ def message(format_: Format, text: str, like: Value) -> Object:  # noqa: PLR0911
         case Format.GEMINI:
             return {"role": "user", "parts": [{"text": text}]}
         case Format.LANGCHAIN:
-            message: Object = {"content": text, "additional_kwargs": {}, "response_metadata": {}, "type": "human"}
-            if "lc" in as_object(like):
-                kind = ["langchain", "schema", "messages", "HumanMessage"]
-                return {"lc": 1, "type": "constructor", "id": kind, "kwargs": message}
-            return {"type": "human", "data": {**message, "name": None, "id": None}} if "data" in like else message
+            fields: Object = {"content": text, "additional_kwargs": {}, "response_metadata": {}, "type": "human"}
+            return wrap_langchain("HumanMessage", fields, {"name": None, "id": None}, like)
         case Format.BEDROCK:
             return {"role": "user", "content": [{"text": text}]}
         case Format.PYDANTIC_AI:
             return {"parts": [{"content": text, "part_kind": "user-prompt"}], "kind": "request"}
         case _:
             return {"role": "user", "content": text}
+
+
+def wrap_langchain(name: str, fields: Object, further: Object, like: Value) -> Object:
+    """Returns a message of LangChain in the form of another; `further` fields are only in the one with `data`."""
+    if as_object(like).get("lc") == 1:
+        return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", name], "kwargs": fields}
+    return {"type": fields["type"], "data": fields | further} if "data" in as_object(like) else fields

@@ -249,8 +249,6 @@ def _make_omitted_payload(index: HistoryIndex, first: int, lines: MessageLines) 
         message=first,
         sites=(),
         content=lines,
-        tool=None,
-        call_id=None,
         tokens=0,
         key=OMITTED,
         title=f"{len(lines.sizes):,} messages left out of a history",

@@ -68,59 +68,42 @@ def swaps(
 ) -> list[Swap]:
     """Returns the changes for one payload; none if it could not be stored and must stay."""
     artifact_id = stored_payload.artifact_id if stored_payload is not None and stored_payload.is_stored else None
-    match payload.kind:
-        case "read" | "search":
-            return [_make_given_swap(place, payload) for place in payload.sites]
-        case "output" if payload.becomes_card:
-            card = stored_payload.card if stored_payload is not None else None
-            return [_output(body, place, artifact_id, card, budget, tokenizer) for place in payload.sites]
-        case _:
-            return [] if artifact_id is None else _make_id_swaps(body, payload, artifact_id, budget, tokenizer)
-
-
-def _make_id_swaps(
-    body: Value, payload: ReplaceablePayload, artifact_id: str, budget: int, tokenizer: Tokenizer
-) -> list[Swap]:
-    """Returns the changes for a payload of which an ID stands in its place."""
+    if payload.becomes_card:
+        card = stored_payload.card if stored_payload is not None else None
+        return [_swap_output(body, place, artifact_id, card, budget, tokenizer) for place in payload.sites]
+    sites = payload.sites
+    if artifact_id is None and payload.kind not in {"read", "search"}:
+        return []
     match payload.kind:
         case "media" if payload.media is not None:
-            return [_placeholder(payload.sites[0], payload.media, artifact_id)]
+            return [_placeholder(sites[0], payload.media, str(artifact_id))]
         case "arguments":
             path = None if payload.call_at is None else file_of(get(body, payload.call_at))
-            return [_make_marker_swap(body, place, artifact_id, path) for place in payload.sites]
+            return [_make_marker_swap(body, place, artifact_id, path) for place in sites]
+        case "read" | "search":
+            to = "line" if payload.kind == "read" else "summary"
+            texts = [signs.PASSAGE if place.shows == "passage" else payload.replacement_text or "" for place in sites]
         case "message":
-            return [_ends(body, place, artifact_id, budget, tokenizer) for place in payload.sites]
+            to, line = "ends", signs.make_cut_line(str(artifact_id))
+            texts = [_cut(_text(body, place), line, budget, tokenizer) for place in sites]
         case _:
-            return [_short(payload, artifact_id)]
+            description = about(payload.tool, payload.command, "")[:_ABOUT_CHARS]
+            to, texts = "marker", [signs.marker(sites[0].characters, str(artifact_id), description)]
+    return [Swap(place, text, text, to) for place, text in zip(sites, texts, strict=True)]
 
 
-def _short(payload: ReplaceablePayload, artifact_id: str) -> Swap:
-    description = about(payload.tool, payload.command, "")[:_ABOUT_CHARS]
-    text = signs.marker(payload.sites[0].characters, artifact_id, description)
-    return Swap(payload.sites[0], text, text, "marker")
-
-
-def _make_given_swap(place: ReplacementSite, payload: ReplaceablePayload) -> Swap:
-    text = signs.PASSAGE if place.shows == "passage" else payload.replacement_text or ""
-    return Swap(place, text, text, "line" if payload.kind == "read" else "summary")
-
-
-def _output(
+def _swap_output(
     body: Value, place: ReplacementSite, artifact_id: str | None, card: str | None, budget: int, tokenizer: Tokenizer
 ) -> Swap:
+    """Returns the change of one part of an output: its card, a cut if there is none, or a marker beside the card."""
     if place.shows == "marker":
         return _make_marker_swap(body, place, artifact_id)
-    if card is not None:
-        return _swap_output(body, place, card, "card")
-    text = _text(body, place)
-    line = f"[… {{:,}} bytes {_UNSTORED}]"
-    return _swap_output(body, place, _cut(text, line, budget, tokenizer), "cut")
-
-
-def _ends(body: Value, place: ReplacementSite, artifact_id: str, budget: int, tokenizer: Tokenizer) -> Swap:
-    text = _text(body, place)
-    new = _cut(text, signs.make_cut_line(artifact_id), budget, tokenizer)
-    return Swap(place, new, new, "ends")
+    text, to = card, "card"
+    if text is None:
+        text, to = _cut(_text(body, place), f"[… {{:,}} bytes {_UNSTORED}]", budget, tokenizer), "cut"
+    if place.shows != "whole":
+        return Swap(place, text, text, to)
+    return Swap(place, {"error" if "error" in as_object(get(body, place.at)) else "output": text}, text, to)
 
 
 def _make_marker_swap(body: Value, place: ReplacementSite, artifact_id: str | None, path: str | None = None) -> Swap:
@@ -134,16 +117,8 @@ def _make_marker_swap(body: Value, place: ReplacementSite, artifact_id: str | No
         new = without(document, marker, short_members(document))
         json_text = json.dumps(new, ensure_ascii=False)
         return Swap(place, json_text if is_text(value) else new, json_text, "marker")
-    return Swap(
-        place, without(get(parse_document(value), place.inside) if place.inside else value, marker), marker, "marker"
-    )
-
-
-def _swap_output(body: Value, place: ReplacementSite, text: str, to: str) -> Swap:
-    if place.shows != "whole":
-        return Swap(place, text, text, to)
-    failed = "error" in as_object(get(body, place.at))
-    return Swap(place, {"error" if failed else "output": text}, text, to)
+    inner = get(parse_document(value), place.inside) if place.inside else value
+    return Swap(place, without(inner, marker), marker, "marker")
 
 
 def _placeholder(place: ReplacementSite, media: Media, artifact_id: str) -> Swap:

@@ -57,8 +57,8 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     sites: tuple[ReplacementSite, ...]
     content: Value = None
     """As ingest accepts it: text, one part, or a list of parts. None if nothing is stored."""
-    tool: str | None
-    call_id: str | None
+    tool: str | None = None
+    call_id: str | None = None
     command: str | None = None
     """The arguments of its call, shortened, if it is a call's output."""
     failed: bool = False

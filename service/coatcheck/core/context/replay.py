@@ -21,13 +21,14 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol, final
+from typing import final
 
 from msgspec import Struct
 
 from coatcheck.core.context.counting import MESSAGE_TOKENS
 from coatcheck.core.context.notice import notice_tokens
 from coatcheck.core.context.policy import QUIET_BATCH_TOKENS, CompactionPolicy
+from coatcheck.core.context.replace import TrueLengths
 from coatcheck.core.context.replaceable import Replacement, ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
 from coatcheck.core.context.window import CachePrice, CompactionBudget
@@ -47,14 +48,6 @@ class Step(IntEnum):
     """Outputs of the last step, and its arguments."""
     JUST_READ = 4
     """Reads and searches of the last step, after blocks: the same call would bring them back into the same place."""
-
-
-class Lengths(Protocol):
-    """The tokens that replacements save."""
-
-    def saving(self, replacement: Replacement) -> int | None:
-        """Returns the tokens that a replacement saves; None while the length of its card is not known."""
-        ...
 
 
 class ReplayDecisions(Struct, frozen=True):
@@ -90,7 +83,7 @@ class Replay:
     policy: CompactionPolicy
     budget: CompactionBudget | None
     price: CachePrice
-    lengths: Lengths
+    lengths: TrueLengths
 
     def __post_init__(self) -> None:
         # The state of the history at the present moment.

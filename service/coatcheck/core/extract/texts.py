@@ -347,7 +347,7 @@ def _json(value: object) -> str:
 
 def extract_results(data: bytes) -> ExtractedText | None:
     """Returns the list; None if neither a result nor a provider's answer was found in the response."""
-    from coatcheck.core.search import search_view  # noqa: PLC0415 - a worker starts without what reads responses
+    from coatcheck.core.search.view import search_view  # noqa: PLC0415 - a worker starts without what reads responses
 
     view = search_view(data)
     return None if view.text is None else view

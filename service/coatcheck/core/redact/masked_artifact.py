@@ -16,9 +16,8 @@ from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata
 from coatcheck.core.kinds import recognise
 from coatcheck.core.redact.filler import DEL, PICTURE, fill, reveal
 from coatcheck.core.redact.mask import Mask, MaskedSecrets, reveal_text
-from coatcheck.core.search import ResponseLayout
 from coatcheck.core.search.model import SearchResponse
-from coatcheck.core.search.view import ResultBody
+from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import TITLE_CHARS, Section

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
 from coatcheck.core.context.body.encoding import Object, Value, as_list, as_object, as_raw
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role
 from coatcheck.core.context.body.splice import Pointer, apply_edits, get, splice_body
+from coatcheck.core.context.notice import wrap_langchain
 from coatcheck.core.repair.faults import Fault, without_halves
 
 MISSING: Final = "No output of this call was recorded."
@@ -34,15 +35,6 @@ class MendedHistory(Struct, frozen=True):
     mended: list[Fault]
 
 
-class _Changes(Struct):
-    """What becomes of the messages, by their numbers."""
-
-    removals: dict[int, set[int | None]] = field(default_factory=dict[int, "set[int | None]"])
-    """Parts that go; None for the whole message."""
-    added: dict[int, list[Value]] = field(default_factory=dict[int, "list[Value]"])
-    """Outputs to put behind the calls in a message."""
-
-
 def mend(body: Value, index: HistoryIndex, faults: Sequence[Fault]) -> MendedHistory:
     """Returns the body with the faults mended that a list of messages can show; the body itself is not changed."""
     if index.list_at is None:
@@ -50,7 +42,10 @@ def mend(body: Value, index: HistoryIndex, faults: Sequence[Fault]) -> MendedHis
     # Halves of characters first: they are inside messages that may move.
     halves = {fault.at: without_halves(get(body, fault.at)) for fault in faults if fault.kind == "half"}
     body = apply_edits(body, halves)
-    changes, mended = _Changes(), [fault for fault in faults if fault.kind == "half"]
+    mended = [fault for fault in faults if fault.kind == "half"]
+    # By the numbers of messages: parts that go, None for the whole message; outputs to put behind the calls in it.
+    removals: dict[int, set[int | None]] = {}
+    added: dict[int, list[Value]] = {}
     # What cannot be mended in this format is left, and not reported as mended.
     for fault in faults:
         if fault.kind == "half":
@@ -60,12 +55,12 @@ def mend(body: Value, index: HistoryIndex, faults: Sequence[Fault]) -> MendedHis
             continue
         mended.append(fault)
         if fault.output is not None:
-            changes.removals.setdefault(fault.item, set()).add(_part_of(index, fault.output.at))
+            removals.setdefault(fault.item, set()).add(_part_of(index, fault.output.at))
         if fault.call is not None:
-            changes.added.setdefault(fault.call_item, []).append(value)
+            added.setdefault(fault.call_item, []).append(value)
     if not mended:
         return MendedHistory(body, [])
-    return MendedHistory(apply_edits(body, {index.list_at: _rebuilt(body, index, changes)}), mended)
+    return MendedHistory(apply_edits(body, {index.list_at: _rebuilt(body, index, removals, added)}), mended)
 
 
 def _part_of(index: HistoryIndex, at: Pointer) -> int | None:
@@ -80,30 +75,32 @@ def _take_message(index: HistoryIndex, body: Value, fault: Fault) -> Value:
     return get(body, fault.at[:depth])
 
 
-def _rebuilt(body: Value, index: HistoryIndex, changes: _Changes) -> list[Value]:
+def _rebuilt(
+    body: Value, index: HistoryIndex, removals: dict[int, set[int | None]], added: dict[int, list[Value]]
+) -> list[Value]:
     """Returns the messages: without what goes, and with each added output behind its call."""
     container = _CONTAINERS.get(index.format)
     messages: list[Value] = []
     waiting: list[Value] = []
     # Outputs wait until the calls of their step have all passed: providers want all calls, then all outputs.
     for number, message in enumerate(as_list(get(body, index.list_at or ()))):
-        item, removals = index.items[number], changes.removals.get(number, set())
+        item, gone = index.items[number], removals.get(number, set())
         if container is not None:
             # The next message is the model's: outputs need a message of their own before it.
             if waiting and item.role not in {Role.USER, Role.TOOL}:
                 messages.append(_message(index.format, waiting))
                 waiting = []
-            remaining_message = (
-                _with_parts(message, container, waiting, removals, index.format) if waiting or removals else message
-            )
-            messages += [] if remaining_message is None else [remaining_message]
+            if waiting or gone:
+                messages += _with_parts(message, container, waiting, gone, index.format)
+            else:
+                messages.append(message)
             waiting = []
         else:
             if waiting and not _goes_first(index.format, item):
                 messages += waiting
                 waiting = []
-            messages += [] if removals else [message]
-        waiting += changes.added.get(number, [])
+            messages += [] if gone else [message]
+        waiting += added.get(number, [])
     return messages + ([_message(index.format, waiting)] if waiting and container is not None else waiting)
 
 
@@ -114,12 +111,12 @@ def _goes_first(format_: Format, item: Item) -> bool:
 
 def _with_parts(
     message: Value, container: str, before: list[Value], removals: set[int | None], format_: Format
-) -> Value:
-    """Returns a message with parts before its own and without some of those; None if nothing is left of it."""
+) -> list[Value]:
+    """Returns a message with parts before its own and without some of those; none if nothing is left of it."""
     content = as_object(message).get(container)
     own = as_list(content) if isinstance(content, list) else [_text_part(format_, content)]
     parts = [*before, *(part for number, part in enumerate(own) if number not in removals)]
-    return {**as_object(message), container: parts} if parts else None
+    return [{**as_object(message), container: parts}] if parts else []
 
 
 def _text_part(format_: Format, text: Value) -> Object:
@@ -178,7 +175,4 @@ def _missing(index: HistoryIndex, body: Value, fault: Fault) -> Value:  # noqa: 
             return {**part, "part_kind": "tool-return"}
         case Format.LANGCHAIN:
             data = {"type": "tool", "content": MISSING, "tool_call_id": call_id, "name": name, "status": "error"}
-            if like.get("lc") == 1:
-                kind = ["langchain", "schema", "messages", "ToolMessage"]
-                return {"lc": 1, "type": "constructor", "id": kind, "kwargs": data}
-            return {"type": "tool", "data": data} if "data" in like else data
+            return wrap_langchain("ToolMessage", data, {}, like)

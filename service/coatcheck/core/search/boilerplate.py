@@ -1,8 +1,8 @@
 """Finds what a page's text has besides its subject: menus, cookie notices, share buttons, repetitions.
 
 It goes by structure rather than words, and so works in any language: runs of links, runs of short lines without numbers
-or ends of sentences, lines that occur in several results or repeatedly in one. Only cookie notices, share buttons,
-copyright lines and counts of viewers are recognised by a few words. What the query asks for is never boilerplate, nor
+or ends of sentences, lines that occur in several results or repeatedly in one. Only cookie notices, share buttons
+and copyright lines are recognised by a few words. What the query asks for is never boilerplate, nor
 are code and announced lists; and if nearly everything would be, menus are what the page is about. Nothing is removed
 here.
 """
@@ -71,13 +71,6 @@ _RIGHTS: Final = re.compile(
     r"^\W*(?:©|\(c\)|copyright\b).{0,60}\b(?:19|20)\d\d\b|^.{0,80}\ball rights reserved\b", re.IGNORECASE
 )
 _JUMP: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,80}\]\([^()\s]{0,2000}#[^()\s]{0,400}\)\W{0,8}")
-_AUDIENCE: Final = re.compile(
-    r"[0-9][0-9.,'\u00a0 ]*[KMB千万亿]?\+? ?(?:subscribers?|followers?|views?|likes?|dislikes?|shares?|comments?|plays|"
-    r"abonnenten|follower|aufrufe|abonnés|vues|j’aime|suscriptores|seguidores|visualizaciones|inscritos|visualizações|"
-    r"iscritti|visualizzazioni|подписчик\w*|просмотр\w*|订阅者?|粉丝|次观看|观看|点赞|登録者|回視聴|구독자|조회수?)",
-    re.IGNORECASE,
-)
-"""Matches how many follow, watched or liked something."""
 _NOTICE_WORDS: Final = BlockPattern(rf"{_COOKIE.pattern}|©|\(c\)|copyright|all rights|{_NETWORK}", ignore_case=True)
 """A text without any of these has none of the notices: cheaper to search for than the patterns."""
 _RIGHTS_CHARS: Final = 200
@@ -120,7 +113,6 @@ def find_boilerplate(pages: list[ResultText], matches_query: Asked | None = None
 
         _menus(lines, may_drop)
         _notices(page.data, lines, may_drop)
-        _mark_audience(lines, may_drop)
         _repeats(lines)
     # Last, as it compares texts with each other; the steps above look at one text each.
     _mark_shared(pages, texts)
@@ -220,18 +212,6 @@ def _is_notice(line: _Line) -> bool:
     if len(flat) <= _LINKS_CHARS and len(_NETWORKS.findall(flat)) > 1 and _SHARE.fullmatch(_LINK.sub(r"\1", flat)):
         return True
     return len(flat) <= _RIGHTS_CHARS and _RIGHTS.search(flat) is not None
-
-
-def _mark_audience(lines: list[_Line], may_drop: MayDrop) -> None:
-    """Marks how many follow, watched and liked a video, if that is listed line by line."""
-    run: list[_Line] = []
-    for line in (*lines, None):
-        if line is not None and not line.code and _AUDIENCE.fullmatch(line.flat):
-            run.append(line)
-            continue
-        for each in run if len(run) > 1 else ():
-            each.drop = each.drop or may_drop(each)
-        run = []
 
 
 def _repeats(lines: list[_Line]) -> None:

@@ -8,7 +8,6 @@ the same response, query, limits and earlier sources always give the same bytes.
 
 from dataclasses import dataclass
 from typing import Final, final
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from coatcheck.core.search.boilerplate import Asked, Ranges, ResultText, find_bo
 from coatcheck.core.search.budget_model import Budgeted, NamedResult, SearchCounts, ShownResult
 from coatcheck.core.search.fold import DistinctResults, Domains, EarlierSource, unfold
 from coatcheck.core.search.frame import CachingTokenizer, order_results, words_of
-from coatcheck.core.search.model import SearchLimits, SearchResult, check_limits, shares, short
+from coatcheck.core.search.model import SearchLimits, SearchResult, check_limits, host_of, section_name, shares, short
 from coatcheck.core.search.passages import CutText, PassageCutter, beginning
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
@@ -130,7 +129,7 @@ class _Budgeting:
         )
         self._order = order_results(self.laid, self.distinct.indices, self.query, self.finder)
         self._boilerplate = self._find_boilerplate()
-        own = {_section(place) for place in range(len(self.laid.bodies))}
+        own = {section_name(place) for place in range(len(self.laid.bodies))}
         self._known = [int(fold.section[1:]) - 1 for fold in self.distinct.folds if fold.into not in own]
         """Indices of results that stand in an earlier source of the session."""
 
@@ -254,20 +253,22 @@ class _Budgeting:
         out: list[NamedResult] = []
         lines: list[str] = []
         whole = sum(
-            self._cost(frame.render_result_line(_section(place), self._result(place)))
+            self._cost(frame.render_result_line(section_name(place), self._result(place)))
             # Titles are cut before addresses go: all results with short titles are worth more than some with long ones.
             for place in indices[:_MAX_LISTED]
         )
         for place in indices[:_MAX_LISTED]:
             result = self._result(place)
             title = result.title if whole <= room else short(result.title, 40) if result.url else result.title
-            line = frame.render_result_line(_section(place), replace(result, title=title))
+            line = frame.render_result_line(section_name(place), replace(result, title=title))
             room -= self._cost(line)
             if room < 0:
                 break
             lines.append(line)
             citation, fingerprint = self._citation(place), self.distinct.fingerprints[place]
-            out.append(NamedResult(section=_section(place), citation=citation, result=result, fingerprint=fingerprint))
+            out.append(
+                NamedResult(section=section_name(place), citation=citation, result=result, fingerprint=fingerprint)
+            )
         return out, lines
 
     def _with_snippets(self, named_results: list[NamedResult], lines: list[str], room: int) -> list[str]:
@@ -305,7 +306,7 @@ class _Budgeting:
         return [draft for draft in drafts if draft.head]
 
     def _draft(self, place: int, most: int) -> _Draft:
-        head = frame.result_line(_section(place), self._result(place), self.distinct.also.get(place))
+        head = frame.result_line(section_name(place), self._result(place), self.distinct.also.get(place))
         cost = self._cost(head)
         body = self._body(place)
         # A text that is too long in bytes certainly needs its whole share, and is not counted.
@@ -319,8 +320,8 @@ class _Budgeting:
     def _shorter_head(self, place: int, most: int) -> str:
         """Returns the line above a result: first its title is shortened, then dropped, before its address is cut."""
         result = self._result(place)
-        heads = [frame.result_line(_section(place), replace(result, title=short(result.title, 48), date=None))]
-        heads.append(frame.result_line(_section(place), replace(result, title="", date=None)))
+        heads = [frame.result_line(section_name(place), replace(result, title=short(result.title, 48), date=None))]
+        heads.append(frame.result_line(section_name(place), replace(result, title="", date=None)))
         fitting = (
             head for head, share in zip(heads, (_HEAD_SHARE, 1.0), strict=True) if self._cost(head) <= most * share
         )
@@ -346,7 +347,7 @@ class _Budgeting:
         # Of boilerplate inside a passage, characters count as shown, so the three parts add up to the text.
         hidden = sum(len(decode(body.data[start:end])) for start, end in self._boilerplate[draft.place])
         return ShownResult(
-            section=_section(draft.place),
+            section=section_name(draft.place),
             citation=self._citation(draft.place),
             result=self._result(draft.place),
             block=block,
@@ -391,7 +392,7 @@ class _Budgeting:
             return [frame.next_line(self.artifact_id, None)]
         # A result that is cut comes before one that is only listed: the model knows already that it is relevant.
         sections = [each.section for each in shown_results if not each.whole]
-        sections += map(_section, self._order[len(shown_results) :])
+        sections += map(section_name, self._order[len(shown_results) :])
         return [frame.next_line(self.artifact_id, section) for section in sections[:1]]
 
     def _find_boilerplate(self) -> list[Ranges]:
@@ -405,7 +406,7 @@ class _Budgeting:
         pages = [
             ResultText(
                 self._body(place).data if place in shown_indices else beginning(self._body(place)),
-                _site(self._result(place)),
+                host_of(self._result(place).canonical_url),
             )
             for place in self.distinct.indices
         ]
@@ -421,7 +422,7 @@ class _Budgeting:
         return self.laid.bodies[place]
 
     def _citation(self, place: int) -> str:
-        return f"{self.artifact_id}#{_section(place)}" if self.artifact_id else _section(place)
+        return f"{self.artifact_id}#{section_name(place)}" if self.artifact_id else section_name(place)
 
     def _cost(self, line: str) -> int:
         return self.tokenizer.count(f"\n{line}")
@@ -435,34 +436,15 @@ def _snippets(room: int, indices: list[int], title_results: list[NamedResult]) -
     return reserve if reserve >= len(title_results) * _MIN_SNIPPET_TOKENS else 0
 
 
-def _section(place: int) -> str:
-    return f"r{place + 1}"
-
-
 def _block(draft: _Draft) -> str:
     return f"{draft.head}\n{draft.excerpt.text}" if draft.excerpt.text else draft.head
 
 
-def _site(result: SearchResult) -> str:
-    try:
-        return urlsplit(result.canonical_url or "").hostname or ""
-    except ValueError:
-        return ""
-
-
 def _without_blocks(output: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted:
     """Returns as much of our own lines as fits, if not even those do, and nothing that claims to be shown."""
-    counts = replace(
-        output.counts,
-        shown=0,
-        listed=0,
-        unlisted=output.counts.results - output.counts.folded - output.counts.excluded,
-        answers_shown=0,
-        chars_of_shown=0,
-        shown_chars=0,
-        cut_chars=0,
-        boilerplate_chars=0,
-    )
+    nothing = ("shown", "listed", "answers_shown", "chars_of_shown", "shown_chars", "cut_chars", "boilerplate_chars")
+    unlisted = output.counts.results - output.counts.folded - output.counts.excluded
+    counts = replace(output.counts, **dict.fromkeys(nothing, 0), unlisted=unlisted)
     return replace(
         output,
         text=text,

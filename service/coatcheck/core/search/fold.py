@@ -18,7 +18,6 @@ import unicodedata
 import zlib
 from itertools import chain
 from typing import Final, Literal, final
-from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.passages.scan import TermFinder
-from coatcheck.core.search.model import SearchResult
+from coatcheck.core.search.model import SearchResult, host_of, section_name
 from coatcheck.core.search.view import ResponseLayout
 
 SAME_SHARE: Final = 0.85
@@ -160,7 +159,7 @@ class Domains:
         """Returns whether a page may be shown; one without an address only if no names are required."""
         if self._also is not None and not self._also.let(url):
             return False
-        host = _host(url)
+        host = _in_ascii(host_of(url))
         names = {host[at:] for at in range(len(host)) if at == 0 or host[at - 1] == "."}
         return not names & self._excluded and (not self._allowed or bool(names & self._allowed))
 
@@ -179,12 +178,7 @@ class Domains:
 
 
 def _domain_name(text: str, parameter: str) -> str:
-    name = text.strip().removeprefix("*.").strip(".").lower()
-    if not name.isascii():
-        try:
-            name = name.encode("idna").decode()
-        except UnicodeError:
-            name = ""
+    name = _in_ascii(text.strip().removeprefix("*.").strip(".").lower())
     if len(name) > MAX_DOMAIN_CHARS or not _NAME.fullmatch(name):
         excerpt = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
         raise CoatcheckError(
@@ -195,11 +189,11 @@ def _domain_name(text: str, parameter: str) -> str:
     return name
 
 
-def _host(url: str | None) -> str:
+def _in_ascii(name: str) -> str:
+    """Returns a domain name as DNS has it; empty if it cannot be one."""
     try:
-        host = (urlsplit(url or "").hostname or "").strip(".")
-        return host if host.isascii() else host.encode("idna").decode()
-    except (ValueError, UnicodeError):
+        return name if name.isascii() else name.encode("idna").decode()
+    except UnicodeError:
         return ""
 
 
@@ -292,11 +286,11 @@ def unfold(
         first = by_url.get(url) if url else None
         # The same page again. One without a text gives way to a later one that has it.
         if first is not None and (laid.bodies[first].text or not laid.bodies[place].text):
-            folds[place] = FoldedResult(_name(place), _name(first), "url")
+            folds[place] = FoldedResult(section_name(place), section_name(first), "url")
             continue
         # The same text on another page: a copy or a mirror.
         if twins := texts.twins(prints[place]):
-            folds[place] = FoldedResult(_name(place), _name(texts.owner(twins[0])), "text")
+            folds[place] = FoldedResult(section_name(place), section_name(texts.owner(twins[0])), "text")
             continue
         # A source of the session stands for a result only where the text has nothing new for this query, or the query
         # is the same; otherwise the model would be sent to passages that answer another question.
@@ -312,12 +306,12 @@ def unfold(
             (each for each in (*equal, *copies) if says_all or fold_blanks(each.query) == fold_blanks(query)), None
         )
         if repeated is not None:
-            folds[place] = FoldedResult(_name(place), repeated.citation, "url" if repeated in equal else "text")
+            folds[place] = FoldedResult(section_name(place), repeated.citation, "url" if repeated in equal else "text")
             continue
         # It stays. What precedes it in the session is named beside it, and it can stand for later ones.
         also_known = next(iter((*earlier_sources, *copies)), None)
         if first is not None:
-            folds[first] = FoldedResult(_name(first), _name(place), "url")
+            folds[first] = FoldedResult(section_name(first), section_name(place), "url")
         if url:
             by_url[url] = place
         if also_known is not None:
@@ -330,10 +324,6 @@ def unfold(
 def fold_blanks(query: str) -> str:
     """Returns a text without differences of case and blanks, for comparisons."""
     return " ".join(query.casefold().split())
-
-
-def _name(place: int) -> str:
-    return f"r{place + 1}"
 
 
 def _resolve_fold(fold: FoldedResult, folds: dict[int, FoldedResult]) -> FoldedResult:

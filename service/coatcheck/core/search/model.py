@@ -6,6 +6,7 @@ makes it inert and cuts it.
 """
 
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -65,20 +66,15 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     """Further excerpts: highlights, extra snippets."""
     content: str = ""
     """The page or a long extract of it, if the provider fetched it."""
-    format: Format = "plain"
-    """Format of `content`, or of the snippet if there is none."""
     date: str | None = None
     """As given, such as `2 days ago`."""
     date_iso: str | None = None
     """ISO 8601, if `date` is unambiguous."""
     score: float | None = None
     site: str | None = None
-    language: str | None = None
     author: str | None = None
     picture: str | None = None
     """Address of the picture that the result is about, if it is one."""
-    list_name: str = ""
-    """The list that contained it, such as `news`; empty for the only or main one."""
 
 
 class SearchResponse(Struct, frozen=True, kw_only=True):
@@ -169,6 +165,19 @@ def shares(needs: list[int], room: int) -> list[int]:
         out[place] = min(needs[place], remaining // (len(needs) - count))
         remaining -= out[place]
     return out
+
+
+def section_name(place: int) -> str:
+    """Returns the section of a result, by its index."""
+    return f"r{place + 1}"
+
+
+def host_of(url: str | None) -> str:
+    """Returns the host in an address, in lower case; empty if there is none."""
+    try:
+        return (urlsplit(url or "").hostname or "").strip(".")
+    except ValueError:
+        return ""
 
 
 def escape_citations(text: str) -> str:

@@ -13,29 +13,17 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct, structs
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.context import (
-    CompactedBody,
-    CompactionPlan,
-    CompactionPolicy,
-    CompactionReport,
-    CountCache,
-    Counter,
-    MeasureRequest,
-    Meters,
-    PlanContext,
-    PlannedPayload,
-    Planner,
-    Splice,
-    StoredPayload,
-    carry_out,
-    measure_both,
-    references,
-    splice_body,
-    turn_searches,
-)
+from coatcheck.core.context.apply import CompactedBody, carry_out
 from coatcheck.core.context.body.encoding import Value, too_deep
-from coatcheck.core.context.body.splice import Pointer
-from coatcheck.core.context.replaceable import find_encoded
+from coatcheck.core.context.body.splice import Pointer, Splice, splice_body
+from coatcheck.core.context.counting import CountCache, Counter
+from coatcheck.core.context.measure import MeasureRequest, Meters, measure_both
+from coatcheck.core.context.plan import CompactionPlan, PlanContext, Planner
+from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.references import references, turn_searches
+from coatcheck.core.context.replace import StoredPayload
+from coatcheck.core.context.replaceable import PlannedPayload, find_encoded
+from coatcheck.core.context.report import CompactionReport
 from coatcheck.core.event import CHANGES
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer

@@ -19,15 +19,20 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.caches import BoundedCache
-from coatcheck.core.context import KnownArtifacts, SearchCaps, SearchText
-from coatcheck.core.context.references import HistoryReferences
+from coatcheck.core.context.measure import SearchCaps
+from coatcheck.core.context.references import HistoryReferences, KnownArtifacts
+from coatcheck.core.context.signs import SearchText
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
 from coatcheck.core.policies.policy import NO_RULES, Rules, value_or
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import laid_of, reveal_strings
-from coatcheck.core.search import Budgeted, ResponseLayout, SearchLimits, budget_search, lay_out, normalise, summarise
-from coatcheck.core.search.model import MAX_SHOWN_RESULTS, MAX_TOTAL_TOKENS, QUERY_CHARS, Switches, short
+from coatcheck.core.search.budget import budget_search
+from coatcheck.core.search.budget_model import Budgeted
+from coatcheck.core.search.model import MAX_SHOWN_RESULTS, MAX_TOTAL_TOKENS, QUERY_CHARS, SearchLimits, Switches, short
+from coatcheck.core.search.responses.normalise import normalise
+from coatcheck.core.search.summary import summarise
+from coatcheck.core.search.view import ResponseLayout, lay_out
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import OpenContent

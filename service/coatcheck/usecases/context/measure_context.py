@@ -12,33 +12,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.context import (
-    CompactionPolicy,
-    ContextMeasurement,
-    CountCache,
-    Counter,
-    MeasureRequest,
-    PlanContext,
-    index_of,
-    measure,
-    references,
-    turn_searches,
-)
 from coatcheck.core.context.body.encoding import Value, as_list, as_object
 from coatcheck.core.context.body.model import HistoryIndex
 from coatcheck.core.context.body.splice import get
+from coatcheck.core.context.counting import CountCache, Counter
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.measure import ContextMeasurement, MeasureRequest, measure
+from coatcheck.core.context.plan import PlanContext
+from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.references import references, turn_searches
 from coatcheck.core.context.window import model_of, window_of
 from coatcheck.core.event import SessionUsage, UsageDelta
 from coatcheck.core.keys import require_session
-from coatcheck.core.repair import (
-    describe_faults,
-    find_escaped_halves,
-    find_faults,
-    half_characters,
-    mend,
-    with_elements,
-)
-from coatcheck.core.repair.faults import Fault
+from coatcheck.core.repair.faults import Fault, describe_faults, find_escaped_halves, find_faults, half_characters
+from coatcheck.core.repair.mend import mend, with_elements
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.keys import SessionAccounts
 from coatcheck.runtime.work_placement import in_pool

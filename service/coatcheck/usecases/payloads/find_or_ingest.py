@@ -29,8 +29,8 @@ from coatcheck.core.artifact import (
 )
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
-from coatcheck.core.context import PlannedPayload
 from coatcheck.core.context.body.encoding import MessageLines, plain
+from coatcheck.core.context.replaceable import PlannedPayload
 from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise

@@ -22,24 +22,20 @@ from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
 from coatcheck.core.policies.policy import NO_RULES, Rules, value_or
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import laid_of, reveal_answer, reveal_strings
-from coatcheck.core.search import (
-    Domains,
-    EarlierSource,
-    FoldedResult,
-    ResponseLayout,
+from coatcheck.core.search.budget import budget_search
+from coatcheck.core.search.budget_model import (
+    ResultListed,
+    ResultShown,
     SearchCounts,
-    SearchLimits,
-    SearchSummary,
     anthropic_result,
-    budget_search,
-    fingerprints,
-    lay_out,
-    normalise,
-    summarise,
+    results_listed,
+    results_shown,
 )
-from coatcheck.core.search.budget_model import ResultListed, ResultShown, results_listed, results_shown
-from coatcheck.core.search.model import UNKNOWN, Switches, check_limits
-from coatcheck.core.search.view import EXTRACTOR
+from coatcheck.core.search.fold import Domains, EarlierSource, FoldedResult, fingerprints
+from coatcheck.core.search.model import UNKNOWN, SearchLimits, Switches, check_limits
+from coatcheck.core.search.responses.normalise import normalise
+from coatcheck.core.search.summary import SearchSummary, summarise
+from coatcheck.core.search.view import EXTRACTOR, ResponseLayout, lay_out
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import TITLE_CHARS, ExtractedText
 from coatcheck.ports.catalog import FoundArtifact

@@ -14,7 +14,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, final
+from typing import Final, final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -51,28 +51,15 @@ def apply_edits(body: Value, edits: Mapping[Pointer, Value]) -> Value:
 
     Every pointer must name an existing value, and none may lead through another.
     """
-    tree: dict[str | int, Any] = {}
-    for pointer, new in edits.items():
-        if not pointer:
-            return new
-        node = tree
-        for step in pointer[:-1]:
-            node = node.setdefault(step, {})
-        node[pointer[-1]] = _Leaf(new)
-    return _apply(body, tree) if tree else body
+    return _apply(body, _Node.of(edits)) if edits else body
 
 
-class _Leaf:
-    """A new value, distinguishable from the containers on the way to one."""
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-
-def _apply(value: Value, tree: dict[str | int, Any]) -> Value:
+def _apply(value: Value, node: "_Node") -> Value:
+    if node.new is not _MISSING:
+        return node.new
     copy: Value = value.copy()
-    for step, below in tree.items():
-        copy[step] = below.value if isinstance(below, _Leaf) else _apply(copy[step], below)
+    for step, below in node.below.items():
+        copy[step] = _apply(copy[step], below)
     return copy
 
 
@@ -121,9 +108,7 @@ def splice_body(
         decodable: the bytes as they were decoded, if some had to be changed for that; of the same length, and with
             every value at the same place.
     """
-    root = _Node()
-    for pointer, new in edits.items():
-        root.at(pointer).new = msgspec.json.encode(new, enc_hook=as_raw)
+    root = _Node.of({pointer: msgspec.json.encode(new, enc_hook=as_raw) for pointer, new in edits.items()})
     if splice is not None:
         root.at(splice.at).cut = splice
     shape = data if decodable is None else decodable
@@ -150,8 +135,17 @@ class _Node:
 
     def __init__(self) -> None:
         self.below: dict[str | int, _Node] = {}
-        self.new: bytes | None = None
+        self.new: Value = _MISSING
+        """Its new value: as JSON, where bytes are changed."""
         self.cut: Splice | None = None
+
+    @classmethod
+    def of(cls, edits: Mapping[Pointer, Value]) -> "_Node":
+        """Returns the root of the way to these new values."""
+        root = cls()
+        for pointer, new in edits.items():
+            root.at(pointer).new = new
+        return root
 
     def at(self, pointer: Pointer) -> "_Node":
         """Returns the node at a pointer below this one."""
@@ -163,7 +157,7 @@ class _Node:
 
 def _change(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, bytes]]) -> None:
     """Adds the changes in the value at `span`."""
-    if node.new is not None:
+    if node.new is not _MISSING:
         changes.append((span, node.new))
     elif data[span[0]] == _BRACE:
         last = {key: value for key, value in _members(data, span) if key in node.below}
@@ -174,14 +168,11 @@ def _change(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, byte
 
 
 def _change_elements(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, bytes]]) -> None:
-    note, removed_elements = (
-        (b"", ()) if node.cut is None else (msgspec.json.encode(node.cut.note), node.cut.removed_elements)
-    )
-    left_out, first = set(removed_elements), removed_elements[0] if removed_elements else -1
+    left_out = frozenset[int]() if node.cut is None else frozenset(node.cut.removed_elements)
     before = span[0]
     for number, (start, end) in enumerate(_elements(data, span)):
-        if number == first:
-            changes.append(((start, end), note))
+        if node.cut is not None and number == node.cut.removed_elements[0]:
+            changes.append(((start, end), msgspec.json.encode(node.cut.note)))
         elif number in left_out:
             changes.append(((before, end), b""))
         elif number in node.below:

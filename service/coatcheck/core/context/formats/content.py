@@ -1,11 +1,11 @@
-"""What the adapters of all formats share: an index of messages, and a reader of content as providers write it.
+"""What the readers of all formats share: items, the places of a call's arguments, content as providers write it.
 
 Content is text or a list of parts, and is read into texts, media and unknown parts. The part types of OpenAI,
 Anthropic, MCP and LangChain do not contradict each other, so one reader serves all. Base64 is not decoded; only its
 size is determined.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from coatcheck.core.context.body.encoding import (
@@ -17,34 +17,9 @@ from coatcheck.core.context.body.encoding import (
     kind_of,
     serialise_canonical,
 )
-from coatcheck.core.context.body.model import (
-    Format,
-    HistoryIndex,
-    Item,
-    Media,
-    Opaque,
-    Output,
-    Piece,
-    Role,
-    Site,
-    add_item,
-)
+from coatcheck.core.context.body.model import Item, Media, Opaque, Output, Piece, Role, Site, add_item
 from coatcheck.core.context.body.splice import Pointer, get
 from coatcheck.core.text.long_text import Text, is_text
-
-
-def index_messages(
-    format_: Format, body: Value, list_at: Pointer, read_item: Callable[[Pointer, Object], Item], system: Value = None
-) -> HistoryIndex:
-    """Returns the index of a body with its messages at `list_at`; `read_item` makes an item of each."""
-    messages = enumerate(as_list(get(body, list_at)))
-    return HistoryIndex(
-        format=format_,
-        list_at=list_at,
-        items=[read_item((*list_at, number), as_object(message)) for number, message in messages],
-        system=[system] if system else [],
-        tools=as_list(as_object(body).get("tools")),
-    )
 
 
 def item_of(at: Pointer, role: Role) -> Item:
@@ -67,21 +42,27 @@ def keys_of(*values: Value) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for value in values if (text := as_text(value)) is not None))
 
 
-def site_of(at: Pointer, value: Value, form: str) -> list[Site]:
-    """Returns the copy of a call's arguments in `value`; none if it is neither an object nor text.
+def find_arguments(at: Pointer, call: Object, fields: Iterable[str], form: str = "json") -> list[Site]:
+    """Returns every copy of a call's arguments at these paths of dotted names that is an object or text.
 
     `form` is the meaning of text: `json` or `text`. Clients write either where the provider wants the other.
     """
-    if isinstance(value, dict):
-        return [Site(at, "object")]
-    return [Site(at, form)] if is_text(value) else []
+    sites: list[Site] = []
+    for steps in (tuple(path.split(".")) for path in fields):
+        value = get(call, steps)
+        if is_text(value):
+            sites.append(Site((*at, *steps), form))
+        elif isinstance(value, dict):
+            sites.append(Site((*at, *steps), "object"))
+    return sites
 
 
-def tell_prompt(item: Item) -> None:
-    """Records whether a user speaks in a user's message, or only tools do."""
-    item.prompt = bool(item.pieces or item.media or item.data) or not item.outputs
-    if not item.prompt:
-        item.role = Role.TOOL
+def tell_prompt(item: Item) -> Item:
+    """Returns a message after recording whether a user speaks in it, if it is the user's, or only tools do."""
+    if item.role is Role.USER:
+        item.prompt = bool(item.pieces or item.media or item.data) or not item.outputs
+        item.role = Role.USER if item.prompt else Role.TOOL
+    return item
 
 
 TEXTS: Final = frozenset(
@@ -138,24 +119,23 @@ def _is_part(value: Value) -> bool:
 
 
 def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None) -> bool:
-    kind, text = kind_of(part), part.get("text")
-    if is_text(text) and (kind is None or kind in TEXTS):
-        show(output, (*at, "text"), text)
-        return True
-    # Only the texts inside such a block are replaced; the block itself stays.
-    if kind == "search_result":
-        _read_texts(output, (*at, "content"), part.get("content"))
-        output.data = add_item(output.data, {key: value for key, value in part.items() if key in {"source", "title"}})
-        return True
-    source, resource = as_object(part.get("source")), as_object(part.get("resource"))
-    if kind == "resource" and is_text(resource.get("text")):
-        show(output, (*at, "resource", "text"), resource["text"])
-        return True
-    if kind == "document" and is_text(source.get("data")) and source.get("type") == "text":
-        show(output, (*at, "source", "data"), source["data"])
-        return True
-    if kind == "document" and source.get("type") == "content":
-        _read_texts(output, (*at, "source", "content"), source.get("content"))
+    kind, source = kind_of(part), as_object(part.get("source"))
+    # Only the texts inside a block are replaced; the block itself stays.
+    if is_text(part.get("text")) and (kind is None or kind in TEXTS):
+        steps: Pointer = ("text",)
+    elif kind == "resource" and is_text(as_object(part.get("resource")).get("text")):
+        steps = ("resource", "text")
+    elif kind == "document" and is_text(source.get("data")) and source.get("type") == "text":
+        steps = ("source", "data")
+    elif kind == "search_result":
+        steps = ("content",)
+        output.data = add_item(output.data, {key: part[key] for key in ("source", "title") if key in part})
+    elif kind == "document" and source.get("type") == "content":
+        steps = ("source", "content")
+    else:
+        steps = ()
+    if steps:
+        _read_texts(output, (*at, *steps), get(part, steps))
         return True
     # Anything else with bytes; what is left has a form that nobody knows, and stays.
     media_part = media(at, part, text_type)

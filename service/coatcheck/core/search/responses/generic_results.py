@@ -101,7 +101,7 @@ def _is_page(record: dict[str, object]) -> bool:
     names = {key(name) for name in record}
     if not ({"title", "name"} & names and names & {"url", "link", "href", "uri"}):
         return False
-    result = read_result(record, COMMON, 1, "")
+    result = read_result(record, COMMON, 1)
     return result is not None and bool(result.url and result.title and (result.content or result.snippet))
 
 
@@ -110,7 +110,7 @@ def _good(items: list[object]) -> tuple[int, int]:
     judged = items[:_JUDGED_ITEMS]
     counts = {_ADDRESS: 0, _TEXT: 0, _BARE: 0}
     for item in judged:
-        result = read_result(item, COMMON, 1, "")
+        result = read_result(item, COMMON, 1)
         if result is not None and (rating := _rating(result, item)):
             counts[rating] += 1
     # Items of a better kind count, too: a list of bare addresses may have a record among them.

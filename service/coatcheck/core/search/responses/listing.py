@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, MAX_TEXT, ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.responses.generic_results import best_list
-from coatcheck.core.search.responses.markup import format_of, one_line
+from coatcheck.core.search.responses.markup import one_line
 from coatcheck.core.search.responses.providers import COMMON
 from coatcheck.core.search.responses.reading import read_result
 from coatcheck.core.search.responses.values import elements, is_url, iso, key
@@ -111,7 +111,7 @@ Read = tuple[str, list[SearchResult]]
 
 
 def _results(records: Iterable[object]) -> list[SearchResult]:
-    return [result for record in records if (result := read_result(record, COMMON, 1, "")) is not None]
+    return [result for record in records if (result := read_result(record, COMMON, 1)) is not None]
 
 
 def _xml(text: str) -> Read:
@@ -332,7 +332,6 @@ def _result(*, url: str, title: str, snippet: str, content: str = "", date: str 
         canonical_url=canonical(url),
         snippet=snippet[:MAX_TEXT],
         content=content[:MAX_TEXT],
-        format=format_of(content or snippet),
         date=date or None,
         date_iso=iso(date) if date else None,
         author=" ".join(author.split())[:MAX_LINE] or None,

@@ -5,7 +5,7 @@ understood is named in `unknown`; what is broken is reported in `warnings`. Only
 """
 
 import json
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from coatcheck.core.search.model import (
     MAX_RESULTS,
     MAX_UNREAD,
     REASON_CHARS,
+    UNKNOWN,
     AnswerKind,
     ProviderAnswer,
     SearchResponse,
@@ -37,11 +38,13 @@ from coatcheck.core.search.responses.providers import (
     ANSWER_TITLES,
     ANSWER_URLS,
     ANSWERS,
+    BOXES,
     COMMON,
     HARMLESS,
+    ORDINARY,
+    PROVIDERS,
+    QUERIES,
     SHAPES,
-    UNNAMED,
-    Fields,
     Shape,
     complete_response,
 )
@@ -73,6 +76,7 @@ _MAX_UNKNOWN: Final = 32
 """Members that were not understood and are named."""
 _NULLS: Final = frozenset({"", "null", "none", "undefined"})
 """Texts that programs print for nothing."""
+_QUERIES: Final = tuple(QUERIES.split())
 _PICTURES: Final = ("images", "data.images", "images_results", "inline_images", "image_results", "images.results")
 _MAX_PICTURES: Final = 100
 """Pictures beside the results that are taken; the text shows twelve. Chosen, not measured."""
@@ -118,39 +122,44 @@ def _decode_body(text: str) -> tuple[object, bool]:
 def _read(value: object) -> SearchResponse:
     if isinstance(value, str):
         return _read_text(value)
-    record = record_of(value)
-    names = frozenset({""} if record is None else fold_names(record))
-    shape = next((shape for shape in SHAPES if any(_has(value, mark, names) for mark in shape.conditions)), UNNAMED)
-    # By the provider's row, if one matches.
-    paths = [path.rpartition(":") for path in shape.lists.split()]
-    lists = [
-        (list_name, plain, [i for each in find_values(value, plain) for i in _list_items(each)])
-        for list_name, _, plain in paths
-    ]
-    results, dropped_count = _all_results([(name, items) for name, _, items in lists], shape)
-    heads = {_head(plain) for _, plain, _ in lists}
-    # Providers change their formats: without results where the row says, the general rule looks everywhere except where
-    # answers are.
+    provider = _provider_of(value)
+    shape = SHAPES.get(provider, ORDINARY)
+    kinds: dict[str, AnswerKind] = {**ANSWERS, **shape.answers}
+    # Where the provider's row says.
+    paths = shape.lists.split()
+    lists = [[item for each in find_values(value, path) for item in _list_items(each)] for path in paths]
+    results, dropped_count = _all_results(lists, shape)
+    heads = {_head(path) for path in paths}
+    # Mostly it says nothing, and providers change their formats: the general rule looks everywhere except where answers
+    # are.
     if not results and not shape.note:
-        apart = {_head(path) for path in shape.answers if shape.answers is not ANSWERS}
+        apart = BOXES | {_head(path) for path in shape.answers}
         by_rule = [each for each in result_lists(value) if _head(each.path) not in apart]
-        results, dropped_count = _all_results([("", each.items) for each in by_rule], shape)
+        results, dropped_count = _all_results([each.items for each in by_rule], shape)
         heads = {_head(each.path) for each in by_rule} if results else heads
     # An image search has nothing but pictures: then they are the results.
     pictures = _pictures(value)
     if not results:
         results, pictures = pictures, []
-    answers = tuple(_answers(value, shape.answers))[:_MAX_ANSWERS]
+    known = heads | HARMLESS | set(shape.ignored_members.split()) | {_head(path) for path in (*kinds, *_QUERIES)}
     response = SearchResponse(
-        provider=shape.provider,
-        query=_query(value, shape.query.split()),
-        answers=answers,
+        provider=provider,
+        query=" ".join(text_at(value, *_QUERIES).split())[:MAX_LINE] or None,
+        answers=tuple(_answers(value, kinds))[:_MAX_ANSWERS],
         results=tuple(results),
         pictures=tuple(pictures),
         warnings=_warnings(value, dropped_count, len(results), shape.note),
-        unknown=_unknown(value, shape, heads),
+        unknown=_unknown(value, known),
     )
     return _judge_response(complete_response(response, value), value, shape, heads)
+
+
+def _provider_of(value: object) -> str:
+    """Returns the name of the provider that has such responses."""
+    record = record_of(value)
+    names = frozenset({""} if record is None else fold_names(record))
+    rows = ((provider, row) for provider, rows in PROVIDERS.items() for row in rows)
+    return next((provider for provider, row in rows if _holds_all(value, row, names)), UNKNOWN)
 
 
 def _judge_response(response: SearchResponse, value: object, shape: Shape, heads: set[str]) -> SearchResponse:
@@ -169,7 +178,7 @@ def _judge_response(response: SearchResponse, value: object, shape: Shape, heads
     warnings = tuple(dict.fromkeys((*messages, *response.warnings)))[:_MAX_WARNINGS]
     response = replace(response, failures=failures, failed=failed, warnings=warnings)
     # Nothing was understood, and there is something to read: the model gets its beginning rather than `0 results`.
-    if has_any or failed or empty or not _is_readable(value, {key(name) for name in shape.ignored_members.split()}):
+    if has_any or failed or empty or not _is_readable(value, HARMLESS | set(shape.ignored_members.split())):
         return response
     return replace(response, unread=_dump(value))
 
@@ -190,9 +199,9 @@ def _read_text(text: str) -> SearchResponse:
     return replace(response, answers=(), unread=plain or text.strip())
 
 
-def _has(value: object, mark: str, names: frozenset[str]) -> bool:
-    """Returns whether all conditions of a mark hold. A path that begins with none of `names` is not followed."""
-    conditions = mark.split()
+def _holds_all(value: object, row: str, names: frozenset[str]) -> bool:
+    """Returns whether all conditions of a row hold. A path that begins with none of `names` is not followed."""
+    conditions = row.split()
     return all(head(each) in names for each in conditions) and all(holds(value, each) for each in conditions)
 
 
@@ -206,26 +215,28 @@ def _list_items(value: object) -> list[object]:
     return items if items is not None else [] if is_empty(value) else [value]
 
 
-def _all_results(lists: list[tuple[str, list[object]]], shape: Shape) -> tuple[list[SearchResult], int]:
+def _all_results(lists: list[list[object]], shape: Shape) -> tuple[list[SearchResult], int]:
     """Returns the results of several lists as one ranking, and how many items were none."""
     results: list[SearchResult] = []
     dropped_count = 0
-    for list_name, items in lists:
-        new_results, missed = _results(items, shape.fields, len(results), list_name)
-        results += new_results
-        dropped_count += missed
+    for item in chain.from_iterable(lists):
+        result = read_result(item, shape.fields, len(results) + 1) if len(results) < MAX_RESULTS else None
+        if result is not None:
+            results.append(result)
+        elif len(results) == MAX_RESULTS or not _holds_others(item):
+            dropped_count += 1
     return _distinct(results) if shape.distinct else results, dropped_count
 
 
 def _pictures(value: object) -> list[SearchResult]:
     """Returns the pictures that a response lists beside its results."""
     items = [item for path in _PICTURES for each in find_values(value, path) for item in _list_items(each)]
-    candidates = (read_result(item, COMMON, rank, "images") for rank, item in enumerate(items[:_MAX_PICTURES], 1))
+    candidates = (read_result(item, COMMON, rank) for rank, item in enumerate(items[:_MAX_PICTURES], 1))
     pictures = (each for each in candidates if each is not None and each.url)
     return [replace(each, rank=rank, title=each.title or each.snippet) for rank, each in enumerate(pictures, 1)]
 
 
-def _is_readable(value: object, ignored_names: set[str], depth: int = 8) -> bool:
+def _is_readable(value: object, ignored_names: frozenset[str], depth: int = 8) -> bool:
     """Returns whether a value has anything but empty members and those that say nothing about results."""
     inner = decode_document(value)
     items, record = items_of(inner), record_of(inner)
@@ -236,30 +247,13 @@ def _is_readable(value: object, ignored_names: set[str], depth: int = 8) -> bool
     if record is not None:
         members = ((key(name), member) for name, member in record.items())
         return any(
-            name not in ignored_names and name not in HARMLESS and _is_readable(member, ignored_names, depth - 1)
-            for name, member in members
+            name not in ignored_names and _is_readable(member, ignored_names, depth - 1) for name, member in members
         )
     return bool(inner.strip()) if isinstance(inner, str) else not is_empty(inner)
 
 
 def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ": "))[:MAX_UNREAD]
-
-
-def _results(items: list[object], fields: Fields, before: int, list_name: str) -> tuple[list[SearchResult], int]:
-    """Returns results for items, ranked after those before, and how many items were none."""
-    out: list[SearchResult] = []
-    dropped_count = 0
-    for item in items:
-        if before + len(out) == MAX_RESULTS:
-            dropped_count += 1
-            continue
-        result = read_result(item, fields, before + len(out) + 1, list_name)
-        if result is not None:
-            out.append(result)
-        elif not _holds_others(item):
-            dropped_count += 1
-    return out, dropped_count
 
 
 def _holds_others(item: object) -> bool:
@@ -275,10 +269,6 @@ def _distinct(results: list[SearchResult]) -> list[SearchResult]:
         if name not in results_by_name or (not results_by_name[name].title and result.title):
             results_by_name[name] = result
     return [replace(result, rank=rank) for rank, result in enumerate(results_by_name.values(), 1)]
-
-
-def _query(value: object, paths: list[str]) -> str | None:
-    return " ".join(text_at(value, *paths).split())[:MAX_LINE] or None
 
 
 def _answers(value: object, kinds: dict[str, AnswerKind]) -> list[ProviderAnswer]:
@@ -340,17 +330,7 @@ def _warnings(value: object, dropped_count: int, result_count: int, note: str) -
     return tuple(dict.fromkeys(out))
 
 
-def _unknown(value: object, shape: Shape, heads: set[str]) -> tuple[str, ...]:
-    own = {_head(path) for path in (*shape.answers, *shape.query.split())}
-    return _members(value, heads | own | {key(name) for name in shape.ignored_members.split()})
-
-
-def _members(value: object, ignored_names: set[str]) -> tuple[str, ...]:
-    """Returns the names of members that are not empty and not known, to a limited depth."""
-    record = record_of(value) or {}
-    names = (
-        name[:MAX_LINE]
-        for name, member in record.items()
-        if key(name) not in ignored_names and key(name) not in HARMLESS and not is_empty(member)
-    )
-    return tuple(islice(names, _MAX_UNKNOWN))
+def _unknown(value: object, known: frozenset[str] | set[str]) -> tuple[str, ...]:
+    """Returns the names of members that are not known and have something to read, at most _MAX_UNKNOWN."""
+    members = ((name, member) for name, member in (record_of(value) or {}).items() if key(name) not in known)
+    return tuple(islice((name[:MAX_LINE] for name, member in members if _is_readable(member, HARMLESS)), _MAX_UNKNOWN))

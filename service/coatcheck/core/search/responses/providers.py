@@ -1,17 +1,19 @@
-"""The table of providers: how each is recognised by the structure of its response, and where its results are.
+"""The table of providers: how each is recognised by the structure of its response, and what is peculiar to it.
 
-The first shape with a mark that holds is taken, so narrow marks precede wide ones. Names in paths are compared without
-case, `_` and `-` (values.py). Sources: the search APIs' own documents and SDK types, and the transformations of LiteLLM
-1.109; a field that could not be verified is one of several that are tried. To add a provider, add a row.
-`complete_response` adds what four providers keep apart from their results: dates, excerpts, an abstract, actions.
+The general rule (generic_results.py) finds the results of any response, and `COMMON` the fields of each, so half of the
+rows only give a response its provider's name. The first row with a condition that holds is taken, so narrow ones
+precede wide ones. Names in paths are compared without case, `_` and `-` (values.py). Sources: the search APIs' own
+documents and SDK types, and the transformations of LiteLLM 1.109; a field that could not be verified is one of several
+that are tried. `complete_response` adds what four providers keep apart from their results: dates, excerpts, an
+abstract, actions.
 """
 
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.search.model import UNKNOWN, AnswerKind, ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.model import AnswerKind, ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.responses.markup import actions_of
 from coatcheck.core.search.responses.values import Record, find_values, iso, items_of, record_of, text_at, text_of
 
@@ -27,7 +29,6 @@ class Fields(Struct, frozen=True, kw_only=True):
     date: tuple[str, ...]
     score: tuple[str, ...]
     site: tuple[str, ...]
-    language: tuple[str, ...]
     author: tuple[str, ...]
 
 
@@ -54,7 +55,6 @@ COMMON: Final = Fields(
     ),
     score=("score", "relevancescore", "relevance", "similarity"),
     site=("sitename", "site", "source", "publisher", "profile.name", "displaylink", "metaurl.hostname", "hostname"),
-    language=("language", "lang"),
     author=("author", "authors", "byline"),
 )
 ANSWERS: Final[dict[str, AnswerKind]] = {
@@ -64,116 +64,120 @@ ANSWERS: Final[dict[str, AnswerKind]] = {
     "[role=assistant].content[].text": "answer",
     "content[type=text].text": "answer",
     "candidates[].content.parts[].text": "answer",
+    "output.content": "answer",
+    "definition": "answer",
+    "answer_box": "answer",
+    "ai_overview": "answer",
+    "computation": "answer",
+    "knowledge_graph": "knowledge",
+    "infobox.results[]": "knowledge",
+    "infoboxes[]": "knowledge",
+    "entities.value[]": "knowledge",
+    "related_questions[]": "question",
+    "peopleAlsoAsk[]": "question",
+    "faq.results[]": "question",
 }
-"""Where a provider's answer or a model's is, in any response."""
-_SHORT: Final = replace(COMMON, snippet=("content", *COMMON.snippet), content=("rawcontent", "markdown", "text"))
-"""For responses in which `content` is the snippet."""
+"""Where a provider's answer or a model's is, in any response. Objects there have a title, a text and a URL."""
+_BOXES: Final = (
+    "answerbox aioverview computation knowledgegraph infobox infoboxes entities relatedquestions peoplealsoask faq"
+)
+BOXES: Final = frozenset(_BOXES.split())
+"""Those of them that may look like lists of results, in compared form."""
+QUERIES: Final = """
+    query q search_query queries[] search_parameters.q search_information.query_displayed query.original
+    data.queryContext.originalQuery queryContext.originalQuery queries.request[].searchTerms
+    tasks[].result[].keyword tasks[].data.keyword
+    candidates[].groundingMetadata.webSearchQueries[] groundingMetadata.webSearchQueries[] webSearchQueries[]
+    content[type=server_tool_use].input.query output[].action.query action.query [].action.query
+"""
+"""Where a response repeats the query."""
+
+PROVIDERS: Final[dict[str, tuple[str, ...]]] = {
+    "serpapi": ("organic_results", "search_metadata search_parameters"),
+    "serper": ("organic", "searchParameters"),
+    "brave-llm-context": ("grounding.generic",),
+    "brave": ("web.results", "query.original", "type==news results"),
+    "you": ("results.web", "results.news", "hits[].snippets"),
+    "firecrawl": (
+        *("data.web", "data.news success", "success data[].url", "success data[].metadata", "data.markdown"),
+    ),
+    "bocha": ("data.webPages.value",),
+    "bing": ("webPages.value", "_type==SearchResponse", "_type==News value"),
+    "google-cse": ("kind==customsearch#search", "items[].displayLink"),
+    "dataforseo": ("tasks[].result",),
+    "jina": ("code status data[].url", "code status data.url"),
+    "duckduckgo": ("RelatedTopics", "AbstractURL"),
+    "gemini": ("candidates[].groundingMetadata", "groundingMetadata.groundingChunks", "groundingChunks[].web"),
+    "anthropic": (
+        *("content[].type==web_search_tool_result", "type==web_search_tool_result", "[].type==web_search_result"),
+        *("[].type==search_result", "content[].type==search_result", "type==search_result"),
+    ),
+    "openai": (
+        *("output[].type==web_search_call", "type==web_search_call", "[].type==web_search_call"),
+        *("output[].type==file_search_call", "output[].content[].annotations[].type==url_citation"),
+        "choices[].message.annotations[].url_citation",
+    ),
+    "openai-file-search": ("type==file_search_call", "results[].file_id"),
+    "kimi": (
+        "search_result.search_id",
+        *("messages[].tool_calls[].function.name==$web_search", "tool_calls[].function.name==$web_search"),
+    ),
+    "claude-code": ("results[].tool_use_id", "durationSeconds results"),
+    "litellm": ("object==search results",),
+    "parallel": ("results[].excerpts", "search_id results"),
+    "searxng": ("results unresponsive_engines", "results[].engines", "results infoboxes"),
+    "exa": (
+        *("resolvedSearchType", "costDollars", "results[].highlights", "results[].publishedDate results[].id"),
+        "citations[].publishedDate",
+    ),
+    "perplexity": ("results[].last_updated", "search_results[].url", "results server_time"),
+    "tavily": (
+        *("results response_time", "results follow_up_questions", "results[].raw_content", "results failed_results"),
+        "results[].content results[].score results[].title",
+    ),
+    "linkup": ("results[].name results[].content", "answer sources[].name"),
+    "ddgs": ("[].href [].body", "[].body [].url"),
+}
+"""How each is recognised, in the order in which they are tried: any of these must hold. Each is conditions separated by
+blanks, all of which hold; a condition is a path, or `path==text`."""
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """One format of one provider's response."""
+    """What is peculiar to the response of one provider."""
 
-    provider: str
-    conditions: tuple[str, ...]
-    """Any of these must hold: conditions separated by blanks, all of which hold. A condition is a path, or
-    `path==text`."""
     lists: str = ""
-    """Paths, separated by blanks, to lists of results or to one result; `.` is the response itself, and `name:path`
-    names a list that is not the main one."""
+    """Paths, separated by blanks, to lists of results or to one result; `.` is the response itself. Needed where a
+    response has several lists, of which the general rule would take the longest first, or advertisements."""
     fields: Fields = COMMON
-    query: str = "query"
-    """Paths, separated by blanks, to the query as the provider repeats it."""
-    answers: dict[str, AnswerKind] = field(default_factory=lambda: ANSWERS)
-    """The provider's own answers, by path. Objects there have a title, a text and a URL."""
+    answers: dict[str, AnswerKind] = {}
+    """Further answers of the provider, by path."""
     distinct: bool = False
     """Whether the list names a source once per citation."""
     ignored_members: str = ""
-    """Members of the response with nothing to read."""
+    """Members of the response with nothing to read, whose names mean something in others."""
     note: str = ""
     """A warning that always applies."""
 
 
-UNNAMED: Final = Shape(provider=UNKNOWN, conditions=(), query="query q search_query queries[]")
-"""For responses of no provider that is known."""
-
-_GOOGLE_KNOWN: Final = (
-    "searchmetadata searchparameters searchinformation pagination serpapipagination relatedsearches credits"
-)
-
-SHAPES: Final = (
-    Shape(
-        provider="serpapi",
-        conditions=("organic_results", "search_metadata search_parameters"),
-        lists="organic_results news:news_results top_stories:top_stories",
-        query="search_parameters.q search_information.query_displayed",
-        answers={
-            "answer_box": "answer",
-            "ai_overview": "answer",
-            "knowledge_graph": "knowledge",
-            "related_questions[]": "question",
-        },
-        ignored_members=_GOOGLE_KNOWN,
-    ),
-    Shape(
-        provider="serper",
-        conditions=("organic", "searchParameters"),
-        lists="organic news:news top_stories:topStories videos:videos",
-        query="searchParameters.q",
-        answers={"answerBox": "answer", "knowledgeGraph": "knowledge", "peopleAlsoAsk[]": "question"},
-        ignored_members=_GOOGLE_KNOWN,
-    ),
-    Shape(
-        provider="brave-llm-context",
-        conditions=("grounding.generic",),
-        lists="grounding.generic poi:grounding.poi map:grounding.map",
-        ignored_members="sources",
-    ),
-    Shape(
-        provider="brave",
-        conditions=("web.results", "query.original", "type==news results"),
-        lists="web.results news:news.results discussions:discussions.results videos:videos.results results",
-        query="query.original",
-        answers={"infobox.results[]": "knowledge", "faq.results[]": "question"},
-        ignored_members="type mixed summarizer locations",
-    ),
-    Shape(
-        provider="you",
-        conditions=("results.web", "results.news", "hits[].snippets"),
-        lists="results.web news:results.news hits",
-        ignored_members="metadata latency",
-    ),
-    Shape(
-        provider="firecrawl",
-        conditions=("data.web", "data.news success", "success data[].url", "success data[].metadata", "data.markdown"),
-        lists="data.web news:data.news data",
-        ignored_members="success status completed total creditsused expiresat next id scrapeid",
-    ),
-    Shape(
-        provider="bocha",
-        conditions=("data.webPages.value",),
+ORDINARY: Final = Shape()
+_SHORT: Final = replace(COMMON, snippet=("content", *COMMON.snippet), content=("rawcontent", "markdown", "text"))
+"""For responses in which `content` is the snippet."""
+SHAPES: Final[dict[str, Shape]] = {
+    "serpapi": Shape(lists="organic_results news_results top_stories"),
+    "serper": Shape(lists="organic news topStories videos"),
+    "brave": Shape(lists="web.results news.results discussions.results videos.results results"),
+    "firecrawl": Shape(lists="data.web data.news data"),
+    "bocha": Shape(
         fields=replace(COMMON, snippet=("snippet", "description"), content=("summary", "content", "text")),
-        query="data.queryContext.originalQuery",
-        ignored_members="code logid msg",
     ),
-    Shape(
-        provider="bing",
-        conditions=("webPages.value", "_type==SearchResponse", "_type==News value"),
-        lists="webPages.value news:news.value news:value videos:videos.value",
-        query="queryContext.originalQuery",
-        answers={"entities.value[]": "knowledge", "computation": "answer"},
-        ignored_members="type rankingresponse relatedsearches readlink totalestimatedmatches sort",
+    "google-cse": Shape(ignored_members="url"),
+    "you": Shape(lists="results.web results.news hits", ignored_members="metadata"),
+    "bing": Shape(lists="webPages.value news.value value videos.value"),
+    "gemini": Shape(
+        lists="candidates[].groundingMetadata.groundingChunks groundingMetadata.groundingChunks groundingChunks",
     ),
-    Shape(
-        provider="google-cse",
-        conditions=("kind==customsearch#search", "items[].displayLink"),
-        query="queries.request[].searchTerms",
-        ignored_members="kind url queries context searchinformation spelling",
-    ),
-    Shape(
-        provider="dataforseo",
-        conditions=("tasks[].result",),
-        lists="tasks[].result[].items[type=organic] news:tasks[].result[].items[type=news_search]",
-        query="tasks[].result[].keyword tasks[].data.keyword",
+    "dataforseo": Shape(
+        lists="tasks[].result[].items[type=organic] tasks[].result[].items[type=news_search]",
         answers={
             "tasks[].result[].items[type=featured_snippet]": "answer",
             "tasks[].result[].items[type=answer_box]": "answer",
@@ -181,168 +185,56 @@ SHAPES: Final = (
             "tasks[].result[].items[type=knowledge_graph]": "knowledge",
             "tasks[].result[].items[type=people_also_ask].items[]": "question",
         },
-        ignored_members="version statuscode statusmessage time cost taskscount taskserror",
     ),
-    Shape(
-        provider="jina",
-        conditions=("code status data[].url", "code status data.url"),
-        ignored_members="code status meta",
-    ),
-    Shape(
-        provider="duckduckgo",
-        conditions=("RelatedTopics", "AbstractURL"),
+    "duckduckgo": Shape(
         lists="Results RelatedTopics RelatedTopics[].Topics",
         fields=replace(COMMON, title=("text",), snippet=("text",), content=()),
-        query="",
-        answers={"Answer": "answer", "Definition": "answer"},
-        ignored_members="heading abstract abstracttext abstracturl abstractsource entity type image meta infobox "
-        "redirect "
-        "answertype definitionsource definitionurl imagewidth imageheight imageislogo",
+        ignored_members="heading abstract abstracttext abstracturl abstractsource entity image infobox",
     ),
-    Shape(
-        provider="gemini",
-        conditions=("candidates[].groundingMetadata", "groundingMetadata.groundingChunks", "groundingChunks[].web"),
-        lists="candidates[].groundingMetadata.groundingChunks groundingMetadata.groundingChunks groundingChunks",
-        query="candidates[].groundingMetadata.webSearchQueries[] groundingMetadata.webSearchQueries[] "
-        "webSearchQueries[]",
-        ignored_members="usagemetadata modelversion responseid createtime searchentrypoint groundingsupports "
-        "websearchqueries "
-        "prompt_feedback promptfeedback",
+    "anthropic": Shape(
+        lists="content[type=web_search_tool_result].content content[type=web_search_result] "
+        "content[type=search_result] .",
+        ignored_members="source title citations",
     ),
-    Shape(
-        provider="anthropic",
-        conditions=(
-            "content[].type==web_search_tool_result",
-            "type==web_search_tool_result",
-            "[].type==web_search_result",
-        ),
-        lists="content[type=web_search_tool_result].content content[type=web_search_result] .",
-        fields=replace(COMMON, content=()),
-        query="content[type=server_tool_use].input.query",
-        ignored_members="type id role model tooluseid stopreason stopsequence usage caller",
-    ),
-    Shape(
-        provider="anthropic",
-        conditions=("[].type==search_result", "content[].type==search_result", "type==search_result"),
-        lists="content[type=search_result] .",
-        ignored_members="type tooluseid iserror cachecontrol source title citations",
-    ),
-    Shape(
-        provider="openai",
-        conditions=(
-            *("output[].type==web_search_call", "type==web_search_call", "[].type==web_search_call"),
-            *("output[].type==file_search_call", "output[].content[].annotations[].type==url_citation"),
-        ),
-        lists="output[].results output[].content[].annotations [].content[].annotations cited:output[].action.sources "
-        "cited:action.sources cited:[].action.sources cited:citations",
-        query="output[].action.query action.query [].action.query",
+    "openai": Shape(
+        lists="output[].results output[].content[].annotations [].content[].annotations output[].action.sources "
+        "action.sources [].action.sources citations choices[].message.annotations",
         distinct=True,
-        ignored_members="id object createdat model status type usage tools toolchoice error incompletedetails "
-        "instructions text "
-        "paralleltoolcalls temperature topp reasoning previousresponseid maxoutputtokens truncation metadata user "
-        "store",
+        ignored_members="text metadata user store reasoning instructions",
     ),
-    Shape(
-        provider="openai",
-        conditions=("choices[].message.annotations[].url_citation",),
-        lists="choices[].message.annotations",
-        query="",
-        distinct=True,
-        ignored_members="id object created model usage systemfingerprint servicetier",
-    ),
-    Shape(
-        provider="openai-file-search",
-        conditions=("type==file_search_call", "results[].file_id"),
-        query="queries[]",
-        ignored_members="type id status",
-    ),
-    Shape(
-        provider="kimi",
-        conditions=(
-            "search_result.search_id",
-            "messages[].tool_calls[].function.name==$web_search",
-            "tool_calls[].function.name==$web_search",
-        ),
-        query="",
-        ignored_members="searchresult usage tools messages model role content toolcalls reasoningcontent",
+    "kimi": Shape(
+        ignored_members="searchresult tools messages content toolcalls reasoningcontent",
         note="Kimi's $web_search keeps its results on the provider's side: there is nothing to read, and its arguments "
         "must be sent back unchanged.",
     ),
-    Shape(
-        provider="claude-code",
-        conditions=("results[].tool_use_id", "durationSeconds results"),
-        lists="results[].content results",
-        answers={"results[]": "commentary"},
-        ignored_members="durationseconds searchcount",
+    "brave-llm-context": Shape(lists="grounding.generic grounding.poi grounding.map", ignored_members="sources"),
+    "claude-code": Shape(lists="results[].content results", answers={"results[]": "commentary"}),
+    "searxng": Shape(fields=replace(_SHORT, site=()), answers={"answers[]": "answer"}),
+    "exa": Shape(
+        fields=replace(COMMON, snippet=("summary", "snippet"), content=("text", "content")), ignored_members="context"
     ),
-    Shape(
-        provider="litellm",
-        conditions=("object==search results",),
-        ignored_members="object",
-    ),
-    Shape(
-        provider="parallel",
-        conditions=("results[].excerpts", "search_id results"),
-        ignored_members="searchid usage sessionid",
-    ),
-    Shape(
-        provider="searxng",
-        conditions=("results unresponsive_engines", "results[].engines", "results infoboxes"),
-        fields=replace(_SHORT, site=()),
-        answers={"answers[]": "answer", "infoboxes[]": "knowledge"},
-        ignored_members="numberofresults suggestions corrections unresponsiveengines",
-    ),
-    Shape(
-        provider="exa",
-        conditions=(
-            *("resolvedSearchType", "costDollars", "results[].highlights", "results[].publishedDate results[].id"),
-            "citations[].publishedDate",
-        ),
-        fields=replace(COMMON, snippet=("summary", "snippet"), content=("text", "content")),
-        answers={"answer": "answer", "output.content": "answer"},
-        ignored_members="requestid resolvedsearchtype searchtype searchtime autopromptstring autodate costdollars "
-        "context output "
-        "effectivefilters",
-    ),
-    Shape(
-        provider="perplexity",
-        conditions=("results[].last_updated", "search_results[].url", "results server_time"),
-        query="",
-        ignored_members="id servertime model created usage object citations images",
-    ),
-    Shape(
-        provider="tavily",
-        conditions=(
-            *(
-                "results response_time",
-                "results follow_up_questions",
-                "results[].raw_content",
-                "results failed_results",
-            ),
-            "results[].content results[].score results[].title",
-        ),
-        fields=_SHORT,
-        ignored_members="responsetime requestid followupquestions usage autoparameters baseurl failedresults",
-    ),
-    Shape(
-        provider="linkup",
-        conditions=("results[].name results[].content", "answer sources[].name"),
-    ),
-    Shape(
-        provider="ddgs",
-        conditions=("[].href [].body", "[].body [].url"),
-        query="",
-    ),
-)
-"""All shapes, in the order in which they are tried."""
+    "perplexity": Shape(ignored_members="citations"),
+    "tavily": Shape(fields=_SHORT),
+}
+"""The providers with peculiarities."""
 
 ANSWER_TITLES: Final = ("title", "heading", "question", "name", "infobox")
 ANSWER_TEXTS: Final = ("answer", "snippet", "text", "description", "abstract", "content", "result", "list", "longdesc")
 ANSWER_URLS: Final = ("link", "url", "website", "descriptionlink", "source.link", "id")
 _HARMLESS: Final = """
-    id requestid responsetime object query q took time timing took_ms total count totalcount totalresults usage credits
-    creditsused cost version status success code ok page pagesize limit offset hasmore next nextpage sessionid traceid
-    servertime model type error errors warning warnings detail images queries
+    id requestid responsetime object query q took time timing took_ms total count totalcount totalresults usage
+    credits creditsused cost version status success code ok page pagesize limit offset hasmore next nextpage
+    sessionid traceid servertime model type error errors warning warnings detail images queries answertype
+    autodate autoparameters autopromptstring baseurl cachecontrol caller completed corrections costdollars
+    created createdat createtime definitionsource definitionurl durationseconds effectivefilters expiresat
+    failedresults followupquestions groundingsupports imageheight imageislogo imagewidth incompletedetails
+    iserror kind latency logid maxoutputtokens meta mixed modelversion msg numberofresults pagination
+    paralleltoolcalls previousresponseid prompt_feedback promptfeedback rankingresponse readlink redirect
+    relatedsearches resolvedsearchtype responseid role scrapeid searchcount searchentrypoint searchid
+    searchinformation searchmetadata searchparameters searchtime searchtype serpapipagination servicetier sort
+    spelling statuscode statusmessage stopreason stopsequence suggestions systemfingerprint taskscount
+    taskserror temperature toolchoice tooluseid topp totalestimatedmatches truncation unresponsiveengines
+    usagemetadata websearchqueries
     """
 HARMLESS: Final = frozenset(_HARMLESS.split())
 """Members of any response that say nothing about the results."""

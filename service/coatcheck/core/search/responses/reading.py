@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from coatcheck.core.search.model import DATE_CHARS, MAX_LINE, SearchResult
-from coatcheck.core.search.responses.markup import format_of, one_line
+from coatcheck.core.search.responses.markup import one_line
 from coatcheck.core.search.responses.providers import Fields
 from coatcheck.core.search.responses.values import (
     Record,
@@ -51,10 +51,10 @@ _MIN_TEXT_BLANKS: Final = 3
 """Blanks in a text that no name identifies; fewer are a label."""
 
 
-def read_result(item: object, fields: Fields, rank: int, list_name: str) -> SearchResult | None:
+def read_result(item: object, fields: Fields, rank: int) -> SearchResult | None:
     """Returns the result in an item; None for one without a URL and without a title and text."""
     if isinstance(item, str) and is_url(item.strip()):
-        return SearchResult(rank=rank, url=item.strip(), canonical_url=canonical(item), list_name=list_name)
+        return SearchResult(rank=rank, url=item.strip(), canonical_url=canonical(item))
     members = record_of(item)
     if members is None:
         return None
@@ -82,15 +82,12 @@ def read_result(item: object, fields: Fields, rank: int, list_name: str) -> Sear
         snippet=snippet,
         more=more,
         content=content,
-        format=format_of(content or snippet),
         date=date,
         date_iso=when,
         score=_number(record, fields.score),
         site=_name(record, fields.site),
-        language=_name(record, fields.language),
         author=_name(record, fields.author),
         picture=_picture(record, url),
-        list_name=list_name,
     )
 
 
