@@ -9,16 +9,11 @@ import pytest
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.s3 import S3BlobStore
-from coatcheck.adapters.sql.engine import sqlite_url
-from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_connection import PostgresLimits
-from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.ports.blobs import BlobStore
 from contract.sample_changes import Everything
+from support.catalogs import CATALOGS
 from support.clock import HandClock
 from support.memory_blobs import MemoryBlobStore
-from support.postgres_shared import databases
 from support.s3 import S3Server, shared_s3
 
 
@@ -55,33 +50,6 @@ STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[BlobStore]]] = {
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BlobStore]:
     async with STORES[request.param](tmp_path) as opened:
         yield opened
-
-
-@asynccontextmanager
-async def _sqlite(folder: Path) -> AsyncGenerator[Everything]:
-    path = folder / "catalog.db"
-    migrate(sqlite_url(path))
-    opened = SqliteCatalog.open(path, threads=2)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-@asynccontextmanager
-async def _postgresql(_: Path) -> AsyncGenerator[Everything]:
-    with databases().lent() as url:
-        opened = await PostgresCatalog.open(url, limits=PostgresLimits(connections=2))
-        try:
-            yield opened
-        finally:
-            await opened.close()
-
-
-CATALOGS: dict[str, Callable[[Path], AbstractAsyncContextManager[Everything]]] = {
-    "sqlite": _sqlite,
-    "postgresql": _postgresql,
-}
 
 
 @pytest.fixture(params=CATALOGS)

@@ -12,7 +12,8 @@ from coatcheck.core.artifact import Blob, DeclaredMetadata, DetectedMetadata, Ki
 from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.views.view import TEXT, Section, View, ViewMeasure
-from coatcheck.ports.artifacts import IdempotencyKey, NewView, StoreArtifact
+from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, NewView, StoreArtifact
+from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import Catalog, Overview
 from coatcheck.ports.decisions import Decisions
 from coatcheck.ports.keys import Keys, SessionAccounts
@@ -129,3 +130,14 @@ def _encoded(content: bytes) -> tuple[FrameEncoder, bytes]:
 def number_of(change: StoreArtifact) -> int:
     """The number that a change's artifact gets where nothing collides."""
     return ids.number(change.identity)
+
+
+def deleting(change: StoreArtifact, at: datetime | None = None) -> DeleteArtifact:
+    """The change that deletes what another stored, then or at this moment; its tombstone lasts for 30 days."""
+    now = at or change.now
+    return DeleteArtifact(namespace=change.namespace, number=number_of(change), now=now, tombstone_until=now + 30 * DAY)
+
+
+def beginning(blob_id: str, namespace: str = "acme", lease: timedelta = timedelta(hours=1)) -> BeginUpload:
+    """The intent of an upload."""
+    return BeginUpload(namespace=namespace, blob_id=blob_id, placement="file", lease_until=START + lease)

@@ -3,14 +3,11 @@
 import asyncio
 from datetime import timedelta
 
-from coatcheck.core.artifact import Caller
-from coatcheck.core.keys import KeyInfo
 from coatcheck.core.retention.audit import Hold
-from coatcheck.ports.artifacts import DeleteArtifact, IngestResult
+from coatcheck.ports.artifacts import IngestResult
 from coatcheck.ports.decisions import PlaceHold
-from coatcheck.ports.keys import MakeKey
 from coatcheck.ports.telemetry import Overdue
-from contract.sample_changes import DAY, START, Everything, number_of, store
+from contract.sample_changes import START, Everything, deleting, number_of, store
 
 SECOND = timedelta(seconds=1)
 
@@ -35,10 +32,7 @@ async def test_dead_blobs_are_counted_with_their_bytes(catalog: Everything) -> N
         assert isinstance(await catalog.commit(change), IngestResult)
     before = await catalog.overdue(START, 100)
     for change in changes[:2]:
-        gone = DeleteArtifact(
-            namespace=change.namespace, number=number_of(change), now=START, tombstone_until=START + DAY
-        )
-        assert await catalog.commit(gone) is True
+        assert await catalog.commit(deleting(change)) is True
     after = await catalog.overdue(START, 100)
     assert (after.dead, after.dead_bytes) == (2, sum(change.blob.stored_size for change in changes[:2]))
     assert before.stored_bytes is not None
@@ -90,20 +84,3 @@ async def test_a_commit_waits_for_changes_on_their_way_and_one_caller_by_itself_
         together += 2 in groups
     assert together
     assert coming == 0
-
-
-async def test_a_key_keeps_its_own_limits(catalog: Everything) -> None:
-    info = KeyInfo(
-        id="AAAAAAAAAAA",
-        namespace="acme",
-        name="ci",
-        scopes=("ingest",),
-        session_prefix=None,
-        created_at=START,
-        expires_at=None,
-        revoked_at=None,
-        requests_per_minute=0,
-        bytes_per_minute=5 * 10**9,
-    )
-    await catalog.commit(MakeKey(info=info, digest=b"d" * 32, by=Caller()))
-    assert (await catalog.find_keys([info.id]))[info.id].info == info

@@ -1,12 +1,14 @@
 import asyncio
 import random
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
 from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.blobs import BlobLocation, BlobStore
+from support.refusals import code_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RNG = random.Random(7)
@@ -45,15 +47,11 @@ async def test_a_finished_blob_reads_back_exactly_at_any_range(store: BlobStore,
 async def test_a_range_past_the_end_is_an_integrity_error(store: BlobStore) -> None:
     blob_id = await put(store, b"0123456789")
     for start, length in [(0, 11), (9, 2), (10, 1), (500, 1)]:
-        with pytest.raises(CoatcheckError) as caught:
-            await store.read("acme", blob_id, start, length)
-        assert caught.value.code is Code.INTEGRITY
+        assert await code_of(store.read("acme", blob_id, start, length)) is Code.INTEGRITY
 
 
 async def test_a_missing_blob_is_an_integrity_error(store: BlobStore) -> None:
-    with pytest.raises(CoatcheckError) as caught:
-        await store.read("acme", fresh(), 0, 1)
-    assert caught.value.code is Code.INTEGRITY
+    assert await code_of(store.read("acme", fresh(), 0, 1)) is Code.INTEGRITY
 
 
 @pytest.mark.parametrize("size", [6, 9_000_000])
@@ -87,9 +85,7 @@ async def test_removing_answers_whether_the_blob_was_there(store: BlobStore) -> 
     blob_id = await put(store, b"data")
     assert await store.remove("acme", blob_id) is True
     assert await store.remove("acme", blob_id) is False
-    with pytest.raises(CoatcheckError) as caught:
-        await store.read("acme", blob_id, 0, 4)
-    assert caught.value.code is Code.INTEGRITY
+    assert await code_of(store.read("acme", blob_id, 0, 4)) is Code.INTEGRITY
 
 
 async def test_the_size_is_that_of_the_stored_bytes_or_none(store: BlobStore) -> None:
@@ -131,3 +127,17 @@ async def test_writers_at_once_do_not_mix_their_bytes(store: BlobStore) -> None:
 async def test_what_is_not_a_blob_name_reaches_no_path(store: BlobStore, name: str) -> None:
     with pytest.raises((ValueError, CoatcheckError)):
         await store.create("acme", name)
+
+
+@pytest.mark.parametrize("store", ["files", "s3", "s3-moto"], indirect=True)
+async def test_the_first_mark_of_a_place_stays_and_is_no_blob(store: BlobStore) -> None:
+    place = cast("BlobLocation", store)
+    assert await place.mark() is None
+    texts = [f"mark {n}\n" for n in range(6)]
+    (first,) = set(await asyncio.gather(*(place.put_mark(text) for text in texts)))
+    assert first in texts
+    assert await place.put_mark("too late\n") == first == await place.mark()
+    assert [name async for name in place.names()] == []
+    blob_id = await put(store, b"data")
+    assert [name.id async for name in place.names()] == [blob_id]
+    assert await place.mark() == first

@@ -20,28 +20,18 @@ from coatcheck.ports.artifacts import (
     Touch,
     UploadFenced,
 )
-from coatcheck.ports.blobs import AbandonUpload, BeginUpload, RenewUpload
+from coatcheck.ports.blobs import AbandonUpload, RenewUpload
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, MarkBlobCorrupt
-from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store
+from contract.sample_changes import DAY, START, Everything, beginning, deleting, fresh_blob_id, number_of, store
+from support.refusals import expect
 
 HOUR = timedelta(hours=1)
 MOMENT = timedelta(microseconds=1)
 
 
-def begin(blob_id: str, namespace: str = "acme") -> BeginUpload:
-    return BeginUpload(namespace=namespace, blob_id=blob_id, placement="file", lease_until=START + HOUR)
-
-
-def remove(change: StoreArtifact, *, after: timedelta = timedelta()) -> DeleteArtifact:
-    now = change.now + after
-    return DeleteArtifact(namespace=change.namespace, number=number_of(change), now=now, tombstone_until=now + 30 * DAY)
-
-
 async def stored(catalog: Everything, change: StoreArtifact) -> IngestResult:
-    answer = await catalog.commit(change)
-    assert isinstance(answer, IngestResult)
-    return answer
+    return expect(IngestResult, await catalog.commit(change))
 
 
 async def test_a_stored_artifact_is_found_whole_with_its_bytes(catalog: Everything) -> None:
@@ -87,10 +77,10 @@ async def test_inline_bytes_are_found_by_their_blob_in_their_own_namespace_only(
 
 async def test_a_file_that_no_artifact_came_to_use_is_left_to_the_sweep(catalog: Everything) -> None:
     first = store(b"same", placement="file")
-    await catalog.commit(begin(first.blob.id))
+    await catalog.commit(beginning(first.blob.id))
     await stored(catalog, first)
     second = store(b"same", placement="file", said=DeclaredMetadata(tool_call_id="another"))
-    await catalog.commit(begin(second.blob.id))
+    await catalog.commit(beginning(second.blob.id))
     assert not (await stored(catalog, second)).blob_used
     dead = await catalog.dead_blobs(START + DAY, 9)
     assert [blob.id for blob in dead] == [second.blob.id]
@@ -133,8 +123,7 @@ async def test_the_same_bytes_of_another_call_share_one_blob_within_a_namespace_
     shared = await stored(catalog, second)
     assert (shared.created, shared.blob_used, shared.artifact.blob) == (True, False, first.blob)
     assert (await stored(catalog, foreign)).blob_used
-    found = await catalog.find("acme", number_of(second), START, with_bytes=True)
-    assert isinstance(found, FoundArtifact)
+    found = expect(FoundArtifact, await catalog.find("acme", number_of(second), START, with_bytes=True))
     assert found.inline == first.inline
 
 
@@ -142,14 +131,14 @@ async def test_a_store_whose_intent_is_gone_is_fenced_and_changes_nothing(catalo
     change = store(placement="file")
     assert await catalog.commit(change) == UploadFenced()
     assert await catalog.find("acme", number_of(change), START) is None
-    await catalog.commit(begin(change.blob.id, "other"))
+    await catalog.commit(beginning(change.blob.id, "other"))
     assert await catalog.commit(change) == UploadFenced()
     assert await catalog.find_known_blobs([("acme", change.blob.id)]) == set()
 
 
 async def test_a_store_uses_its_intent_up(catalog: Everything) -> None:
     change = store(placement="file")
-    await catalog.commit(begin(change.blob.id))
+    await catalog.commit(beginning(change.blob.id))
     assert (await stored(catalog, change)).blob_used
     assert await catalog.commit(change) == UploadFenced()
     assert await catalog.commit(RenewUpload(namespace="acme", blob_id=change.blob.id, lease_until=START + DAY)) is False
@@ -159,7 +148,7 @@ async def test_a_lease_is_renewed_while_it_is_ours_and_abandoning_is_always_fine
     blob_id = fresh_blob_id()
     renew = RenewUpload(namespace="acme", blob_id=blob_id, lease_until=START + DAY)
     assert await catalog.commit(renew) is False
-    await catalog.commit(begin(blob_id))
+    await catalog.commit(beginning(blob_id))
     assert await catalog.commit(renew) is True
     for _ in range(2):
         await catalog.commit(AbandonUpload(namespace="acme", blob_id=blob_id))
@@ -182,7 +171,7 @@ async def test_an_idempotency_key_is_remembered_until_it_expires(catalog: Everyt
 async def test_a_key_of_another_request_is_refused_and_only_the_intent_is_gone(catalog: Everything) -> None:
     await stored(catalog, store(key=key()))
     other = store(b"other", placement="file", key=key(fingerprint=b"g"))
-    await catalog.commit(begin(other.blob.id))
+    await catalog.commit(beginning(other.blob.id))
     assert await catalog.commit(other) == KeyConflict()
     assert await catalog.find("acme", number_of(other), START) is None
     assert await catalog.commit(other) == UploadFenced()
@@ -216,14 +205,14 @@ async def test_a_repeated_request_never_revives_what_went_since(catalog: Everyth
     await stored(catalog, first)
     later = START + timedelta(seconds=60 if how == "expired" else 1)
     if how != "expired":
-        await catalog.commit(remove(first))
+        await catalog.commit(deleting(first))
     if how == "forgotten":
         later = START + 31 * DAY
     again = store(said=said, key=key(hours=24 * 60), now=later)
     if how == "forgotten":
         other = store(b"o", said=said, key=key("long", hours=24 * 60))
         await stored(catalog, other)
-        await catalog.commit(remove(other))
+        await catalog.commit(deleting(other))
         again = store(b"o", said=said, key=key("long", hours=24 * 60), now=later)
     reason = "expired" if how == "expired" else "deleted"
     at = START + timedelta(seconds=60) if how == "expired" else START
@@ -240,15 +229,14 @@ async def test_a_blob_is_condemned_once_in_its_namespace_while_it_lives(catalog:
     change, gone = store(), store(b"gone")
     for one in (change, gone):
         await stored(catalog, one)
-    await catalog.commit(remove(gone))
+    await catalog.commit(deleting(gone))
     assert await catalog.commit(mark_corrupt(change, "other")) is False
     assert await catalog.commit(mark_corrupt(gone)) is False
     assert await catalog.same_bytes("acme", change.blob.sha256, change.blob.size) == change.blob
     assert [await catalog.commit(mark_corrupt(change)) for _ in range(2)] == [True, False]
     assert await catalog.same_bytes("acme", change.blob.sha256, change.blob.size) is None
     assert await catalog.same_bytes("acme", gone.blob.sha256, gone.blob.size) is None
-    found = await catalog.find("acme", number_of(change), START)
-    assert isinstance(found, FoundArtifact)
+    found = expect(FoundArtifact, await catalog.find("acme", number_of(change), START))
     assert found.artifact.blob == replace(change.blob, condemned=True)
 
 
@@ -264,17 +252,15 @@ async def test_posting_the_payload_of_a_condemned_blob_heals_all_that_share_it(
     await catalog.commit(mark_corrupt(first))
     fresh = store(said=said if same else None, placement=placement)
     if placement == "file":
-        await catalog.commit(begin(fresh.blob.id))
+        await catalog.commit(beginning(fresh.blob.id))
     answer = await stored(catalog, fresh)
     assert (answer.created, answer.blob_used, answer.artifact.blob) == (not same, True, fresh.blob)
     for change in (first, sharing):
-        found = await catalog.find("acme", number_of(change), START, with_bytes=True)
-        assert isinstance(found, FoundArtifact)
+        found = expect(FoundArtifact, await catalog.find("acme", number_of(change), START, with_bytes=True))
         assert (found.artifact.blob, found.inline) == (fresh.blob, fresh.inline)
     dead = DeadBlob("acme", first.blob.id, "inline", START, first.blob.stored_size)
     assert await catalog.dead_blobs(START + DAY, 9) == [dead]
-    found = await catalog.find("other", number_of(elsewhere), START)
-    assert isinstance(found, FoundArtifact)
+    found = expect(FoundArtifact, await catalog.find("other", number_of(elsewhere), START))
     assert found.artifact.blob == elsewhere.blob
     assert (await stored(catalog, store(said=said))).blob_used is False
 
@@ -298,7 +284,7 @@ async def test_expiry_is_exact_on_every_route_before_any_sweep(catalog: Everythi
     assert await catalog.find("acme", number, end) == gone
     assert (await catalog.list_artifacts("acme", ArtifactFilter(), end, before=None, limit=5)).artifacts == []
     assert await catalog.commit(PatchArtifact(namespace="acme", number=number, now=end)) == gone
-    assert await catalog.commit(remove(change, after=end - START)) == gone
+    assert await catalog.commit(deleting(change, end)) == gone
     session = DeleteSession(namespace="acme", session="s", now=end, tombstone_until=end + DAY, limit=5)
     assert await catalog.commit(session) == 0
     sweep = ExpireArtifacts(now=end + HOUR, tombstone_until=end + DAY, limit=5)
@@ -314,15 +300,14 @@ async def test_of_many_numbers_those_are_answered_that_live_in_the_namespace_at_
     )
     for change in (kept, short, removed):
         await stored(catalog, change)
-    assert await catalog.commit(remove(removed)) is True
+    assert await catalog.commit(deleting(removed)) is True
     numbers = [number_of(change) for change in (kept, short, removed)]
     asked = [*numbers, *range(1, 3_000)]
     end = START + timedelta(seconds=60)
     live = await catalog.live_artifacts("acme", asked, end - MOMENT)
     assert live.keys() == set(numbers[:2])
     for number, artifact in live.items():
-        found = await catalog.find("acme", number, START)
-        assert isinstance(found, FoundArtifact)
+        found = expect(FoundArtifact, await catalog.find("acme", number, START))
         assert artifact == found.artifact
     assert (await catalog.live_artifacts("acme", asked, end)).keys() == {numbers[0]}
     assert await catalog.live_artifacts("other", asked, START) == {}
@@ -334,7 +319,7 @@ async def test_a_deleted_artifact_is_gone_until_its_tombstone_is_over_and_then_u
 ) -> None:
     change = store()
     await stored(catalog, change)
-    delete, number = remove(change), number_of(change)
+    delete, number = deleting(change), number_of(change)
     gone = Gone(id=ids.render(number), reason="deleted", at=START, tool_name="bash")
     assert await catalog.commit(delete) is True
     assert await catalog.commit(delete) == gone
@@ -346,11 +331,11 @@ async def test_a_deleted_artifact_is_gone_until_its_tombstone_is_over_and_then_u
 async def test_posting_what_is_gone_makes_a_new_artifact_under_the_same_id(catalog: Everything, how: str) -> None:
     said = DeclaredMetadata(tool_call_id="c")
     first = store(said=said, ttl=60, placement="file")
-    await catalog.commit(begin(first.blob.id))
+    await catalog.commit(beginning(first.blob.id))
     old = await stored(catalog, first)
     later = START + HOUR
     if how == "deleted":
-        assert await catalog.commit(remove(first)) is True
+        assert await catalog.commit(deleting(first)) is True
     elif how == "swept":
         sweep = ExpireArtifacts(now=later, tombstone_until=later + DAY, limit=5)
         assert await catalog.commit(sweep) == 1
@@ -373,7 +358,7 @@ async def test_who_comes_late_does_not_revive_what_went_since_and_revives_what_w
     await stored(catalog, first)
     end = START + timedelta(seconds=60)
     if how == "deleted":
-        assert await catalog.commit(remove(first, after=timedelta(seconds=59))) is True
+        assert await catalog.commit(deleting(first, START + timedelta(seconds=59))) is True
         end = START + timedelta(seconds=59)
     elif how == "swept":
         sweep = ExpireArtifacts(now=START + HOUR, tombstone_until=START + HOUR, limit=5)
@@ -383,7 +368,7 @@ async def test_who_comes_late_does_not_revive_what_went_since_and_revives_what_w
     key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + DAY)
     # Long after, when its tombstone may be over: what matters is when it went.
     late = replace(store(said=said, placement="file", now=START + 60 * DAY, key=key), unless_buried_since=end - MOMENT)
-    await catalog.commit(begin(late.blob.id))
+    await catalog.commit(beginning(late.blob.id))
     assert await catalog.commit(late) == gone
     assert await catalog.find_key("acme", "k", START) is None
     assert not isinstance(await catalog.find("acme", number_of(first), late.now), FoundArtifact)
@@ -411,15 +396,13 @@ async def test_a_session_is_deleted_in_parts_and_says_why(catalog: Everything) -
     part = DeleteSession(namespace="acme", session="s", now=START, tombstone_until=START + DAY, limit=2)
     assert [await catalog.commit(part) for _ in range(4)] == [2, 2, 1, 0]
     for change in changes:
-        found = await catalog.find("acme", number_of(change), START)
-        assert isinstance(found, Gone)
+        found = expect(Gone, await catalog.find("acme", number_of(change), START))
         assert found.reason == "session_deleted"
     assert isinstance(await catalog.find("acme", number_of(other), START), FoundArtifact)
 
 
 async def patched(catalog: Everything, change: PatchArtifact) -> Artifact:
-    answer = await catalog.commit(change)
-    assert isinstance(answer, Artifact)
+    answer = expect(Artifact, await catalog.commit(change))
     assert await catalog.find(change.namespace, change.number, change.now) == FoundArtifact(answer)
     return answer
 
@@ -471,8 +454,7 @@ async def test_a_read_moves_the_idle_expiry_but_never_past_the_ttl_or_backwards(
     async def expiry_after(*seconds: int) -> float:
         reads = tuple(("acme", number, START + timedelta(seconds=s)) for s in seconds)
         await catalog.commit(Touch(reads=reads))
-        found = await catalog.find("acme", number, START)
-        assert isinstance(found, FoundArtifact)
+        found = expect(FoundArtifact, await catalog.find("acme", number, START))
         assert found.artifact.expires_at is not None
         return (found.artifact.expires_at - START).total_seconds()
 
@@ -491,7 +473,7 @@ async def test_a_read_leaves_what_is_pinned_gone_unknown_or_without_idle_ttl_alo
     plain, pinned, gone = store(ttl=60), store(b"p", idle_ttl=60, pinned=True), store(b"g", idle_ttl=60)
     for change in (plain, pinned, gone):
         await stored(catalog, change)
-    await catalog.commit(remove(gone))
+    await catalog.commit(deleting(gone))
     before = [await catalog.find("acme", number_of(c), START) for c in (plain, pinned, gone)]
     moment = START + timedelta(seconds=30)
     reads = tuple(("acme", number, moment) for number in (*map(number_of, (plain, pinned, gone)), 97))

@@ -11,21 +11,20 @@ from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata
 from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, PatchArtifact, StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact, PayloadKey, RunKey
 from contract.sample_changes import DAY, START, Everything, number_of, store, view
+from support.refusals import expect
 
 LATER = START + timedelta(minutes=5)
 FIRST = DeclaredMetadata(tool_call_id="c", session="s", tool_name="bash", title="first", labels=("a",))
 
 
 async def stored(catalog: Everything, change: StoreArtifact) -> IngestResult:
-    answer = await catalog.commit(change)
-    assert isinstance(answer, IngestResult)
-    return answer
+    return expect(IngestResult, await catalog.commit(change))
 
 
 async def found(catalog: Everything, change: StoreArtifact) -> FoundArtifact:
-    answer = await catalog.find(change.namespace, number_of(change), LATER, with_view=True, with_survey=True)
-    assert isinstance(answer, FoundArtifact)
-    return answer
+    return expect(
+        FoundArtifact, await catalog.find(change.namespace, number_of(change), LATER, with_view=True, with_survey=True)
+    )
 
 
 async def test_the_last_declaration_counts_as_a_whole(catalog: Everything) -> None:

@@ -15,6 +15,7 @@ from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 from coatcheck.ports.maintenance import ExpireArtifacts
 from contract.sample_changes import START, Everything, number_of, store
+from support.refusals import expect
 
 BY = Caller(name="tester", key_id="0123456789A")
 LATER = START + timedelta(hours=1)
@@ -32,8 +33,8 @@ def making(
         created_at=at,
         expires_at=at + timedelta(days=1),
         revoked_at=None,
-        requests_per_minute=None,
-        bytes_per_minute=None,
+        requests_per_minute=0,
+        bytes_per_minute=5 * 10**9,
     )
     return MakeKey(info=info, digest=key_id.encode() * 3, by=BY)
 
@@ -219,6 +220,5 @@ async def test_a_tombstone_says_in_which_session_it_was(catalog: Everything) -> 
             ("expired", session),
         ]
         await catalog.commit(ExpireArtifacts(now=at, tombstone_until=until, limit=9))
-        swept = await catalog.find("acme", number_of(late), at)
-        assert isinstance(swept, Gone)
+        swept = expect(Gone, await catalog.find("acme", number_of(late), at))
         assert swept.session == session

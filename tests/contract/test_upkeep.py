@@ -3,11 +3,11 @@ from datetime import datetime, timedelta
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, IngestResult, StoreArtifact, UploadFenced
-from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
 from coatcheck.upkeep.store_binding import SealKey
-from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store
+from contract.sample_changes import DAY, START, Everything, beginning, deleting, fresh_blob_id, number_of, store
+from support.refusals import expect
 
 SECOND = timedelta(seconds=1)
 
@@ -15,22 +15,6 @@ SECOND = timedelta(seconds=1)
 async def put(catalog: Everything, change: StoreArtifact) -> StoreArtifact:
     assert isinstance(await catalog.commit(change), IngestResult)
     return change
-
-
-async def delete(catalog: Everything, change: StoreArtifact) -> None:
-    gone = DeleteArtifact(
-        namespace=change.namespace,
-        number=number_of(change),
-        now=change.now,
-        tombstone_until=change.now + 30 * DAY,
-    )
-    assert await catalog.commit(gone) is True
-
-
-async def begin(catalog: Everything, blob_id: str, seconds: int) -> None:
-    await catalog.commit(
-        BeginUpload(namespace="acme", blob_id=blob_id, placement="file", lease_until=START + seconds * SECOND)
-    )
 
 
 async def test_expiry_takes_the_longest_overdue_first_in_batches_across_namespaces(
@@ -48,10 +32,10 @@ async def test_expiry_takes_the_longest_overdue_first_in_batches_across_namespac
 
 async def test_a_blob_dies_with_the_last_artifact_that_points_at_it(catalog: Everything) -> None:
     first, second = await put(catalog, store(b"x")), await put(catalog, store(b"x"))
-    await delete(catalog, first)
+    assert await catalog.commit(deleting(first)) is True
     assert await catalog.dead_blobs(START + DAY, 9) == []
     assert isinstance(await catalog.find("acme", number_of(second), START), FoundArtifact)
-    await delete(catalog, second)
+    assert await catalog.commit(deleting(second)) is True
     dead = DeadBlob("acme", first.blob.id, "inline", START, first.blob.stored_size)
     assert dead.stored_size > 0
     assert await catalog.dead_blobs(START + SECOND, 9) == [dead]
@@ -61,7 +45,7 @@ async def test_a_blob_dies_with_the_last_artifact_that_points_at_it(catalog: Eve
 async def test_dead_blobs_are_paged_past_each_other_also_when_they_died_together(catalog: Everything) -> None:
     changes = [await put(catalog, store(b"%d" % i)) for i in range(7)]
     for change in changes:
-        await delete(catalog, change)
+        assert await catalog.commit(deleting(change)) is True
     whole = await catalog.dead_blobs(START + SECOND, 99)
     assert {blob.id for blob in whole} == {change.blob.id for change in changes}
     seen: list[DeadBlob] = []
@@ -73,28 +57,26 @@ async def test_dead_blobs_are_paged_past_each_other_also_when_they_died_together
 async def test_a_dead_blob_is_never_pointed_at_again(catalog: Everything) -> None:
     said = DeclaredMetadata(tool_call_id="c")
     first = await put(catalog, store(b"x", said=said))
-    await delete(catalog, first)
-    again = await catalog.commit(store(b"x", said=said))
-    assert isinstance(again, IngestResult)
+    assert await catalog.commit(deleting(first)) is True
+    again = expect(IngestResult, await catalog.commit(store(b"x", said=said)))
     assert (again.blob_used, again.artifact.blob.id == first.blob.id) == (True, False)
 
 
 async def test_forgetting_drops_a_dead_blob_only_and_is_fine_when_repeated(catalog: Everything) -> None:
     live, dying = await put(catalog, store(b"live")), await put(catalog, store(b"dying"))
-    await delete(catalog, dying)
+    assert await catalog.commit(deleting(dying)) is True
     for change in (live, dying, dying):
         await catalog.commit(ForgetBlobs(blobs=(("acme", change.blob.id),)))
     names = [("acme", live.blob.id), ("acme", dying.blob.id)]
     assert await catalog.find_known_blobs(names) == {("acme", live.blob.id)}
-    found = await catalog.find("acme", number_of(live), START, with_bytes=True)
-    assert isinstance(found, FoundArtifact)
+    found = expect(FoundArtifact, await catalog.find("acme", number_of(live), START, with_bytes=True))
     assert found.inline == live.inline
 
 
 async def test_a_late_upload_becomes_a_dead_blob_and_its_writer_is_fenced(catalog: Everything) -> None:
     late, punctual = store(b"late", placement="file"), store(b"punctual", placement="file")
-    await begin(catalog, late.blob.id, 60)
-    await begin(catalog, punctual.blob.id, 61)
+    await catalog.commit(beginning(late.blob.id, lease=60 * SECOND))
+    await catalog.commit(beginning(punctual.blob.id, lease=61 * SECOND))
     now = START + 61 * SECOND
     assert await catalog.commit(ReapUploads(now=now, limit=9)) == 1
     assert await catalog.dead_blobs(now + SECOND, 9) == [DeadBlob("acme", late.blob.id, "file", now)]
@@ -107,9 +89,9 @@ async def test_known_are_live_and_dead_blobs_and_open_uploads_of_the_namespace_a
     catalog: Everything,
 ) -> None:
     live, dead = await put(catalog, store(b"live")), await put(catalog, store(b"dead"))
-    await delete(catalog, dead)
+    assert await catalog.commit(deleting(dead)) is True
     open_one, unknown = fresh_blob_id(), fresh_blob_id()
-    await begin(catalog, open_one, 60)
+    await catalog.commit(beginning(open_one, lease=60 * SECOND))
     known = {("acme", live.blob.id), ("acme", dead.blob.id), ("acme", open_one), ("", live.blob.id)}
     others = {("other", live.blob.id), ("acme", unknown), ("", unknown)}
     assert await catalog.find_known_blobs([*known, *others]) == known
@@ -119,8 +101,8 @@ async def test_known_are_live_and_dead_blobs_and_open_uploads_of_the_namespace_a
 
 async def test_all_live_blobs_are_walked_once(catalog: Everything) -> None:
     changes = [await put(catalog, store(b"%d" % i, namespace=f"n{i % 3}")) for i in range(7)]
-    await delete(catalog, changes[3])
-    await begin(catalog, fresh_blob_id(), 60)
+    assert await catalog.commit(deleting(changes[3])) is True
+    await catalog.commit(beginning(fresh_blob_id(), lease=60 * SECOND))
     expected = [(c.namespace, c.blob) for i, c in enumerate(changes) if i != 3]
     assert [pair async for pair in catalog.all_blobs()] == expected
 
@@ -159,7 +141,7 @@ async def test_all_replicas_seal_with_the_key_that_the_first_one_made(catalog: E
 async def test_purging_drops_what_is_over_and_nothing_else(catalog: Everything) -> None:
     key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + 10 * SECOND)
     old, new = await put(catalog, store(b"old", key=key)), await put(catalog, store(b"new"))
-    await delete(catalog, old)
+    assert await catalog.commit(deleting(old)) is True
     await catalog.commit(
         DeleteArtifact(namespace="acme", number=number_of(new), now=START, tombstone_until=START + 60 * DAY)
     )

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Blob, Charset, DeclaredMetadata, Kind, PayloadForm, Placement
 from coatcheck.core.read_answer import view_inputs
 from coatcheck.ports.artifacts import (
-    DeleteArtifact,
     DeleteSession,
     FoundView,
     IngestResult,
@@ -17,10 +16,10 @@ from coatcheck.ports.artifacts import (
     StoreView,
     UploadFenced,
 )
-from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, ForgetBlobs, MarkBlobCorrupt, ReapUploads
-from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store, view
+from contract.sample_changes import DAY, START, Everything, beginning, deleting, fresh_blob_id, number_of, store, view
+from support.refusals import expect
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
@@ -35,8 +34,7 @@ async def put(catalog: Everything, change: StoreArtifact) -> StoreArtifact:
 
 async def begin(catalog: Everything, blob: Blob | None, namespace: str = "acme") -> None:
     assert blob is not None
-    lease = START + HOUR
-    await catalog.commit(BeginUpload(namespace=namespace, blob_id=blob.id, placement="file", lease_until=lease))
+    await catalog.commit(beginning(blob.id, namespace))
 
 
 def of(change: StoreArtifact, new: NewView, *, now: datetime | None = None, namespace: str | None = None) -> StoreView:
@@ -47,9 +45,7 @@ def of(change: StoreArtifact, new: NewView, *, now: datetime | None = None, name
 async def keep(catalog: Everything, change: StoreArtifact, new: NewView) -> StoredView:
     if new.blob is not None and new.blob.placement != "inline":
         await begin(catalog, new.blob, change.namespace)
-    answer = await catalog.commit(of(change, new))
-    assert isinstance(answer, StoredView)
-    return answer
+    return expect(StoredView, await catalog.commit(of(change, new)))
 
 
 async def test_a_view_of_an_earlier_version_is_replaced(catalog: Everything) -> None:
@@ -74,27 +70,19 @@ async def test_a_view_may_tell_the_form_that_was_not_looked_for(catalog: Everyth
     for said, answer in ((DeclaredMetadata(media_type="text/html"), UploadFenced), (change.declared, StoredView)):
         asked = replace(of(change, view(b"a")), facts=facts, inputs=view_inputs(said, facts))
         assert isinstance(await catalog.commit(asked), answer)
-    known = await catalog.find(change.namespace, number_of(change), START)
-    assert isinstance(known, FoundArtifact)
+    known = expect(FoundArtifact, await catalog.find(change.namespace, number_of(change), START))
     assert (known.artifact.facts, known.artifact.declared) == (facts, change.declared)
     listed = await catalog.list_artifacts("acme", ArtifactFilter(kind=Kind.TABLE), START, before=None, limit=5)
     assert [each.id for each in listed.artifacts] == [known.artifact.id]
 
 
-async def delete(catalog: Everything, change: StoreArtifact) -> None:
-    gone = DeleteArtifact(
-        namespace=change.namespace, number=number_of(change), now=START, tombstone_until=START + 30 * DAY
-    )
-    assert await catalog.commit(gone) is True
-
-
 async def found(catalog: Everything, change: StoreArtifact, *, now: datetime = START) -> FoundView | None:
     """The view that the catalogue answers with an artifact that is live."""
-    answer = await catalog.find(change.namespace, number_of(change), now, with_view=True)
-    assert isinstance(answer, FoundArtifact)
+    answer = expect(FoundArtifact, await catalog.find(change.namespace, number_of(change), now, with_view=True))
     assert await catalog.find(change.namespace, number_of(change), now) == FoundArtifact(answer.artifact)
-    whole = await catalog.find(change.namespace, number_of(change), now, with_bytes=True, with_view=True)
-    assert isinstance(whole, FoundArtifact)
+    whole = expect(
+        FoundArtifact, await catalog.find(change.namespace, number_of(change), now, with_bytes=True, with_view=True)
+    )
     assert (whole.artifact, whole.text_view) == (answer.artifact, answer.text_view)
     plain = await catalog.find(change.namespace, number_of(change), now, with_bytes=True)
     assert plain == FoundArtifact(whole.artifact, whole.inline)
@@ -142,7 +130,7 @@ async def test_a_view_that_is_the_payload_itself_has_no_bytes_of_its_own(catalog
     assert await keep(catalog, page, new) == StoredView(FoundView(new.view, None), blob_used=False)
     assert await found(catalog, page) == FoundView(new.view, None)
     assert await live(catalog) == {page.blob.id}
-    await delete(catalog, page)
+    assert await catalog.commit(deleting(page)) is True
     assert await live(catalog) == set()
 
 
@@ -155,8 +143,7 @@ async def test_a_view_that_comes_with_its_artifact_is_kept_with_it_and_never_lat
     page = await put(catalog, store(b"<p>one<p>two", said=said, text_view=new))
     assert await found(catalog, page) == kept(new)
     before = await live(catalog)
-    again = await catalog.commit(store(b"<p>one<p>two", said=said, text_view=view(b"other\n")))
-    assert isinstance(again, IngestResult)
+    again = expect(IngestResult, await catalog.commit(store(b"<p>one<p>two", said=said, text_view=view(b"other\n"))))
     assert (again.created, await found(catalog, page), await live(catalog)) == (False, kept(new), before)
 
 
@@ -230,7 +217,7 @@ async def test_no_view_is_kept_of_what_is_not_live(catalog: Everything, how: str
     if how != "unknown":
         await put(catalog, page)
     if how == "deleted":
-        await delete(catalog, page)
+        assert await catalog.commit(deleting(page)) is True
     new, namespace = view(placement=placement), "other" if how == "another's" else "acme"
     if placement == "file":
         await begin(catalog, new.blob, namespace)
@@ -254,7 +241,7 @@ async def test_a_view_goes_with_its_artifact_and_the_sweep_leaves_nothing(
     await keep(catalog, page, new)
     end = START + timedelta(seconds=60)
     if how == "deleted":
-        await delete(catalog, page)
+        assert await catalog.commit(deleting(page)) is True
     elif how == "session":
         change = DeleteSession(namespace="acme", session="s", now=START, tombstone_until=START + DAY, limit=9)
         assert await catalog.commit(change) == 1
@@ -309,21 +296,20 @@ async def test_a_view_and_a_payload_of_the_same_bytes_share_a_blob_until_both_ar
         blob, inline = new.blob, new.inline
     assert blob is not None
     assert await found(catalog, page) == FoundView(new.view, blob, inline)
-    answer = await catalog.find("acme", number_of(text), START, with_bytes=True)
-    assert isinstance(answer, FoundArtifact)
+    answer = expect(FoundArtifact, await catalog.find("acme", number_of(text), START, with_bytes=True))
     assert (answer.artifact.blob, answer.inline) == (blob, inline)
     assert await live(catalog) == {page.blob.id, blob.id}
     one, other = (text, page) if first == "payload" else (page, text)
-    await delete(catalog, one)
+    assert await catalog.commit(deleting(one)) is True
     assert (blob.id in await live(catalog), blob.id in await dead(catalog)) == (True, False)
-    await delete(catalog, other)
+    assert await catalog.commit(deleting(other)) is True
     assert (await live(catalog), await dead(catalog)) == (set(), {page.blob.id, blob.id})
 
 
 async def test_a_view_may_be_the_bytes_of_its_own_payload(catalog: Everything) -> None:
     page = await put(catalog, store(b"same\n", text_view=view(b"same\n")))
     assert (await catalog_view(catalog, page)).blob == page.blob
-    await delete(catalog, page)
+    assert await catalog.commit(deleting(page)) is True
     assert (await live(catalog), await dead(catalog)) == (set(), {page.blob.id})
 
 
@@ -338,7 +324,7 @@ async def test_a_file_whose_bytes_are_a_views_is_not_kept_twice(catalog: Everyth
     await put(catalog, text)
     assert await dead(catalog) == {id_of(shared), text.blob.id}
     for change in (page, other):
-        await delete(catalog, change)
+        assert await catalog.commit(deleting(change)) is True
     assert await live(catalog) == {id_of(new)}
 
 
@@ -350,7 +336,7 @@ async def test_views_of_two_namespaces_know_nothing_of_each_other(catalog: Every
     assert await found(catalog, page) == kept(mine)
     assert await found(catalog, their_page) == kept(theirs)
     assert await catalog.find("other", number_of(page), START, with_view=True) is None
-    await delete(catalog, page)
+    assert await catalog.commit(deleting(page)) is True
     assert await found(catalog, their_page) == kept(theirs)
 
 
@@ -391,8 +377,7 @@ async def test_a_view_brings_a_lost_payload_of_the_same_bytes_back(catalog: Ever
     page = await put(catalog, store(b"<p>text", text_view=new if together else None))
     if not together:
         assert (await keep(catalog, page, new)).blob_used is True
-    answer = await catalog.find("acme", number_of(text), START, with_bytes=True)
-    assert isinstance(answer, FoundArtifact)
+    answer = expect(FoundArtifact, await catalog.find("acme", number_of(text), START, with_bytes=True))
     assert (answer.artifact.blob, answer.inline) == (new.blob, new.inline)
     assert (await dead(catalog), await found(catalog, page)) == ({text.blob.id}, kept(new))
 
@@ -432,7 +417,7 @@ async def test_artifacts_with_views_at_once_are_all_kept_and_nothing_of_them_twi
     blobs = await live(catalog)
     assert len(blobs) == 60 + 16 + 2  # pages, texts of views, and those of the ten payloads that are no view's
     for change in changes:
-        await delete(catalog, change)
+        assert await catalog.commit(deleting(change)) is True
     assert (await live(catalog), await dead(catalog) & blobs) == (set(), blobs)
 
 

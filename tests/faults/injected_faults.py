@@ -36,7 +36,7 @@ from coatcheck.adapters.blobs.filesystem import FileSystem
 from coatcheck.adapters.sql import engine, rows
 from coatcheck.adapters.sql.change_group import HANDLERS
 from coatcheck.adapters.sql.changes import dedupe, store, tombstone
-from coatcheck.adapters.sql.dialect import Many, RowNumber, among
+from coatcheck.adapters.sql.dialect import NOW, Many, RowNumber, among
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import blobs
 from coatcheck.adapters.system import SystemClock
@@ -192,7 +192,7 @@ def _no_share_check() -> None:
     wrong = (
         update(blobs)
         .where(blobs.c.seq.in_(seqs), blobs.c.dead_at.is_(None))
-        .values(dead_at=tombstone.NOW)
+        .values(dead_at=NOW)
         .returning(blobs.c.namespace, blobs.c.stored_size)
     )
     assert hasattr(tombstone, "_RELEASE")

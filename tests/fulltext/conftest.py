@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.conftest import CATALOGS
 from fulltext.index_harness import IndexHarness
+from support.catalogs import CATALOGS
 
 
 @pytest.fixture(params=CATALOGS)

@@ -6,15 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from coatcheck.core.artifact import Caller, DeclaredMetadata, Kind
-from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, PatchArtifact, StoreArtifact
+from coatcheck.ports.artifacts import IngestResult, PatchArtifact, StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.payloads.browse import Browse, Listing
-from contract.sample_changes import DAY, Everything, number_of, store
+from contract.sample_changes import Everything, deleting, number_of, store
 from support.clock import HandClock
 from support.memory_blobs import MemoryBlobStore
+from support.refusals import expect
 
 
 class IndexHarness:
@@ -47,8 +48,7 @@ class IndexHarness:
         content = text.encode() if isinstance(text, str) else text
         spoken = DeclaredMetadata(tool_call_id=f"call_{self._calls}", labels=tuple(labels), kind=kind, **said)
         change = store(content, namespace=namespace, said=spoken, now=self.clock.now(), ttl=ttl)
-        answer = await self.catalog.commit(change)
-        assert isinstance(answer, IngestResult)
+        answer = expect(IngestResult, await self.catalog.commit(change))
         assert answer.created
         return change
 
@@ -65,13 +65,7 @@ class IndexHarness:
 
     async def delete(self, change: StoreArtifact) -> None:
         """Delete what a change stored."""
-        now = self.clock.now()
-        deleted = await self.catalog.commit(
-            DeleteArtifact(
-                namespace=change.namespace, number=number_of(change), now=now, tombstone_until=now + 30 * DAY
-            )
-        )
-        assert deleted is True
+        assert await self.catalog.commit(deleting(change, self.clock.now())) is True
 
     async def label(self, change: StoreArtifact, *labels: str) -> None:
         """Give what a change stored other labels."""

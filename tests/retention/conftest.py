@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.conftest import CATALOGS
 from retention.retention_harness import RetentionHarness, harness_on
+from support.catalogs import CATALOGS
 
 
 @pytest.fixture(params=CATALOGS)

@@ -21,9 +21,10 @@ from coatcheck.upkeep.maintenance import Maintenance
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 from coatcheck.usecases.retention.run_retention import RunRetention
 from coatcheck.usecases.retention.undo_removal import UndoRemoval
-from contract.conftest import CATALOGS
 from contract.sample_changes import Everything
+from support.catalogs import CATALOGS
 from support.harness import GRACE, TOMBSTONE_LIFE, Harness
+from support.refusals import expect
 
 AUDIT_LIFE = timedelta(days=90)
 EVERYONES = Caller(namespace="*", name="alice", key_id="k1")
@@ -112,8 +113,7 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
 
     async def bytes_of(self, number: int, namespace: str = "acme") -> bytes:
         """An artifact's payload, read anew."""
-        found = await self.catalog.find(namespace, number, self.clock.now(), with_bytes=True)
-        assert isinstance(found, FoundArtifact)
+        found = expect(FoundArtifact, await self.catalog.find(namespace, number, self.clock.now(), with_bytes=True))
         return await self.opened()(found).read(0, found.artifact.measure.size)
 
 

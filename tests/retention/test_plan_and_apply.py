@@ -19,6 +19,7 @@ from coatcheck.ports.retention import BeginRun, KeptPlan
 from contract.sample_changes import number_of, store
 from retention.retention_harness import ALICE, EVERYONES, RetentionHarness
 from support.harness import GRACE
+from support.refusals import code_of, expect
 
 DAY = 86_400
 _CALLER = Caller(namespace="acme", name="alice", key_id="k1")
@@ -86,9 +87,7 @@ async def test_a_plan_that_covers_much_needs_a_confirmation_and_nothing_is_done_
 ) -> None:
     await _filled(harness, 10, session="s")
     plan = await harness.plan(RetentionJob.NAMESPACE, namespace="acme")
-    with pytest.raises(CoatcheckError) as refused:
-        await harness.apply(plan)
-    assert refused.value.code is Code.CONFIRMATION_NEEDED
+    assert await code_of(harness.apply(plan)) is Code.CONFIRMATION_NEEDED
     assert len(await harness.there()) == 10
     assert await harness.removed_lines() == []
     assert (await harness.apply(plan, confirm=True)).artifacts == 10
@@ -159,17 +158,14 @@ async def test_expired_ones_are_planned_and_the_schedule_sums_its_rounds_by_the_
     (run,) = await harness.catalog.list_runs(limit=9, job="expire")
     assert (run.id, run.artifacts, run.actor) == ("run_expire_2024030112", 7, "schedule")
     assert run.oldest_overdue_seconds == 40.0
-    with pytest.raises(CoatcheckError) as refused:
-        await harness.apply(plan)
-    assert refused.value.code is Code.PLAN_CHANGED
+    assert await code_of(harness.apply(plan)) is Code.PLAN_CHANGED
 
 
 async def test_a_sweep_of_the_schedule_says_how_many_bytes_went(harness: RetentionHarness) -> None:
     numbers = [await harness.store(bytes(range(256)) * 100 + b"%d" % n) for n in range(3)]
     sizes = 0
     for number in numbers:
-        found = await harness.catalog.find("acme", number, harness.clock.now())
-        assert isinstance(found, FoundArtifact)
+        found = expect(FoundArtifact, await harness.catalog.find("acme", number, harness.clock.now()))
         sizes += found.artifact.blob.stored_size
         await harness.forget(_CALLER, number)
     harness.clock.forward(seconds=GRACE.total_seconds() + 1)

@@ -1,10 +1,8 @@
 """Ingests stored together are what they would be one by one: the same answers, the same rows."""
 # pyright: reportPrivateUsage=false
 
-import asyncio
-import contextlib
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,11 +12,6 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, select
 
 from coatcheck.adapters.sql.changes.store import apply_stores
-from coatcheck.adapters.sql.engine import sqlite_url
-from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_connection import PostgresLimits
-from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.sql.tables import (
     artifacts,
     blobs,
@@ -35,7 +28,7 @@ from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreAnswe
 from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.maintenance import ExpireArtifacts, MarkBlobCorrupt
 from contract.sample_changes import DAY, START, Everything, store, view
-from support.postgres_shared import databases
+from support.catalogs import CATALOGS
 
 T = TypeVar("T")
 SEQUENCES = 10
@@ -139,25 +132,6 @@ def emptied(conn: Connection) -> None:
 Run = Callable[[Callable[[Connection], Any]], Any]
 
 
-@contextlib.asynccontextmanager
-async def _opened(kind: str, folder: Path) -> AsyncGenerator[Everything]:
-    if kind == "sqlite":
-        await asyncio.to_thread(folder.mkdir)
-        migrate(sqlite_url(folder / "catalog.db"))
-        opened = SqliteCatalog.open(folder / "catalog.db", threads=1)
-        try:
-            yield opened
-        finally:
-            opened.close()
-        return
-    with databases().lent() as url:
-        catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=1))
-        try:
-            yield catalog
-        finally:
-            await catalog.close()
-
-
 async def prepare(catalog: Everything, batch: Batch, answers: list[Any]) -> None:
     for upload in batch.uploads:
         await catalog.commit(upload)
@@ -177,9 +151,12 @@ async def prepare(catalog: Everything, batch: Batch, answers: list[Any]) -> None
         await catalog.commit(ExpireArtifacts(now=batch.now, tombstone_until=batch.now + DAY, limit=100))
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", CATALOGS)
 async def test_together_and_one_by_one_give_the_same_answers_and_leave_the_same_rows(kind: str, tmp_path: Path) -> None:
-    async with _opened(kind, tmp_path / "a") as first, _opened(kind, tmp_path / "b") as second:
+    folders = tmp_path / "a", tmp_path / "b"
+    for folder in folders:
+        folder.mkdir()
+    async with CATALOGS[kind](folders[0]) as first, CATALOGS[kind](folders[1]) as second:
         runs = [cast("Run", catalog._writer.run) for catalog in cast("list[Any]", [first, second])]
         for seed in range(SEQUENCES):
             for run in runs:

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,12 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from coatcheck.adapters.sql.engine import sqlite_url
-from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.rows import Reason
-from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, Gone, Kind
 from coatcheck.ports.artifacts import (
@@ -41,7 +37,7 @@ from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.maintenance import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads
 from contract.sample_changes import START, Everything, store, view
-from support.postgres_shared import databases
+from support.catalogs import Number, open_postgresql, open_sqlite
 
 T = TypeVar("T")
 TOMBSTONE = timedelta(seconds=300)
@@ -240,21 +236,20 @@ class Model:
 class CatalogMachine(RuleBasedStateMachine):
     """Drives both and compares every answer."""
 
+    opening: Callable[[Path, Number], AbstractAsyncContextManager[Everything]]
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.stack = contextlib.ExitStack()
-        self.catalog = self.opened()
+        self.stack = contextlib.AsyncExitStack()
+        folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.catalog = self.do(self.stack.enter_async_context(self.opening(folder, number_of)))
         self.model = Model()
         self.now = START
         self.keys: set[Key] = set()
 
-    def opened(self) -> Everything:
-        """A catalogue on an empty database; the stack closes it."""
-        raise NotImplementedError
-
     def teardown(self) -> None:
-        self.stack.close()
+        self.do(self.stack.aclose())
         self.runner.close()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -489,22 +484,13 @@ class CatalogMachine(RuleBasedStateMachine):
 class OnSqlite(CatalogMachine):
     """The embedded catalogue."""
 
-    def opened(self) -> Everything:
-        path = Path(self.stack.enter_context(tempfile.TemporaryDirectory())) / "catalog.db"
-        migrate(sqlite_url(path))
-        catalog = SqliteCatalog.open(path, threads=1, number=number_of)
-        self.stack.callback(catalog.close)
-        return catalog
+    opening = staticmethod(open_sqlite)
 
 
 class OnPostgresql(CatalogMachine):
     """The catalogue of many replicas."""
 
-    def opened(self) -> Everything:
-        url = self.stack.enter_context(databases().lent())
-        catalog = self.do(PostgresCatalog.open(url, limits=PostgresLimits(connections=1), number=number_of))
-        self.stack.callback(lambda: self.do(catalog.close()))
-        return catalog
+    opening = staticmethod(open_postgresql)
 
 
 def _settings(examples: int) -> settings:

@@ -18,8 +18,8 @@ from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
 from coatcheck.ports.maintenance import EvictArtifacts, ExpireArtifacts
 from contract.sample_changes import DAY, START, number_of, store
+from support.catalogs import open_replicas
 from support.postgres import connect
-from support.postgres_shared import databases
 
 
 class Replicas(NamedTuple):
@@ -30,12 +30,9 @@ class Replicas(NamedTuple):
 
 
 @pytest.fixture
-async def replicas() -> AsyncIterator[Replicas]:
-    with databases().lent() as url:
-        opened = [await PostgresCatalog.open(url) for _ in range(3)]
+async def replicas(url: str) -> AsyncIterator[Replicas]:
+    async with open_replicas(url, 3) as opened:
         yield Replicas(url, opened)
-        for catalog in opened:
-            await catalog.close()
 
 
 def hold_on(number: int | None, at: int = 0, session: str | None = None) -> PlaceHold:

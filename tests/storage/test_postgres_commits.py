@@ -18,9 +18,11 @@ from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, IngestResu
 from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from contract.sample_changes import DAY, START, number_of, store
+from support.catalogs import open_replicas
 from support.namespace_call import run_in
 from support.postgres import connect
 from support.postgres_proxy import Break, Proxy, proxied
+from support.refusals import code_of, expect
 
 QUICK = PostgresLimits(connections=2, connect=1.0, statement=1.0, lock=0.2, answer=4.0)
 
@@ -135,8 +137,7 @@ async def test_a_commit_whose_answer_is_lost_is_found_out_and_made_once(
     ] == [(IngestResult, True, True)] * 3
     assert proxy.commits - before == (2 if where is Break.BEFORE_COMMIT else 1)
     for change in changes:
-        found = await catalog.find("acme", number_of(change), START, with_bytes=True)
-        assert isinstance(found, FoundArtifact)
+        found = expect(FoundArtifact, await catalog.find("acme", number_of(change), START, with_bytes=True))
         assert (found.artifact.blob, found.inline) == (change.blob, change.inline)
     assert await catalog.dead_blobs(START + DAY, 9) == []
 
@@ -149,61 +150,53 @@ async def test_a_commit_that_nobody_can_be_asked_about_is_no_success_and_may_be_
     said = DeclaredMetadata(tool_call_id="c")
     first = await with_intent(catalog, b"file", said)
     proxy.next, proxy.stays_away = where, True
-    with pytest.raises(CoatcheckError) as caught:
-        await catalog.commit(first)
-    assert caught.value.code is Code.STORAGE_UNAVAILABLE
+    assert await code_of(catalog.commit(first)) is Code.STORAGE_UNAVAILABLE
     proxy.refuses = False
     committed = where is Break.BEFORE_ANSWER
     # The bytes belong to the artifact, or to an intent that the reaper will find: never to nobody.
     assert isinstance(await catalog.find("acme", number_of(first), START), FoundArtifact) == committed
     assert await catalog.find_known_blobs([("acme", first.blob.id)]) == {("acme", first.blob.id)}
-    again = await catalog.commit(await with_intent(catalog, b"file", said))
-    assert isinstance(again, IngestResult)
+    again = expect(IngestResult, await catalog.commit(await with_intent(catalog, b"file", said)))
     assert (again.created, again.blob_used) == (not committed, not committed)
     await catalog.check_writes()
 
 
 async def test_replicas_that_store_the_same_at_once_make_one_artifact_and_no_error(url: str) -> None:
-    replicas = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=1)) for _ in range(3)]
-    rng = random.Random(5)
-    for turn in range(8):
-        said = [DeclaredMetadata(tool_call_id=f"{turn}-{i}") for i in range(20)]
-        calls = [
-            replica.commit(store(b"%d" % i, said=one))
-            for replica in replicas
-            for i, one in sorted(enumerate(said), key=lambda _: rng.random())
-        ]
-        answers = await asyncio.gather(*calls)
-        assert {type(answer) for answer in answers} == {IngestResult}
-        created = [a.artifact.declared.tool_call_id for a in answers if isinstance(a, IngestResult) and a.created]
-        assert sorted(created, key=str) == sorted((s.tool_call_id for s in said), key=str)
-    for replica in replicas:
-        await replica.close()
+    async with open_replicas(url, 3, connections=1) as replicas:
+        rng = random.Random(5)
+        for turn in range(8):
+            said = [DeclaredMetadata(tool_call_id=f"{turn}-{i}") for i in range(20)]
+            calls = [
+                replica.commit(store(b"%d" % i, said=one))
+                for replica in replicas
+                for i, one in sorted(enumerate(said), key=lambda _: rng.random())
+            ]
+            answers = await asyncio.gather(*calls)
+            assert {type(answer) for answer in answers} == {IngestResult}
+            created = [a.artifact.declared.tool_call_id for a in answers if isinstance(a, IngestResult) and a.created]
+            assert sorted(created, key=str) == sorted((s.tool_call_id for s in said), key=str)
 
 
 async def test_replicas_that_use_one_idempotency_key_at_once_answer_one_request(url: str) -> None:
-    replicas = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=1)) for _ in range(3)]
-    key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + DAY)
-    calls = [replica.commit(store(said=DeclaredMetadata(tool_call_id="c"), key=key)) for replica in replicas]
-    answers = await asyncio.gather(*calls)
-    assert {(type(a), a.created) for a in answers if isinstance(a, IngestResult)} == {(IngestResult, True)}
-    assert sum(a.blob_used for a in answers if isinstance(a, IngestResult)) == 1
-    for replica in replicas:
-        await replica.close()
+    async with open_replicas(url, 3, connections=1) as replicas:
+        key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + DAY)
+        calls = [replica.commit(store(said=DeclaredMetadata(tool_call_id="c"), key=key)) for replica in replicas]
+        answers = await asyncio.gather(*calls)
+        assert {(type(a), a.created) for a in answers if isinstance(a, IngestResult)} == {(IngestResult, True)}
+        assert sum(a.blob_used for a in answers if isinstance(a, IngestResult)) == 1
 
 
 async def test_replicas_that_delete_the_same_in_opposite_orders_wait_for_no_one_for_ever(url: str) -> None:
-    replicas = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=1)) for _ in range(2)]
-    changes = [store(b"%d" % i) for i in range(30)]
-    await asyncio.gather(*map(replicas[0].commit, changes))
-    deletes = [
-        DeleteArtifact(namespace="acme", number=number_of(c), now=START, tombstone_until=START + DAY) for c in changes
-    ]
-    calls = [replicas[0].commit(d) for d in deletes] + [replicas[1].commit(d) for d in deletes[::-1]]
-    answers = await asyncio.gather(*calls)
-    assert sum(answer is True for answer in answers) == 30
-    for replica in replicas:
-        await replica.close()
+    async with open_replicas(url, 2, connections=1) as replicas:
+        changes = [store(b"%d" % i) for i in range(30)]
+        await asyncio.gather(*map(replicas[0].commit, changes))
+        deletes = [
+            DeleteArtifact(namespace="acme", number=number_of(c), now=START, tombstone_until=START + DAY)
+            for c in changes
+        ]
+        calls = [replicas[0].commit(d) for d in deletes] + [replicas[1].commit(d) for d in deletes[::-1]]
+        answers = await asyncio.gather(*calls)
+        assert sum(answer is True for answer in answers) == 30
 
 
 async def states(url: str) -> list[str]:
@@ -260,8 +253,7 @@ async def test_a_cancelled_change_that_waits_for_a_lock_is_made_when_it_gets_it(
     await transaction.commit()
     await other.close()
     await catalog._writer.run(lambda _: None)
-    found = await catalog.find("acme", number_of(held), START)
-    assert isinstance(found, FoundArtifact)
+    found = expect(FoundArtifact, await catalog.find("acme", number_of(held), START))
     assert found.artifact.declared.labels == ("late",)
     assert set(await states(url)) == {"idle"}
 
@@ -274,9 +266,7 @@ async def test_closing_commits_what_waits_and_refuses_what_comes_later(url: str)
     await catalog.close()
     assert all(isinstance(answer, IngestResult) for answer in await asyncio.gather(*tasks))
     for call in (catalog.commit(store()), catalog.find("acme", 97, START)):
-        with pytest.raises(CoatcheckError) as caught:
-            await call
-        assert caught.value.code is Code.STORAGE_UNAVAILABLE
+        assert await code_of(call) is Code.STORAGE_UNAVAILABLE
     assert await states(url) == []
 
 
@@ -286,10 +276,9 @@ async def test_looking_reads_everything_and_writes_nothing(url: str, catalog: Po
     looking = await PostgresCatalog.look(url)
     await looking.check_reads()
     assert isinstance(await looking.find("acme", number_of(change), START), FoundArtifact)
-    with pytest.raises(CoatcheckError) as caught:
-        await looking.commit(store())
-    assert caught.value.code is Code.STORAGE_UNAVAILABLE
-    with pytest.raises(CoatcheckError) as caught:
-        await looking._pool.run(None, lambda conn: conn.execute(text("DELETE FROM artifacts")))
-    assert caught.value.code is Code.STORAGE_UNAVAILABLE
+    assert await code_of(looking.commit(store())) is Code.STORAGE_UNAVAILABLE
+    assert (
+        await code_of(looking.ask(None, lambda conn: conn.execute(text("DELETE FROM artifacts"))))
+        is Code.STORAGE_UNAVAILABLE
+    )
     await looking.close()

@@ -20,6 +20,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from contract.sample_changes import START, number_of, store
+from support.refusals import expect
 
 LIMITS = PostgresLimits(connections=4, statement=5.0, listing=5.0, answer=6.0)
 
@@ -111,8 +112,7 @@ async def test_noting_many_reads_takes_a_few_statements_however_many_they_are(ca
     await catalog.commit(Touch(reads=tuple((c.namespace, number_of(c), moment) for c in changes)))
     assert len(said) == 2
     for change in changes:
-        found = await catalog.find(change.namespace, number_of(change), START)
-        assert isinstance(found, FoundArtifact)
+        found = expect(FoundArtifact, await catalog.find(change.namespace, number_of(change), START))
         assert found.artifact.expires_at == moment + timedelta(seconds=600)
 
 

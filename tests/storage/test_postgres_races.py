@@ -22,7 +22,8 @@ from coatcheck.ports.artifacts import (
 )
 from coatcheck.ports.catalog import FoundArtifact
 from contract.sample_changes import DAY, START, blob_of, number_of, store, view
-from support.postgres_shared import databases
+from support.catalogs import open_replicas
+from support.refusals import expect
 
 SAID = DeclaredMetadata(tool_call_id="same")
 NUMBER = number_of(store(b"same", said=SAID))
@@ -30,12 +31,9 @@ DELETE = DeleteArtifact(namespace="acme", number=NUMBER, now=START, tombstone_un
 
 
 @pytest.fixture
-async def replicas() -> AsyncIterator[list[PostgresCatalog]]:
-    with databases().lent() as url:
-        opened = [await PostgresCatalog.open(url) for _ in range(4)]
+async def replicas(url: str) -> AsyncIterator[list[PostgresCatalog]]:
+    async with open_replicas(url, 4) as opened:
         yield opened
-        for catalog in opened:
-            await catalog.close()
 
 
 async def test_what_always_was_live_or_gone_is_never_unknown_and_storing_beside_deleting_never_fails(
@@ -46,8 +44,7 @@ async def test_what_always_was_live_or_gone_is_never_unknown_and_storing_beside_
 
     async def stores(catalog: PostgresCatalog) -> None:
         while seen[Gone] < 40 or seen[True] < 40:
-            answer = await catalog.commit(store(b"same", said=SAID))
-            assert isinstance(answer, IngestResult)
+            answer = expect(IngestResult, await catalog.commit(store(b"same", said=SAID)))
             seen["created", answer.created] += 1
 
     async def deletes() -> None:

@@ -20,6 +20,7 @@ from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.maintenance import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
 from contract.sample_changes import DAY, START, fresh_blob_id, number_of, store
+from support.catalogs import open_replicas
 from support.postgres import connect
 
 REPLICAS = 3
@@ -28,10 +29,8 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 async def replicas(url: str) -> AsyncIterator[list[PostgresCatalog]]:
-    opened = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=2)) for _ in range(REPLICAS)]
-    yield opened
-    for catalog in opened:
-        await catalog.close()
+    async with open_replicas(url, REPLICAS) as opened:
+        yield opened
 
 
 async def test_sweeps_at_once_bury_each_artifact_once(replicas: list[PostgresCatalog]) -> None:

@@ -43,12 +43,12 @@ async def test_a_statement_without_its_where_sees_and_changes_nothing_of_another
         assert isinstance(await catalog.commit(store(namespace=name, text_view=view(), survey=b"s")), IngestResult)
     for name in ("acme", "other", "acme", "nobody"):
         seen = {name} if name != "nobody" else set[str]()
-        assert await catalog._pool.run(name, namespaces) == dict.fromkeys(READ, seen)
+        assert await catalog.ask(name, namespaces) == dict.fromkeys(READ, seen)
     forged = await run_in(catalog, "acme", lambda conn: conn.execute(text("DELETE FROM inline_bytes")).rowcount)
     assert forged == 2
     found = await catalog.find("other", number_of(store(namespace="other")), START)
     assert found is None
-    everything = await catalog._pool.run(None, namespaces)
+    everything = await catalog.ask(None, namespaces)
     both = frozenset({"acme", "other"})
     assert everything == dict.fromkeys(READ, both) | {"inline_bytes": {"other"}}
 
@@ -177,10 +177,10 @@ async def test_a_session_of_one_namespace_sees_changes_and_adds_no_row_of_anothe
         return counts
 
     both = set(ROWS)
-    assert await catalog._pool.run(None, seen) == dict.fromkeys(tables, both)
+    assert await catalog.ask(None, seen) == dict.fromkeys(tables, both)
     for namespace in (*ROWS, "nobody", "", "*", "acme' OR true --"):
         own = {namespace} & both
-        assert await catalog._pool.run(namespace, seen) == dict.fromkeys(tables, own), namespace
+        assert await catalog.ask(namespace, seen) == dict.fromkeys(tables, own), namespace
         counts = await run_in(catalog, namespace, touched)
         assert all(bool(count) is bool(own) for count in counts.values()), (namespace, counts)
     for table in tables:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, event
 from coatcheck.adapters.sql.engine import file_system_of, refuse_network_file_system, sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.writer import GroupWriter
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
@@ -32,6 +33,7 @@ from coatcheck.ports.maintenance import (
     ReapUploads,
 )
 from contract.sample_changes import DAY, START, number_of, store, view
+from support.refusals import code_of, expect
 
 
 @pytest.fixture
@@ -123,9 +125,7 @@ async def test_closing_commits_what_waits_and_refuses_what_comes_later(path: Pat
     await asyncio.get_running_loop().run_in_executor(None, catalog.close)
     assert all(isinstance(answer, IngestResult) for answer in await asyncio.gather(*tasks))
     for call in (catalog.commit(store()), catalog.find("acme", 97, START)):
-        with pytest.raises(CoatcheckError) as caught:
-            await call
-        assert caught.value.code is Code.STORAGE_UNAVAILABLE
+        assert await code_of(call) is Code.STORAGE_UNAVAILABLE
     reopened = SqliteCatalog.open(path)
     assert isinstance(await reopened.find("acme", number_of(changes[-1]), START), FoundArtifact)
     reopened.close()
@@ -136,7 +136,7 @@ class Disk:
 
     def __init__(self, catalog: SqliteCatalog) -> None:
         self.pages = 1 << 30
-        self._writer = catalog._writer
+        self._writer = expect(GroupWriter, catalog._writer)
         event.listen(self._writer._engine, "connect", self._limit)
 
     def _limit(self, raw: sqlite3.Connection, _record: object) -> None:
@@ -161,8 +161,7 @@ async def test_a_full_disk_is_said_so_loses_nothing_acknowledged_and_passes_with
     assert kept
     assert len(lost) > 10
     for change in kept:
-        found = await catalog.find("acme", number_of(change), START, with_bytes=True)
-        assert isinstance(found, FoundArtifact)
+        found = expect(FoundArtifact, await catalog.find("acme", number_of(change), START, with_bytes=True))
         assert found.inline == change.inline
     for change in lost:
         assert await catalog.find("acme", number_of(change), START) is None
@@ -180,9 +179,7 @@ async def test_a_catalogue_that_cannot_write_is_not_ready_until_a_write_succeeds
     other.execute("BEGIN IMMEDIATE")
     answers = await asyncio.gather(catalog.commit(store()), return_exceptions=True)
     assert [a.code for a in answers if isinstance(a, CoatcheckError)] == [Code.STORAGE_UNAVAILABLE]
-    with pytest.raises(CoatcheckError) as caught:
-        await catalog.check_writes()
-    assert caught.value.code is Code.STORAGE_UNAVAILABLE
+    assert await code_of(catalog.check_writes()) is Code.STORAGE_UNAVAILABLE
     other.close()
     await catalog.check_writes()
     assert catalog._writer.fault is None
@@ -201,19 +198,16 @@ async def test_looking_reads_everything_writes_nothing_and_makes_no_store(path: 
         looking = SqliteCatalog.look(path)
         await looking.check_reads()
         assert isinstance(await looking.find("acme", number_of(change), START), FoundArtifact)
-        with pytest.raises(CoatcheckError) as caught:
-            await looking.commit(store())
-        assert caught.value.code is Code.STORAGE_UNAVAILABLE
-        with pytest.raises(CoatcheckError) as caught:
-            await looking.commit(StoreView(namespace="acme", number=number_of(change), now=START, new=view()))
-        assert caught.value.code is Code.STORAGE_UNAVAILABLE
+        assert await code_of(looking.commit(store())) is Code.STORAGE_UNAVAILABLE
+        assert (
+            await code_of(looking.commit(StoreView(namespace="acme", number=number_of(change), now=START, new=view())))
+            is Code.STORAGE_UNAVAILABLE
+        )
         looking.close()
         assert sizes(path) == files
         catalog.close()
     absent = SqliteCatalog.look(path.parent / "none" / "absent.db")
-    with pytest.raises(CoatcheckError) as caught:
-        await absent.check_reads()
-    assert caught.value.code is Code.STORAGE_UNAVAILABLE
+    assert await code_of(absent.check_reads()) is Code.STORAGE_UNAVAILABLE
     absent.close()
     assert not (path.parent / "none").exists()
 
@@ -324,17 +318,14 @@ async def test_a_tombstone_keeps_its_number_from_other_identities(path: Path) ->
     twins = [store(b"%d" % i, said=DeclaredMetadata(tool_call_id=str(i))) for i in range(40)]
     parity = twins[0].identity[0] % 2
     first, second = [change for change in twins if change.identity[0] % 2 == parity][:2]
-    before = await catalog.commit(first)
-    assert isinstance(before, IngestResult)
+    before = expect(IngestResult, await catalog.commit(first))
     number = ids.parse(before.artifact.id)
     delete = DeleteArtifact(namespace="acme", number=number, now=START, tombstone_until=START + DAY)
     await catalog.commit(delete)
-    other = await catalog.commit(second)
-    assert isinstance(other, IngestResult)
+    other = expect(IngestResult, await catalog.commit(second))
     assert other.artifact.id != before.artifact.id
     assert isinstance(await catalog.find("acme", number, START + timedelta(hours=1)), Gone)
-    again = await catalog.commit(store(b"%d" % twins.index(first), said=first.declared))
-    assert isinstance(again, IngestResult)
+    again = expect(IngestResult, await catalog.commit(store(b"%d" % twins.index(first), said=first.declared)))
     assert again.artifact.id == before.artifact.id
     catalog.close()
 

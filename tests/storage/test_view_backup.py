@@ -17,6 +17,7 @@ from coatcheck.ports.artifacts import NewView, StoredView, StoreView
 from coatcheck.ports.blobs import BeginUpload
 from coatcheck.ports.catalog import FoundArtifact
 from contract.sample_changes import DAY, START, number_of, store, view
+from support.refusals import expect
 
 
 @pytest.fixture
@@ -60,8 +61,9 @@ async def test_a_restored_store_has_the_views_of_its_artifacts_with_their_bytes(
     restored = SqliteCatalog.open(new_root / "coatcheck.db")
     try:
         for page in pages:
-            there = await catalog.find("acme", number_of(page), START, with_bytes=True, with_view=True)
-            assert isinstance(there, FoundArtifact)
+            there = expect(
+                FoundArtifact, await catalog.find("acme", number_of(page), START, with_bytes=True, with_view=True)
+            )
             assert there.text_view is not None
             assert await restored.find("acme", number_of(page), START, with_bytes=True, with_view=True) == there
         with ThreadPoolExecutor(1) as pool:

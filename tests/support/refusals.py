@@ -1,8 +1,17 @@
-"""Errors that tests expect."""
+"""Answers and errors that tests expect."""
 
 from collections.abc import Awaitable
+from typing import TypeVar
 
 from coatcheck.core.errors import CoatcheckError, Code
+
+T = TypeVar("T")
+
+
+def expect(kind: type[T], answer: object) -> T:
+    """The answer, which must be of this type."""
+    assert isinstance(answer, kind), f"it answered {answer!r}"
+    return answer
 
 
 async def refusal(call: Awaitable[object]) -> CoatcheckError:

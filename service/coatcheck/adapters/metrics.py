@@ -284,21 +284,16 @@ class _Reading(Collector):
     def collect(self) -> Iterable[Metric]:
         """See Collector."""
         now = self._standing()
-        for field, documentation in _HELP_TEXTS.items():
-            value: float | None = getattr(now, field)
-            if value is None:
-                continue
-            name = f"coatcheck_{field}"
-            if field.endswith("_total"):
-                yield CounterMetricFamily(name.removesuffix("_total"), documentation, value)
-            else:
-                yield GaugeMetricFamily(name, documentation, float(value))
+        values = {field: getattr(now, field) for field in _HELP_TEXTS}
+        return [_family(field, float(value)) for field, value in values.items() if value is not None]
 
     def describe(self) -> Iterable[Metric]:
         """Returns names and types for the registry, including gauges that are unknown at the moment."""
-        for field, documentation in _HELP_TEXTS.items():
-            name = f"coatcheck_{field}"
-            if field.endswith("_total"):
-                yield CounterMetricFamily(name.removesuffix("_total"), documentation)
-            else:
-                yield GaugeMetricFamily(name, documentation)
+        return map(_family, _HELP_TEXTS)
+
+
+def _family(field: str, value: float | None = None) -> Metric:
+    name, documentation = f"coatcheck_{field}", _HELP_TEXTS[field]
+    if field.endswith("_total"):
+        return CounterMetricFamily(name.removesuffix("_total"), documentation, value)
+    return GaugeMetricFamily(name, documentation, value)

@@ -14,11 +14,8 @@ import contextlib
 import secrets
 import shutil
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
-from typing import Self
 
 from msgspec import Struct
 
@@ -28,6 +25,7 @@ from coatcheck.adapters.backup.manifest import (
     DatabaseFile,
     Disk,
     Manifest,
+    copy_blobs,
     explain_os_errors,
     file_sha256,
     write_manifest,
@@ -39,10 +37,6 @@ from coatcheck.core.progress import Progress, untold
 _MAX_ATTEMPTS = 5
 """Snapshots that are taken before a backup gives up, if a deletion removes a file of each meanwhile. Chosen, not
 measured."""
-_COPIES_AT_ONCE = 512
-"""Files that wait for a thread at once, so that a store of millions needs little memory. Chosen, not measured."""
-_THREADS = 8
-"""Concurrent copies: they mostly wait for the disk's sync."""
 _MAX_NAMED_BLOBS = 5
 """Lost blobs that an error names."""
 
@@ -122,18 +116,17 @@ def _refuse(root: Path, target: Path) -> None:
 
 
 def _copy_store(
-    root: Path, stage: Path, taking: "_Files", disk: Disk, *, release: str, now: Callable[[], datetime]
+    root: Path, stage: Path, files: "_Files", disk: Disk, *, release: str, now: Callable[[], datetime]
 ) -> StagedBackup:
-    with taking as files:
-        # Most files are copied before the snapshot, which keeps the write-ahead log from shrinking while it is open.
-        files.take(live_file_blobs(root / DATABASE))
-        with _moment(root / DATABASE, files, now) as (snapshot, moment, attempts):
-            database = stage / DATABASE
-            snapshot.copy(database)
-            database.chmod(0o600)
-            counts, revision = snapshot.counts(), snapshot.revision()
-        # Files of blobs that died before the snapshot are in no row of the copy.
-        files.drop_others()
+    # Most files are copied before the snapshot, which keeps the write-ahead log from shrinking while it is open.
+    files.take(live_file_blobs(root / DATABASE))
+    with _moment(root / DATABASE, files, now) as (snapshot, moment, attempts):
+        database = stage / DATABASE
+        snapshot.copy(database)
+        database.chmod(0o600)
+        counts, revision = snapshot.counts(), snapshot.revision()
+    # Files of blobs that died before the snapshot are in no row of the copy.
+    files.drop_others()
     disk.sync(database)
     manifest = Manifest(
         format=FORMAT,
@@ -170,7 +163,7 @@ def _moment(database: Path, files: "_Files", now: Callable[[], datetime]) -> Gen
 
 
 class _Files:
-    """The files that have been copied. A context manager, whose exit ends its threads."""
+    """The files that have been copied."""
 
     def __init__(self, source: Path, target: Path, disk: Disk, *, links: bool, progress: Progress) -> None:
         self._source = source
@@ -178,9 +171,7 @@ class _Files:
         self._disk = disk
         self._links = links
         self._progress = progress
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="backup")
         self._taken: set[bytes] = set()
-        self._shards: set[str] = set()
         self._missed: set[str] = set()
         self.wanted: set[bytes] = set()
         """The names of the last completed snapshot, at 16 bytes each: a million take 80 MB."""
@@ -189,33 +180,21 @@ class _Files:
         self.linked = 0
         disk.make_directory(target)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
     def take(self, blobs: Iterable[FileBlob]) -> set[str]:
         """Copies the files of blobs; returns the names of those that are missing, without those known to be corrupt.
 
         Raises:
             CoatcheckError: `integrity` if the size of one differs from its row.
         """
-        walk = iter(blobs)
         missing: set[str] = set()
         truncated_ids: list[str] = []
-        while batch := list(islice(walk, _COPIES_AT_ONCE)):
-            # Directories are made by this thread, files by the others: a directory must not be made twice.
-            for blob in batch:
-                self._make_shard(blob.id[-2:])
-            for blob, size in zip(batch, self._pool.map(self._one, batch), strict=True):
-                if size == blob.stored_size:
-                    self._taken.add(bytes.fromhex(blob.id))
-                elif not blob.condemned and size is None:
-                    missing.add(blob.id)
-                elif not blob.condemned:
-                    truncated_ids.append(blob.id)
-            self._progress(len(batch), sum([blob.stored_size for blob in batch]))
+        for blob, size in copy_blobs(blobs, self._target, self._one, self._progress):
+            if size == blob.stored_size:
+                self._taken.add(bytes.fromhex(blob.id))
+            elif not blob.condemned and size is None:
+                missing.add(blob.id)
+            elif not blob.condemned:
+                truncated_ids.append(blob.id)
         if truncated_ids:
             raise _lost_blobs_error(truncated_ids, "do not have the recorded size")
         self._missed |= missing
@@ -266,11 +245,6 @@ class _Files:
         if size != blob.stored_size:
             target.unlink()
         return size
-
-    def _make_shard(self, shard: str) -> None:
-        if shard not in self._shards:
-            self._disk.make_directory(self._target / shard)
-            self._shards.add(shard)
 
     @staticmethod
     def _path(top: Path, name: str) -> Path:

@@ -8,13 +8,11 @@ linked: a restored store shares no bytes on disk with its backup.
 import contextlib
 import shutil
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
-from coatcheck.adapters.backup.manifest import DATABASE, Disk, Manifest, explain_os_errors, read_manifest
+from coatcheck.adapters.backup.manifest import DATABASE, Disk, Manifest, copy_blobs, explain_os_errors, read_manifest
 from coatcheck.adapters.sql.engine import DirectoryLock, refuse_network_file_system
 from coatcheck.adapters.sql.schema import REVISION
 from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot
@@ -26,10 +24,6 @@ STAGE = "restoring"
 """The directory, inside a data directory, that a restore fills."""
 _ANYWAY = frozenset({"coatcheck.lock", RESERVE, "lost+found"})
 """What an empty data directory may contain: our lock and reserve, and what a new file system has."""
-_COPIES_AT_ONCE = 512
-"""Files that wait for a thread at once, as in `make`."""
-_THREADS = 8
-"""Concurrent copies, as in `make`: they mostly wait for the disk's sync."""
 
 
 class StagedRestore(Struct, frozen=True):
@@ -161,15 +155,10 @@ def _copy_files(source: Path, stage: Path, manifest: Manifest, disk: Disk, progr
         size = (target / place).stat().st_size
         return None if size == blob.stored_size else f"the file of blob {blob.id} has {size:,} bytes"
 
-    with Snapshot(stage / DATABASE) as snapshot, ThreadPoolExecutor(_THREADS, thread_name_prefix="restore") as pool:
-        walk = snapshot.file_blobs()
-        while batch := list(islice(walk, _COPIES_AT_ONCE)):
-            for shard in {blob.id[-2:] for blob in batch}:
-                (target / shard).mkdir(mode=0o700, exist_ok=True)
-            for fault in pool.map(copy, batch):
-                if fault is not None:
-                    raise _damage_error(source, fault)
-            progress(len(batch), sum([blob.stored_size for blob in batch]))
+    with Snapshot(stage / DATABASE) as snapshot:
+        for _, fault in copy_blobs(snapshot.file_blobs(), target, copy, progress):
+            if fault is not None:
+                raise _damage_error(source, fault)
 
 
 def _damage_error(source: Path, how: str) -> CoatcheckError:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from coatcheck.adapters.blobs.filesystem import FileEntry, FileSystem, missing, storage_error, too_short
+from coatcheck.adapters.blobs.filesystem import FileEntry, FileSystem, missing, storage_errors, too_short
 from coatcheck.adapters.blobs.writer import FileWriter
 from coatcheck.core.artifact import Placement
 from coatcheck.core.encoding.frames import is_blob_id
@@ -58,12 +58,10 @@ class FileBlobStore:
         self._shards: set[str] = set()
         if not make:
             return
-        try:
+        with storage_errors():
             self._files.make_directory(self._top)
             self._files.sync_directory(str(root))
             self._files.sync_directory(str(root.absolute().parent))
-        except OSError as error:
-            raise storage_error(error) from error
 
     @property
     def placement(self) -> Placement:
@@ -77,17 +75,13 @@ class FileBlobStore:
 
     async def check_reads(self) -> None:
         """Returns if the directory of the blobs is there."""
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._readers, lambda: self._files.size(self._top))
-        except OSError as error:
-            raise storage_error(error) from error
+        with storage_errors():
+            await self._in_thread(lambda: self._files.size(self._top), self._readers)
 
     async def check_writes(self, *, room: bool = False) -> None:
         """Returns if a file could be written and synced, and removed again."""
-        try:
+        with storage_errors():
             await self._in_thread(lambda: self._try_write(_ROOM_BYTES if room else 1))
-        except OSError as error:
-            raise storage_error(error) from error
 
     async def create(self, namespace: str, blob_id: str) -> FileWriter:  # noqa: ARG002 - names carry no namespace
         """Starts a blob. Raises FileExistsError if the name is taken, which is a bug of the caller."""
@@ -115,14 +109,11 @@ class FileBlobStore:
         """
         path = self._path(blob_id)
         read_file = self._files.read_again if fresh else self._files.read
-        try:
-            data = await asyncio.get_running_loop().run_in_executor(
-                self._readers, lambda: read_file(path, start, length)
-            )
-        except FileNotFoundError as error:
-            raise missing(blob_id) from error
-        except OSError as error:
-            raise storage_error(error) from error
+        with storage_errors():
+            try:
+                data = await self._in_thread(lambda: read_file(path, start, length), self._readers)
+            except FileNotFoundError as error:
+                raise missing(blob_id) from error
         if len(data) != length:
             raise too_short(blob_id, start + length, start + len(data))
         return data
@@ -130,48 +121,35 @@ class FileBlobStore:
     async def size(self, namespace: str, blob_id: str) -> int | None:  # noqa: ARG002 - as above
         """Returns the number of stored bytes of a blob; None if there is none."""
         path = self._path(blob_id)
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: self._files.size(path))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise storage_error(error) from error
+        with storage_errors(), contextlib.suppress(FileNotFoundError):
+            return await self._in_thread(lambda: self._files.size(path), self._readers)
+        return None
 
     async def remove(self, namespace: str, blob_id: str) -> bool:  # noqa: ARG002 - as above
         """Removes a blob durably. Returns False if it did not exist."""
         path = self._path(blob_id)
-        try:
+        with storage_errors():
             return await self._in_thread(lambda: self._unlink(path))
-        except OSError as error:
-            raise storage_error(error) from error
 
     async def names(self) -> AsyncIterator[StoredName]:
         """Yields every file that has a blob's name, shard by shard, including unfinished ones."""
-        try:
+        # A file that is missing: no blob was ever stored, or a shard was removed with its last one.
+        with storage_errors(), contextlib.suppress(FileNotFoundError):
             for shard in await self._in_thread(lambda: self._files.directories(self._top)):
                 for entry in await self._in_thread(lambda path=f"{self._top}/{shard}": self._files.files(path)):
                     if is_blob_id(entry.name) and entry.name[-2:] == shard:
                         yield _name_of(entry)
-        except FileNotFoundError:
-            return  # no blob was ever stored, or a shard was removed with its last one
-        except OSError as error:
-            raise storage_error(error) from error
 
     async def mark(self) -> str | None:
         """Returns the mark's text; None if there is no mark."""
-        try:
+        with storage_errors(), contextlib.suppress(FileNotFoundError):
             return await self._in_thread(lambda: self._files.read(self._mark, 0, 256).decode(errors="replace"))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise storage_error(error) from error
+        return None
 
     async def put_mark(self, text: str) -> str:
         """Sets the mark durably unless there is one; returns the mark in force."""
-        try:
+        with storage_errors():
             await self._in_thread(lambda: self._write_mark(text.encode()))
-        except OSError as error:
-            raise storage_error(error) from error
         return await self.mark() or ""
 
     def _write_mark(self, text: bytes) -> None:
@@ -191,9 +169,7 @@ class FileBlobStore:
         fd = self._files.create(draft)
         try:
             try:
-                view = memoryview(data)
-                while view:
-                    view = view[self._files.write(fd, view) :]
+                self._files.write_all(fd, data)
                 self._files.sync(fd)
             finally:
                 self._files.close(fd)
@@ -207,21 +183,17 @@ class FileBlobStore:
             raise ValueError("not a blob's name")
         return f"{self._top}/{blob_id[-2:]}/{blob_id}"
 
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+    async def _in_thread(self, call: Callable[[], T], pool: ThreadPoolExecutor | None = None) -> T:
+        return await asyncio.get_running_loop().run_in_executor(pool or self._pool, call)
 
     def _open(self, path: str) -> int:
         shard = path.rpartition("/")[0]
-        try:
+        with storage_errors(FileExistsError):
             if shard not in self._shards:
                 self._files.make_directory(shard)
                 self._files.sync_directory(self._top)
                 self._shards.add(shard)
             return self._files.create(path)
-        except FileExistsError:
-            raise
-        except OSError as error:
-            raise storage_error(error) from error
 
     def _discard(self, path: str, opening: "asyncio.Future[int]") -> None:
         if opening.cancelled() or opening.exception() is not None:

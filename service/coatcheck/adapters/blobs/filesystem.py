@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +44,12 @@ class FileSystem:
     def write(self, fd: int, data: memoryview) -> int:
         """Appends some of the bytes; returns how many."""
         return os.write(fd, data)
+
+    def write_all(self, fd: int, data: bytes | bytearray) -> None:
+        """Appends all bytes."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.write(fd, rest) :]
 
     def flush(self, fd: int) -> None:
         """Starts writing earlier data to the disk, so that the last sync has little to do."""
@@ -141,6 +148,17 @@ def storage_error(error: OSError) -> CoatcheckError:
         Code.STORAGE_UNAVAILABLE,
         f"The blob store failed with {name}; the call had no effect. Retry the same call.",
     )
+
+
+@contextlib.contextmanager
+def storage_errors(*unchanged: type[OSError]) -> Generator[None]:
+    """Turns system errors into CoatcheckErrors, except some, which callers handle."""
+    try:
+        yield
+    except unchanged:
+        raise
+    except OSError as error:
+        raise storage_error(error) from error
 
 
 def missing(blob_id: str) -> CoatcheckError:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
-from coatcheck.adapters.blobs.filesystem import FileSystem, storage_error
+from coatcheck.adapters.blobs.filesystem import FileSystem, storage_errors
 from coatcheck.core.findings import EngineReport, Finding
 
 _HOP_BYTES = 256 * 1024
@@ -62,7 +62,7 @@ class FileWriter:
         if self._flushing is not None and self._flushing.done():
             await self._wait_for(self._flushing)
         data, self._gathered = self._gathered, bytearray()
-        await self._wait_for(self._start(lambda: self._write_all(data)))
+        await self._wait_for(self._start(lambda: self._files.write_all(self._descriptor(), data)))
         self._unflushed += len(data)
         if self._unflushed >= _FLUSH_BYTES:
             if self._flushing is not None:
@@ -84,20 +84,13 @@ class FileWriter:
             self._failed = True
 
     async def _wait_for(self, work: "asyncio.Future[None]") -> None:
-        try:
+        with storage_errors():
             await asyncio.shield(work)
-        except OSError as error:
-            raise storage_error(error) from error
 
     def _descriptor(self) -> int:
         if self._fd is None:
             raise ValueError("this writer has ended")
         return self._fd
-
-    def _write_all(self, data: bytearray) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._files.write(self._descriptor(), rest) :]
 
     def _flush(self) -> None:
         self._files.flush(self._descriptor())
@@ -113,12 +106,8 @@ class FileWriter:
             fd, self._fd = self._fd, None
             with contextlib.suppress(OSError):
                 self._files.close(fd)
-        try:
+        with storage_errors(), contextlib.suppress(FileNotFoundError):
             self._files.unlink(self._path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise storage_error(error) from error
 
 
 class ExposureExamination:

@@ -13,15 +13,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from sqlalchemy import Connection
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.change_group import FunctionChange
+from coatcheck.adapters.sql.change_group import ChangeWriter, CommitWatch, FunctionChange
+from coatcheck.adapters.sql.changes import dedupe, session_usage, uploads, usage
 from coatcheck.adapters.sql.changes import holds as hold_rows
 from coatcheck.adapters.sql.changes import policies as policy_rows
-from coatcheck.adapters.sql.changes import session_usage, uploads, usage
 from coatcheck.adapters.sql.reads import artifact_reads as reads
 from coatcheck.adapters.sql.reads import listing, matching, overview, retention_reads
 from coatcheck.adapters.sql.schema import check_revision, give_room, take_room, try_write
 from coatcheck.core.artifact import Artifact, Blob
-from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, PayloadKey, RunKey
 from coatcheck.ports.decisions import Answer, CatalogChange
 
@@ -34,13 +34,23 @@ T = TypeVar("T")
 class SqlAccess(ABC):
     """A way to commit changes and a way to run queries."""
 
-    @abstractmethod
-    async def carry_out(self, change: CatalogChange[Any]) -> object:
-        """Returns the answer of a change, once it is durable."""
+    def __init__(self, writer: ChangeWriter | None) -> None:
+        self._only_writer = writer
+        """None: it was opened for reading only."""
+
+    @property
+    def _writer(self) -> ChangeWriter:
+        if self._only_writer is None:
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for reading only.")
+        return self._only_writer
 
     @abstractmethod
     async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
         """Returns the answer to a query about a namespace; None: about all of them."""
+
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
+        """Returns the answer of a change, once it is durable."""
+        return await self._writer.carry_out(change)
 
     async def commit(self, change: CatalogChange[Answer], /) -> Answer:
         """Carries out a change and returns its answer once it is durable."""
@@ -50,6 +60,16 @@ class SqlAccess(ABC):
         # something in that namespace fails with it.
         except usage.NamespaceClosing as error:
             raise usage.closing(str(error)) from error
+
+    def watch_commits(self, watch: CommitWatch) -> None:
+        """Registers a callback for every group of changes. It is called where they are written, and must not raise."""
+        if self._only_writer is not None:
+            self._only_writer.watch = watch
+
+    def gather_commits(self, approaching: Callable[[], int]) -> None:
+        """Lets a group wait briefly for changes on their way; `approaching` is called where they are written."""
+        if self._only_writer is not None:
+            self._only_writer.approaching = approaching
 
 
 def asks(
@@ -85,9 +105,9 @@ class SqlCatalog(SqlAccess):
 
     find = asks_namespace(reads.find)
     live_artifacts = asks_namespace(reads.live_artifacts)
-    same_bytes = asks_namespace(reads.same_bytes)
+    same_bytes = asks_namespace(dedupe.same_bytes)
     inline_bytes = asks_namespace(reads.read_inline_bytes)
-    find_key = asks_namespace(reads.find_key)
+    find_key = asks_namespace(dedupe.find_key)
     dead_blobs = asks(reads.dead_blobs)
     find_known_blobs = asks(reads.find_known_blobs)
     overdue = asks(overview.overdue)
@@ -163,11 +183,6 @@ class SqlCatalog(SqlAccess):
         """Runs a query that may take long, and so must not keep others from running."""
         return await self.ask(namespace, question)
 
-    @property
-    @abstractmethod
-    def write_fault(self) -> CoatcheckError | None:
-        """Why storage refused the last transaction; None if it accepted it."""
-
     async def check_reads(self) -> None:
         """Returns if the database responds and has this release's schema."""
         await self.ask(None, check_revision)
@@ -177,7 +192,7 @@ class SqlCatalog(SqlAccess):
 
         A disk that accepts no payload can often still take a page or two.
         """
-        full = room or self.write_fault is not None
+        full = room or self._writer.fault is not None
         for write in (take_room, give_room) if full else (try_write,):
             await self.carry_out(FunctionChange(call=write))
 

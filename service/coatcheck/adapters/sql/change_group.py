@@ -3,9 +3,11 @@
 HANDLERS maps each change to its function. A change is documented at its type.
 """
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from sqlalchemy import Connection
 
@@ -27,41 +29,10 @@ from coatcheck.adapters.sql.changes import (
 )
 from coatcheck.adapters.sql.changes.dedupe import Numberer
 from coatcheck.adapters.sql.changes.store import apply_stores
-from coatcheck.adapters.sql.changes.tombstone import lock_ahead
-from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, StoreView, Touch
-from coatcheck.ports.blobs import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
-from coatcheck.ports.decisions import (
-    ArtifactChange,
-    CatalogChange,
-    DeleteNamespace,
-    MarkNamespace,
-    PlaceHold,
-    ReleaseHold,
-    SetPolicy,
-)
-from coatcheck.ports.keys import AddSessionUsage, MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
-from coatcheck.ports.maintenance import (
-    EvictArtifacts,
-    ExpireArtifacts,
-    ForgetBlobs,
-    MarkBlobCorrupt,
-    PurgeRecords,
-    ReapUploads,
-    TakeLease,
-)
-from coatcheck.ports.retention import (
-    BeginRun,
-    ClaimRun,
-    EndRun,
-    ForgetRemoved,
-    KeepPlan,
-    MarkJob,
-    NoteRound,
-    RemoveBatch,
-    RestoreArtifact,
-    SetJob,
-)
-from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.ports import artifacts, blobs, decisions, keys, maintenance, retention, text_index
+from coatcheck.ports.artifacts import StoreArtifact
+from coatcheck.ports.decisions import ArtifactChange, CatalogChange
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Connection, Any], Any]
@@ -78,46 +49,46 @@ def _by(
 # StoreArtifact is absent: `_carry_out_in_one` passes all ingests of a namespace to `apply_stores` together.
 HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
     (
-        _by(BeginUpload, uploads.apply_begin),
-        _by(ReserveMore, uploads.apply_reserve_more),
-        _by(RenewUpload, uploads.apply_renew),
-        _by(AbandonUpload, uploads.apply_abandon),
-        _by(ReapUploads, uploads.apply_reap),
-        _by(StoreView, views.apply_store_view),
-        _by(PatchArtifact, alter.apply_patch),
-        _by(Touch, alter.apply_touch),
-        _by(DeleteArtifact, tombstone.apply_delete),
-        _by(DeleteSession, tombstone.apply_delete_session),
-        _by(DeleteNamespace, evict.apply_delete_namespace),
-        _by(EvictArtifacts, evict.apply_evict),
-        _by(ExpireArtifacts, runs.apply_expire),
-        _by(MarkBlobCorrupt, forget.apply_mark_corrupt),
-        _by(ForgetBlobs, forget.apply_forget),
-        _by(PurgeRecords, forget.apply_purge),
-        _by(IndexDocuments, views.apply_index),
-        _by(MergeSegments, views.apply_merge),
-        _by(DropSegment, views.apply_drop),
-        _by(Reindex, views.apply_reindex),
-        _by(KeepPlan, runs.apply_keep),
-        _by(ForgetRemoved, runs.apply_forget_removed),
-        _by(BeginRun, runs.apply_begin_run),
-        _by(ClaimRun, runs.apply_claim),
-        _by(RemoveBatch, runs.apply_batch),
-        _by(EndRun, runs.apply_end),
-        _by(NoteRound, runs.apply_note_round),
-        _by(SetJob, runs.apply_set_job),
-        _by(MarkJob, runs.apply_mark_job),
-        _by(RestoreArtifact, restore.apply_restore),
-        _by(TakeLease, uploads.apply_take),
-        _by(SetPolicy, policies.apply_set),
-        _by(PlaceHold, holds.apply_place),
-        _by(ReleaseHold, holds.apply_release),
-        _by(MarkNamespace, administration.apply_mark),
-        _by(MakeKey, administration.apply_make_key),
-        _by(RevokeKey, administration.apply_revoke_key),
-        _by(MakeNamespace, administration.apply_make_namespace),
-        _by(SwitchNamespace, administration.apply_switch_namespace),
-        _by(AddSessionUsage, session_usage.apply_add),
+        _by(blobs.BeginUpload, uploads.apply_begin),
+        _by(blobs.ReserveMore, uploads.apply_reserve_more),
+        _by(blobs.RenewUpload, uploads.apply_renew),
+        _by(blobs.AbandonUpload, uploads.apply_abandon),
+        _by(maintenance.ReapUploads, uploads.apply_reap),
+        _by(artifacts.StoreView, views.apply_store_view),
+        _by(artifacts.PatchArtifact, alter.apply_patch),
+        _by(artifacts.Touch, alter.apply_touch),
+        _by(artifacts.DeleteArtifact, tombstone.apply_delete),
+        _by(artifacts.DeleteSession, tombstone.apply_delete_session),
+        _by(decisions.DeleteNamespace, evict.apply_delete_namespace),
+        _by(maintenance.EvictArtifacts, evict.apply_evict),
+        _by(maintenance.ExpireArtifacts, runs.apply_expire),
+        _by(maintenance.MarkBlobCorrupt, forget.apply_mark_corrupt),
+        _by(maintenance.ForgetBlobs, forget.apply_forget),
+        _by(maintenance.PurgeRecords, forget.apply_purge),
+        _by(text_index.IndexDocuments, views.apply_index),
+        _by(text_index.MergeSegments, views.apply_merge),
+        _by(text_index.DropSegment, views.apply_drop),
+        _by(text_index.Reindex, views.apply_reindex),
+        _by(retention.KeepPlan, runs.apply_keep),
+        _by(retention.ForgetRemoved, forget.apply_forget_removed),
+        _by(retention.BeginRun, runs.apply_begin_run),
+        _by(retention.ClaimRun, runs.apply_claim),
+        _by(retention.RemoveBatch, runs.apply_batch),
+        _by(retention.EndRun, runs.apply_end),
+        _by(retention.NoteRound, runs.apply_note_round),
+        _by(retention.SetJob, runs.apply_set_job),
+        _by(retention.MarkJob, runs.apply_mark_job),
+        _by(retention.RestoreArtifact, restore.apply_restore),
+        _by(maintenance.TakeLease, uploads.apply_take),
+        _by(decisions.SetPolicy, policies.apply_set),
+        _by(decisions.PlaceHold, policies.apply_place),
+        _by(decisions.ReleaseHold, policies.apply_release),
+        _by(decisions.MarkNamespace, administration.apply_mark),
+        _by(keys.MakeKey, administration.apply_make_key),
+        _by(keys.RevokeKey, administration.apply_revoke_key),
+        _by(keys.MakeNamespace, administration.apply_make_namespace),
+        _by(keys.SwitchNamespace, administration.apply_switch_namespace),
+        _by(keys.AddSessionUsage, session_usage.apply_add),
     )
 )
 
@@ -142,6 +113,44 @@ class FunctionChange(CatalogChange[T], frozen=True, kw_only=True):
 
     call: Callable[[Connection], T]
     """It may run again after a rollback, so it must have no effect but its writes."""
+
+
+class ChangeFailure(NamedTuple):
+    """An answer that is an error."""
+
+    error: BaseException
+
+
+def resolve(waiter: "asyncio.Future[Any]", answer: object) -> None:
+    """Gives a caller its answer, unless it was cancelled; its change is unaffected by that."""
+    if waiter.done():
+        return
+    if isinstance(answer, ChangeFailure):
+        waiter.set_exception(answer.error)
+    else:
+        waiter.set_result(answer)
+
+
+class ChangeWriter(ABC):
+    """The only writer of a process to a database: it commits changes in groups."""
+
+    def __init__(self) -> None:
+        self.fault: CoatcheckError | None = None
+        """Why storage refused the last transaction; None if it accepted it. Any thread may read it."""
+        self.watch: CommitWatch | None = None
+        self.approaching: Callable[[], int] = lambda: 0
+        """Returns how many changes are on their way, for which a group waits briefly."""
+
+    @abstractmethod
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
+        """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
+
+    async def run(self, call: Callable[[Connection], T]) -> T:
+        """Calls a function inside a transaction and returns its result once durable.
+
+        It may be called again after a rollback.
+        """
+        return cast("T", await self.carry_out(FunctionChange(call=call)))
 
 
 def carry_out(
@@ -186,7 +195,7 @@ def _carry_out_in_one(conn: Connection, changes: dict[int, CatalogChange[Any]], 
     # Several artifacts are locked in one order before the first change: replicas that lock them one by one may
     # deadlock.
     if artifact_changes and len(changes) > 1 and conn.dialect.name != "sqlite":
-        lock_ahead(conn, artifact_changes[0].namespace, [change.number for change in artifact_changes])
+        tombstone.lock_ahead(conn, artifact_changes[0].namespace, [change.number for change in artifact_changes])
     answers: dict[int, object] = {}
     # One statement serves all ingests of the namespace, so they come together, whatever their positions are.
     stores = {at: change for at, change in changes.items() if isinstance(change, StoreArtifact)}

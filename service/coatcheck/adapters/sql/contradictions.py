@@ -1,12 +1,12 @@
 """Rows that contradict each other, which none of our changes can leave behind, and their repair."""
 
 from datetime import datetime
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, exists, func, select, update
 
 from coatcheck.adapters.sql.changes import usage
 from coatcheck.adapters.sql.changes.tombstone import is_unused
-from coatcheck.adapters.sql.dialect import UtcDateTime
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, surveys, views
 from coatcheck.core import ids
 from coatcheck.core.findings import Finding
@@ -14,21 +14,21 @@ from coatcheck.core.findings import Finding
 # Only the removal of a pointer marks a blob dead, so a live blob without one would take space for good.
 _UNUSED: ColumnElement[bool] = blobs.c.dead_at.is_(None) & is_unused()
 _UNREFERENCED = select(blobs.c.namespace, blobs.c.id).where(_UNUSED).order_by(blobs.c.seq)
-_MARK_DEAD = update(blobs).where(_UNUSED).values(dead_at=bindparam("now", type_=UtcDateTime))
 # No read reaches bytes whose blob is missing or is not kept inline.
-_STRAY: ColumnElement[bool] = ~exists().where(
-    blobs.c.seq == inline_bytes.c.blob_seq, blobs.c.placement == "inline"
-).correlate(inline_bytes)
-_STRAYS = select(func.count()).select_from(inline_bytes).where(_STRAY)
-_DROP_STRAYS = delete(inline_bytes).where(_STRAY)
-# SQLite enforces foreign keys only on connections that switch it on, so another program may have left views and surveys
-# without their artifact.
-_LOST: ColumnElement[bool] = ~exists().where(artifacts.c.seq == views.c.artifact_seq).correlate(views)
-_LOST_VIEWS = select(func.count()).select_from(views).where(_LOST)
-_DROP_LOST_VIEWS = delete(views).where(_LOST)
-_LOST_SURVEY: ColumnElement[bool] = ~exists().where(artifacts.c.seq == surveys.c.artifact_seq).correlate(surveys)
-_LOST_SURVEYS = select(func.count()).select_from(surveys).where(_LOST_SURVEY)
-_DROP_LOST_SURVEYS = delete(surveys).where(_LOST_SURVEY)
+_STRAY = ~exists().where(blobs.c.seq == inline_bytes.c.blob_seq, blobs.c.placement == "inline").correlate(inline_bytes)
+
+
+def _lost(table: Table) -> ColumnElement[bool]:
+    return ~exists().where(artifacts.c.seq == table.c.artifact_seq).correlate(table)
+
+
+# Views first: a lost one still points at a blob, which counts as unused only afterwards. SQLite enforces foreign keys
+# only on connections that switch it on, so another program may have left views and surveys without their artifact.
+_ORPHANS: Final = (
+    (inline_bytes, _STRAY, "rows of stored bytes belong to no blob"),
+    (views, _lost(views), "views belong to no artifact"),
+    (surveys, _lost(surveys), "surveys belong to no artifact"),
+)
 # An artifact whose blob is missing or dead. `repair` leaves it alone: nothing in the database brings bytes back.
 _HOLLOW = (
     select(artifacts.c.namespace, artifacts.c.number)
@@ -41,7 +41,7 @@ _HOLLOW_VIEWS = (
     select(artifacts.c.namespace, artifacts.c.number, views.c.name)
     .join_from(artifacts, views, views.c.artifact_seq == artifacts.c.seq)
     .outerjoin(blobs, blobs.c.seq == views.c.blob_seq)
-    .where(and_(views.c.blob_seq.is_not(None), blobs.c.seq.is_(None) | blobs.c.dead_at.is_not(None)))
+    .where(views.c.blob_seq.is_not(None), blobs.c.seq.is_(None) | blobs.c.dead_at.is_not(None))
     .order_by(artifacts.c.seq)
 )
 # What `repair` does about each kind of finding; it only leaves the others in the report.
@@ -56,12 +56,9 @@ def contradictions(conn: Connection) -> list[Finding]:
     """Returns contradictions in all namespaces that this connection may see."""
     findings: list[Finding] = []
     # Rows without an owner are counted over all namespaces: nothing says whose they were.
-    if strays := conn.execute(_STRAYS).scalar_one():
-        findings.append(Finding("stray", "", "", f"{strays:,} rows of stored bytes belong to no blob."))
-    if orphan_count := conn.execute(_LOST_VIEWS).scalar_one():
-        findings.append(Finding("stray", "", "", f"{orphan_count:,} views belong to no artifact."))
-    if orphan_count := conn.execute(_LOST_SURVEYS).scalar_one():
-        findings.append(Finding("stray", "", "", f"{orphan_count:,} surveys belong to no artifact."))
+    for table, condition, what in _ORPHANS:
+        if count := conn.scalar(select(func.count()).select_from(table).where(condition)):
+            findings.append(Finding("stray", "", "", f"{count:,} {what}."))
     findings += [
         Finding("unreferenced", namespace, blob_id, "No artifact and no view uses this live blob.")
         for namespace, blob_id in conn.execute(_UNREFERENCED)
@@ -89,11 +86,9 @@ def _drift(drift: usage.Drift) -> str:
 
 def repair(conn: Connection, now: datetime) -> None:
     """Marks unused blobs dead, deletes orphans, corrects the sums. Only while nobody stores."""
-    # Views first: a lost one still points at a blob, which counts as unused only afterwards.
-    conn.execute(_DROP_LOST_VIEWS)
-    conn.execute(_DROP_LOST_SURVEYS)
-    conn.execute(_MARK_DEAD, {"now": now})
-    conn.execute(_DROP_STRAYS)
+    for table, condition, _ in _ORPHANS:
+        conn.execute(delete(table).where(condition))
+    conn.execute(update(blobs).where(_UNUSED).values(dead_at=now))
     # Last, as the statements above change what the sums count.
     usage.correct(conn)
 

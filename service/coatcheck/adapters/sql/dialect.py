@@ -1,14 +1,30 @@
-"""What the databases spell differently: statements, column types that mean the same on all, and PostgreSQL's URLs."""
+"""What the databases spell differently: functions, column types that mean the same on all, and PostgreSQL's URLs.
+
+Also the parameters that many statements share.
+"""
 
 import json
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final
 from urllib.parse import unquote
 
-from sqlalchemy import ARRAY, BigInteger, Boolean, ColumnElement, DateTime, Dialect, Integer, Table, Text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    BindParameter,
+    Boolean,
+    ColumnElement,
+    DateTime,
+    Dialect,
+    Integer,
+    Text,
+    and_,
+    bindparam,
+)
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
@@ -83,15 +99,8 @@ RowNumber = BigInteger().with_variant(Integer, "sqlite")
 """A row's number in arrival order. On SQLite, a primary key is the rowid itself only if its type is INTEGER."""
 
 
-DIALECTS: Final = ("sqlite", "postgresql")
-"""SQLAlchemy's names of the databases, which are the keys of every table of statements."""
-
-
-def insert_into(table: Table, dialect: str) -> sqlite.Insert:
-    """Returns an insert that can handle conflicts, of the dialect's own type."""
-    if dialect == "sqlite":
-        return sqlite.insert(table)
-    return cast("sqlite.Insert", postgresql.insert(table))  # two types of statement with the same methods
+# One statement serves both databases: SQLite's compiler spells PostgreSQL's ON CONFLICT alike.
+upsert = postgresql.insert
 
 
 class has_label(GenericFunction[bool]):  # noqa: N801 - SQLAlchemy's functions are spelled as in SQL
@@ -100,18 +109,12 @@ class has_label(GenericFunction[bool]):  # noqa: N801 - SQLAlchemy's functions a
     type = Boolean()
     inherit_cache = True
 
-    def __init__(self, labels: ColumnElement[Any], label: ColumnElement[Any]) -> None:
-        super().__init__(labels, label)
-
 
 class among(GenericFunction[bool]):  # noqa: N801 - as above
     """True if the first argument is one of the second, a parameter of type `Many`."""
 
     type = Boolean()
     inherit_cache = True
-
-    def __init__(self, value: ColumnElement[Any], many: ColumnElement[Any]) -> None:
-        super().__init__(value, many)
 
     @override
     def self_group(self, against: OperatorType | None = None) -> Any:
@@ -125,9 +128,6 @@ class contains_text(GenericFunction[bool]):  # noqa: N801 - as above
     type = Boolean()
     inherit_cache = True
 
-    def __init__(self, text: ColumnElement[Any], part: ColumnElement[Any]) -> None:
-        super().__init__(text, part)
-
 
 class by_now(GenericFunction[Any]):  # noqa: N801 - as above
     """Returns a moment, or the time of the database's clock if that is earlier: a sweep must not trust a wrong clock.
@@ -138,60 +138,58 @@ class by_now(GenericFunction[Any]):  # noqa: N801 - as above
     type = UtcDateTime()
     inherit_cache = True
 
-    def __init__(self, moment: ColumnElement[Any]) -> None:
-        super().__init__(moment)
+
+class database_time(GenericFunction[Any]):  # noqa: N801 - as above
+    """Returns the moment on the database's clock, one for all replicas; on SQLite the argument, the caller's time."""
+
+    type = UtcDateTime()
+    inherit_cache = True
 
 
-def _parts(element: GenericFunction[Any], compiler: SQLCompiler, options: dict[str, Any]) -> list[str]:
-    # All are compiled clauses: columns and bound parameters.
-    return [compiler.process(clause, **options) for clause in element.clauses]
-
-
-@compiles(has_label, "sqlite")
-def _sqlite_label(element: has_label, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as SQLAlchemy
-    labels, label = _parts(element, compiler, options)
+_SPELLINGS: Final = {
     # An artifact without labels has NULL here, of which `json_each` makes no rows.
-    return f"EXISTS (SELECT 1 FROM json_each({labels}) AS each WHERE each.value = {label})"  # noqa: S608 - clauses
-
-
-@compiles(has_label, "postgresql")
-def _postgresql_label(element: has_label, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
-    labels, label = _parts(element, compiler, options)
-    return f"jsonb_exists(CAST({labels} AS jsonb), {label})"
-
-
-@compiles(among, "sqlite")
-def _sqlite_among(element: among, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
-    value, many = _parts(element, compiler, options)
+    has_label: (
+        "EXISTS (SELECT 1 FROM json_each({0}) AS each WHERE each.value = {1})",
+        "jsonb_exists(CAST({0} AS jsonb), {1})",
+    ),
     # The subquery does not depend on the row, so that an index on the value can serve the condition.
-    return f"{value} IN (SELECT value FROM json_each({many}))"  # noqa: S608 - compiled clauses
-
-
-@compiles(among, "postgresql")
-def _postgresql_among(element: among, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
-    value, many = _parts(element, compiler, options)
-    return f"{value} = ANY ({many})"
-
-
-@compiles(contains_text, "sqlite")
-def _sqlite_contains(element: contains_text, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
-    return f"(instr({', '.join(_parts(element, compiler, options))}) > 0)"
-
-
-@compiles(contains_text, "postgresql")
-def _postgresql_contains(element: contains_text, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
-    return f"(strpos({', '.join(_parts(element, compiler, options))}) > 0)"
-
-
-@compiles(by_now, "sqlite")
-def _sqlite_by_now(element: by_now, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
-    return _parts(element, compiler, options)[0]
-
-
-@compiles(by_now, "postgresql")
-def _postgresql_by_now(element: by_now, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
+    among: ("{0} IN (SELECT value FROM json_each({1}))", "{0} = ANY ({1})"),
+    contains_text: ("(instr({0}, {1}) > 0)", "(strpos({0}, {1}) > 0)"),
     # A subquery is evaluated once, so an index serves the comparison although the function is volatile.
-    return f"(SELECT LEAST({_parts(element, compiler, options)[0]}, clock_timestamp()))"
+    by_now: ("{0}", "(SELECT LEAST({0}, clock_timestamp()))"),
+    database_time: ("{0}", "clock_timestamp()"),
+}
+"""SQL of the functions above on SQLite and PostgreSQL. All arguments are compiled clauses: columns and parameters."""
+
+
+def _spell(template: str, element: GenericFunction[Any], compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as SQLAlchemy
+    # An argument that is not spelled is not compiled either, as it would count as a parameter.
+    return template.format(*(compiler.process(clause, **options) for clause in element.clauses if "{" in template))
+
+
+for _function, (_sqlite, _postgresql) in _SPELLINGS.items():
+    compiles(_function, "sqlite")(partial(_spell, _sqlite))
+    compiles(_function, "postgresql")(partial(_spell, _postgresql))
+
+
+def bind_seqs(name: str = "seqs") -> BindParameter[Any]:
+    """Returns a parameter of many row numbers, for `among`."""
+    return bindparam(name, type_=Many(BigInteger()))
+
+
+def equal(*columns: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Returns the condition that columns have the values of the parameters with their names."""
+    return and_(*(column == bindparam(column.name, type_=column.type) for column in columns))
+
+
+NAMESPACE: Final = bindparam("namespace", type_=Text())
+NOW: Final = bindparam("now", type_=UtcDateTime)
+"""The moment of the change or query, by which rows are live or expired."""
+BEFORE: Final = bindparam("before", type_=UtcDateTime)
+LIMIT: Final = bindparam("limit", type_=BigInteger())
+OLD: Final = by_now(NOW) - (NOW - BEFORE)
+"""`:before`, counted back from no later than the database's own clock: a replica whose clock is ahead deletes nothing
+early."""
 
 
 _HIDDEN: Final = "***"

@@ -104,28 +104,20 @@ def looking_engine(path: Path) -> Engine:
     if not path.with_name(f"{path.name}-wal").exists() and not os.access(path.parent, os.W_OK):
         # SQLite creates its shared memory even to read, unless told that nobody writes. Here nobody can.
         uri += "&immutable=1"
-    url = sqlite_url(path)
-    engine = create_engine(
-        url, poolclass=NullPool, creator=lambda: sqlite3.connect(uri, uri=True, check_same_thread=False)
-    )
-    return _set_up(engine, (*_ALWAYS, *_READER), _READER_KIB)
+    return _open_engine(sqlite_url(path), uri, (*_ALWAYS, *_READER), _READER_KIB)
 
 
 def _engine(url: str, settings: tuple[str, ...], cache_kib: int, *, alone: bool) -> Engine:
-    path = make_url(url).database or ""
+    path = quote(make_url(url).database or "")
     # This VFS locks the file against other processes, and keeps the shared memory of the log on the heap.
-    uri = f"file:{quote(path)}?vfs=unix-excl" if alone else path
+    return _open_engine(url, f"file:{path}?vfs=unix-excl" if alone else f"file:{path}", settings, cache_kib)
 
+
+def _open_engine(url: str, uri: str, settings: tuple[str, ...], cache_kib: int) -> Engine:
     def connect() -> sqlite3.Connection:
         # The writer's connection is opened in one thread and used in another; readers' are closed from a third.
-        return sqlite3.connect(uri, uri=alone, check_same_thread=False)
+        return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
-    # No pool: the writer and each reading thread keep their connection themselves.
-    engine = create_engine(url, poolclass=NullPool, creator=connect)
-    return _set_up(engine, settings, cache_kib)
-
-
-def _set_up(engine: Engine, settings: tuple[str, ...], cache_kib: int) -> Engine:
     def configure_connection(raw: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
         record.info["pages"] = PageCache(Path(engine.url.database or ""), cache_kib * 1024)  # as long as the connection
         raw.isolation_level = None  # the driver must not begin transactions of its own
@@ -136,6 +128,8 @@ def _set_up(engine: Engine, settings: tuple[str, ...], cache_kib: int) -> Engine
             raw.close()  # else it would keep the way in which this process has the file open
             raise
 
+    # No pool: the writer and each reading thread keep their connection themselves.
+    engine = create_engine(url, poolclass=NullPool, creator=connect)
     event.listen(engine, "connect", configure_connection)
     return engine
 

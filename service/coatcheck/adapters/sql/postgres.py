@@ -7,7 +7,7 @@ server's own tools (`pg_amcheck`, data checksums).
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import asyncpg
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
-from coatcheck.adapters.sql.change_group import CommitWatch
 from coatcheck.adapters.sql.changes.dedupe import Numberer
 from coatcheck.adapters.sql.contradictions import contradictions
 from coatcheck.adapters.sql.dialect import mask_url
@@ -27,7 +26,6 @@ from coatcheck.adapters.sql.postgres_writer import PostgresWriter
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import EngineReport
-from coatcheck.ports.decisions import CatalogChange
 
 T = TypeVar("T")
 _MIN_SERVER_VERSION = 130000
@@ -58,10 +56,10 @@ class PostgresCatalog(SqlCatalog):
     """Catalog and Upkeep on a migrated PostgreSQL database. Create it with `open`; close it."""
 
     def __init__(self, engine: AsyncEngine, pools: Pools, writer: PostgresWriter | None, clock: DatabaseClock) -> None:
+        super().__init__(writer)
         self._engine = engine
-        self._pool = pools.questions
-        self._lists = pools.lists
-        self._only_writer = writer
+        self._pools = pools
+        self._group_writer = writer
         self.clock = clock
         """The database's time, for everything that depends on time."""
 
@@ -121,22 +119,13 @@ class PostgresCatalog(SqlCatalog):
         clock.start()
         return cls(engine, pools, None if read_only else PostgresWriter(engine, limits, number), clock)
 
-    def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Lets a group wait briefly for changes that are on their way."""
-        self._writer.approaching = approaching
-
-    def watch_commits(self, watch: CommitWatch) -> None:
-        """Registers a callback for every group of changes; it must not raise."""
-        self._writer.watch = watch
-
     async def close(self) -> None:
         """Commits what is waiting, then closes everything."""
         # The clock queries through the pool, so it stops before that is closed.
         await self.clock.stop()
-        if self._only_writer is not None:
-            await self._only_writer.close()
-        await self._pool.close()
-        await self._lists.close()
+        if self._group_writer is not None:
+            await self._group_writer.close()
+        await self._pools.close()
         await self._engine.dispose()
 
     async def examine(self, *, deep: bool, repair: datetime | None) -> EngineReport:
@@ -151,7 +140,7 @@ class PostgresCatalog(SqlCatalog):
 
     async def warnings(self) -> list[str]:
         """Returns sentences about this database for an administrator; empty if all is well."""
-        _, exempt, fsync, encoding = await self._pool.run(None, _server)
+        _, exempt, fsync, encoding = await self._pools.questions.run(None, _server)
         messages: list[str] = []
         if exempt:
             messages.append(
@@ -166,28 +155,13 @@ class PostgresCatalog(SqlCatalog):
             messages.append(f"The database's encoding is {encoding}. Make it anew with UTF8, which holds every text.")
         return messages
 
-    @property
-    @override
-    def write_fault(self) -> CoatcheckError | None:
-        return self._writer.fault
-
-    @property
-    def _writer(self) -> PostgresWriter:
-        if self._only_writer is None:
-            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for reading only.")
-        return self._only_writer
-
-    @override
-    async def carry_out(self, change: CatalogChange[Any]) -> object:
-        return await self._writer.carry_out(change)
-
     @override
     async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
-        return await self._pool.run(namespace, question)
+        return await self._pools.questions.run(namespace, question)
 
     @override
     async def query_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
-        return await self._lists.run(namespace, question)
+        return await self._pools.lists.run(namespace, question)
 
 
 def _pools(url: str, engine: AsyncEngine, session: Session, limits: PostgresLimits) -> Pools:

@@ -6,8 +6,8 @@ the connection is cut. A connection that is cut or in doubt is never used again.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Protocol, Self, TypeVar, cast
+from collections.abc import Callable, Generator
+from typing import Any, Self, TypeVar
 
 import asyncpg
 from msgspec import Struct
@@ -19,27 +19,7 @@ from coatcheck.adapters.sql.dialect import plain_url
 T = TypeVar("T")
 
 
-class Driver(Protocol):
-    """The used methods of the driver's own connection, which ships no types."""
-
-    async def fetch(self, query: str) -> list[Any]:
-        """Executes a statement."""
-        ...
-
-    def close(self, *, timeout: float) -> Awaitable[None]:
-        """Ends the session with the server and closes the connection, within `timeout` seconds."""
-        ...
-
-    def terminate(self) -> None:
-        """Cuts the connection."""
-        ...
-
-    def is_closed(self) -> bool:
-        """Returns whether it is cut."""
-        ...
-
-
-_connect = cast("Callable[..., Awaitable[Driver]]", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
+_connect: Any = asyncpg.connect  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - it ships no types
 
 _ENTER = "SELECT set_config('coatcheck.namespace', $1, false), set_config('coatcheck.upkeep', $2, false)"
 """The two settings that row-level security compares. `false` makes them last beyond the transaction."""
@@ -96,7 +76,7 @@ class Session(Struct, frozen=True, kw_only=True):
 def open_engine(url: str, session: Session) -> AsyncEngine:
     """Returns an engine that keeps no connections; it connects on demand."""
 
-    async def connect() -> Driver:
+    async def connect() -> Any:  # noqa: ANN401 - the driver's own connection
         return await _connect(plain_url(url), timeout=session.connect, server_settings=session.settings())
 
     # This URL only names the dialect; `connect` has the real one, as libpq spells it.
@@ -106,7 +86,7 @@ def open_engine(url: str, session: Session) -> AsyncEngine:
 class PostgresConnection:
     """A connection and its state. Used by one task at a time. Create it with `connect`."""
 
-    def __init__(self, conn: AsyncConnection, raw: Driver, *, autocommit: bool) -> None:
+    def __init__(self, conn: AsyncConnection, raw: Any, *, autocommit: bool) -> None:  # noqa: ANN401 - as above
         self._conn = conn
         self._autocommit = autocommit
         self._raw = raw
@@ -129,7 +109,7 @@ class PostgresConnection:
                 await conn.execution_options(isolation_level="AUTOCOMMIT")
             # Only the driver's own connection can be cut at once, and knows whether it is.
             fairy = await conn.get_raw_connection()
-            raw = cast("Driver", fairy.driver_connection)
+            raw: Any = fairy.driver_connection
             if not autocommit:
                 # An acknowledged change must survive a crash of the server, whatever the server's default.
                 await raw.fetch(_DURABLE)
@@ -142,7 +122,7 @@ class PostgresConnection:
     @property
     def is_lost(self) -> bool:
         """Whether the connection is cut."""
-        return self._raw.is_closed()
+        return bool(self._raw.is_closed())
 
     def has_entered(self, namespace: str | None) -> bool:
         """Returns whether `enter` would have nothing to do."""

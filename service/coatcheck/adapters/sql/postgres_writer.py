@@ -18,23 +18,24 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
+from typing_extensions import override
 
 from coatcheck.adapters.sql.change_group import (
     GATHER_SECONDS,
     MAX_GROUP_BYTES,
     MAX_GROUP_CHANGES,
-    CommitWatch,
-    FunctionChange,
+    ChangeFailure,
+    ChangeWriter,
     carry_out,
+    resolve,
 )
 from coatcheck.adapters.sql.changes.dedupe import Numberer
-from coatcheck.adapters.sql.dialect import UtcDateTime
+from coatcheck.adapters.sql.dialect import UtcDateTime, upsert
 from coatcheck.adapters.sql.faults import closed_error
 from coatcheck.adapters.sql.postgres_connection import PostgresConnection, PostgresLimits
 from coatcheck.adapters.sql.postgres_faults import (
@@ -55,7 +56,7 @@ _TOKENS_PER_ROW = 1000
 forever gets slower each time."""
 
 # The server's clock writes `at`, by which upkeep deletes the rows of connections that ended: see `forget`.
-_ROW = insert(writers).values(id=bindparam("id"), nonce=bindparam("nonce"), at=func.clock_timestamp(type_=UtcDateTime))
+_ROW = upsert(writers).values(id=bindparam("id"), nonce=bindparam("nonce"), at=func.clock_timestamp(type_=UtcDateTime))
 _LEAVE = Prepared(
     _ROW.on_conflict_do_update(
         index_elements=[writers.c.id], set_={"nonce": _ROW.excluded.nonce, "at": _ROW.excluded.at}
@@ -103,8 +104,6 @@ class CommitTokens:
         return CommitToken(self._row, os.urandom(16))
 
 
-T = TypeVar("T")
-
 _MAX_ATTEMPTS = 5
 """Attempts at a transaction that conflicts with another replica's: each one sees a later state of the rows."""
 _LOOK_UP_SECONDS = 0.1
@@ -125,17 +124,12 @@ class _Job(NamedTuple):
     """When it was requested, by the monotonic clock."""
 
 
-class _Failure(NamedTuple):
-    """An answer that is an error."""
-
-    error: Exception
-
-
-class PostgresWriter:
+class PostgresWriter(ChangeWriter):
     """The only writer of this process."""
 
     def __init__(self, engine: AsyncEngine, limits: PostgresLimits, number: Numberer) -> None:
         """Starts the task; connects with the first change."""
+        super().__init__()
         self._engine = engine
         self._limits = limits
         self._number = number
@@ -145,20 +139,9 @@ class PostgresWriter:
         self._there = asyncio.Event()
         """Wakes the task: a change has come, or nothing more will."""
         self._closed = False
-        self.fault: CoatcheckError | None = None
-        """Why storage refused the last transaction; None if it accepted it."""
-        self.watch: CommitWatch | None = None
-        self.approaching: Callable[[], int] = lambda: 0
-        """Returns how many changes are on their way, for which a group waits briefly."""
         self._task = asyncio.create_task(self._run(), name="coatcheck-writer")
 
-    async def run(self, call: Callable[[Connection], T]) -> T:
-        """Calls a function inside a transaction and returns its result once durable.
-
-        It may be called again after a rollback.
-        """
-        return cast("T", await self.carry_out(FunctionChange(call=call)))
-
+    @override
     async def carry_out(self, change: CatalogChange[Any]) -> object:
         """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
         if self._closed:
@@ -167,9 +150,9 @@ class PostgresWriter:
         waiter: asyncio.Future[object] = loop.create_future()
         self._jobs.append(_Job(change, waiter, time.monotonic()))
         self._there.set()
-        late = _Failure(unavailable("it did not say in time what became of the change"))
+        late = ChangeFailure(unavailable("it did not say in time what became of the change"))
         # The caller gets an answer in time whatever the task is doing; the change may still be committed.
-        alarm = loop.call_later(self._limits.answer, _resolve, waiter, late)
+        alarm = loop.call_later(self._limits.answer, resolve, waiter, late)
         try:
             return await waiter
         finally:
@@ -187,14 +170,14 @@ class PostgresWriter:
             while group := await self._gather():
                 began = time.monotonic()
                 for job, answer in zip(group, await self._answers(group), strict=True):
-                    _resolve(job.waiter, answer)
+                    resolve(job.waiter, answer)
                 if self.watch is not None:
                     self.watch(len(group), began - group[0].since, time.monotonic() - began)
         finally:
             self._closed = True
             # Only after a failure of the task itself is anything left here.
             for job in self._jobs:
-                _resolve(job.waiter, _Failure(closed_error()))
+                resolve(job.waiter, ChangeFailure(closed_error()))
             await self._disconnect()
 
     async def _gather(self) -> list[_Job]:
@@ -222,7 +205,7 @@ class PostgresWriter:
             job = self._jobs.popleft()
             if job.since < oldest:
                 # Never begun, and soon too late to be answered in time.
-                _resolve(job.waiter, _Failure(unavailable("too many changes wait")))
+                resolve(job.waiter, ChangeFailure(unavailable("too many changes wait")))
                 continue
             group.append(job)
             weight += job.change.weight
@@ -241,10 +224,10 @@ class PostgresWriter:
         except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to one of the group
             fault = _fault(error)
             if len(group) == 1:
-                return [_Failure(fault or error)]
+                return [ChangeFailure(fault or error)]
             # A database that cannot be reached fails all of them; retried one by one, each would wait for it in vain.
             if fault is not None and _is_everybodys(error):
-                return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
+                return [ChangeFailure(CoatcheckError(fault.code, fault.detail)) for _ in group]
         # One of the group is at fault. Alone, each change gets its own answer, and only that one fails.
         return [(await self._answers([job]))[0] for job in group]
 
@@ -349,12 +332,3 @@ def _fault(error: Exception) -> CoatcheckError | None:
 def _is_everybodys(error: Exception) -> bool:
     """Returns whether no change of the group can be tried alone, because the database could not be reached."""
     return is_of_the_connection(error) or isinstance(error, CoatcheckError)
-
-
-def _resolve(waiter: "asyncio.Future[Any]", answer: object) -> None:
-    if waiter.done():
-        return  # the caller was cancelled; its change is unaffected
-    if isinstance(answer, _Failure):
-        waiter.set_exception(answer.error)
-    else:
-        waiter.set_result(answer)

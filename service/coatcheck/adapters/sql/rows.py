@@ -1,47 +1,41 @@
 """Converts rows to values and values to rows. The only place that knows how a value is stored in a column.
 
-Converts rows of runs and jobs to values and back.
-
-Rows of keys and namespaces, and queries on them.
-
-A query for a key has no namespace: its answer determines the namespace.
+Also queries on keys and namespaces. One for a key has no namespace: its answer determines the namespace.
 """
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal
+from types import SimpleNamespace
+from typing import Any, Final, Literal, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, FromClause, Row, Text, bindparam, func, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, FromClause, Select, Text, bindparam, select, tuple_
 
-from coatcheck.adapters.sql.dialect import Many, UtcDateTime, among
+from coatcheck.adapters.sql.dialect import Many, among
 from coatcheck.adapters.sql.prepared_statements import Prepared
-from coatcheck.adapters.sql.tables import artifacts, blobs, keys, namespaces, views
+from coatcheck.adapters.sql.tables import artifacts, blobs, keys, namespaces
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure, ReceiptRecord
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
-from coatcheck.core.retention.jobs import WHOLE_STORE, JobState, RetentionRun, RunOutcome
+from coatcheck.core.policies.policy import expiry
+from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionRun, RunOutcome
 from coatcheck.core.views.view import View, ViewMeasure, unpack_sections
 from coatcheck.ports.artifacts import FoundView
 
+T = TypeVar("T")
 Reason = Literal["expired", "deleted", "session_deleted", "namespace_deleted", "evicted"]
 
-ARTIFACT_COLUMNS: list[ColumnElement[Any]] = [
-    artifacts.c.namespace,
-    artifacts.c.number,
-    artifacts.c.said,
-    artifacts.c.labels,
-    artifacts.c.measure,
-    artifacts.c.facts,
-    artifacts.c.created_at,
-    artifacts.c.expires_at,
-    artifacts.c.ttl,
-    artifacts.c.idle_ttl,
-    artifacts.c.pinned,
-    artifacts.c.engine,
-]
-"""The columns that `artifact` reads, in order, before BLOB_COLUMNS."""
+_ARTIFACT = (
+    *("namespace", "number", "said", "labels", "measure", "facts"),
+    *("created_at", "expires_at", "ttl", "idle_ttl", "pinned", "engine"),
+)
+
+
+def artifact_columns(table: FromClause) -> list[ColumnElement[Any]]:
+    """Returns the columns that `artifact` reads, in order, before those of its blob."""
+    return [table.c[name] for name in _ARTIFACT]
 
 
 def blob_columns(table: FromClause) -> list[ColumnElement[Any]]:
@@ -51,18 +45,20 @@ def blob_columns(table: FromClause) -> list[ColumnElement[Any]]:
     return [*names, c.condemned_at.is_not(None).label("condemned")]
 
 
+def view_columns(table: FromClause, blob_table: FromClause) -> list[ColumnElement[Any]]:
+    """Returns the columns that `view_of_row` reads, in order."""
+    names = ("name", "extractor", "partial", "measure", "sections")
+    return [*(table.c[name] for name in names), *blob_columns(blob_table)]
+
+
 BLOB_COLUMNS = blob_columns(blobs)
-VIEW_COLUMNS: list[ColumnElement[Any]] = [
-    views.c.name,
-    views.c.extractor,
-    views.c.partial,
-    views.c.measure,
-    views.c.sections,
-]
-"""The columns that `view_of_row` reads, in order, before those of the view's blob."""
+ARTIFACT_COLUMNS = [*artifact_columns(artifacts), *BLOB_COLUMNS]
+"""The columns that `artifact` reads."""
+ARTIFACTS: Select[Any] = select(*ARTIFACT_COLUMNS).join_from(artifacts, blobs)
+"""Selects artifacts with their blobs."""
 _VERSION_MARK: Final = "@"
 """Between an extractor and the view's version, which the column lacks in rows of early releases."""
-WIDTH = len(ARTIFACT_COLUMNS) + len(BLOB_COLUMNS)
+WIDTH = len(ARTIFACT_COLUMNS)
 """Number of columns that `artifact` reads."""
 
 # msgspec analyses a decoder's type when it is created, so each one is created once.
@@ -77,19 +73,19 @@ _view_measure = msgspec.json.Decoder(ViewMeasure)
 
 def artifact(row: Sequence[Any]) -> Artifact:
     """Returns the artifact whose columns begin the row."""
-    namespace, number, declared_json, labels, measure, facts, *rest = row[: len(ARTIFACT_COLUMNS)]
-    created_at, expires_at, ttl, idle_ttl, pinned, engine = rest
-    spoken = _declared.decode(declared_json)
+    namespace, number, declared_json, labels, measure, facts, *life = row[: len(_ARTIFACT)]
+    created_at, expires_at, ttl, idle_ttl, pinned, engine = life
+    declared = _declared.decode(declared_json)
     # The JSON has no labels: they may change, and so have a column of their own.
     if labels is not None:
-        spoken = msgspec.structs.replace(spoken, labels=_labels.decode(labels))
+        declared = replace(declared, labels=_labels.decode(labels))
     return Artifact(
         namespace=namespace,
         id=ids.render(number),
-        declared=spoken,
+        declared=declared,
         measure=_measure.decode(measure),
         facts=_facts.decode(facts),
-        blob=blob(row[len(ARTIFACT_COLUMNS) : WIDTH]),
+        blob=blob(row[len(_ARTIFACT) : WIDTH]),
         created_at=created_at,
         expires_at=expires_at,
         ttl=ttl,
@@ -124,7 +120,7 @@ def unpack_metadata(declared: str, facts: str) -> tuple[DeclaredMetadata, Detect
 
 
 def view_of_row(columns: Sequence[Any], inline: bytes | None) -> FoundView:
-    """Returns the view from VIEW_COLUMNS and the columns of its blob, which are NULL if it has none of its own."""
+    """Returns the view from `view_columns`; those of its blob are NULL if it has none of its own."""
     name, label, partial, measure, sections, *own = columns
     # Version 0, of a row without one, is older than any: such a view counts as old and may be replaced.
     extractor, _, version = label.partition(_VERSION_MARK)
@@ -156,7 +152,7 @@ def encode(value: msgspec.Struct) -> str:
 
 def encode_declared(declared: DeclaredMetadata) -> str:
     """Returns the declared metadata without labels, which have a column of their own because they may change."""
-    return encode(msgspec.structs.replace(declared, labels=()) if declared.labels else declared)
+    return encode(replace(declared, labels=()) if declared.labels else declared)
 
 
 def member(name: str, value: object = None) -> str:
@@ -184,6 +180,16 @@ def columns_of_metadata(declared: DeclaredMetadata, facts: DetectedMetadata) -> 
     }
 
 
+def life_from_now(
+    created_at: datetime, now: datetime, *, ttl: int | None, idle_ttl: int | None, pinned: bool
+) -> dict[str, Any]:
+    """Returns the columns of an artifact that lives for `ttl` seconds from now on, whenever it was created."""
+    # A TTL counts from `created_at`, which stays, so the age is added: rounded up, or it would end too early.
+    ttl = None if ttl is None else math.ceil((now - created_at).total_seconds()) + ttl
+    expires_at = expiry(created_at, now, ttl=ttl, idle_ttl=idle_ttl, pinned=pinned)
+    return {"ttl": ttl, "idle_ttl": idle_ttl, "pinned": pinned, "read_at": now, "expires_at": expires_at}
+
+
 def digest(sha256: bytes) -> int:
     """Returns the first eight bytes of a digest as a signed integer."""
     # Signed, as BIGINT is on both databases. Eight bytes find the candidates; the whole digest decides.
@@ -196,10 +202,22 @@ _ALIKE: Final = [name for name in RetentionRun.__struct_fields__ if name not in 
 """Fields of a run that its row has under the same name, with the same value."""
 
 
+def struct_of(kind: type[T], row: Any, **converted: Any) -> T:  # noqa: ANN401 - a row, and values of any column
+    """Returns a struct from the columns with its fields' names; `converted`: the fields that have another form."""
+    names = cast("type[msgspec.Struct]", kind).__struct_fields__
+    return kind(**{name: getattr(row, name) for name in names if name not in converted}, **converted)
+
+
+def where_given(statement: Select[Any], values: Mapping[Column[Any], object]) -> Select[Any]:
+    """Returns the statement for rows in which columns have these values; None: any."""
+    return statement.where(*(column == value for column, value in values.items() if value is not None))
+
+
 def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
     """Returns a run from its row."""
-    return RetentionRun(
-        **{name: getattr(row, name) for name in _ALIKE},
+    return struct_of(
+        RetentionRun,
+        row,
         scope=replace(WHOLE_STORE, **msgspec.json.decode(row.scope)),
         plan=None if row.plan_digest is None else row.plan_digest.hex(),
         outcome=RunOutcome(row.outcome),
@@ -220,37 +238,11 @@ def values_of(run: RetentionRun) -> dict[str, Any]:
     }
 
 
-def job_of(row: Any) -> JobState:  # noqa: ANN401 - a row of `jobs`
-    """Returns a job's state from its row."""
-    return JobState(**{name: getattr(row, name) for name in JobState.__struct_fields__})
-
-
-def larger(dialect: str, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Returns the larger of two values."""
-    # SQLite's `max` of two arguments is what PostgreSQL calls `greatest`; of one, it is the aggregate.
-    return func.max(one, other) if dialect == "sqlite" else func.greatest(one, other)
-
-
-KEY_COLUMNS: list[ColumnElement[Any]] = [column for column in keys.c if column.name != "digest"]
-"""The columns that `info_of` reads."""
 # An outer join: a key of all namespaces has no row in `namespaces`.
 _FIND = Prepared(
-    select(*KEY_COLUMNS, keys.c.digest, namespaces.c.disabled_at)
+    select(keys, namespaces.c.disabled_at)
     .join_from(keys, namespaces, namespaces.c.namespace == keys.c.namespace, isouter=True)
     .where(among(keys.c.id, bindparam("ids", type_=Many(Text()))))
-)
-_ANY = Prepared(select(keys.c.id).limit(1))
-_PLACE = select(keys.c.created_at).where(keys.c.id == bindparam("before"))  # only within the listed namespace
-# By moment and ID, since keys may have the same moment: `ix_keys_created_at_id` has this order.
-_NEWEST = select(*KEY_COLUMNS).order_by(keys.c.created_at.desc(), keys.c.id.desc()).limit(bindparam("most"))
-_BEHIND = tuple_(keys.c.created_at, keys.c.id) < tuple_(
-    bindparam("at", type_=UtcDateTime), bindparam("before", type_=Text())
-)
-_NAMESPACES = (
-    select(namespaces)
-    .where(namespaces.c.namespace > bindparam("after"))
-    .order_by(namespaces.c.namespace)
-    .limit(bindparam("most"))
 )
 
 
@@ -259,60 +251,46 @@ def scopes_column(scopes: Collection[str]) -> str:
     return " ".join(sorted(scopes))
 
 
-def info_of(row: Row[Any]) -> KeyInfo:
-    """Returns a key from KEY_COLUMNS."""
-    return _info(tuple(row))
+def key_of(row: Any) -> KeyInfo:  # noqa: ANN401 - a row of `keys`
+    """Returns a key from its row."""
+    return struct_of(KeyInfo, row, scopes=tuple(row.scopes.split()))
 
 
-def _info(columns: tuple[Any, ...]) -> KeyInfo:
-    key_id, namespace, name, scopes, session_prefix, created_at, expires_at, revoked_at, requests, size = columns
-    return KeyInfo(
-        id=key_id,
-        namespace=namespace,
-        name=name,
-        scopes=tuple(scopes.split()),
-        session_prefix=session_prefix,
-        created_at=created_at,
-        expires_at=expires_at,
-        revoked_at=revoked_at,
-        requests_per_minute=requests,
-        bytes_per_minute=size,
-    )
-
-
-def namespace_of(row: Row[Any]) -> NamespaceInfo:
+def namespace_of(row: Any) -> NamespaceInfo:  # noqa: ANN401 - a row of `namespaces`
     """Returns a namespace from its row."""
-    return NamespaceInfo(name=row.namespace, created_at=row.created_at, disabled_at=row.disabled_at)
+    return struct_of(NamespaceInfo, row, name=row.namespace)
 
 
 def find_keys(conn: Connection, ids: Collection[str]) -> dict[str, KeyRow]:
     """Returns the keys of these IDs, and whether their namespaces are disabled."""
-    result_rows = _FIND.rows(conn, {"ids": sorted(ids)})
-    return {row[0]: KeyRow(_info(row[:-2]), row[-2], row[-1]) for row in result_rows}
+    key_rows: dict[str, KeyRow] = {}
+    for *columns, disabled_at in _FIND.rows(conn, {"ids": sorted(ids)}):
+        row = SimpleNamespace(**dict(zip(keys.c.keys(), columns, strict=True)))
+        key_rows[row.id] = KeyRow(key_of(row), row.digest, disabled_at)
+    return key_rows
 
 
 def any_key(conn: Connection) -> bool:
     """Returns whether a key was ever created."""
-    return bool(_ANY.rows(conn, {}))
+    return conn.scalar(select(keys.c.id).limit(1)) is not None
 
 
 def list_keys(conn: Connection, namespace: str | None, *, before: str | None, limit: int) -> list[KeyInfo]:
     """Returns keys, newest first."""
-    statement, place = _NEWEST, _PLACE
-    if namespace is not None:
-        statement, place = (each.where(keys.c.namespace == namespace) for each in (statement, place))
-    values: dict[str, Any] = {"most": limit}
+    only = {keys.c.namespace: namespace}
+    # By moment and ID, since keys may have the same moment: `ix_keys_created_at_id` has this order.
+    statement = select(keys).order_by(keys.c.created_at.desc(), keys.c.id.desc()).limit(limit)
     if before is not None:
-        at: datetime | None = conn.execute(place, {"before": before}).scalar_one_or_none()
+        at = conn.scalar(where_given(select(keys.c.created_at), {**only, keys.c.id: before}))
         # The cursor's key does not exist, or is another namespace's, which this caller may not learn.
         if at is None:
             return []
-        statement = statement.where(_BEHIND)
-        values |= {"at": at, "before": before}
-    return [info_of(row) for row in conn.execute(statement, values)]
+        statement = statement.where(tuple_(keys.c.created_at, keys.c.id) < (at, before))
+    return [key_of(row) for row in conn.execute(where_given(statement, only))]
 
 
 def list_namespaces(conn: Connection, *, after: str, limit: int, only: str | None = None) -> list[NamespaceInfo]:
     """Returns namespaces after a name."""
-    statement = _NAMESPACES if only is None else _NAMESPACES.where(namespaces.c.namespace == only)
-    return [namespace_of(row) for row in conn.execute(statement, {"after": after, "most": limit})]
+    name = namespaces.c.namespace
+    statement = where_given(select(namespaces).where(name > after).order_by(name).limit(limit), {name: only})
+    return [namespace_of(row) for row in conn.execute(statement)]

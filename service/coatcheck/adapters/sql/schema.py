@@ -124,21 +124,14 @@ def check_revision(conn: Connection) -> None:
     revision = revision_of(conn)
     if revision == REVISION:
         return
-    # Revisions are numbers of four digits, so they compare as text.
-    if revision is None or revision < REVISION:
-        raise CoatcheckError(
-            Code.SCHEMA_OUTDATED,
-            f"The database has schema {revision or 'none'} and this release needs {REVISION}. Run `coatcheck migrate`.",
-            found=revision,
-            needed=REVISION,
-        )
-    raise CoatcheckError(
-        Code.SCHEMA_OUTDATED,
-        f"The database has schema {revision}, which is newer than this release's {REVISION}. Install the release "
-        "that made it, or restore the backup from before the upgrade.",
-        found=revision,
-        needed=REVISION,
+    detail = (
+        f"The database has schema {revision or 'none'} and this release needs {REVISION}. Run `coatcheck migrate`."
+        # Revisions are numbers of four digits, so they compare as text.
+        if revision is None or revision < REVISION
+        else f"The database has schema {revision}, which is newer than this release's {REVISION}. Install the release "
+        "that made it, or restore the backup from before the upgrade."
     )
+    raise CoatcheckError(Code.SCHEMA_OUTDATED, detail, found=revision, needed=REVISION)
 
 
 def try_write(conn: Connection) -> None:

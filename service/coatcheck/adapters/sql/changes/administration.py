@@ -5,13 +5,15 @@ revoked. While a namespace is marked, nothing can be stored in it. The mark is r
 itself, and removed when the namespace is empty.
 """
 
-from sqlalchemy import Connection, Text, bindparam, select, update
+from typing import Any
+
+from msgspec.structs import asdict, replace
+from sqlalchemy import Connection, Select, select, update
 
 from coatcheck.adapters.sql.changes import audit
-from coatcheck.adapters.sql.changes.audit import append
 from coatcheck.adapters.sql.changes.holds import holds_on, stand_by_now
-from coatcheck.adapters.sql.dialect import DIALECTS, UtcDateTime, insert_into
-from coatcheck.adapters.sql.rows import KEY_COLUMNS, info_of, namespace_of, scopes_column
+from coatcheck.adapters.sql.dialect import upsert
+from coatcheck.adapters.sql.rows import key_of, namespace_of, scopes_column
 from coatcheck.adapters.sql.tables import keys, namespaces, usage
 from coatcheck.core.artifact import Caller
 from coatcheck.core.keys import EVERYWHERE, KeyInfo, NamespaceInfo
@@ -19,11 +21,8 @@ from coatcheck.core.retention.audit import AuditLine, By, Detail, HoldConflict
 from coatcheck.ports.decisions import MarkNamespace
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
-_KEY = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()
-_REVOKE = update(keys).where(keys.c.id == bindparam("key_id"), keys.c.revoked_at.is_(None))
-_NAMESPACE = select(namespaces).where(namespaces.c.namespace == bindparam("name")).with_for_update()
-_ADD_KEY = {dialect: insert_into(keys, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
-_ADD_NAMESPACE = {dialect: insert_into(namespaces, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
+_ADD_KEY = upsert(keys).on_conflict_do_nothing()
+_ADD_NAMESPACE = upsert(namespaces).on_conflict_do_nothing()
 
 
 def apply_make_key(conn: Connection, change: MakeKey) -> None:
@@ -32,26 +31,10 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
     # The first key of a namespace creates it.
     if info.namespace != EVERYWHERE:
         apply_make_namespace(conn, MakeNamespace(name=info.namespace, now=info.created_at, by=change.by))
-    result = conn.execute(
-        _ADD_KEY[conn.dialect.name],
-        {
-            "id": info.id,
-            "namespace": info.namespace,
-            "name": info.name,
-            "scopes": scopes_column(info.scopes),
-            "session_prefix": info.session_prefix,
-            "digest": change.digest,
-            "created_at": info.created_at,
-            "expires_at": info.expires_at,
-            "revoked_at": None,
-            "requests_per_minute": info.requests_per_minute,
-            "bytes_per_minute": info.bytes_per_minute,
-        },
-    )
-    if not result.rowcount:
-        # If the answer to its commit was lost, this same change has created the key: then the digests are equal,
-        # which those of two keys never are.
-        if conn.execute(select(keys.c.digest).where(keys.c.id == info.id)).scalar_one() != change.digest:
+    values = asdict(info) | {"scopes": scopes_column(info.scopes), "digest": change.digest, "revoked_at": None}
+    if not conn.execute(_ADD_KEY, values).rowcount:
+        # If the answer to its commit was lost, this change has created the key: two keys never have equal digests.
+        if conn.scalar(select(keys.c.digest).where(keys.c.id == info.id)) != change.digest:
             raise RuntimeError("a key's ID was drawn twice")
         return
     _log_key(conn, "key.created", info, change.by)
@@ -59,32 +42,31 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
 
 def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
     """Carries out RevokeKey."""
-    row = conn.execute(_KEY, {"key_id": change.key_id}).first()
+    row = conn.execute(select(keys).where(keys.c.id == change.key_id).with_for_update()).first()
     # A key of another namespace is treated like one that does not exist.
     if row is None or change.namespace not in {None, row.namespace}:
         return None
+    info = key_of(row)
     # The first revocation is the one that counts, and the only one in the audit log.
-    if row.revoked_at is not None:
-        return info_of(row)
-    conn.execute(_REVOKE.values(revoked_at=change.now), {"key_id": change.key_id})
-    revoked_row = conn.execute(_KEY, {"key_id": change.key_id}).one()
-    info = info_of(revoked_row)
-    _log_key(conn, "key.revoked", info, change.by)
+    if info.revoked_at is None:
+        conn.execute(update(keys).where(keys.c.id == change.key_id).values(revoked_at=change.now))
+        info = replace(info, revoked_at=change.now)
+        _log_key(conn, "key.revoked", info, change.by)
     return info
 
 
 def apply_make_namespace(conn: Connection, change: MakeNamespace) -> tuple[NamespaceInfo, bool]:
     """Carries out MakeNamespace."""
     values = {"namespace": change.name, "created_at": change.now, "disabled_at": None}
-    if not conn.execute(_ADD_NAMESPACE[conn.dialect.name], values).rowcount:
-        return namespace_of(conn.execute(_NAMESPACE, {"name": change.name}).one()), False
+    if not conn.execute(_ADD_NAMESPACE, values).rowcount:
+        return namespace_of(conn.execute(_select_namespace(change.name)).one()), False
     _log_namespace(conn, "namespace.created", change)
     return NamespaceInfo(name=change.name, created_at=change.now, disabled_at=None), True
 
 
 def apply_switch_namespace(conn: Connection, change: SwitchNamespace) -> NamespaceInfo | None:
     """Carries out SwitchNamespace."""
-    row = conn.execute(_NAMESPACE, {"name": change.name}).first()
+    row = conn.execute(_select_namespace(change.name)).first()
     if row is None:
         return None
     if (row.disabled_at is not None) is change.disabled:
@@ -95,25 +77,21 @@ def apply_switch_namespace(conn: Connection, change: SwitchNamespace) -> Namespa
     return NamespaceInfo(name=change.name, created_at=row.created_at, disabled_at=at)
 
 
+def _select_namespace(name: str) -> Select[Any]:
+    return select(namespaces).where(namespaces.c.namespace == name).with_for_update()
+
+
 def _log_key(conn: Connection, action: str, info: KeyInfo, by: Caller) -> None:
     details: dict[str, Detail] = {"key": info.id, "name": info.name, "scopes": scopes_column(info.scopes)}
     if info.session_prefix is not None:
         details["session_prefix"] = info.session_prefix
     at = info.revoked_at or info.created_at
     namespace = None if info.namespace == EVERYWHERE else info.namespace
-    append(conn, AuditLine(at=at, action=action, by=By.of(by), namespace=namespace, details=details))
+    audit.append(conn, AuditLine(at=at, action=action, by=By.of(by), namespace=namespace, details=details))
 
 
 def _log_namespace(conn: Connection, action: str, change: MakeNamespace | SwitchNamespace) -> None:
-    append(conn, AuditLine(at=change.now, action=action, by=By.of(change.by), namespace=change.name))
-
-
-_NAMESPACE_NAME = bindparam("space", type_=Text())
-_ZERO = {"bytes": 0, "artifacts": 0, "reserved": 0}
-_STATE = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE_NAME).with_for_update()
-_MARK = (
-    update(usage).where(usage.c.namespace == _NAMESPACE_NAME).values(deleting_at=bindparam("mark", type_=UtcDateTime))
-)
+    audit.append(conn, AuditLine(at=change.now, action=action, by=By.of(change.by), namespace=change.name))
 
 
 def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
@@ -124,14 +102,14 @@ def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
         conflict = holds_on(conn, change.namespace, None, change.now)
         if conflict is not None:
             return conflict
-        # The mark is a column of the namespace's usage row, which does not exist before its first artifact.
-        conn.execute(
-            insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), {"namespace": change.namespace, **_ZERO}
-        )
-    before = conn.execute(_STATE, {"space": change.namespace}).scalar()
+        # The mark is a column of the usage row, which a namespace has only from its first artifact on.
+        zero = {"namespace": change.namespace, "bytes": 0, "artifacts": 0, "reserved": 0}
+        conn.execute(upsert(usage).on_conflict_do_nothing(), zero)
+    mine = usage.c.namespace == change.namespace
+    before = conn.scalar(select(usage.c.deleting_at).where(mine).with_for_update())
     if (before is not None) == change.deleting:
         return False
-    conn.execute(_MARK, {"space": change.namespace, "mark": change.now if change.deleting else None})
+    conn.execute(update(usage).where(mine).values(deleting_at=change.now if change.deleting else None))
     line = AuditLine(
         at=change.now,
         action="namespace.deletion_begun" if change.deleting else "namespace.deletion_ended",

@@ -10,20 +10,18 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
-from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, Text, bindparam, func, select, update
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.holds import holds_of
 from coatcheck.adapters.sql.changes.tombstone import lock_row, tombstone_of
-from coatcheck.adapters.sql.changes.views import add_survey, drop_survey, replace_view, wait_for_index
-from coatcheck.adapters.sql.dialect import Many, among
-from coatcheck.adapters.sql.tables import artifacts, blobs
+from coatcheck.adapters.sql.changes.views import replace_survey, replace_view, wait_for_index
+from coatcheck.adapters.sql.dialect import Many, among, bind_seqs, equal
+from coatcheck.adapters.sql.tables import artifacts
 from coatcheck.core.artifact import Artifact, Gone
 from coatcheck.core.policies.policy import expiry
 from coatcheck.core.read_answer import view_inputs
 from coatcheck.ports.artifacts import PatchArtifact, StoreArtifact, Touch
-
-_HERE = (artifacts.c.namespace == bindparam("space")) & (artifacts.c.number == bindparam("at"))
 
 
 class _State(NamedTuple):
@@ -45,12 +43,13 @@ class _State(NamedTuple):
 
 
 _COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in _State._fields]
+_HERE = equal(artifacts.c.namespace, artifacts.c.number)
 # The lock makes changes of one artifact follow each other, each computed from the result of the one before.
 _STATE = select(*_COLUMNS).where(_HERE).with_for_update()
-_FULL = select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS).join_from(artifacts, blobs).where(_HERE)
+_ARTIFACT = rows.ARTIFACTS.where(_HERE)
 _MOVABLE = artifacts.c.pinned.is_(False)
 """A pinned artifact does not expire, so its reads are not recorded."""
-_NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
+_NUMBERS = bind_seqs("numbers")
 # Two arrays of equal length become pairs, so that one statement serves reads in several namespaces.
 _WANTED = func.unnest(bindparam("spaces", type_=Many(Text())), _NUMBERS).table_valued("space", "at").render_derived()
 # In row order, as all lock them: this prevents deadlocks between replicas.
@@ -64,17 +63,13 @@ _READ_OF_ALL = (
 _READ_OF_ONE = select(artifacts.c.namespace, artifacts.c.number, *_COLUMNS).where(
     artifacts.c.namespace == bindparam("space"), among(artifacts.c.number, _NUMBERS), _MOVABLE
 )
-_BY_SEQ = update(artifacts).where(artifacts.c.seq == bindparam("row"))
-_TOUCH = _BY_SEQ.values(
-    read_at=bindparam("read", type_=artifacts.c.read_at.type),
-    expires_at=bindparam("expires", type_=artifacts.c.expires_at.type),
-)
+_TOUCH = update(artifacts).where(artifacts.c.seq == bindparam("row"))
 
 
 def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | None:
     """Carries out PatchArtifact."""
-    here = {"space": change.namespace, "at": change.number}
-    state_row = conn.execute(_STATE, here).first()
+    mine = {"namespace": change.namespace, "number": change.number}
+    state_row = conn.execute(_STATE, mine).first()
     if state_row is None:
         return tombstone_of(conn, change.namespace, change.number, change.now)
     row = _State._make(state_row)
@@ -83,11 +78,11 @@ def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | No
     if row.expires_at is not None and row.expires_at <= change.now and not _revives(conn, change, row, values):
         return rows.make_tombstone(change.number, "expired", row.expires_at, row.tool_name, row.session)
     if values:
-        conn.execute(_BY_SEQ.values(**values), {"row": row.seq})
+        conn.execute(update(artifacts).where(artifacts.c.seq == row.seq).values(values))
         # Labels are part of the fingerprint: the entry in the full-text index no longer counts.
         if "labels" in values:
             wait_for_index(conn, change.namespace, [row.seq])
-    return rows.artifact(conn.execute(_FULL, here).one())
+    return rows.artifact(conn.execute(_ARTIFACT, mine).one())
 
 
 def _revives(conn: Connection, change: PatchArtifact, row: _State, values: dict[str, Any]) -> bool:
@@ -115,13 +110,8 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
     # once.
     if row.pinned and expires_at is not None and expires_at <= change.now:
         expires_at = expiry(change.now, change.now, ttl=ttl, idle_ttl=idle_ttl, pinned=False)
-    return values | {
-        "ttl": ttl,
-        "idle_ttl": idle_ttl,
-        "pinned": pinned,
-        "read_at": read_at,
-        "expires_at": expires_at,
-    }
+    life = {"ttl": ttl, "idle_ttl": idle_ttl, "pinned": pinned, "read_at": read_at, "expires_at": expires_at}
+    return values | life
 
 
 def apply_touch(conn: Connection, change: Touch) -> None:
@@ -140,7 +130,7 @@ def apply_touch(conn: Connection, change: Touch) -> None:
                 read_at = moment
                 expires_at = _later(row, moment)
         if read_at != row.read_at:
-            moved.append({"row": row.seq, "read": read_at, "expires": expires_at})
+            moved.append({"row": row.seq, "read_at": read_at, "expires_at": expires_at})
     if moved:
         conn.execute(_TOUCH, moved)
 
@@ -168,15 +158,6 @@ def _movable(conn: Connection, artifact_keys: Collection[tuple[str, int]]) -> Se
     ]
 
 
-_NAMES = ("said", "facts", "tool_name", "kind", "url", "engine", "declared_at")
-"""What another declaration replaces; labels and session are not among it."""
-_DECLARE = (
-    update(artifacts)
-    .where(artifacts.c.seq == bindparam("row"))
-    .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _NAMES})
-)
-
-
 def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact) -> bool:
     """Declares the artifact of a row anew. Returns False if the row was deleted meanwhile; then nothing is changed."""
     if not lock_row(conn, seq):
@@ -184,9 +165,9 @@ def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact
     declared = change.declared.merged_over(there.declared)
     facts = change.facts.keeping_first_time_fields(there.facts)
     columns = rows.columns_of_metadata(declared, facts)
-    conn.execute(_DECLARE, {"row": seq, "engine": change.engine, "declared_at": change.now, **columns})
-    drop_survey(conn, seq)
-    add_survey(conn, change, seq)
+    columns |= {"engine": change.engine, "declared_at": change.now}  # labels and session stay
+    conn.execute(update(artifacts).where(artifacts.c.seq == seq).values(columns))
+    replace_survey(conn, change, seq)
     # The same inputs would give the same text: the view stays, because its ranges are citations.
     if view_inputs(declared, facts) != view_inputs(there.declared, there.facts):
         replace_view(conn, change, change.text_view, seq)

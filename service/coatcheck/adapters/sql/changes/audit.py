@@ -6,13 +6,13 @@ may remove the bytes.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, insert, select
+from sqlalchemy import Connection, Text, bindparam, insert, select
 
-from coatcheck.adapters.sql.dialect import Many, UtcDateTime, among, by_now
+from coatcheck.adapters.sql.dialect import NOW, among, bind_seqs
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, audit_log, removed, removed_surveys, removed_views, surveys, views
 from coatcheck.core.retention.audit import AuditLine, merge_lines, pack_numbers
@@ -20,18 +20,6 @@ from coatcheck.core.retention.audit import AuditLine, merge_lines, pack_numbers
 _WAITING: Final = "coatcheck.audit"
 """The key of a connection's `info` under which a transaction gathers its lines."""
 _ADD = Prepared(insert(audit_log), columns=[column.name for column in audit_log.c if not column.primary_key])
-_NOW, _BEFORE = bindparam("now", type_=UtcDateTime), bindparam("before", type_=UtcDateTime)
-IS_OLD = audit_log.c.at < by_now(_NOW) - (_NOW - _BEFORE)
-"""Whether a line is older than from `:before` to `:now`, counted back from no later than the database's own clock."""
-_OLD = (
-    select(audit_log.c.seq)
-    .where(IS_OLD)
-    .order_by(audit_log.c.at)
-    .limit(bindparam("limit", type_=BigInteger()))
-    .with_for_update(skip_locked=True)
-)
-# A common table expression that locks is evaluated once; PostgreSQL may evaluate a subquery again for each row.
-_PRUNE = delete(audit_log).where(audit_log.c.seq.in_(select(_OLD.cte("old")))).returning(audit_log.c.seq)
 
 
 def append(conn: Connection, line: AuditLine) -> None:
@@ -60,11 +48,6 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
     _ADD.many(conn, [_row(line) for line in lines])
 
 
-def prune(conn: Connection, now: datetime, life: timedelta, limit: int) -> int:
-    """Deletes up to `limit` lines that are older than `life`, oldest first; returns how many."""
-    return len(conn.execute(_PRUNE, {"now": now, "before": now - life, "limit": limit}).all())
-
-
 def _row(line: AuditLine) -> dict[str, Any]:
     return {
         **msgspec.structs.asdict(line),
@@ -80,7 +63,7 @@ def _lines(conn: Connection) -> list[AuditLine]:
     return lines
 
 
-_SEQS = bindparam("seqs", type_=Many(BigInteger()))
+_SEQS = bind_seqs()
 COPIED = [column.name for column in artifacts.c if not column.primary_key]
 """Columns of an artifact's row that are kept."""
 # A single statement, so that no rows leave the database.
@@ -89,7 +72,7 @@ _KEEP = Prepared(
     .from_select(
         ["removed_at", "reason", "run_id", "artifact_seq", *COPIED],
         select(
-            bindparam("now", type_=UtcDateTime),
+            NOW,
             bindparam("why", type_=Text()),
             bindparam("run", type_=Text()),
             artifacts.c.seq,
@@ -115,15 +98,6 @@ _KEEP_SURVEYS = Prepared(
         .where(among(removed.c.seq, _SEQS)),
     )
 )
-# By the server's clock too: a replica whose clock is ahead must not shorten the time for an undo.
-_OVER = (
-    select(removed.c.seq)
-    .where(removed.c.removed_at <= by_now(bindparam("now", type_=UtcDateTime)))
-    .order_by(removed.c.removed_at)
-    .limit(bindparam("limit"))
-    .with_for_update(skip_locked=True)
-)
-_FORGET = delete(removed).where(removed.c.seq.in_(select(_OVER.cte("over_now")))).returning(removed.c.seq)
 
 
 def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_id: str | None) -> None:
@@ -139,9 +113,3 @@ def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_
         conn, [{"removed_seq": removed_seqs[row[0]]} | dict(zip(OF_VIEW, row[1:], strict=True)) for row in view_rows]
     )
     _KEEP_SURVEYS.run(conn, {"seqs": list(removed_seqs.values())})
-
-
-def forget(conn: Connection, before: datetime, limit: int) -> int:
-    """Deletes what was removed up to a moment; returns how many. After that it cannot be undone."""
-    values: dict[str, Any] = {"now": before, "limit": limit}
-    return len(conn.execute(_FORGET, values).all())

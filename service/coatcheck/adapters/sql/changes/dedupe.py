@@ -28,39 +28,39 @@ from sqlalchemy import (
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import usage
 from coatcheck.adapters.sql.changes.tombstone import release
-from coatcheck.adapters.sql.dialect import Many, RowNumber, UtcDateTime, among
+from coatcheck.adapters.sql.dialect import NAMESPACE, NOW, Many, RowNumber, UtcDateTime, among, bind_seqs, equal
 from coatcheck.adapters.sql.prepared_statements import Prepared
-from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombstones, uploads, views
+from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads, views
 from coatcheck.core.artifact import Blob, Gone
-from coatcheck.ports.artifacts import StoreArtifact, StoreView
+from coatcheck.ports.artifacts import KeyRecord, StoreArtifact, StoreView
 
-_NAMESPACE = bindparam("namespace", type_=Text())
 # Of a writer and a reaper of one upload, only one deletes the row.
 _TAKE_INTENTS = Prepared(
     delete(uploads)
-    .where(uploads.c.namespace == _NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
+    .where(uploads.c.namespace == NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
     .returning(uploads.c.blob_id, uploads.c.reserved)
 )
 # A shared lock: any number of ingests may point at a blob at once, and nobody marks it dead until they have committed.
 _SAME_BYTES = Prepared(
     select(blobs.c.seq, *rows.BLOB_COLUMNS)
-    .where(
-        among(blobs.c.digest, bindparam("digests", type_=Many(BigInteger()))),
-        blobs.c.dead_at.is_(None),
-        blobs.c.namespace == _NAMESPACE,
-    )
+    .where(among(blobs.c.digest, bind_seqs("digests")), blobs.c.dead_at.is_(None), blobs.c.namespace == NAMESPACE)
     .order_by(blobs.c.seq)
     .with_for_update(read=True)
 )
+# Without a lock.
+_HEALTHY = Prepared(
+    select(*rows.BLOB_COLUMNS).where(
+        equal(blobs.c.digest, blobs.c.namespace, blobs.c.sha256, blobs.c.size),
+        blobs.c.dead_at.is_(None),
+        blobs.c.condemned_at.is_(None),
+    )
+)
 # Both tables, because a payload and a view may share bytes.
 _REPOINT = [
-    update(table)
-    .where(among(table.c.blob_seq, bindparam("lost", type_=Many(BigInteger()))))
-    .values(blob_seq=bindparam("whole", type_=RowNumber))
+    update(table).where(among(table.c.blob_seq, bind_seqs("lost"))).values(blob_seq=bindparam("whole", type_=RowNumber))
     for table in (artifacts, views)
 ]
-_COUNT = bindparam("count", type_=BigInteger())
-_NUMBERED = func.generate_series(literal_column("1"), _COUNT).table_valued("n")
+_NUMBERED = func.generate_series(literal_column("1"), bindparam("count", type_=BigInteger())).table_valued("n")
 _NEXT_SEQS = {
     # The only writer: the next number is what SQLite itself would choose.
     "sqlite": Prepared(
@@ -132,11 +132,6 @@ def take_intents(conn: Connection, uploaded: Sequence[NewBytes]) -> set[str]:
     return passed
 
 
-def take_intent(conn: Connection, ours: NewBytes) -> bool:
-    """Uses up the intent of one upload; see `take_intents`."""
-    return ours.blob.id in take_intents(conn, [ours])
-
-
 def resolve_blobs(
     conn: Connection, brought: Sequence[NewBytes], seqs: Iterator[int] | None = None
 ) -> list[BlobReference]:
@@ -186,9 +181,10 @@ def resolve_blobs(
     return references
 
 
-def resolve_blob(conn: Connection, ours: NewBytes) -> BlobReference:
-    """Finds or creates the row of our bytes; see `resolve_blobs`."""
-    return resolve_blobs(conn, [ours])[0]
+def same_bytes(conn: Connection, namespace: str, sha256: bytes, size: int) -> Blob | None:
+    """Returns a live, healthy blob with this content."""
+    values = {"namespace": namespace, "digest": rows.digest(sha256), "sha256": sha256, "size": size}
+    return next(map(rows.blob, _HEALTHY.rows(conn, values)), None)
 
 
 def find_corrupt(conn: Connection, brought: Sequence[NewBytes]) -> set[tuple[bytes, int]]:
@@ -236,6 +232,19 @@ def blob_row(ours: NewBytes) -> dict[str, Any]:
     }
 
 
+_KEY = Prepared(
+    select(idempotency_keys.c.fingerprint, idempotency_keys.c.number, idempotency_keys.c.created).where(
+        equal(idempotency_keys.c.namespace, idempotency_keys.c.key), idempotency_keys.c.expires_at > NOW
+    )
+)
+
+
+def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRecord | None:
+    """Returns what an idempotency key stands for, until it ends."""
+    key_rows = _KEY.rows(conn, {"namespace": namespace, "key": key, "now": now})
+    return KeyRecord(*key_rows[0]) if key_rows else None
+
+
 Numberer = Callable[[bytes, int], int]
 """Returns the number of an identity's n-th candidate ID."""
 
@@ -243,32 +252,20 @@ PROBES = 4
 """Candidates examined together. Among them an identity is found even after the artifact with its first number is gone;
 a longer chain needs four colliding identities (about 10^-24 at 10^8 artifacts)."""
 
-_NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
+_NUMBERS = bind_seqs("numbers")
+_A, _T = artifacts.c, tombstones.c
 # A tombstone holds its number too: an ID must not name another payload while reads say that its artifact is gone.
 _HOLDERS = Prepared(
     union_all(
+        # The union takes its types from here.
         select(
-            artifacts.c.number,
-            artifacts.c.identity,
-            artifacts.c.seq,
-            artifacts.c.expires_at,
-            artifacts.c.blob_seq,
-            artifacts.c.tool_name,
-            null().label("reason"),
-            type_coerce(null(), UtcDateTime).label("at"),  # the union takes its types from here
-            artifacts.c.session,
-        ).where(artifacts.c.namespace == _NAMESPACE, among(artifacts.c.number, _NUMBERS)),
+            *(_A.number, _A.identity, _A.seq, _A.expires_at, _A.blob_seq, _A.tool_name),
+            *(null().label("reason"), type_coerce(null(), UtcDateTime).label("at"), _A.session),
+        ).where(_A.namespace == NAMESPACE, among(_A.number, _NUMBERS)),
         select(
-            tombstones.c.number,
-            tombstones.c.identity,
-            null(),
-            null(),
-            null(),
-            tombstones.c.tool_name,
-            tombstones.c.reason,
-            tombstones.c.at,
-            tombstones.c.session,
-        ).where(tombstones.c.namespace == _NAMESPACE, among(tombstones.c.number, _NUMBERS)),
+            *(_T.number, _T.identity, null(), null(), null(), _T.tool_name),
+            *(_T.reason, _T.at, _T.session),
+        ).where(_T.namespace == NAMESPACE, among(_T.number, _NUMBERS)),
     )
 )
 
@@ -324,21 +321,12 @@ def locate_identities(conn: Connection, changes: Sequence[StoreArtifact], number
     return [located[at] for at in range(len(changes))]
 
 
-def locate_identity(conn: Connection, change: StoreArtifact, number: Numberer) -> ArtifactSlot:
-    """Returns where one identity is, or its first free number."""
-    return locate_identities(conn, [change], number)[0]
-
-
 def _slot_of(mine: list[tuple[Any, ...]], now: datetime) -> ArtifactSlot:
     """Returns the slot of an identity with these rows of _HOLDERS."""
     # Prefer an artifact: two replicas may have left a tombstone after it.
-    at, _, seq, expires_at, blob_seq, *_ = min(mine, key=_is_tombstone)
+    at, _, seq, expires_at, blob_seq, *_ = min(mine, key=lambda row: row[2] is None)
     removals = [removal for row in mine if row[0] == at and (removal := _removal_of(row, now)) is not None]
-    return ArtifactSlot(at, seq, expires_at, blob_seq, max(removals, key=_moment, default=None))
-
-
-def _is_tombstone(row: tuple[Any, ...]) -> bool:
-    return row[2] is None
+    return ArtifactSlot(at, seq, expires_at, blob_seq, max(removals, key=lambda removal: removal.at, default=None))
 
 
 def _removal_of(row: tuple[Any, ...], now: datetime) -> Gone | None:
@@ -349,7 +337,3 @@ def _removal_of(row: tuple[Any, ...], now: datetime) -> Gone | None:
     if expires_at is None or expires_at > now:
         return None
     return rows.make_tombstone(number, "expired", expires_at, tool_name, session)
-
-
-def _moment(tombstone: Gone) -> datetime:
-    return tombstone.at

@@ -6,89 +6,36 @@ payload that is refused anyway. Pinned and held artifacts are not considered.
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, bindparam, func, or_, select
+from sqlalchemy import BigInteger, Connection, bindparam, func, select, tuple_
 
-from coatcheck.adapters.sql.changes import activity, events, session_usage
+from coatcheck.adapters.sql.changes import session_usage
 from coatcheck.adapters.sql.changes.holds import is_not_held
 from coatcheck.adapters.sql.changes.tombstone import (
     ARTIFACT_ROW,
-    NOW,
     ArtifactRow,
     Removal,
     is_live,
+    of_text_view,
     read_rows,
     tombstone,
 )
 from coatcheck.adapters.sql.changes.usage import read_usage
-from coatcheck.adapters.sql.dialect import Many, UtcDateTime, among
+from coatcheck.adapters.sql.dialect import NOW, UtcDateTime, among, bind_seqs
 from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.rows import Reason
-from coatcheck.adapters.sql.tables import artifacts, blobs, usage, views
+from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core.policies.quota import QuotaExceeded
-from coatcheck.core.views.view import TEXT
 from coatcheck.ports.decisions import DeleteNamespace
 from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult
 
 _CANDIDATES_PER_PAGE = 200
 """Candidates that one statement looks at: an eviction usually needs a few, and locks none of the others. Chosen, not
 measured."""
-_NAMESPACE = bindparam("namespace", type_=Text())
-_MAY_GO: ColumnElement[bool] = and_(artifacts.c.namespace == _NAMESPACE, artifacts.c.pinned.is_(False), is_not_held())
-_VIEW_BLOB = (
-    select(views.c.blob_seq)
-    .where(views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT)
-    .correlate(artifacts)
-    .scalar_subquery()
-)
-_CANDIDATE = (artifacts.c.seq, artifacts.c.read_at, artifacts.c.blob_seq, _VIEW_BLOB.label("view_blob"))
-_BEHIND = or_(
-    artifacts.c.read_at > bindparam("after_at", type_=UtcDateTime),
-    and_(
-        artifacts.c.read_at == bindparam("after_at", type_=UtcDateTime),
-        artifacts.c.seq > bindparam("after", type_=BigInteger()),
-    ),
-)
-_EXPIRED = (
-    select(*_CANDIDATE)
-    .where(_MAY_GO, artifacts.c.expires_at <= NOW, artifacts.c.seq > bindparam("after", type_=BigInteger()))
-    .order_by(artifacts.c.seq)
-    .limit(_CANDIDATES_PER_PAGE)
-)
-# `_BEHIND` implies the plain bound beside it, which tells the planner where to begin in the index.
-_OLDEST = (
-    select(*_CANDIDATE)
-    .where(_MAY_GO, is_live(), artifacts.c.read_at >= bindparam("after_at", type_=UtcDateTime), _BEHIND)
-    .order_by(artifacts.c.read_at, artifacts.c.seq)
-    .limit(_CANDIDATES_PER_PAGE)
-)
-_SEQS = bindparam("seqs", type_=Many(BigInteger()))
-# How many artifacts, and how many views, point at each blob.
-_USERS = [
-    select(table.c.blob_seq, func.count()).where(among(table.c.blob_seq, _SEQS)).group_by(table.c.blob_seq)
-    for table in (artifacts, views)
-]
-_SIZES = select(blobs.c.seq, blobs.c.stored_size).where(among(blobs.c.seq, _SEQS))
-# They were chosen without a lock: a row that may no longer go is missing here.
-_TAKE = (
-    select(*ARTIFACT_ROW)
-    .where(among(artifacts.c.seq, _SEQS), artifacts.c.pinned.is_(False), is_not_held())
-    .order_by(artifacts.c.seq)
-    .with_for_update(of=artifacts)
-)
-_ONE_AT_A_TIME = select(func.pg_advisory_xact_lock(0x65766963, func.hashtext(_NAMESPACE)))
-""""evic" in ASCII, and a hash of the namespace. Two namespaces with one hash only wait for each other."""
-_FIRST_READ = select(func.min(artifacts.c.read_at)).where(artifacts.c.namespace == _NAMESPACE)
-_MARKED = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE)
-# Held artifacts stay, and the mark on their namespace with them.
-_ALL = (
-    select(*ARTIFACT_ROW)
-    .where(artifacts.c.namespace == _NAMESPACE, is_not_held())
-    .order_by(artifacts.c.seq)
-    .limit(bindparam("limit"))
-    .with_for_update(of=artifacts)
-)
+_ONE_AT_A_TIME: Final = 0x65766963
+""""evic" in ASCII: with a hash of the namespace, the key of an advisory lock. Two namespaces with one hash only wait
+for each other."""
 
 
 class _Candidate(NamedTuple):
@@ -117,10 +64,13 @@ class _Freed:
         new = sorted({seq for each in page for seq in each.blobs} - self._sizes.keys())
         if not new:
             return
-        for statement in _USERS:
-            for seq, count in conn.execute(statement, {"seqs": new}):
+        # How many artifacts, and how many views, point at each blob.
+        for table in (artifacts, views):
+            users = select(table.c.blob_seq, func.count()).where(among(table.c.blob_seq, bind_seqs()))
+            for seq, count in conn.execute(users.group_by(table.c.blob_seq), {"seqs": new}):
                 self._users[seq] = self._users.get(seq, 0) + count
-        self._sizes.update((seq, size) for seq, size in conn.execute(_SIZES, {"seqs": new}))
+        sizes = select(blobs.c.seq, blobs.c.stored_size).where(among(blobs.c.seq, bind_seqs()))
+        self._sizes.update((seq, size) for seq, size in conn.execute(sizes, {"seqs": new}))
 
     def add(self, candidate: _Candidate) -> None:
         """Adds an artifact to those that are evicted."""
@@ -134,7 +84,7 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
     """Carries out EvictArtifacts."""
     if conn.dialect.name != "sqlite":
         # Of two replicas, the second checks after the first has made room, and finds it.
-        conn.execute(_ONE_AT_A_TIME, {"namespace": change.namespace})
+        conn.execute(select(func.pg_advisory_xact_lock(_ONE_AT_A_TIME, func.hashtext(change.namespace))))
     there = read_usage(conn, change.namespace)
     full = QuotaExceeded(usage=there, room=change.room, bytes=change.bytes, artifacts=change.artifacts)
     if full.hopeless:
@@ -157,9 +107,12 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
     return EvictionResult(removed_count, len(now_going) == len(victims))
 
 
-def _remove_those(conn: Connection, change: EvictArtifacts, seqs: list[int]) -> int:
-    artifact_rows = read_rows(conn, _TAKE, {"seqs": seqs, "now": change.now})
-    if len(artifact_rows) != len(seqs):
+def _remove_those(conn: Connection, change: EvictArtifacts, going: list[int]) -> int:
+    # They were chosen without a lock: a row that may no longer go is missing here.
+    still_going = (among(artifacts.c.seq, bind_seqs()), artifacts.c.pinned.is_(False), is_not_held())
+    statement = select(*ARTIFACT_ROW).where(*still_going).order_by(artifacts.c.seq).with_for_update(of=artifacts)
+    artifact_rows = read_rows(conn, statement, seqs=going, now=change.now)
+    if len(artifact_rows) != len(going):
         raise TransactionConflict  # one was pinned, or removed, since it was chosen
     return _remove_all(conn, artifact_rows, "evicted", change)
 
@@ -177,33 +130,41 @@ def _remove_all(
 
 def _candidates(conn: Connection, change: EvictArtifacts, freed: _Freed) -> Iterator[_Candidate]:
     """Yields what may be evicted: expired artifacts, then the others, least recently read first."""
+    here = artifacts.c.namespace == change.namespace
     # The walk begins at the earliest read; without one, the namespace has no artifacts.
-    first = conn.execute(_FIRST_READ, {"namespace": change.namespace}).scalar()
-    if first is None:
+    read_at = conn.scalar(select(func.min(artifacts.c.read_at)).where(here))
+    if read_at is None:
         return
-    for statement in (_EXPIRED, _OLDEST):
-        at: dict[str, Any] = {"namespace": change.namespace, "now": change.now, "after": 0, "after_at": first}
-        while page := [_candidate(row) for row in conn.execute(statement, at)]:
+    columns = (artifacts.c.seq, artifacts.c.read_at, artifacts.c.blob_seq, of_text_view(views.c.blob_seq))
+    may_go = select(*columns).where(here, artifacts.c.pinned.is_(False), is_not_held()).limit(_CANDIDATES_PER_PAGE)
+    after = bindparam("after", type_=BigInteger())
+    after_at = bindparam("after_at", type_=UtcDateTime)
+    expired = may_go.where(artifacts.c.expires_at <= NOW, artifacts.c.seq > after).order_by(artifacts.c.seq)
+    behind = tuple_(artifacts.c.read_at, artifacts.c.seq) > tuple_(after_at, after)
+    oldest = may_go.where(is_live(), behind).order_by(artifacts.c.read_at, artifacts.c.seq)
+    for statement in (expired, oldest):
+        at = {"now": change.now, "after": 0, "after_at": read_at}
+        while rows := conn.execute(statement, at).all():
+            page = [
+                _Candidate(seq, moment, tuple(blob for blob in row_blobs if blob is not None))
+                for seq, moment, *row_blobs in rows
+            ]
             freed.learn(conn, page)
             yield from page
             at |= {"after": page[-1].seq, "after_at": page[-1].read_at}
 
 
-def _candidate(row: Any) -> _Candidate:  # noqa: ANN401 - a row of _CANDIDATE
-    return _Candidate(row.seq, row.read_at, tuple(seq for seq in (row.blob_seq, row.view_blob) if seq is not None))
-
-
 def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
     """Removes a batch of a marked namespace; nothing if it is no longer marked."""
-    at = {"namespace": change.namespace, "now": change.now}
-    if conn.execute(_MARKED, at).scalar() is None:
+    if read_usage(conn, change.namespace).deleting_at is None:
         return 0
-    artifact_rows = read_rows(conn, _ALL, at | {"limit": change.limit})
+    # Held artifacts stay, and the mark on their namespace with them.
+    statement = select(*ARTIFACT_ROW).where(artifacts.c.namespace == change.namespace, is_not_held())
+    batch = statement.order_by(artifacts.c.seq).limit(change.limit).with_for_update(of=artifacts)
+    artifact_rows = read_rows(conn, batch, now=change.now)
     # The last batch: accounts, activity and events of the namespace go with it.
     if len(artifact_rows) < change.limit:
         session_usage.drop_all(conn, change.namespace)
-        activity.drop_all(conn, change.namespace)
-        events.drop_all(conn, change.namespace)
     else:
         session_usage.drop_some(conn, change.namespace, change.limit)
     return _remove_all(conn, artifact_rows, "namespace_deleted", change)

@@ -1,63 +1,59 @@
 """Deletes rows that have ended: swept blobs, tombstones, idempotency keys, audit lines. Also marks blobs corrupt."""
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Column, Connection, Executable, Table, Text, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Column, Connection, Executable, Text, bindparam, delete, func, select, tuple_, update
 
-from coatcheck.adapters.sql.changes import activity, audit, events, session_usage
-from coatcheck.adapters.sql.changes.tombstone import NOW, is_unused, is_used
-from coatcheck.adapters.sql.dialect import Many, among, by_now
-from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones, writers
+from coatcheck.adapters.sql.changes import session_usage
+from coatcheck.adapters.sql.changes.tombstone import is_unused, is_used
+from coatcheck.adapters.sql.dialect import LIMIT, OLD
+from coatcheck.adapters.sql.tables import (
+    activity,
+    audit_log,
+    blobs,
+    idempotency_keys,
+    plans,
+    removed,
+    runs,
+    tombstones,
+    writers,
+)
+from coatcheck.adapters.sql.tables import session_usage as accounts
+from coatcheck.core.retention.jobs import RunOutcome
 from coatcheck.ports.maintenance import ForgetBlobs, MarkBlobCorrupt, PurgeRecords
+from coatcheck.ports.retention import ForgetRemoved
 
 log = logging.getLogger(__name__)
 
-_USED = is_used()
 # `is_unused` is a second fence: if something points at a dead blob after all, its row stays and a warning is logged.
 _FORGET = delete(blobs).where(
-    blobs.c.id == bindparam("id"),
-    blobs.c.namespace == bindparam("space"),
+    blobs.c.id == bindparam("id", type_=Text()),
+    blobs.c.namespace == bindparam("space", type_=Text()),
     blobs.c.dead_at.is_not(None),
     is_unused(),
 )
-_WRONGLY_USED = select(blobs.c.namespace, blobs.c.id).where(
-    among(blobs.c.id, bindparam("ids", type_=Many(Text()))), blobs.c.dead_at.is_not(None), _USED
-)
-# Sets the moment once: later readers of the same damage change nothing.
-_MARK_CORRUPT = (
-    update(blobs)
-    .where(
-        blobs.c.id == bindparam("of"),
-        blobs.c.namespace == bindparam("space"),
-        blobs.c.dead_at.is_(None),
-        blobs.c.condemned_at.is_(None),
-    )
-    .values(condemned_at=NOW)
-)
 
 
-def _drop_over(table: Table, until: Column[Any]) -> Executable:
-    """Returns a statement that deletes ended rows, oldest first."""
-    key = list(table.primary_key)
-    over = (
-        select(*key)
-        .where(until <= by_now(NOW))
-        .order_by(until)
-        .limit(bindparam("limit"))
-        .with_for_update(skip_locked=True)
-    )
+def _drop_old(moment: Column[Any], *, inclusive: bool = True) -> Executable:
+    """Returns a statement that deletes up to `:limit` rows of a moment up to (or before) `:before`, oldest first."""
+    key = list(moment.table.primary_key)
+    old = moment <= OLD if inclusive else moment < OLD
+    over = select(*key).where(old).order_by(moment).limit(LIMIT).with_for_update(skip_locked=True)
     # A common table expression that locks is evaluated once; PostgreSQL may evaluate a subquery again for each row.
-    return delete(table).where(tuple_(*key).in_(select(over.cte("over_now")))).returning(table.c.number)
+    # SQLite's driver counts no rows of a statement that begins with one.
+    return delete(moment.table).where(tuple_(*key).in_(select(over.cte("over_now")))).returning(key[0])
 
 
-_DROP_TOMBSTONES = _drop_over(tombstones, tombstones.c.until)
-_DROP_KEYS = _drop_over(idempotency_keys, idempotency_keys.c.expires_at)
+_DROP_REMOVED = _drop_old(removed.c.removed_at)
+_DROP_ENDED = (_drop_old(tombstones.c.until), _drop_old(idempotency_keys.c.expires_at))
+_DROP_ACCOUNTS = _drop_old(accounts.c.at)
+_DROP_LINES = _drop_old(audit_log.c.at, inclusive=False)
 _COMMIT_TOKEN_LIFE = timedelta(hours=1)
 """Commits are looked up only within seconds."""
-# By the server's clock, which has written `at` as well.
-_DROP_COMMIT_TOKENS = delete(writers).where(writers.c.at < func.clock_timestamp() - _COMMIT_TOKEN_LIFE)
+_PLANS_PER_STATEMENT = 10
+"""Ended plans that one statement deletes: each takes its parts with it. Chosen, not measured."""
 
 
 def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
@@ -66,7 +62,10 @@ def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
         return
     # In one order, so that two sweeps of the same blobs cannot deadlock.
     conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in sorted(change.blobs)])
-    for namespace, blob_id in conn.execute(_WRONGLY_USED, {"ids": [blob_id for _, blob_id in change.blobs]}):
+    wrongly_used = select(blobs.c.namespace, blobs.c.id).where(
+        blobs.c.id.in_([blob_id for _, blob_id in change.blobs]), blobs.c.dead_at.is_not(None), is_used()
+    )
+    for namespace, blob_id in conn.execute(wrongly_used):
         log.warning(
             "blob %s of namespace %r is dead and swept, but something points at it: its row is kept. "
             "Run `coatcheck check`, and send the payload again.",
@@ -77,8 +76,10 @@ def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
 
 def apply_mark_corrupt(conn: Connection, change: MarkBlobCorrupt) -> bool:
     """Carries out MarkBlobCorrupt."""
-    at = {"of": change.blob_id, "space": change.namespace, "now": change.now}
-    return conn.execute(_MARK_CORRUPT, at).rowcount == 1
+    # The moment is set once: later readers of the same damage change nothing.
+    healthy = (blobs.c.dead_at.is_(None), blobs.c.condemned_at.is_(None))
+    mine = (blobs.c.id == change.blob_id, blobs.c.namespace == change.namespace)
+    return conn.execute(update(blobs).where(*mine, *healthy).values(condemned_at=change.now)).rowcount == 1
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
@@ -86,13 +87,26 @@ def apply_purge(conn: Connection, change: PurgeRecords) -> int:
 
     Also deletes, uncounted, commit tokens that nobody looks up any more, and old hours of activity.
     """
+    now, limit = change.now, change.limit
     if conn.dialect.name != "sqlite":
-        conn.execute(_DROP_COMMIT_TOKENS)
-    limits = {"now": change.now, "limit": change.limit}
-    dropped = sum(len(conn.execute(statement, limits).all()) for statement in (_DROP_TOMBSTONES, _DROP_KEYS))
-    dropped += session_usage.drop_old(conn, change.now, change.limit)
-    dropped += events.drop_old(conn, change.now, change.most_events, change.limit)
-    activity.drop_old(conn, change.now)
+        # By the server's clock, which has written `at` as well.
+        conn.execute(delete(writers).where(writers.c.at < func.clock_timestamp() - _COMMIT_TOKEN_LIFE))
+    dropped = sum(_drop(conn, statement, now, now, limit) for statement in _DROP_ENDED)
+    dropped += _drop(conn, _DROP_ACCOUNTS, now, now - session_usage.HOURS_LIFE, limit)
+    dropped += session_usage.drop_old_events(conn, now, change.most_events, limit)
+    conn.execute(delete(activity).where(activity.c.hour < now - session_usage.HOURS_LIFE))
     if change.audit_life is not None:
-        dropped += audit.prune(conn, change.now, change.audit_life, change.limit)
+        dropped += _drop(conn, _DROP_LINES, now, now - change.audit_life, limit)
     return dropped
+
+
+def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:
+    """Carries out ForgetRemoved; a plan that a run is applying is kept."""
+    in_use = select(runs.c.id).where(runs.c.plan_id == plans.c.id, runs.c.outcome == RunOutcome.RUNNING.value)
+    ended = select(plans.c.id).where(plans.c.until <= change.now, ~in_use.correlate(plans).exists())
+    conn.execute(delete(plans).where(plans.c.id.in_(ended.limit(_PLANS_PER_STATEMENT))))
+    return _drop(conn, _DROP_REMOVED, change.now, change.before, change.limit)
+
+
+def _drop(conn: Connection, statement: Executable, now: datetime, before: datetime, limit: int) -> int:
+    return len(conn.execute(statement, {"now": now, "before": before, "limit": limit}).all())

@@ -1,32 +1,29 @@
-"""Versions of policies. They are added and never changed; the latest one of a scope is in force.
+"""Administrators' decisions: versions of policies, and holds, each with its line in the audit log.
 
-Versions are numbered in the order of commits: a replica that has seen one has seen all before it, so the latest number
-tells whether there is anything new.
+Versions are added and never changed; the latest one of a scope is in force. They are numbered in the order of commits:
+a replica that has seen one has seen all before it, so the latest number tells whether there is anything new.
 """
 
+from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Text, bindparam, func, insert, select
+from msgspec.structs import asdict
+from sqlalchemy import Connection, delete, func, insert, select
 
-from coatcheck.adapters.sql.changes import audit
-from coatcheck.adapters.sql.tables import policies
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes import audit, holds
+from coatcheck.adapters.sql.changes.tombstone import tombstone_of
+from coatcheck.adapters.sql.tables import artifacts, policies
+from coatcheck.adapters.sql.tables import holds as hold_rows
+from coatcheck.core import ids
+from coatcheck.core.artifact import Gone
 from coatcheck.core.policies.policy import EVERYWHERE, Part, PolicyScope, Rules, decode, encode
-from coatcheck.core.retention.audit import AuditLine, Detail
-from coatcheck.ports.decisions import PolicyVersion, SetPolicy
+from coatcheck.core.retention.audit import AuditLine, By, Detail, Hold
+from coatcheck.ports.decisions import PlaceHold, PolicyVersion, ReleaseHold, SetPolicy
 
 _LOCK: Final = 0x706F6C69
 """"poli" in ASCII: the key of the advisory lock by which versions of policies are ordered."""
 _LAST = select(func.coalesce(func.max(policies.c.version), 0))
-_SCOPE = (
-    (policies.c.namespace == bindparam("space", type_=Text()))
-    & (policies.c.part == bindparam("in_part", type_=Text()))
-    & (policies.c.value == bindparam("of_value", type_=Text()))
-)
-_VERSIONS = select(*policies.c).where(_SCOPE).order_by(policies.c.version.desc()).limit(bindparam("most"))
-# For each scope its latest version; without a policy in it, the scope has none.
-_NEWEST = select(func.max(policies.c.version)).group_by(policies.c.namespace, policies.c.part, policies.c.value)
-_CURRENT = select(*policies.c).where(policies.c.version.in_(_NEWEST), policies.c.policy.is_not(None))
-_ADD_VERSION = insert(policies)
 
 
 def apply_set(conn: Connection, change: SetPolicy) -> int | None:
@@ -40,18 +37,16 @@ def apply_set(conn: Connection, change: SetPolicy) -> int | None:
     if change.policy is None and (before is None or before.policy is None):
         return None
     version: int = conn.execute(_LAST).scalar_one() + 1
-    conn.execute(
-        _ADD_VERSION,
-        {
-            "version": version,
-            "namespace": scope.namespace,
-            "part": scope.part or "",
-            "value": scope.value,
-            "policy": None if change.policy is None else encode(change.policy),
-            "at": change.now,
-            "made_by": change.by.actor,
-        },
-    )
+    values = {
+        "version": version,
+        "namespace": scope.namespace,
+        "part": scope.part or "",
+        "value": scope.value,
+        "policy": None if change.policy is None else encode(change.policy),
+        "at": change.now,
+        "made_by": change.by.actor,
+    }
+    conn.execute(insert(policies), values)
     audit.append(conn, _line(change, version, before))
     return version
 
@@ -73,30 +68,69 @@ def _line(change: SetPolicy, version: int, before: PolicyVersion | None) -> Audi
 
 def last_version(conn: Connection) -> int:
     """Returns the latest version of all."""
-    version: int = conn.execute(_LAST).scalar_one()
-    return version
+    return conn.execute(_LAST).scalar_one()
 
 
 def current(conn: Connection) -> tuple[int, Rules]:
     """Returns the policies in force, and a version that they are at least as new as."""
     # The number first: a version that is committed between the queries makes the policies newer than it, never older.
     version = last_version(conn)
-    versions = [_version(row) for row in conn.execute(_CURRENT)]
+    # For each scope its latest version; without a policy in it, the scope has none.
+    newest = select(func.max(policies.c.version)).group_by(policies.c.namespace, policies.c.part, policies.c.value)
+    statement = select(policies).where(policies.c.version.in_(newest), policies.c.policy.is_not(None))
+    versions = [_version(row) for row in conn.execute(statement)]
     return version, Rules({each.scope: each.policy for each in versions if each.policy is not None})
 
 
 def history(conn: Connection, scope: PolicyScope, limit: int) -> list[PolicyVersion]:
     """Returns the versions of a scope, newest first."""
-    parameters = {"space": scope.namespace, "in_part": scope.part or "", "of_value": scope.value, "most": limit}
-    return [_version(row) for row in conn.execute(_VERSIONS, parameters)]
+    key = {policies.c.namespace: scope.namespace, policies.c.part: scope.part or "", policies.c.value: scope.value}
+    statement = select(policies).order_by(policies.c.version.desc()).limit(limit)
+    return [_version(row) for row in conn.execute(rows.where_given(statement, key))]
 
 
 def _version(row: Any) -> PolicyVersion:  # noqa: ANN401 - a row of `policies`
     part: Part | None = row.part or None
-    return PolicyVersion(
-        version=row.version,
+    return rows.struct_of(
+        PolicyVersion,
+        row,
         scope=PolicyScope(row.namespace, part, row.value),
         policy=None if row.policy is None else decode(row.policy),
-        at=row.at,
         by=row.made_by,
     )
+
+
+def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
+    """Carries out PlaceHold, after deletes that are in progress."""
+    hold = change.hold
+    holds.wait_for_deletes(conn)
+    # Only a hold on one artifact needs it to exist: sessions and namespaces are held with what comes later. No lock:
+    # nobody deletes now.
+    if hold.number is not None:
+        mine = (artifacts.c.namespace == hold.namespace, artifacts.c.number == hold.number)
+        if conn.scalar(select(artifacts.c.seq).where(*mine)) is None:
+            return tombstone_of(conn, hold.namespace, hold.number, hold.at)
+    conn.execute(insert(hold_rows), asdict(hold))
+    audit.append(conn, _hold_line(hold, "hold.placed", change.by, hold.at))
+    return True
+
+
+def apply_release(conn: Connection, change: ReleaseHold) -> Hold | None:
+    """Carries out ReleaseHold."""
+    row = conn.execute(select(hold_rows).where(hold_rows.c.id == change.id).with_for_update()).first()
+    # The hold of another namespace is answered like one that does not exist.
+    if row is None or change.namespace not in {None, row.namespace}:
+        return None
+    hold = rows.struct_of(Hold, row)
+    conn.execute(delete(hold_rows).where(hold_rows.c.id == change.id))
+    audit.append(conn, _hold_line(hold, "hold.released", change.by, change.now))
+    return hold
+
+
+def _hold_line(hold: Hold, action: str, by: By, at: datetime) -> AuditLine:
+    details: dict[str, Detail] = {"hold": hold.id, "until": None if hold.until is None else hold.until.isoformat()}
+    if hold.session is not None:
+        details["session"] = hold.session
+    if hold.number is not None:
+        details["artifact"] = ids.render(hold.number)
+    return AuditLine(at=at, action=action, by=by, namespace=hold.namespace, reason=hold.reason, details=details)

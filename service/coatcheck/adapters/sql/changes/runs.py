@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Connection,
-    Executable,
+    Row,
     Text,
     and_,
     bindparam,
-    delete,
+    case,
     func,
     insert,
     or_,
@@ -36,7 +35,7 @@ from coatcheck.adapters.sql.changes.tombstone import (
     tombstone,
     tombstone_expired,
 )
-from coatcheck.adapters.sql.dialect import DIALECTS, Many, RowNumber, UtcDateTime, among, by_now, insert_into
+from coatcheck.adapters.sql.dialect import NAMESPACE, RowNumber, UtcDateTime, among, bind_seqs, by_now, upsert
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, blobs, jobs, plan_parts, plans, runs
 from coatcheck.core.retention.audit import AuditLine, By, Detail, unpack_numbers
@@ -57,7 +56,6 @@ from coatcheck.ports.retention import (
     BeginRun,
     ClaimRun,
     EndRun,
-    ForgetRemoved,
     KeepPlan,
     MarkJob,
     NoteRound,
@@ -102,13 +100,10 @@ def _is_old() -> ColumnElement[bool]:
     return or_(artifacts.c.read_at < _READ_UNTIL, last)
 
 
-_PART = select(plan_parts, plans.c.criteria).where(
-    plan_parts.c.plan_id == plans.c.id, plans.c.id == bindparam("plan"), plan_parts.c.part == bindparam("part")
-)
 IN_PART: Final = (
-    artifacts.c.namespace == bindparam("namespace", type_=Text()),
+    artifacts.c.namespace == NAMESPACE,
     artifacts.c.seq.between(bindparam("first", type_=RowNumber), bindparam("last", type_=RowNumber)),
-    among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
+    among(artifacts.c.number, bind_seqs("numbers")),
 )
 """Selects what is in a part of a plan, with the parameters of `part_values`."""
 
@@ -117,7 +112,8 @@ def part_values(
     conn: Connection, plan_id: str | None, part: int, now: datetime
 ) -> tuple[Criteria, dict[str, Any]] | None:
     """Returns a plan's criteria and the parameters of IN_PART and `belongs`; None if there is no such part."""
-    row = conn.execute(_PART, {"plan": plan_id, "part": part}).first()
+    statement = select(plan_parts, plans.c.criteria).join(plans, plans.c.id == plan_parts.c.plan_id)
+    row = conn.execute(statement.where(plans.c.id == plan_id, plan_parts.c.part == part)).first()
     if row is None:
         return None
     criteria = msgspec.json.decode(row.criteria, type=Criteria)
@@ -135,31 +131,6 @@ def values_of(criteria: Criteria) -> dict[str, Any]:
     return values
 
 
-_NOW = bindparam("now", type_=UtcDateTime)
-# The plan of an unfinished run stays beyond its end. Few at a time, because each takes its parts with it.
-_OVER = (
-    select(plans.c.id)
-    .where(
-        plans.c.until <= _NOW,
-        ~select(runs.c.id)
-        .where(runs.c.plan_id == plans.c.id, runs.c.outcome == RunOutcome.RUNNING.value)
-        .correlate(plans)
-        .exists(),
-    )
-    .limit(10)
-)
-
-
-def _keep(dialect: str) -> Executable:
-    statement = insert_into(plans, dialect)
-    new = {name: statement.excluded[name] for name in ("digest", "summary")}
-    return statement.on_conflict_do_update(index_elements=[plans.c.id], set_=new)
-
-
-_KEEP = {dialect: _keep(dialect) for dialect in DIALECTS}
-_DROP = delete(plans).where(plans.c.id.in_(_OVER))
-
-
 def apply_keep(conn: Connection, change: KeepPlan) -> None:
     """Keeps parts of a plan; `plan` makes it findable."""
     values = {
@@ -173,29 +144,15 @@ def apply_keep(conn: Connection, change: KeepPlan) -> None:
         "summary": msgspec.json.encode(change.plan).decode(),
         "until": change.criteria.moment + PLAN_LIFE,
     }
-    conn.execute(_KEEP[conn.dialect.name], values)
+    new = upsert(plans)
+    changed = {"digest": new.excluded.digest, "summary": new.excluded.summary}
+    conn.execute(new.on_conflict_do_update(index_elements=[plans.c.id], set_=changed), values)
     if change.parts:
         parts = [{"plan_id": change.plan_id, **msgspec.structs.asdict(part)} for part in change.parts]
         conn.execute(insert(plan_parts), parts)
 
 
-def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:
-    """Carries out ForgetRemoved; a plan that a run is applying is kept."""
-    conn.execute(_DROP, {"now": change.now})
-    return audit.forget(conn, change.before, change.limit)
-
-
 _RUNNING = select(runs).where(runs.c.outcome == RunOutcome.RUNNING.value)
-# Of two workers on one run, the second waits here, and continues where the first has left it.
-_LOCK = _RUNNING.where(runs.c.id == bindparam("run")).with_for_update()
-_OF_PLAN = _RUNNING.where(runs.c.plan_id == bindparam("plan"))
-_PARTS = select(func.count()).where(plan_parts.c.plan_id == bindparam("plan"))
-_LEFT = (
-    _RUNNING.where(runs.c.lease_until <= bindparam("now", type_=runs.c.lease_until.type))
-    .order_by(runs.c.lease_until)
-    .limit(1)
-    .with_for_update(skip_locked=True)
-)
 # In row order, as all lock them.
 _MEMBERS = {
     job: select(*ARTIFACT_ROW)
@@ -219,12 +176,12 @@ def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
     run = change.run
     # Of two concurrent calls, the second waits here and then sees the first one's run.
     conn.execute(select(plans.c.id).where(plans.c.id == change.plan_id).with_for_update()).all()
-    row = conn.execute(_OF_PLAN, {"plan": change.plan_id}).first()
+    row = conn.execute(_RUNNING.where(runs.c.plan_id == change.plan_id)).first()
     if row is not None:
         return rows.run_of(row)
     values = {
         "plan_id": change.plan_id,
-        "parts": conn.execute(_PARTS, {"plan": change.plan_id}).scalar_one(),
+        "parts": conn.scalar(select(func.count()).where(plan_parts.c.plan_id == change.plan_id)),
         "next_part": 0,
         "worker": change.worker,
         "lease_until": change.lease_until,
@@ -236,7 +193,8 @@ def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
 
 def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
     """Carries out ClaimRun."""
-    row = conn.execute(_LEFT, {"now": change.now}).first()
+    oldest = _RUNNING.where(runs.c.lease_until <= change.now).order_by(runs.c.lease_until).limit(1)
+    row = conn.execute(oldest.with_for_update(skip_locked=True)).first()
     if row is None:
         return None
     run = rows.run_of(row)
@@ -244,9 +202,14 @@ def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
     return run
 
 
+def _lock_run(conn: Connection, run_id: str) -> Row[Any] | None:
+    """Returns an unfinished run. Of two workers on it, the second waits, and continues where the first has left it."""
+    return conn.execute(_RUNNING.where(runs.c.id == run_id).with_for_update()).first()
+
+
 def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
     """Carries out RemoveBatch."""
-    row = conn.execute(_LOCK, {"run": change.run_id}).first()
+    row = _lock_run(conn, change.run_id)
     if row is None:
         return None
     run = rows.run_of(row)
@@ -256,7 +219,7 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
     if members is None:
         return BatchResult(run, more=False)
     criteria, values = members
-    artifact_rows = read_rows(conn, _MEMBERS[criteria.job], values)
+    artifact_rows = read_rows(conn, _MEMBERS[criteria.job], **values)
     reason = _REASONS[RetentionJob(run.job)]
     by = By(run.actor, run.key_id, run.id)
     tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
@@ -290,7 +253,7 @@ def _counts(artifact_rows: list[ArtifactRow], now: datetime) -> dict[str, Any]:
 def apply_end(conn: Connection, change: EndRun) -> None:
     """Carries out EndRun."""
     # A run ends once: a repeated change finds no unfinished run.
-    row = conn.execute(_LOCK, {"run": change.run_id}).first()
+    row = _lock_run(conn, change.run_id)
     if row is None:
         return
     run = rows.run_of(row)
@@ -327,33 +290,25 @@ _ADDED = ("artifacts", "bytes", "items", "busy_ms")
 """Columns that the rounds of one hour add to."""
 
 
-def _add(dialect: str) -> Executable:
-    statement = insert_into(runs, dialect)
-    new = statement.excluded
-    return statement.on_conflict_do_update(
-        index_elements=[runs.c.id],
-        set_={
-            **{name: runs.c[name] + new[name] for name in _ADDED},
-            "oldest_overdue": rows.larger(dialect, runs.c.oldest_overdue, new.oldest_overdue),
-            "updated_at": rows.larger(dialect, runs.c.updated_at, new.updated_at),
-        },
-    )
+_new = upsert(runs)
 
 
-_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
+def _larger(name: str) -> ColumnElement[Any]:
+    return case((_new.excluded[name] > runs.c[name], _new.excluded[name]), else_=runs.c[name])
+
+
+_ADD_ROUND = _new.on_conflict_do_update(
+    index_elements=[runs.c.id],
+    set_={
+        **{name: runs.c[name] + _new.excluded[name] for name in _ADDED},
+        **{name: _larger(name) for name in ("oldest_overdue", "updated_at")},
+    },
+)
 
 
 def apply_note_round(conn: Connection, change: NoteRound) -> None:
-    """Carries out NoteRound."""
-    _add_round(conn, change.run)
-
-
-def _add_round(conn: Connection, run: RetentionRun) -> None:
-    """Adds a round to the hour's run.
-
-    It comes after the locks of what it counts, and before those that all take last.
-    """
-    conn.execute(_ADD[conn.dialect.name], rows.values_of(run) | {"parts": 0, "next_part": 0})
+    """Carries out NoteRound. It comes after the locks of what the round counts, and before those that all take last."""
+    conn.execute(_ADD_ROUND, rows.values_of(change.run) | {"parts": 0, "next_part": 0})
 
 
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
@@ -362,11 +317,8 @@ def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
     # A round that has removed nothing leaves no trace, so an idle store writes no runs.
     if artifact_rows and change.by.run_id is not None:
         run = make_scheduled_round("expire", change.now, **_counts(artifact_rows, change.now))
-        _add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
+        apply_note_round(conn, NoteRound(run=msgspec.structs.replace(run, id=change.by.run_id)))
     return len(artifact_rows)
-
-
-_JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
 
 
 def apply_set_job(conn: Connection, change: SetJob) -> JobState:
@@ -397,5 +349,5 @@ def apply_mark_job(conn: Connection, change: MarkJob) -> None:
 
 def _state(conn: Connection, name: str) -> JobState:
     # A job has no row before it was first changed or run.
-    conn.execute(insert_into(jobs, conn.dialect.name).on_conflict_do_nothing(), {"name": name, "paused": False})
-    return rows.job_of(conn.execute(_JOB, {"job": name}).one())
+    conn.execute(upsert(jobs).on_conflict_do_nothing(), {"name": name, "paused": False})
+    return rows.struct_of(JobState, conn.execute(select(jobs).where(jobs.c.name == name).with_for_update()).one())

@@ -1,149 +1,152 @@
-"""Sessions' token accounts: many are added to in one transaction, and deleted with their session or by age."""
+"""What the ledger writes: sessions' token accounts, activity per hour, and the event log.
 
-from collections.abc import Sequence
+Many accounts are added to in one transaction; they are deleted with their session or by age. The hours are kept by
+namespace and in total, and deleted by age. Events are only added, and deleted with their subject, by age, or by number.
+"""
+
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Executable, bindparam, case, delete, func, select, tuple_
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Executable, Table, case, delete, select
 
-from coatcheck.adapters.sql.changes import activity, events
-from coatcheck.adapters.sql.dialect import DIALECTS, UtcDateTime, insert_into
-from coatcheck.adapters.sql.tables import session_usage
-from coatcheck.core.event import GAUGES, SessionUsage, UsageDelta
+from coatcheck.adapters.sql.dialect import NAMESPACE, among, bind_seqs, upsert
+from coatcheck.adapters.sql.prepared_statements import Prepared
+from coatcheck.adapters.sql.tables import SUMS, activity, events, session_usage
+from coatcheck.core.event import GAUGES, Event, SessionUsage, UsageDelta, first_number
+from coatcheck.core.keys import EVERYWHERE
 from coatcheck.ports.keys import AddSessionUsage
 
-_LIFE: Final = timedelta(days=90)
-"""How long the account of a session without activity is kept. Chosen, not measured."""
-_SUMS: Final = (
-    "artifacts",
-    "raw_tokens",
-    "given_tokens",
-    "reads",
-    "read_tokens",
-    "compactions",
-    "unsent_tokens",
-)
-_T = session_usage.c
+HOURS_LIFE: Final = timedelta(days=90)
+"""How long the hours of the overview, and accounts of sessions without activity, are kept. Chosen, not measured."""
+_EVENT_LIFE: Final = timedelta(days=30)
+"""How long events are kept, if there are not too many before. Chosen, not measured."""
+_ENCODE = msgspec.json.Encoder(order="deterministic").encode
+_ACCOUNT = session_usage.c
+ACCOUNT_COLUMNS: Final[list[ColumnElement[Any]]] = [
+    *(_ACCOUNT[name] for name in (*SUMS, *GAUGES)),
+    _ACCOUNT.since,
+    _ACCOUNT.at,
+]
+"""The columns that `account_of` reads, in its order."""
 
 
-def _add(dialect: str) -> Executable:
-    statement = insert_into(session_usage, dialect).values(
-        {column.name: bindparam(column.name, type_=column.type) for column in session_usage.c}
-    )
+def _add(table: Table, gauges: Sequence[str] = (), *replaced: str) -> Executable:
+    """Returns a statement that adds to a row's sums, and replaces other columns."""
+    statement = upsert(table)
     new = statement.excluded
     return statement.on_conflict_do_update(
-        index_elements=session_usage.primary_key,
+        index_elements=table.primary_key,
         set_={
-            **{name: _T[name] + new[name] for name in _SUMS},
+            **{name: table.c[name] + new[name] for name in SUMS},
             # All gauges are replaced together, and only if a context was measured.
-            **{name: case((new.persisted_tokens.is_(None), _T[name]), else_=new[name]) for name in GAUGES},
-            "at": new.at,
-            "batch": new.batch,
+            **{name: case((new.persisted_tokens.is_(None), table.c[name]), else_=new[name]) for name in gauges},
+            **{name: new[name] for name in (*replaced, "batch")},
         },
         # A change that is carried out again, after the answer to its commit was lost, adds nothing.
-        where=_T.batch != new.batch,
+        where=table.c.batch != new.batch,
     )
 
 
-_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
-
-
-def account_columns() -> list[ColumnElement[Any]]:
-    """Returns the columns that `account_of` reads, in its order."""
-    return [*(_T[name] for name in (*_SUMS, *GAUGES)), _T.since, _T.at]
-
-
-_ACCOUNT = select(*account_columns()).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
-_DROP = delete(session_usage).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
-_DROP_ALL = delete(session_usage).where(_T.namespace == bindparam("namespace"))
-# Accounts that another replica is adding to wait for the next batch.
-_SOME = (
-    select(_T.session)
-    .where(_T.namespace == bindparam("namespace"))
-    .order_by(_T.session)
-    .limit(bindparam("limit"))
-    .with_for_update(skip_locked=True)
+_ADD_ACCOUNT = _add(session_usage, GAUGES, "at")
+_ADD_HOUR = _add(activity)
+# An event with the same number is the same event, from a change that is carried out again.
+_ADD_EVENT = upsert(events).on_conflict_do_nothing(index_elements=events.primary_key)
+_DROP_EVENTS = Prepared(
+    delete(events).where(events.c.namespace == NAMESPACE, among(events.c.artifact, bind_seqs("numbers")))
 )
-_DROP_SOME = delete(session_usage).where(
-    _T.namespace == bindparam("namespace"), _T.session.in_(select(_SOME.cte("some")))
-)
-_BEFORE: dict[str, ColumnElement[Any]] = {
-    "sqlite": bindparam("before", type_=UtcDateTime),
-    # A wrong clock of a replica must not delete new accounts.
-    "postgresql": func.clock_timestamp() - _LIFE,
-}
-
-
-def _drop_old(dialect: str) -> Executable:
-    old = (
-        select(_T.namespace, _T.session)
-        .where(_T.at <= _BEFORE[dialect])
-        .order_by(_T.at)
-        .limit(bindparam("limit"))
-        .with_for_update(skip_locked=True)
-    )
-    those = tuple_(_T.namespace, _T.session).in_(select(old.cte("over_now")))
-    return delete(session_usage).where(those).returning(_T.session)
-
-
-_DROP_OLD = {dialect: _drop_old(dialect) for dialect in _BEFORE}
 
 
 def apply_add(conn: Connection, change: AddSessionUsage) -> None:
-    """Adds to accounts, in the order of their keys, which prevents deadlocks between replicas."""
-    rows = [
+    """Adds to accounts and hours, in the order of their keys, which prevents deadlocks between replicas."""
+    accounts = [
         {
             "namespace": namespace,
             "session": session,
-            **{name: getattr(spent, name) for name in (*_SUMS, *GAUGES)},
+            **msgspec.structs.asdict(spent),
             "since": change.at,
             "at": change.at,
             "batch": change.batch,
         }
-        for namespace, session, spent in sorted(change.sessions, key=_key)
+        for namespace, session, spent in sorted(change.sessions, key=itemgetter(0, 1))
     ]
-    if rows:
-        conn.execute(_ADD[conn.dialect.name], rows)
-    activity.add(conn, change)
-    events.add(conn, change.events)
+    if accounts:
+        conn.execute(_ADD_ACCOUNT, accounts)
+    total = UsageDelta()
+    for _, spent in change.activity:
+        total.add(spent)
+    hour = change.at.replace(minute=0, second=0, microsecond=0)
+    hours = [
+        {"namespace": namespace, "hour": hour, "batch": change.batch, **{name: getattr(spent, name) for name in SUMS}}
+        for namespace, spent in sorted([(EVERYWHERE, total), *change.activity], key=itemgetter(0))
+    ]
+    if change.activity:
+        conn.execute(_ADD_HOUR, hours)
+    if change.events:
+        conn.execute(_ADD_EVENT, [_event_row(event) for event in change.events])
 
 
-def _key(of: tuple[str, str, UsageDelta]) -> tuple[str, str]:
-    return of[0], of[1]
+def _event_row(event: Event) -> dict[str, Any]:
+    return msgspec.structs.asdict(event) | {"details": _ENCODE(event.details).decode()}
 
 
 def account(conn: Connection, namespace: str, session: str) -> SessionUsage | None:
     """Returns the account of a session."""
-    row = conn.execute(_ACCOUNT, {"namespace": namespace, "session": session}).first()
+    mine = (_ACCOUNT.namespace == namespace, _ACCOUNT.session == session)
+    row = conn.execute(select(*ACCOUNT_COLUMNS).where(*mine)).first()
     return None if row is None else account_of(row)
 
 
 def account_of(row: Sequence[Any]) -> SessionUsage:
-    """Returns an account from its columns."""
-    spent = UsageDelta(**{name: row[at] for at, name in enumerate((*_SUMS, *GAUGES))})
-    return SessionUsage(spent=spent, since=row[-2], at=row[-1])
+    """Returns an account from ACCOUNT_COLUMNS."""
+    *spent, since, at = row
+    return SessionUsage(spent=UsageDelta(**dict(zip((*SUMS, *GAUGES), spent, strict=True))), since=since, at=at)
 
 
-def drop(conn: Connection, namespace: str, session: str) -> None:
+def drop_session(conn: Connection, namespace: str, session: str) -> None:
     """Deletes the account of a session that is deleted, and its events."""
-    conn.execute(_DROP, {"namespace": namespace, "session": session})
-    events.drop_session(conn, namespace, session)
+    for table in (session_usage, events):
+        conn.execute(delete(table).where(table.c.namespace == namespace, table.c.session == session))
 
 
 def drop_some(conn: Connection, namespace: str, limit: int) -> None:
     """Deletes up to `limit` accounts of a namespace that is being deleted."""
-    conn.execute(_DROP_SOME, {"namespace": namespace, "limit": limit})
+    # Accounts that another replica is adding to wait for the next batch.
+    some = (
+        select(_ACCOUNT.session)
+        .where(_ACCOUNT.namespace == namespace)
+        .order_by(_ACCOUNT.session)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    conn.execute(
+        delete(session_usage).where(_ACCOUNT.namespace == namespace, _ACCOUNT.session.in_(select(some.cte("some"))))
+    )
 
 
 def drop_all(conn: Connection, namespace: str) -> None:
-    """Deletes the remaining ones."""
-    conn.execute(_DROP_ALL, {"namespace": namespace})
+    """Deletes the remaining accounts, hours and events of a namespace that is deleted."""
+    for table in (session_usage, activity, events):
+        conn.execute(delete(table).where(table.c.namespace == namespace))
 
 
-def drop_old(conn: Connection, now: datetime, limit: int) -> int:
-    """Deletes accounts that were not written to for 90 days; returns how many."""
-    dialect = conn.dialect.name
-    values: dict[str, object] = {"limit": limit}
-    if dialect == "sqlite":
-        values["before"] = now - _LIFE
-    return len(conn.execute(_DROP_OLD[dialect], values).all())
+def drop_events_of(conn: Connection, artifacts: Iterable[tuple[str, int]]) -> None:
+    """Deletes the events of artifacts that are removed."""
+    numbers: dict[str, list[int]] = {}
+    for namespace, number in artifacts:
+        numbers.setdefault(namespace, []).append(number)
+    for namespace, those in sorted(numbers.items()):
+        _DROP_EVENTS.run(conn, {"namespace": namespace, "numbers": sorted(those)})
+
+
+def drop_old_events(conn: Connection, now: datetime, most: int, limit: int) -> int:
+    """Deletes up to `limit` events that are 30 days old or not among the latest `most`; returns how many."""
+    number = events.c.number
+    # The latest event that is one too many; None if there are fewer.
+    beyond = conn.scalar(select(number).order_by(number.desc()).offset(most).limit(1))
+    # Numbers increase with time, so that age and number are one bound.
+    until = max(first_number(now - _EVENT_LIFE), beyond or 0)
+    old = select(number).where(number <= until).order_by(number).limit(limit)
+    return conn.execute(delete(events).where(number.in_(old))).rowcount

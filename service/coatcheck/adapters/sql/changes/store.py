@@ -4,12 +4,13 @@ The caller must have made the bytes durable before. Afterwards it must remove it
 they are now referenced.
 """
 
-import math
 from collections.abc import Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, insert, select, update
+from msgspec.structs import asdict
+from sqlalchemy import Connection, delete, insert, select, update
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import holds, usage
@@ -21,10 +22,10 @@ from coatcheck.adapters.sql.changes.dedupe import (
     add_dead_blobs,
     bytes_of,
     find_corrupt,
+    find_key,
     locate_identities,
     next_seqs,
     payload_of,
-    resolve_blob,
     resolve_blobs,
     take_intents,
     view_of,
@@ -32,7 +33,7 @@ from coatcheck.adapters.sql.changes.dedupe import (
 from coatcheck.adapters.sql.changes.tombstone import Removal, lock_row, note_removal, release, remove, tombstone_of
 from coatcheck.adapters.sql.changes.uploads import no_room
 from coatcheck.adapters.sql.changes.views import ADD_SURVEY, ADD_VIEW, survey_row, view_row, wait_for_index
-from coatcheck.adapters.sql.dialect import Many, among
+from coatcheck.adapters.sql.dialect import NAMESPACE, NOW, among, bind_seqs, equal
 from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones
@@ -54,55 +55,19 @@ _LOOKS = 8
 """For a slot that other replicas keep changing. Each attempt waits for one of them; then the transaction starts
 again."""
 
-_LIFE = ("ttl", "idle_ttl", "pinned", "read_at", "expires_at")
-"""Columns that decide how long an artifact lives."""
-_KEY = select(
-    idempotency_keys.c.fingerprint,
-    idempotency_keys.c.expires_at,
-    idempotency_keys.c.number,
-    idempotency_keys.c.created,
-).where(idempotency_keys.c.namespace == bindparam("namespace"), idempotency_keys.c.key == bindparam("key"))
-_REMOVE_KEY = delete(idempotency_keys).where(
-    idempotency_keys.c.namespace == bindparam("namespace"), idempotency_keys.c.key == bindparam("key")
-)
-_ADD_KEY = insert(idempotency_keys)
-_BY_SEQ = Prepared(
-    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
-    .join_from(artifacts, blobs)
-    .where(artifacts.c.seq == bindparam("seq"))
-)
+_BY_SEQ = Prepared(rows.ARTIFACTS.where(equal(artifacts.c.seq)))
 _THERE = Prepared(
-    select(artifacts.c.seq, *rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
-    .join_from(artifacts, blobs)
-    .where(
-        artifacts.c.namespace == bindparam("namespace", type_=Text()),
-        among(artifacts.c.seq, bindparam("seqs", type_=Many(BigInteger()))),
+    rows.ARTIFACTS.add_columns(artifacts.c.seq).where(
+        artifacts.c.namespace == NAMESPACE, among(artifacts.c.seq, bind_seqs())
     )
 )
-_BY_NUMBER = select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name, artifacts.c.session).where(
-    artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
-)
-_BURIED = (
-    select(tombstones.c.at)
-    .where(
-        tombstones.c.namespace == bindparam("namespace"),
-        tombstones.c.number == bindparam("number"),
-        tombstones.c.identity == bindparam("identity"),
-    )
-    .with_for_update()
-)
-_REMOVE_TOMBSTONE = Prepared(
-    delete(tombstones).where(
-        tombstones.c.namespace == bindparam("namespace"), tombstones.c.number == bindparam("number")
+_REMOVE_TOMBSTONE = Prepared(delete(tombstones).where(equal(tombstones.c.namespace, tombstones.c.number)))
+_REMOVE_ENDED_KEY = Prepared(
+    delete(idempotency_keys).where(
+        equal(idempotency_keys.c.namespace, idempotency_keys.c.key), idempotency_keys.c.expires_at <= NOW
     )
 )
-_BORN = select(artifacts.c.created_at).where(artifacts.c.seq == bindparam("seq"))
-_REVIVE = (
-    update(artifacts)
-    .where(artifacts.c.seq == bindparam("row"))
-    .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _LIFE})
-)
-_SIZE = select(blobs.c.size).where(blobs.c.seq == bindparam("seq"))
+_ADD_KEY = Prepared(insert(idempotency_keys), columns=idempotency_keys.c.keys())
 _ADD_ARTIFACT = Prepared(insert(artifacts), columns=artifacts.c.keys())
 
 
@@ -170,7 +135,7 @@ def _store_round(conn: Connection, changes: dict[int, StoreArtifact], number: Nu
     # Keys first: a request that was answered before gets its answer, whatever has happened to the slot since.
     answers: dict[int, StoreAnswer] = {}
     for at, change in changes.items():
-        record = None if change.key is None else _find_key(conn, change, change.key)
+        record = None if change.key is None else find_key(conn, change.namespace, change.key.key, change.now)
         if record is not None and change.key is not None:
             same = record.fingerprint == change.key.fingerprint
             answers[at] = _replay(conn, change, record) if same else KeyConflict()
@@ -205,7 +170,7 @@ def _answer_existing(conn: Connection, existing: dict[int, tuple[StoreArtifact, 
         return {}
     changes = [change for change, _ in existing.values()]
     parameters = {"namespace": changes[0].namespace, "seqs": [seq for _, seq in existing.values()]}
-    artifacts_by_seq = {row[0]: rows.artifact(row[1:]) for row in _THERE.rows(conn, parameters)}
+    artifacts_by_seq = {row[-1]: rows.artifact(row) for row in _THERE.rows(conn, parameters)}
     # Two statements show which repeated posts need no write at all.
     corrupt = find_corrupt(conn, [view for change in changes if (view := view_of(change)) is not None])
     answers: dict[int, StoreAnswer] = {}
@@ -223,20 +188,23 @@ def _answer_existing(conn: Connection, existing: dict[int, tuple[StoreArtifact, 
 
 def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> IngestResult | None:
     """Returns the existing artifact, after replacing lost bytes with ours. None: it was deleted meanwhile."""
-    artifact_rows = _BY_SEQ.rows(conn, {"seq": seq})
-    if not artifact_rows:
+    artifact = _read_artifact(conn, seq)
+    if artifact is None:
         return None
-    artifact = rows.artifact(artifact_rows[0])
     view = view_of(change)
     if view is not None and find_corrupt(conn, [view]):
-        resolve_blob(conn, view)
+        resolve_blobs(conn, [view])
     # Only the same bytes replace lost ones.
     if not artifact.blob.condemned or artifact.blob.sha256 != change.blob.sha256:
         return IngestResult(artifact, created=created, blob_used=False)
     if not lock_row(conn, seq):
         return None
-    used = resolve_blob(conn, payload_of(change)).used
-    return IngestResult(rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0]), created=created, blob_used=used)
+    used = resolve_blobs(conn, [payload_of(change)])[0].used
+    return IngestResult(_read_artifact(conn, seq) or artifact, created=created, blob_used=used)
+
+
+def _read_artifact(conn: Connection, seq: int) -> Artifact | None:
+    return next(map(rows.artifact, _BY_SEQ.rows(conn, {"seq": seq})), None)
 
 
 def _repeat_post(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
@@ -246,7 +214,7 @@ def _repeat_post(conn: Connection, change: StoreArtifact, seq: int) -> IngestRes
         return answer
     if not redeclare(conn, change, seq, answer.artifact):
         return None
-    artifact = rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0])
+    artifact = _read_artifact(conn, seq) or answer.artifact
     return IngestResult(artifact, created=False, blob_used=answer.blob_used, redeclared=True)
 
 
@@ -269,7 +237,9 @@ def _outdone(change: StoreArtifact, slot: ArtifactSlot) -> Gone | None:
 
 def _replay(conn: Connection, change: StoreArtifact, key_record: KeyRecord) -> IngestResult | Gone | None:
     """Returns the earlier answer to this request. It never revives what was removed since."""
-    row = conn.execute(_BY_NUMBER, {"namespace": change.namespace, "number": key_record.number}).first()
+    columns = (artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name, artifacts.c.session)
+    mine = (artifacts.c.namespace == change.namespace, artifacts.c.number == key_record.number)
+    row = conn.execute(select(*columns).where(*mine)).first()
     if row is None:
         return tombstone_of(conn, change.namespace, key_record.number, change.now)
     if row.expires_at is not None and row.expires_at <= change.now:
@@ -281,31 +251,10 @@ def _replay(conn: Connection, change: StoreArtifact, key_record: KeyRecord) -> I
     return answer
 
 
-def _find_key(conn: Connection, change: StoreArtifact, key: IdempotencyKey) -> KeyRecord | None:
-    """Returns what this key already stands for."""
-    at = {"namespace": change.namespace, "key": key.key}
-    row = conn.execute(_KEY, at).first()
-    if row is None:
-        return None
-    if row.expires_at <= change.now:
-        # The key has ended, and may stand for a new request.
-        conn.execute(_REMOVE_KEY, at)
-        return None
-    return KeyRecord(row.fingerprint, row.number, row.created)
-
-
 def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, number: int, *, created: bool) -> None:
-    conn.execute(
-        _ADD_KEY,
-        {
-            "namespace": change.namespace,
-            "key": key.key,
-            "fingerprint": key.fingerprint,
-            "number": number,
-            "created": created,
-            "expires_at": key.expires_at,
-        },
-    )
+    # A key that has ended may stand for a new request.
+    _REMOVE_ENDED_KEY.run(conn, {"namespace": change.namespace, "key": key.key, "now": change.now})
+    _ADD_KEY.run(conn, {"namespace": change.namespace, "number": number, "created": created, **asdict(key)})
 
 
 class _Creation(NamedTuple):
@@ -368,7 +317,7 @@ def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, Stor
             survey_rows.append(survey_row(change.namespace, seq, change.survey))
         answers[at] = IngestResult(artifact, created=True, blob_used=payload.used)
     # Two replicas that store the same artifacts meet at the same row first, which prevents deadlocks.
-    artifact_rows.sort(key=_by_number)
+    artifact_rows.sort(key=itemgetter("number"))
     _ADD_ARTIFACT.many(conn, artifact_rows)
     # Foreign keys point from views and surveys to the artifacts.
     ADD_VIEW.many(conn, view_rows)
@@ -386,27 +335,15 @@ def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, Stor
 
 def _revive(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
     """Revives the expired, held artifact here: a hold forbids replacing it."""
-    created_at: datetime = conn.execute(_BORN, {"seq": seq}).scalar_one()
-    # A TTL counts from `created_at`, which stays, so the age is added.
-    age = math.ceil((change.now - created_at).total_seconds())
-    ttl = None if change.ttl is None else age + change.ttl
-    conn.execute(
-        _REVIVE,
-        {
-            "row": seq,
-            "ttl": ttl,
-            "idle_ttl": change.idle_ttl,
-            "pinned": change.pinned,
-            "read_at": change.now,
-            "expires_at": expiry(created_at, change.now, ttl=ttl, idle_ttl=change.idle_ttl, pinned=change.pinned),
-        },
-    )
+    created_at: datetime = conn.execute(select(artifacts.c.created_at).where(artifacts.c.seq == seq)).scalar_one()
+    life = rows.life_from_now(created_at, change.now, ttl=change.ttl, idle_ttl=change.idle_ttl, pinned=change.pinned)
+    conn.execute(update(artifacts).where(artifacts.c.seq == seq).values(life))
     return _repeat_post(conn, change, seq)
 
 
 def _note_expiry(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) -> None:
     """Records in the audit log that an expired artifact was removed before its sweep, because it is stored again."""
-    size: int = conn.execute(_SIZE, {"seq": slot.blob_seq}).scalar() or 0
+    size: int = conn.scalar(select(blobs.c.size).where(blobs.c.seq == slot.blob_seq)) or 0
     note_removal(conn, change.namespace, Removal("expired", change.now, change.now, SCHEDULE), slot.number, size)
 
 
@@ -414,16 +351,20 @@ def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> No
     """Raises TransactionConflict if another replica stored and deleted the same between our look-up and our insert."""
     if change.unless_buried_since is None:
         return
-    parameters = {"namespace": change.namespace, "number": number, "identity": change.identity}
-    at = conn.execute(_BURIED, parameters).scalar()
+    number_is_mine = (tombstones.c.namespace == change.namespace, tombstones.c.number == number)
+    statement = select(tombstones.c.at).where(*number_is_mine, tombstones.c.identity == change.identity)
+    at = conn.scalar(statement.with_for_update())
     if at is not None and at > change.unless_buried_since:
         raise TransactionConflict
+
+
+_LIFE = ("namespace", "ttl", "idle_ttl", "pinned", "engine")
+"""Fields of the change that are those of the artifact and columns of its row."""
 
 
 def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
     """Returns the artifact that a change creates."""
     return Artifact(
-        namespace=change.namespace,
         id=ids.render(number),
         declared=change.declared,
         measure=change.measure,
@@ -431,40 +372,26 @@ def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
         blob=blob,
         created_at=change.now,
         expires_at=expiry(change.now, change.now, ttl=change.ttl, idle_ttl=change.idle_ttl, pinned=change.pinned),
-        ttl=change.ttl,
-        idle_ttl=change.idle_ttl,
-        pinned=change.pinned,
-        engine=change.engine,
+        **{name: getattr(change, name) for name in _LIFE},
     )
 
 
 def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_seq: int) -> dict[str, Any]:
     """Returns its row, without its sequence number."""
-    declared = change.declared
+    # The text names the ID that its request expected.
+    receipt = change.receipt if number == ids.number(change.identity) else None
     return {
-        "namespace": change.namespace,
         "number": number,
         "identity": change.identity,
         "blob_seq": blob_seq,
-        "session": declared.session,
+        "session": change.declared.session,
         "created_at": change.now,
         "read_at": change.now,
         "expires_at": artifact.expires_at,
-        "ttl": change.ttl,
-        "idle_ttl": change.idle_ttl,
-        "pinned": change.pinned,
-        "engine": change.engine,
-        "labels": rows.encode_labels(declared.labels),
+        "labels": rows.encode_labels(change.declared.labels),
         "measure": rows.encode(change.measure),
         "declared_at": None,
-        # The text names the ID that its request expected.
-        "receipt": None
-        if change.receipt is None or number != ids.number(change.identity)
-        else rows.encode(change.receipt),
-        **rows.columns_of_metadata(declared, change.facts),
+        "receipt": None if receipt is None else rows.encode(receipt),
+        **{name: getattr(change, name) for name in _LIFE},
+        **rows.columns_of_metadata(change.declared, change.facts),
     }
-
-
-def _by_number(row: dict[str, Any]) -> int:
-    number: int = row["number"]
-    return number

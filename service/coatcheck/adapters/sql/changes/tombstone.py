@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Connection,
-    Text,
+    Executable,
+    ScalarSelect,
     and_,
-    bindparam,
     delete,
     exists,
     null,
@@ -23,8 +22,8 @@ from sqlalchemy import (
     update,
 )
 
-from coatcheck.adapters.sql.changes import audit, events, holds, session_usage, usage
-from coatcheck.adapters.sql.dialect import DIALECTS, Many, UtcDateTime, among, by_now, insert_into
+from coatcheck.adapters.sql.changes import audit, holds, session_usage, usage
+from coatcheck.adapters.sql.dialect import LIMIT, NAMESPACE, NOW, among, bind_seqs, by_now, equal, upsert
 from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.rows import Reason, make_tombstone
@@ -34,9 +33,6 @@ from coatcheck.core.retention.audit import AuditLine, By, HoldConflict
 from coatcheck.core.views.view import TEXT
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.maintenance import ExpireArtifacts
-
-NOW = bindparam("now", type_=UtcDateTime)
-"""The moment of the change, by which rows are live or expired."""
 
 
 def is_live() -> ColumnElement[bool]:
@@ -84,69 +80,45 @@ ARTIFACT_ROW: list[ColumnElement[Any]] = [
 """The columns of ArtifactRow."""
 
 
-# Locks the row before the decision, so that nobody changes the artifact between this query and the commit.
-_ONE = (
-    select(*ARTIFACT_ROW)
-    .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
-    .with_for_update()
-)
-# In row order, like every other lock: of replicas that remove the same session, all but one wait at its first row.
-_OF_SESSION = (
-    select(*ARTIFACT_ROW)
-    .where(
-        artifacts.c.namespace == bindparam("namespace"),
-        artifacts.c.session == bindparam("session"),
-        is_live(),
-        holds.is_not_held(),
-    )
-    .order_by(artifacts.c.seq)
-    .limit(bindparam("limit"))
-    .with_for_update()
-)
-# The blob of the text view, which dies together with the payload's.
-_OF_VIEW = (
-    select(views.c.blob_seq)
-    .where(views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT)
-    .correlate(artifacts)
-    .scalar_subquery()
-)
+def of_text_view(column: ColumnElement[Any]) -> ScalarSelect[Any]:
+    """Returns a column of the artifact's text view, NULL if it has none."""
+    mine = (views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT)
+    return select(column).where(*mine).correlate(artifacts).scalar_subquery()
+
+
 _LOCK_ARTIFACTS = Prepared(
-    select(artifacts.c.blob_seq, _OF_VIEW)
-    .where(
-        artifacts.c.namespace == bindparam("namespace", type_=Text()),
-        among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
-    )
+    # The blob of the text view dies together with the payload's.
+    select(artifacts.c.blob_seq, of_text_view(views.c.blob_seq))
+    .where(artifacts.c.namespace == NAMESPACE, among(artifacts.c.number, bind_seqs("numbers")))
     .order_by(artifacts.c.seq)
     .with_for_update()
 )
+# The lock precedes the decision: nobody changes the artifact between this answer and the commit.
+_ONE = select(*ARTIFACT_ROW).where(equal(artifacts.c.namespace, artifacts.c.number)).with_for_update()
 # `by_now`: a replica whose clock is ahead must not remove what is live. Rows that another replica is removing are
 # skipped.
 _EXPIRED = (
     select(*ARTIFACT_ROW)
     .where(artifacts.c.expires_at <= by_now(NOW), holds.is_not_held())
     .order_by(artifacts.c.expires_at)
-    .limit(bindparam("limit"))
+    .limit(LIMIT)
     .with_for_update(skip_locked=True)
 )
-# In one statement, which sees one moment: between two statements, a repeated post could replace the tombstone by an
-# artifact.
+_AT = equal(tombstones.c.namespace, tombstones.c.number)
+# In one statement, and so of one moment: between two, posting it again could replace the tombstone by an artifact.
 _TOMBSTONE = union_all(
     select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name, tombstones.c.session).where(
-        tombstones.c.namespace == bindparam("namespace"),
-        tombstones.c.number == bindparam("number"),
-        tombstones.c.until > NOW,
+        _AT, tombstones.c.until > NOW
     ),
-    select(null(), null(), null(), null()).where(
-        artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
-    ),
+    select(null(), null(), null(), null()).where(equal(artifacts.c.namespace, artifacts.c.number)),
 )
-_SEQS = bindparam("seqs", type_=Many(BigInteger()))
+_SEQS = bind_seqs()
 _REMOVE_VIEWS = Prepared(delete(views).where(among(views.c.artifact_seq, _SEQS)).returning(views.c.blob_seq))
 # The DELETE repeats the condition on holds: a check before it may be out of date.
 _REMOVE = Prepared(
     delete(artifacts).where(among(artifacts.c.seq, _SEQS), holds.is_not_held()).returning(artifacts.c.namespace)
 )
-_LOCK_ROW = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
+_LOCK_ROW = Prepared(select(artifacts.c.seq).where(equal(artifacts.c.seq)).with_for_update())
 # In row order, so that two transactions that lock several blobs cannot deadlock.
 _LOCK_BLOBS = select(blobs.c.seq).where(among(blobs.c.seq, _SEQS)).order_by(blobs.c.seq).with_for_update()
 # Sets `dead_at` once only, and only while nothing points at the row; returns what no longer counts as used.
@@ -158,16 +130,13 @@ _RELEASE = (
 )
 
 
-_REWRITTEN = [column.name for column in tombstones.c if not column.primary_key]
-# Two replicas can leave a tombstone beside a live artifact (one stores and deletes what the other is about to store).
-# Nobody reads it, and a later removal of the artifact overwrites it.
-_ADD_TOMBSTONE = {
-    dialect: new.on_conflict_do_update(
-        index_elements=tombstones.primary_key, set_={name: new.excluded[name] for name in _REWRITTEN}
-    )
-    for dialect in DIALECTS
-    for new in [insert_into(tombstones, dialect)]
-}
+_new = upsert(tombstones)
+# Two replicas can leave a tombstone for a live artifact, unseen (one stores and deletes what the other is about to
+# store): the artifact's own state prevails.
+_ADD_TOMBSTONE = _new.on_conflict_do_update(
+    index_elements=tombstones.primary_key,
+    set_={column.name: _new.excluded[column.name] for column in tombstones.c if not column.primary_key},
+)
 
 
 def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> None:
@@ -183,8 +152,7 @@ def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> No
 
 def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
     """Carries out DeleteArtifact."""
-    key = {"namespace": change.namespace, "number": change.number}
-    rows = read_rows(conn, _ONE, key)
+    rows = read_rows(conn, _ONE, namespace=change.namespace, number=change.number)
     if not rows:
         return tombstone_of(conn, change.namespace, change.number, change.now)
     (row,) = rows
@@ -204,15 +172,17 @@ def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldC
     conflict = holds.holds_on(conn, change.namespace, change.session, change.now)
     if conflict is not None:
         return conflict
-    values = {"namespace": change.namespace, "session": change.session, "now": change.now, "limit": change.limit}
-    rows = read_rows(conn, _OF_SESSION, values)
-    session_usage.drop(conn, change.namespace, change.session)
+    # In row order, as all lock them: replicas that remove the same session meet at its first row.
+    mine = (artifacts.c.namespace == change.namespace, artifacts.c.session == change.session)
+    statement = select(*ARTIFACT_ROW).where(*mine, is_live(), holds.is_not_held()).order_by(artifacts.c.seq)
+    rows = read_rows(conn, statement.limit(change.limit).with_for_update(), now=change.now)
+    session_usage.drop_session(conn, change.namespace, change.session)
     return tombstone(conn, rows, Removal("session_deleted", change.now, change.tombstone_until, change.by))
 
 
 def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[ArtifactRow]:
     """Removes what has expired, longest overdue first."""
-    rows = read_rows(conn, _EXPIRED, {"now": change.now, "limit": change.limit})
+    rows = read_rows(conn, _EXPIRED, now=change.now, limit=change.limit)
     lives = change.tombstone_lives
     tombstone(conn, rows, Removal("expired", change.now, change.tombstone_until, change.by, lives))
     return rows
@@ -262,7 +232,7 @@ def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
     return blob_seqs
 
 
-def read_rows(conn: Connection, statement: Any, values: Mapping[str, object]) -> list[ArtifactRow]:  # noqa: ANN401 - a select
+def read_rows(conn: Connection, statement: Executable, **values: Any) -> list[ArtifactRow]:  # noqa: ANN401 - parameters
     """Returns the rows of a statement that selects the columns ARTIFACT_ROW."""
     return [ArtifactRow._make(row) for row in conn.execute(statement, values)]
 
@@ -289,7 +259,7 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
         return 0
     now, seqs = removal.now, [row.seq for row in rows]
     conn.execute(
-        _ADD_TOMBSTONE[conn.dialect.name],
+        _ADD_TOMBSTONE,
         [
             {
                 "namespace": row.namespace,
@@ -307,7 +277,7 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
     )
     # Before the rows are deleted, because the copies for an undo are made from them.
     audit.keep(conn, seqs, removal.reason, now, removal.by.run_id)
-    events.drop_of(conn, [(row.namespace, row.number) for row in rows])
+    session_usage.drop_events_of(conn, [(row.namespace, row.number) for row in rows])
     blob_seqs = remove(conn, seqs, now)
     # After the rows that point at the blobs are deleted: before that, no blob counts as unused.
     release(conn, [*blob_seqs, *(row.blob_seq for row in rows)], now)

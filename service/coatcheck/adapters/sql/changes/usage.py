@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, func, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, Subquery, Table, bindparam, func, select
 
-from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
+from coatcheck.adapters.sql.dialect import NAMESPACE, upsert
 from coatcheck.adapters.sql.faults import TransactionConflict
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, uploads, usage
@@ -25,35 +25,19 @@ _SUMS: Final = "coatcheck.usage"
 """The key of a connection's `info` under which a transaction gathers its sums."""
 _ANY: Final = 2**62
 """More than there can be."""
-_NAMESPACE = bindparam("namespace", type_=Text())
-_SEEN = Prepared(
-    select(usage.c.bytes, usage.c.artifacts, usage.c.reserved, usage.c.deleting_at).where(
-        usage.c.namespace == _NAMESPACE
-    )
+_SEEN = Prepared(select(*usage.c).where(usage.c.namespace == NAMESPACE))
+_ADDED = ("bytes", "artifacts", "reserved")
+_most_bytes, _most_artifacts = (bindparam(name, type_=BigInteger()) for name in ("most_bytes", "most_artifacts"))
+_new = upsert(usage).values({name: bindparam(name, type_=usage.c[name].type) for name in ("namespace", *_ADDED)})
+# No row comes back if the limits are not met by the row as it is now: another replica may have stored something since
+# the check.
+_ADD = Prepared(
+    _new.on_conflict_do_update(
+        index_elements=[usage.c.namespace],
+        set_={name: usage.c[name] + _new.excluded[name] for name in _ADDED},
+        where=(usage.c.bytes + usage.c.reserved <= _most_bytes) & (usage.c.artifacts <= _most_artifacts),
+    ).returning(usage.c.deleting_at)
 )
-_ADDED = [usage.c.bytes, usage.c.artifacts, usage.c.reserved]
-
-
-def _big(name: str) -> Any:  # noqa: ANN401 - a parameter of no particular type
-    return bindparam(name, type_=BigInteger())
-
-
-def _add(dialect: str) -> Prepared:
-    values = {column.name: _big(column.name) for column in _ADDED}
-    statement = insert_into(usage, dialect).values(namespace=_NAMESPACE, **values)
-    # The limits once more, against the row as it is now: another replica may have stored something since the check.
-    fits = (usage.c.bytes + usage.c.reserved <= _big("most_bytes")) & (usage.c.artifacts <= _big("most_artifacts"))
-    # No row comes back if the condition is not met.
-    return Prepared(
-        statement.on_conflict_do_update(
-            index_elements=[usage.c.namespace],
-            set_={column.name: column + statement.excluded[column.name] for column in _ADDED},
-            where=fits,
-        ).returning(usage.c.deleting_at)
-    )
-
-
-_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 
 
 @dataclass
@@ -107,11 +91,10 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
     namespaces = sorted(waiting)
     # The namespaces of a group come one after the other, but their rows are locked only now.
     enter(conn, namespaces[0] if len(namespaces) == 1 else None)
-    add = _ADD[conn.dialect.name]
     for namespace in namespaces:
         sums = waiting[namespace]
         values = {"bytes": sums.bytes, "artifacts": sums.artifacts, "reserved": sums.reserved}
-        usage_rows = add.rows(conn, {"namespace": namespace, **values, **_most(sums)})
+        usage_rows = _ADD.rows(conn, {"namespace": namespace, **values, **_most(sums)})
         if not usage_rows:
             raise TransactionConflict
         # The statement that read the mark has locked the row: the mark cannot be set between this check and the commit.
@@ -167,10 +150,7 @@ def claim(
 def read_usage(conn: Connection, namespace: str) -> Usage:
     """Returns the present row of a namespace."""
     usage_rows = _SEEN.rows(conn, {"namespace": namespace})
-    if not usage_rows:
-        return Usage(namespace=namespace)
-    bytes_, artifacts_, reserved, deleting_at = usage_rows[0]
-    return Usage(namespace=namespace, bytes=bytes_, artifacts=artifacts_, reserved=reserved, deleting_at=deleting_at)
+    return Usage(**dict(zip(usage.c.keys(), usage_rows[0], strict=True))) if usage_rows else Usage(namespace=namespace)
 
 
 def usages(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
@@ -203,48 +183,32 @@ def _sums(conn: Connection) -> dict[str, _Sum]:
 # ---------------------------------------------------------------------------------------------- the truth
 
 
-def _sum_columns(namespace: ColumnElement[Any]) -> list[ColumnElement[Any]]:
-    """Returns the sums over a namespace's rows: bytes, artifacts, reservations."""
-    live = select(func.coalesce(func.sum(blobs.c.stored_size), 0)).where(
-        blobs.c.namespace == namespace, blobs.c.dead_at.is_(None)
-    )
-    there = select(func.count()).select_from(artifacts).where(artifacts.c.namespace == namespace)
-    open_ = select(func.coalesce(func.sum(uploads.c.reserved), 0)).where(uploads.c.namespace == namespace)
-    return [select_.scalar_subquery() for select_ in (live, there, open_)]
-
-
 # Every namespace that any of the tables has: a missing row of sums counts as zeros.
 _SPACES = (
     select(blobs.c.namespace)
     .union(select(artifacts.c.namespace), select(uploads.c.namespace), select(usage.c.namespace))
     .subquery()
 )
-_BYTES = (
-    select(blobs.c.namespace, func.sum(blobs.c.stored_size).label("n"))
-    .where(blobs.c.dead_at.is_(None))
-    .group_by(blobs.c.namespace)
-    .subquery()
+
+
+def _by_namespace(table: Table, value: ColumnElement[Any], *conditions: ColumnElement[bool]) -> Subquery:
+    return select(table.c.namespace, value.label("n")).where(*conditions).group_by(table.c.namespace).subquery()
+
+
+_SUMS_OF_ROWS = (
+    _by_namespace(blobs, func.sum(blobs.c.stored_size), blobs.c.dead_at.is_(None)),
+    _by_namespace(artifacts, func.count()),
+    _by_namespace(uploads, func.sum(uploads.c.reserved)),
 )
-_THERE = select(artifacts.c.namespace, func.count().label("n")).group_by(artifacts.c.namespace).subquery()
-_OPEN = select(uploads.c.namespace, func.sum(uploads.c.reserved).label("n")).group_by(uploads.c.namespace).subquery()
+_counted: FromClause = _SPACES
+for _table in (usage, *_SUMS_OF_ROWS):
+    _counted = _counted.outerjoin(_table, _table.c.namespace == _SPACES.c.namespace)
+_numbers = [*(usage.c[name] for name in _ADDED), *(table.c.n for table in _SUMS_OF_ROWS)]
 # A single statement: it sees one moment, and so no sum that is about to be written.
 _RECOUNT = (
-    select(
-        _SPACES.c.namespace,
-        *(func.coalesce(column, 0) for column in (usage.c.bytes, usage.c.artifacts, usage.c.reserved)),
-        *(func.coalesce(table.c.n, 0) for table in (_BYTES, _THERE, _OPEN)),
-    )
-    .select_from(_SPACES)
-    .outerjoin(usage, usage.c.namespace == _SPACES.c.namespace)
-    .outerjoin(_BYTES, _BYTES.c.namespace == _SPACES.c.namespace)
-    .outerjoin(_THERE, _THERE.c.namespace == _SPACES.c.namespace)
-    .outerjoin(_OPEN, _OPEN.c.namespace == _SPACES.c.namespace)
+    select(_SPACES.c.namespace, *(func.coalesce(number, 0) for number in _numbers))
+    .select_from(_counted)
     .order_by(_SPACES.c.namespace)
-)
-_CORRECT = update(usage).values(
-    bytes=_sum_columns(usage.c.namespace)[0],
-    artifacts=_sum_columns(usage.c.namespace)[1],
-    reserved=_sum_columns(usage.c.namespace)[2],
 )
 
 
@@ -272,8 +236,8 @@ def find_drifts(conn: Connection) -> list[Drift]:
 
 def correct(conn: Connection) -> None:
     """Corrects the sums. Only while nobody stores."""
-    zero = {"bytes": 0, "artifacts": 0, "reserved": 0}
-    absent = [{"namespace": drift.true.namespace, **zero} for drift in find_drifts(conn)]
-    if absent:
-        conn.execute(insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), absent)
-    conn.execute(_CORRECT)
+    set_true = upsert(usage).on_conflict_do_update(
+        index_elements=[usage.c.namespace], set_={name: _new.excluded[name] for name in _ADDED}
+    )
+    for drift in find_drifts(conn):
+        conn.execute(set_true, {name: getattr(drift.true, name) for name in ("namespace", *_ADDED)})

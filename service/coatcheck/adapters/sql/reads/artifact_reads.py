@@ -1,12 +1,11 @@
 """Queries about artifacts and blobs, except lists. Each is one statement, and so sees one moment."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import product
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     ColumnElement,
     Connection,
@@ -25,13 +24,12 @@ from sqlalchemy import (
 )
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.tombstone import NOW, is_live
-from coatcheck.adapters.sql.dialect import Many, UtcDateTime, among, by_now, contains_text
+from coatcheck.adapters.sql.changes.tombstone import is_live
+from coatcheck.adapters.sql.dialect import NAMESPACE, NOW, among, bind_seqs, by_now, contains_text, equal
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import (
     artifacts,
     blobs,
-    idempotency_keys,
     inline_bytes,
     surveys,
     tombstones,
@@ -40,13 +38,9 @@ from coatcheck.adapters.sql.tables import (
 )
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.views.view import TEXT
-from coatcheck.ports.artifacts import KeyRecord
 from coatcheck.ports.catalog import FoundArtifact, PayloadKey, RunKey
 from coatcheck.ports.maintenance import DeadBlob
 
-_WIDTH = rows.WIDTH
-_NAMESPACE = bindparam("namespace", type_=Text())
-_NUMBER = bindparam("number", type_=BigInteger())
 _VIEW_BLOBS = blobs.alias("view_blobs")
 _VIEW_BYTES = inline_bytes.alias("view_bytes")
 
@@ -54,9 +48,9 @@ _VIEW_BYTES = inline_bytes.alias("view_bytes")
 def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt: bool) -> Select[Any]:
     # Artifact and tombstone in one statement: if it were posted again between two, neither would be seen.
     anchor = select(literal_column("1", Integer()).label("one")).subquery("anchor")
-    here = anchor.outerjoin(
-        artifacts, and_(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == _NUMBER)
-    ).outerjoin(blobs, blobs.c.seq == artifacts.c.blob_seq)
+    here = anchor.outerjoin(artifacts, equal(artifacts.c.namespace, artifacts.c.number)).outerjoin(
+        blobs, blobs.c.seq == artifacts.c.blob_seq
+    )
     # What the caller does not need is not joined: each part costs a look-up, and bytes that are not used.
     inline_column: ColumnElement[Any] = null()
     if with_bytes:
@@ -73,20 +67,18 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt:
             .outerjoin(_VIEW_BLOBS, _VIEW_BLOBS.c.seq == views.c.blob_seq)
             .outerjoin(_VIEW_BYTES, _VIEW_BYTES.c.blob_seq == views.c.blob_seq)
         )
-        view = [*rows.VIEW_COLUMNS, *rows.blob_columns(_VIEW_BLOBS), _VIEW_BYTES.c.stored]
+        view = [*rows.view_columns(views, _VIEW_BLOBS), _VIEW_BYTES.c.stored]
     here = here.outerjoin(
         tombstones,
         and_(
             # A tombstone counts only if there is no artifact: a new one of the same identity has the same number.
             artifacts.c.seq.is_(None),
-            tombstones.c.namespace == _NAMESPACE,
-            tombstones.c.number == _NUMBER,
+            equal(tombstones.c.namespace, tombstones.c.number),
             tombstones.c.until > NOW,
         ),
     )
     return select(
         *rows.ARTIFACT_COLUMNS,
-        *rows.BLOB_COLUMNS,
         is_live(),
         artifacts.c.expires_at.label("ends_at"),
         artifacts.c.tool_name,
@@ -108,20 +100,14 @@ _FIND = {
     for flags in product((False, True), repeat=4)
 }
 _LIVE = Prepared(
-    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
-    .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
-    .where(
-        artifacts.c.namespace == _NAMESPACE,
-        among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
-        is_live(),
-    )
+    rows.ARTIFACTS.where(artifacts.c.namespace == NAMESPACE, among(artifacts.c.number, bind_seqs("numbers")), is_live())
 )
 _MAX_EXAMINED_ARTIFACTS = 1_000
 """Artifacts, of a session or of the same content, among which an earlier one is searched for, newest first."""
 # The limit is inside, so that a long session costs no more; what lies beyond it is not found.
 _RECENT = (
     select(artifacts)
-    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.session == bindparam("session", type_=Text()))
+    .where(equal(artifacts.c.namespace, artifacts.c.session))
     .order_by(artifacts.c.seq.desc())
     .limit(_MAX_EXAMINED_ARTIFACTS)
     .subquery("recent")
@@ -143,13 +129,7 @@ _LATEST = (
 _SAME_CONTENT = (  # a condition on a session's artifacts would invite the planner to read all of those
     select(artifacts.c.seq, artifacts.c.session, artifacts.c.expires_at, artifacts.c.facts)
     .join_from(blobs, artifacts, artifacts.c.blob_seq == blobs.c.seq)
-    .where(
-        blobs.c.digest == bindparam("digest"),
-        blobs.c.dead_at.is_(None),
-        blobs.c.namespace == _NAMESPACE,
-        blobs.c.sha256 == bindparam("sha256"),
-        blobs.c.size == bindparam("size"),
-    )
+    .where(equal(blobs.c.digest, blobs.c.namespace, blobs.c.sha256, blobs.c.size), blobs.c.dead_at.is_(None))
     .order_by(artifacts.c.seq.desc())
     .limit(_MAX_EXAMINED_ARTIFACTS)
     .subquery("same_content")
@@ -157,9 +137,7 @@ _SAME_CONTENT = (  # a condition on a session's artifacts would invite the plann
 _MAX_EARLIER_CARDS = 8
 """Earlier artifacts with the same content that are looked at for a card of the same session. Chosen, not measured."""
 _GIVEN = Prepared(
-    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
-    .join_from(_SAME_CONTENT, artifacts, artifacts.c.seq == _SAME_CONTENT.c.seq)
-    .join(blobs, blobs.c.seq == artifacts.c.blob_seq)
+    rows.ARTIFACTS.join(_SAME_CONTENT, artifacts.c.seq == _SAME_CONTENT.c.seq)
     .where(
         _SAME_CONTENT.c.session == bindparam("session", type_=Text()),
         or_(_SAME_CONTENT.c.expires_at.is_(None), _SAME_CONTENT.c.expires_at > NOW),
@@ -168,50 +146,6 @@ _GIVEN = Prepared(
     )
     .order_by(_SAME_CONTENT.c.seq.desc())
     .limit(_MAX_EARLIER_CARDS)
-)
-_STORED = (
-    select(inline_bytes.c.stored)
-    .join_from(blobs, inline_bytes, inline_bytes.c.blob_seq == blobs.c.seq)
-    .where(blobs.c.namespace == _NAMESPACE, blobs.c.id == bindparam("id"))
-)
-_KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.number, idempotency_keys.c.created).where(
-    idempotency_keys.c.namespace == _NAMESPACE,
-    idempotency_keys.c.key == bindparam("key"),
-    idempotency_keys.c.expires_at > NOW,
-)
-# By the server's clock too, because the grace period protects readers.
-_DEAD = (
-    select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at, blobs.c.stored_size)
-    .where(blobs.c.dead_at.is_not(None), blobs.c.dead_at < by_now(NOW))
-    .order_by(blobs.c.dead_at, blobs.c.id)
-    .limit(bindparam("most"))
-)
-_DEAD_AFTER = _DEAD.where(
-    tuple_(blobs.c.dead_at, blobs.c.id) > tuple_(bindparam("at", type_=UtcDateTime), bindparam("id", type_=Text()))
-)
-_SAME = (
-    select(*rows.BLOB_COLUMNS)
-    .where(
-        blobs.c.digest == bindparam("digest"),
-        blobs.c.dead_at.is_(None),
-        blobs.c.condemned_at.is_(None),
-        blobs.c.namespace == _NAMESPACE,
-        blobs.c.sha256 == bindparam("sha256"),
-        blobs.c.size == bindparam("size"),
-    )
-    .limit(1)
-)
-_IDS = bindparam("ids", type_=Many(Text()))
-# The file of an upload in progress has no blob yet, and is not garbage.
-_KNOWN = union_all(
-    select(blobs.c.namespace, blobs.c.id).where(among(blobs.c.id, _IDS)),
-    select(uploads.c.namespace, uploads.c.blob_id).where(among(uploads.c.blob_id, _IDS)),
-)
-_ALL = Prepared(
-    select(blobs.c.seq, blobs.c.namespace, *rows.BLOB_COLUMNS)
-    .where(blobs.c.seq > bindparam("after"), blobs.c.dead_at.is_(None))
-    .order_by(blobs.c.seq)
-    .limit(bindparam("most"))
 )
 _NAMES_PER_STATEMENT = 500
 """Names that one statement looks up, so that none of them takes long. Chosen, not measured."""
@@ -231,7 +165,9 @@ def find(
     """See Catalog."""
     statement = _FIND[with_bytes, with_view, with_survey, with_receipt]
     row = statement.rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
-    live, expires_at, tool_name, session, stored_bytes, survey, receipt, reason, at, *buried_and_view = row[_WIDTH:]
+    live, expires_at, tool_name, session, stored_bytes, survey, receipt, reason, at, *buried_and_view = row[
+        rows.WIDTH :
+    ]
     buried, view = buried_and_view[:2], buried_and_view[2:]
     # The anchor always gives a row, which has no namespace if there is no artifact.
     if row[0] is None:
@@ -259,8 +195,7 @@ def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
         "but": run.but,
         "now": now,
     }
-    number: int | None = conn.execute(_LATEST, parameters).scalar()
-    return number
+    return conn.scalar(_LATEST, parameters)
 
 
 def find_given_cards(conn: Connection, payload: PayloadKey, now: datetime) -> list[Artifact]:
@@ -278,28 +213,21 @@ def find_given_cards(conn: Connection, payload: PayloadKey, now: datetime) -> li
 
 def read_inline_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:
     """See InlineBytes."""
-    return conn.execute(_STORED, {"namespace": namespace, "id": blob_id}).scalar_one_or_none()
-
-
-def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRecord | None:
-    """See Catalog."""
-    row = conn.execute(_KEY, {"namespace": namespace, "key": key, "now": now}).first()
-    return None if row is None else KeyRecord(*row)
+    statement = select(inline_bytes.c.stored).join_from(blobs, inline_bytes)
+    return conn.scalar(statement.where(blobs.c.namespace == namespace, blobs.c.id == blob_id))
 
 
 def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
     """See Upkeep."""
-    values: dict[str, Any] = {"now": before, "most": limit}
-    if after is None:
-        return [DeadBlob(*row) for row in conn.execute(_DEAD, values)]
-    return [DeadBlob(*row) for row in conn.execute(_DEAD_AFTER, values | {"at": after.dead_at, "id": after.id})]
-
-
-def same_bytes(conn: Connection, namespace: str, sha256: bytes, size: int) -> Blob | None:
-    """Returns the live, healthy blob with this content."""
-    parameters = {"namespace": namespace, "digest": rows.digest(sha256), "sha256": sha256, "size": size}
-    row = conn.execute(_SAME, parameters).first()
-    return None if row is None else rows.blob(row)
+    b = blobs.c
+    # By the server's clock too, because the grace period protects readers.
+    statement = select(b.namespace, b.id, b.placement, b.dead_at, b.stored_size).where(
+        b.dead_at.is_not(None), b.dead_at < by_now(NOW)
+    )
+    if after is not None:
+        statement = statement.where(tuple_(b.dead_at, b.id) > (after.dead_at, after.id))
+    page = statement.order_by(b.dead_at, b.id).limit(limit)
+    return [DeadBlob(*row) for row in conn.execute(page, {"now": before})]
 
 
 def find_known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -307,13 +235,21 @@ def find_known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[
     blob_names = list(names)
     known_names: set[tuple[str, str]] = set()
     for start in range(0, len(blob_names), _NAMES_PER_STATEMENT):
-        part = blob_names[start : start + _NAMES_PER_STATEMENT]
-        for namespace, blob_id in conn.execute(_KNOWN, {"ids": [blob_id for _, blob_id in part]}):
+        ids = [blob_id for _, blob_id in blob_names[start : start + _NAMES_PER_STATEMENT]]
+        # The file of an upload in progress has no blob yet, and is not garbage.
+        known = union_all(
+            select(blobs.c.namespace, blobs.c.id).where(blobs.c.id.in_(ids)),
+            select(uploads.c.namespace, uploads.c.blob_id).where(uploads.c.blob_id.in_(ids)),
+        )
+        for namespace, blob_id in conn.execute(known):
             known_names |= {(namespace, blob_id), ("", blob_id)}
     return known_names.intersection(blob_names)
 
 
 def live_blobs(conn: Connection, after: int, limit: int) -> list[tuple[int, str, Blob]]:
     """Returns a page of live blobs: row, namespace, blob."""
-    blob_rows = _ALL.rows(conn, {"after": after, "most": limit})
+    live = select(blobs.c.seq, blobs.c.namespace, *rows.BLOB_COLUMNS).where(
+        blobs.c.seq > after, blobs.c.dead_at.is_(None)
+    )
+    blob_rows: Sequence[Any] = conn.execute(live.order_by(blobs.c.seq).limit(limit)).all()
     return [(row[0], row[1], rows.blob(row[2:])) for row in blob_rows]

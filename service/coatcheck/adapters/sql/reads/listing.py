@@ -12,31 +12,16 @@ What was removed and can be restored: its former row, blob and views.
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import msgspec
 from msgspec.structs import astuple
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Row,
-    Text,
-    and_,
-    bindparam,
-    func,
-    literal,
-    not_,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Row, Text, and_, bindparam, func, literal, not_, or_, select
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.tombstone import is_live
-from coatcheck.adapters.sql.dialect import Many, UtcDateTime, among, contains_text, has_label
+from coatcheck.adapters.sql.dialect import NAMESPACE, UtcDateTime, among, bind_seqs, contains_text, equal, has_label
 from coatcheck.adapters.sql.tables import artifacts, blobs, removed, removed_views
 from coatcheck.core.artifact import Artifact
-from coatcheck.core.views.view import View, ViewMeasure, unpack_sections
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 from coatcheck.ports.retention import RemovedArtifact, RemovedView
 
@@ -45,18 +30,10 @@ STRETCH = 5_000
 SECONDS = 0.1
 """Seconds after which no further stretch begins."""
 
-_MINE = artifacts.c.namespace == bindparam("namespace")
-_LIVE = (
-    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS, artifacts.c.seq)
-    .join_from(artifacts, blobs)
-    .where(_MINE, is_live())
-)
+_MINE = artifacts.c.namespace == NAMESPACE
+_LIVE = rows.ARTIFACTS.add_columns(artifacts.c.seq).where(_MINE, is_live())
 _LIST = _LIVE.order_by(artifacts.c.seq.desc()).limit(bindparam("most"))
 _END = select(artifacts.c.seq).where(_MINE).order_by(artifacts.c.seq.desc()).limit(1).offset(bindparam("stretch"))
-_OF_SESSION = artifacts.c.session == bindparam("session")
-_SEQS = bindparam("seqs", type_=Many(BigInteger()))
-_BEFORE = artifacts.c.seq < bindparam("before")
-_FROM = artifacts.c.seq >= bindparam("first")
 _PREFIX = bindparam("session_prefix", type_=Text())
 _IN_METADATA = ("status", "final_url")
 """Conditions on members of the declared metadata, or else of the detected metadata."""
@@ -73,10 +50,7 @@ def _has_member(name: str) -> ColumnElement[bool]:
 _CONDITIONS: dict[str, ColumnElement[bool]] = {
     # Not a range: what lies between two texts depends on the database's collation.
     "session_prefix": func.substr(artifacts.c.session, 1, func.length(_PREFIX)) == _PREFIX,
-    "session": _OF_SESSION,
-    "kind": artifacts.c.kind == bindparam("kind"),
-    "tool_name": artifacts.c.tool_name == bindparam("tool_name"),
-    "url": artifacts.c.url == bindparam("url"),
+    **{name: equal(artifacts.c[name]) for name in ("session", "kind", "tool_name", "url")},
     **{name: _has_member(name) for name in _IN_METADATA},
     "label": has_label(artifacts.c.labels, bindparam("label")),
     "created_after": artifacts.c.created_at >= bindparam("created_after", type_=UtcDateTime),
@@ -89,20 +63,18 @@ def of_rows(
     namespace: str,
     where: ArtifactFilter,
     now: datetime,
-    seqs: Sequence[int],
+    proposed: Sequence[int],
     *also: ColumnElement[Any],
 ) -> list[Row[Any]]:
     """Returns those of some rows that are live and meet all conditions but `terms`, newest first, with more columns."""
     filters = _bind_filters(where)
     # Unordered: a planner with an order and a limit may walk through all rows from the newest.
-    statement = _LIVE.where(among(artifacts.c.seq, _SEQS), *(_CONDITIONS[name] for name in filters)).add_columns(*also)
-    result_rows = conn.execute(statement, {"namespace": namespace, "now": now, **filters, "seqs": seqs}).all()
-    return sorted(result_rows, key=_seq, reverse=True)
-
-
-def _seq(row: Row[Any]) -> int:
-    seq: int = row.seq
-    return seq
+    statement = _LIVE.where(among(artifacts.c.seq, bind_seqs()), *(_CONDITIONS[name] for name in filters)).add_columns(
+        *also
+    )
+    values = {"namespace": namespace, "now": now, **filters, "seqs": proposed}
+    live_rows = conn.execute(statement.where(among(artifacts.c.seq, bind_seqs())), values).all()
+    return sorted(live_rows, key=lambda row: row.seq, reverse=True)
 
 
 def _bind_filters(where: ArtifactFilter) -> dict[str, Any]:
@@ -158,13 +130,10 @@ def _end_of_stretch(
     conn: Connection, filters: dict[str, Any], values: dict[str, Any], before: int | None, stretch: int
 ) -> int | None:
     """Returns the oldest row of the stretch that begins before a row; None if it reaches the oldest of all."""
-    statement = _END
+    statement = _END if before is None else _END.where(artifacts.c.seq < before)
     if "session" in filters:
-        statement = statement.where(_OF_SESSION)
-    if before is not None:
-        statement = statement.where(_BEFORE)
-    seq: int | None = conn.execute(statement, {**values, "before": before, "stretch": stretch - 1}).scalar()
-    return seq
+        statement = statement.where(_CONDITIONS["session"])
+    return conn.scalar(statement, {**values, "stretch": stretch - 1})
 
 
 def _stretch(
@@ -172,65 +141,31 @@ def _stretch(
 ) -> list[Row[Any]]:
     statement = _LIST.where(*(_CONDITIONS[name] for name in filters))
     if before is not None:
-        statement = statement.where(_BEFORE)
+        statement = statement.where(artifacts.c.seq < before)
     if first is not None:
-        statement = statement.where(_FROM)
-    return list(conn.execute(statement, {**values, "before": before, "first": first, "most": most}).all())
+        statement = statement.where(artifacts.c.seq >= first)
+    return list(conn.execute(statement, {**values, "most": most}).all())
 
 
-_NAMESPACE = bindparam("namespace", type_=Text())
-_AFTER = bindparam("after", type_=BigInteger())
-_LIMIT = bindparam("limit", type_=BigInteger())
-_WAS: Final[list[ColumnElement[Any]]] = [removed.c[column.name] for column in rows.ARTIFACT_COLUMNS]
 # An outer join, because the sweep may have deleted the blob's row.
-_REMOVED: Final[Any] = (
-    select(
-        *_WAS,
-        *rows.BLOB_COLUMNS,
-        removed.c.seq,
-        removed.c.removed_at,
-        removed.c.reason,
-        removed.c.run_id,
-        blobs.c.namespace,
-    )
-    .join_from(removed, blobs, blobs.c.seq == removed.c.blob_seq, isouter=True)
-    .where(removed.c.removed_at > bindparam("since", type_=UtcDateTime))
-)
-_OF_NUMBER = (
-    _REMOVED.where(removed.c.namespace == _NAMESPACE, removed.c.number == bindparam("number"))
-    .order_by(removed.c.seq.desc())
-    .limit(1)
-)
-_OF_RUN = (
-    _REMOVED.where(removed.c.run_id == bindparam("run", type_=Text()), removed.c.seq > _AFTER)
-    .order_by(removed.c.seq)
-    .limit(_LIMIT)
-)
-_VIEWS: Final[Any] = (
-    select(
-        removed_views.c.name,
-        removed_views.c.extractor,
-        removed_views.c.partial,
-        removed_views.c.measure,
-        removed_views.c.sections,
-        removed_views.c.blob_seq,
-        blobs.c.namespace,
-        *rows.BLOB_COLUMNS,
-    )
-    .join_from(removed_views, blobs, blobs.c.seq == removed_views.c.blob_seq, isouter=True)
-    .where(removed_views.c.removed_seq == bindparam("row"))
-)
+_REMOVED: Final = select(
+    *rows.artifact_columns(removed),
+    *rows.BLOB_COLUMNS,
+    *(removed.c.seq, removed.c.removed_at, removed.c.reason, removed.c.run_id, blobs.c.namespace),
+).join_from(removed, blobs, blobs.c.seq == removed.c.blob_seq, isouter=True)
 
 
 def find_removal(conn: Connection, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
     """Returns the last removal of an artifact that can be undone."""
-    row = conn.execute(_OF_NUMBER, {"namespace": namespace, "number": number, "since": since}).first()
+    mine = (removed.c.removed_at > since, removed.c.namespace == namespace, removed.c.number == number)
+    row = conn.execute(_REMOVED.where(*mine).order_by(removed.c.seq.desc()).limit(1)).first()
     return None if row is None else _removal_of_row(conn, row)
 
 
 def list_removals(conn: Connection, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
     """Returns what a run has removed and can be undone, after a row."""
-    removed_rows = conn.execute(_OF_RUN, {"run": run_id, "since": since, "after": after, "limit": limit}).all()
+    mine = (removed.c.removed_at > since, removed.c.run_id == run_id, removed.c.seq > after)
+    removed_rows = conn.execute(_REMOVED.where(*mine).order_by(removed.c.seq).limit(limit)).all()
     return [_removal_of_row(conn, row) for row in removed_rows]
 
 
@@ -257,20 +192,17 @@ def _removal_of_row(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN
 
 
 def _views(conn: Connection, seq: int, namespace: str) -> tuple[RemovedView, ...]:
-    removed_views: list[RemovedView] = []
-    for row in cast("list[Any]", conn.execute(_VIEWS, {"row": seq}).all()):
-        name, extractor, partial, measure, sections, blob_seq, owner, *columns = row
-        measured = msgspec.json.decode(measure, type=ViewMeasure)
-        blob = None if blob_seq is None or owner != namespace else rows.blob(columns)
+    kept: list[RemovedView] = []
+    statement = (
+        select(removed_views.c.blob_seq, blobs.c.namespace, *rows.view_columns(removed_views, blobs))
+        .join_from(removed_views, blobs, blobs.c.seq == removed_views.c.blob_seq, isouter=True)
+        .where(removed_views.c.removed_seq == seq)
+    )
+    view_rows: Sequence[Any] = conn.execute(statement).all()
+    for blob_seq, owner, *columns in view_rows:
+        found = rows.view_of_row(columns, None)
+        blob = found.blob if owner == namespace else None
         # Its bytes are gone, or the row is another blob's by now: the view can be made again.
-        if blob_seq is not None and (blob is None or blob.size != measured.size):
-            continue
-        view = View(
-            name=name,
-            extractor=extractor,
-            partial=bool(partial),
-            sections=unpack_sections(sections),
-            measure=measured,
-        )
-        removed_views.append(RemovedView(view, blob))
-    return tuple(removed_views)
+        if blob_seq is None or (blob is not None and blob.size == found.view.measure.size):
+            kept.append(RemovedView(found.view, blob))
+    return tuple(kept)

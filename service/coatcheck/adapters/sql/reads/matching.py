@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import BigInteger, Connection, Integer, Row, Text, and_, bindparam, func, select
+from sqlalchemy import BigInteger, Connection, Integer, Row, and_, bindparam, func, select
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.views import STATE, STATES, print_of
-from coatcheck.adapters.sql.dialect import Many, among
+from coatcheck.adapters.sql.dialect import LIMIT, NAMESPACE, Many, among, bind_seqs, equal
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.reads import listing
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, text_parts, text_segments, unindexed, views
@@ -37,25 +37,16 @@ measured."""
 
 _SEGMENTS = Prepared(
     select(text_segments.c.id, text_segments.c.bits, text_segments.c.last_seq)
-    .where(
-        text_segments.c.namespace == bindparam("namespace", type_=Text()),
-        text_segments.c.first_seq < bindparam("before", type_=BigInteger()),
-    )
+    .where(text_segments.c.namespace == NAMESPACE, text_segments.c.first_seq < bindparam("before", type_=BigInteger()))
     .order_by(text_segments.c.last_seq.desc())
 )
 _PARTS = Prepared(
     select(text_parts.c.part, text_parts.c.postings).where(
-        text_parts.c.segment_id == bindparam("id", type_=BigInteger()),
+        equal(text_parts.c.segment_id, text_parts.c.namespace),
         among(text_parts.c.part, bindparam("parts", type_=Many(Integer()))),
-        text_parts.c.namespace == bindparam("namespace", type_=Text()),
     )
 )
-_LISTED = Prepared(
-    select(text_segments.c.listed).where(
-        text_segments.c.id == bindparam("id", type_=BigInteger()),
-        text_segments.c.namespace == bindparam("namespace", type_=Text()),
-    )
-)
+_LISTED = Prepared(select(text_segments.c.listed).where(equal(text_segments.c.id, text_segments.c.namespace)))
 _END = (1 << 63) - 1
 """More than any row's number: the largest value of a BIGINT."""
 _REARRANGED = "The full-text index is being rearranged. Retry the same call in a moment."
@@ -137,7 +128,7 @@ class _Look:
 
     def _propose(self, segment: _Segment, before: int) -> None:
         part_numbers = sorted({locate(key, segment.bits) for keys in self._terms for key in keys})
-        parts: dict[int, bytes] = dict(self._query(_PARTS, id=segment.id, parts=part_numbers))
+        parts: dict[int, bytes] = dict(self._query(_PARTS, segment_id=segment.id, parts=part_numbers))
         # A segment has all of its parts, until a merge deletes it.
         if len(parts) != len(part_numbers):
             raise _Merged
@@ -186,8 +177,6 @@ class _Look:
         return question.rows(self._conn, {"namespace": self._namespace, **values})
 
 
-_NAMESPACE = bindparam("namespace", type_=Text())
-_AFTER = bindparam("after", type_=BigInteger())
 _VIEW_BLOBS = blobs.alias("view_blobs")
 _VIEW_BYTES = inline_bytes.alias("view_bytes")
 _STORED = len(STATE) + 1
@@ -200,10 +189,8 @@ _UNINDEXED = Prepared(
         unindexed.c.artifact_seq,
         *STATE,
         *rows.ARTIFACT_COLUMNS,
-        *rows.BLOB_COLUMNS,
         inline_bytes.c.stored,
-        *rows.VIEW_COLUMNS,
-        *rows.blob_columns(_VIEW_BLOBS),
+        *rows.view_columns(views, _VIEW_BLOBS),
         _VIEW_BYTES.c.stored,
     )
     .select_from(
@@ -217,53 +204,18 @@ _UNINDEXED = Prepared(
         .outerjoin(_VIEW_BLOBS, _VIEW_BLOBS.c.seq == views.c.blob_seq)
         .outerjoin(_VIEW_BYTES, _VIEW_BYTES.c.blob_seq == views.c.blob_seq)
     )
-    .where(unindexed.c.namespace == _NAMESPACE, unindexed.c.artifact_seq > _AFTER)
+    .where(unindexed.c.namespace == NAMESPACE, unindexed.c.artifact_seq > bindparam("after", type_=BigInteger()))
     .order_by(unindexed.c.artifact_seq)
-    .limit(bindparam("most"))
+    .limit(LIMIT)
 )
-_NEWEST = select(func.max(unindexed.c.artifact_seq)).where(unindexed.c.namespace == _NAMESPACE)
-_NEXT_UNINDEXED = select(func.min(unindexed.c.namespace)).where(unindexed.c.namespace > bindparam("after"))
-_NEXT_NAMESPACE = select(func.min(artifacts.c.namespace)).where(artifacts.c.namespace > bindparam("after"))
 _SIZE = (text_segments.c.id, text_segments.c.documents, text_segments.c.postings)
-_SIZES = select(*_SIZE).where(text_segments.c.namespace == _NAMESPACE).order_by(text_segments.c.last_seq)
-_NEXT_SEGMENT = (
-    select(text_segments.c.namespace, *_SIZE).where(text_segments.c.id > _AFTER).order_by(text_segments.c.id).limit(1)
-)
-_WHOLE = (
-    select(
-        text_segments.c.bits,
-        text_segments.c.first_seq,
-        text_segments.c.last_seq,
-        text_segments.c.documents,
-        text_segments.c.postings,
-        text_segments.c.listed,
-        text_parts.c.postings.label("stored"),
-    )
-    .join_from(text_segments, text_parts, text_parts.c.segment_id == text_segments.c.id)
-    .where(text_segments.c.namespace == _NAMESPACE, text_segments.c.id == bindparam("id"))
-    .order_by(text_parts.c.part)
-)
-_LISTED_WORDS = select(text_segments.c.listed).where(
-    text_segments.c.namespace == _NAMESPACE,
-    text_segments.c.first_seq <= bindparam("last"),
-    text_segments.c.last_seq >= bindparam("first"),
-)
 _ROWS_PER_STATEMENT = 5_000
 """Rows that one statement compares, so that none of them takes long. Chosen, not measured."""
-_ROWS = (
-    select(artifacts.c.seq, *STATE)
-    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.seq > _AFTER)
-    .order_by(artifacts.c.seq)
-    .limit(_ROWS_PER_STATEMENT)
-)
-_WAITING = select(unindexed.c.artifact_seq).where(
-    unindexed.c.namespace == _NAMESPACE, among(unindexed.c.artifact_seq, bindparam("seqs", type_=Many(BigInteger())))
-)
 
 
 def waiting(conn: Connection, namespace: str, limit: int, *, after: int = 0) -> list[Unindexed]:
     """Returns the oldest in the queue, after a row, with what is needed to read them."""
-    unindexed_rows = _UNINDEXED.rows(conn, {"namespace": namespace, "after": after, "most": limit})
+    unindexed_rows = _UNINDEXED.rows(conn, {"namespace": namespace, "after": after, "limit": limit})
     return [_unindexed_of_row(row) for row in unindexed_rows]
 
 
@@ -277,52 +229,44 @@ def _unindexed_of_row(row: tuple[Any, ...]) -> Unindexed:
 
 def newest_waiting(conn: Connection, namespace: str) -> int | None:
     """Returns the newest row in the queue."""
-    seq: int | None = conn.execute(_NEWEST, {"namespace": namespace}).scalar()
-    return seq
+    return conn.scalar(select(func.max(unindexed.c.artifact_seq)).where(unindexed.c.namespace == namespace))
 
 
 def next_unindexed(conn: Connection, after: str) -> str | None:
     """Returns the next namespace with a queue."""
-    namespace: str | None = conn.execute(_NEXT_UNINDEXED, {"after": after}).scalar()
-    return namespace
+    return conn.scalar(select(func.min(unindexed.c.namespace)).where(unindexed.c.namespace > after))
 
 
 def next_namespace(conn: Connection, after: str) -> str | None:
     """Returns the next namespace that has artifacts."""
-    namespace: str | None = conn.execute(_NEXT_NAMESPACE, {"after": after}).scalar()
-    return namespace
+    return conn.scalar(select(func.min(artifacts.c.namespace)).where(artifacts.c.namespace > after))
 
 
 def sizes(conn: Connection, namespace: str) -> list[SegmentSize]:
     """Returns the segments of a namespace, oldest first."""
-    return [SegmentSize(*row) for row in conn.execute(_SIZES, {"namespace": namespace})]
+    statement = select(*_SIZE).where(text_segments.c.namespace == namespace).order_by(text_segments.c.last_seq)
+    return [SegmentSize(*row) for row in conn.execute(statement)]
 
 
 def next_segment(conn: Connection, after: int) -> tuple[str, SegmentSize] | None:
     """Returns the next segment of all, by its ID."""
-    row = conn.execute(_NEXT_SEGMENT, {"after": after}).first()
+    later = select(text_segments.c.namespace, *_SIZE).where(text_segments.c.id > after)
+    row = conn.execute(later.order_by(text_segments.c.id).limit(1)).first()
     return None if row is None else (row[0], SegmentSize(*row[1:]))
 
 
 def whole(conn: Connection, namespace: str, ids: list[int]) -> list[PackedSegment] | None:
     """Returns segments with all their parts; None if one does not exist."""
+    head = text_segments.c
+    columns = (head.bits, head.first_seq, head.last_seq, head.documents, head.postings, head.listed)
     segments: list[PackedSegment] = []
     for each in ids:
-        parts = conn.execute(_WHOLE, {"namespace": namespace, "id": each}).all()
+        statement = select(text_parts.c.postings, *columns).join_from(text_segments, text_parts)
+        mine = statement.where(head.namespace == namespace, head.id == each).order_by(text_parts.c.part)
+        parts = conn.execute(mine).all()
         if not parts:
             return None
-        head = parts[0]
-        segments.append(
-            PackedSegment(
-                bits=head.bits,
-                first=head.first_seq,
-                last=head.last_seq,
-                documents=head.documents,
-                postings=head.postings,
-                packed_documents=head.listed,
-                parts=tuple(part.stored for part in parts),
-            )
-        )
+        segments.append(PackedSegment(*parts[0][1:], parts=tuple(part[0] for part in parts)))
     return segments
 
 
@@ -337,16 +281,21 @@ def fingerprints(conn: Connection, namespace: str, rows: list[int]) -> dict[int,
 
 def find_unlisted(conn: Connection, namespace: str, after: int) -> tuple[list[int], int | None]:
     """Returns rows of the next stretch that are neither indexed as they are nor queued, and the stretch's last row."""
-    there = {row[0]: print_of(*row[1:]) for row in conn.execute(_ROWS, {"namespace": namespace, "after": after})}
+    stretch = select(artifacts.c.seq, *STATE).where(artifacts.c.namespace == namespace, artifacts.c.seq > after)
+    artifact_rows = conn.execute(stretch.order_by(artifacts.c.seq).limit(_ROWS_PER_STATEMENT))
+    there = {row[0]: print_of(*row[1:]) for row in artifact_rows}
     if not there:
         return [], None
     first, last = min(there), max(there)
-    for (document_list,) in conn.execute(_LISTED_WORDS, {"namespace": namespace, "first": first, "last": last}).all():
+    s = text_segments.c
+    overlapping = (s.namespace == namespace, s.first_seq <= last, s.last_seq >= first)
+    for document_list in conn.scalars(select(s.listed).where(*overlapping)).all():
         seqs, prints = documents_of(document_list)
         mine = np.flatnonzero((seqs >= first) & (seqs <= last))
         for seq, mark in zip(seqs[mine].tolist(), prints[mine].tolist(), strict=True):
             if there.get(seq) == mark:
                 del there[seq]
     # A queued artifact will be indexed anyway.
-    on_list = conn.execute(_WAITING, {"namespace": namespace, "seqs": sorted(there)}).scalars()
+    queued = (unindexed.c.namespace == namespace, among(unindexed.c.artifact_seq, bind_seqs()))
+    on_list = conn.scalars(select(unindexed.c.artifact_seq).where(*queued), {"seqs": sorted(there)})
     return sorted(there.keys() - set(on_list)), last

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self, cast
 
 from msgspec import Struct
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import Connection, func, select
 
 from coatcheck.adapters.sql.engine import looking_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import fault_of
@@ -23,17 +23,6 @@ _BLOBS_PER_PAGE = 1000
 """Blobs per query of the copied catalogue. Chosen, not measured."""
 _STEP_PAGES = 4096
 """Database pages per step of the copy: 16 MiB."""
-
-# In row order, so that a page continues after the last row of the one before, whatever has died meanwhile.
-_LIVE_FILES = (
-    select(blobs.c.seq, blobs.c.id, blobs.c.stored_size, blobs.c.condemned_at.is_not(None))
-    .where(blobs.c.seq > bindparam("after"), blobs.c.placement == "file", blobs.c.dead_at.is_(None))
-    .order_by(blobs.c.seq)
-    .limit(_BLOBS_PER_PAGE)
-)
-_ARTIFACTS = select(func.count()).select_from(artifacts)
-_UPLOADS = select(func.count()).select_from(uploads)
-_BLOBS = select(func.count()).select_from(blobs).where(blobs.c.dead_at.is_(None))
 
 
 class FileBlob(Struct, frozen=True):
@@ -93,18 +82,16 @@ class Snapshot:
     def counts(self) -> SnapshotCounts:
         """Returns how much it holds."""
         with explain_database_errors():
-            return SnapshotCounts(*(self._conn.execute(q).scalar_one() for q in (_ARTIFACTS, _BLOBS, _UPLOADS)))
+            live = blobs.c.dead_at.is_(None)
+            return SnapshotCounts(
+                artifacts=self._conn.execute(select(func.count()).select_from(artifacts)).scalar_one(),
+                blobs=self._conn.execute(select(func.count()).where(live)).scalar_one(),
+                uploads=self._conn.execute(select(func.count()).select_from(uploads)).scalar_one(),
+            )
 
     def file_blobs(self) -> Iterator[FileBlob]:
         """Yields every live blob that is a file."""
-        after = 0
-        while True:
-            with explain_database_errors():
-                page = self._conn.execute(_LIVE_FILES, {"after": after}).all()
-            for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
-                yield FileBlob(name, size, condemned)
-            if len(page) < _BLOBS_PER_PAGE:
-                return
+        yield from _file_blobs(self._conn)
 
     def copy(self, path: Path) -> None:
         """Writes the snapshot to a new file, in rollback mode: a single file, which needs no other to be read.
@@ -131,15 +118,26 @@ class Snapshot:
             )
 
 
+def _file_blobs(conn: Connection) -> Iterator[FileBlob]:
+    b, after = blobs.c, 0
+    mine = (b.placement == "file", b.dead_at.is_(None))
+    files = select(b.seq, b.id, b.stored_size, b.condemned_at.is_not(None)).where(*mine).order_by(b.seq)
+    while True:
+        with explain_database_errors():
+            # In row order, so that a page continues after the last row of the one before, whatever has died meanwhile.
+            page = conn.execute(files.where(b.seq > after).limit(_BLOBS_PER_PAGE)).all()
+        for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
+            yield FileBlob(name, size, condemned)
+        if len(page) < _BLOBS_PER_PAGE:
+            return
+
+
 def live_file_blobs(path: Path) -> Iterator[FileBlob]:
     """Yields the live blobs in files, page by page and not of one moment: for a first, long pass."""
     engine = looking_engine(path)
     try:
         with explain_database_errors(), engine.connect() as conn:
-            after = 0
-            while page := conn.execute(_LIVE_FILES, {"after": after}).all():
-                for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
-                    yield FileBlob(name, size, condemned)
+            yield from _file_blobs(conn)
     finally:
         engine.dispose()
 

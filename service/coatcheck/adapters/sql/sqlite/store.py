@@ -11,13 +11,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
-from coatcheck.adapters.sql.change_group import CommitWatch
+from coatcheck.adapters.sql.change_group import ChangeWriter
 from coatcheck.adapters.sql.changes.dedupe import Numberer
 from coatcheck.adapters.sql.engine import (
     DirectoryLock,
@@ -30,11 +30,10 @@ from coatcheck.adapters.sql.engine import (
 )
 from coatcheck.adapters.sql.faults import closed_error, fault_of
 from coatcheck.adapters.sql.sqlite.damage import CatalogDamage
-from coatcheck.adapters.sql.sqlite.writer import GroupWriter
+from coatcheck.adapters.sql.sqlite.writer import EMPTY_LOG, GroupWriter
 from coatcheck.adapters.system import DiskReserve
 from coatcheck.core import ids
-from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.decisions import CatalogChange
+from coatcheck.core.errors import CoatcheckError
 
 T = TypeVar("T")
 
@@ -108,7 +107,8 @@ class SqliteCatalog(SqlCatalog):
         lock: DirectoryLock | None,
         damage: CatalogDamage | None = None,
     ) -> None:
-        self._only_writer = writer
+        super().__init__(writer)
+        self._group_writer = writer
         self._readers = readers
         self._lock = lock
         self.damage = damage or CatalogDamage()
@@ -168,16 +168,6 @@ class SqliteCatalog(SqlCatalog):
         """
         return cls(None, ReaderPool(looking_engine(path), threads), None)
 
-    def watch_commits(self, watch: CommitWatch) -> None:
-        """Registers a callback for every group of changes. It is called in the writer's thread, and must not raise."""
-        if self._only_writer is not None:
-            self._only_writer.watch = watch
-
-    def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Lets a group wait briefly for changes on their way; `approaching` is called in the writer's thread."""
-        if self._only_writer is not None:
-            self._only_writer.approaching = approaching
-
     @classmethod
     def beside(cls, path: Path) -> Self:
         """Opens it to change a few rows, whether or not it is being served: it takes no lock and never checkpoints.
@@ -192,8 +182,8 @@ class SqliteCatalog(SqlCatalog):
         """Commits what is waiting, then closes everything. Blocks."""
         # Readers first, because an open snapshot keeps a checkpoint from emptying the log; the lock last.
         self._readers.close()
-        if self._only_writer is not None:
-            self._only_writer.close()
+        if self._group_writer is not None:
+            self._group_writer.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -201,12 +191,7 @@ class SqliteCatalog(SqlCatalog):
     @override
     async def empty_log(self) -> bool:
         """Truncates the write-ahead log."""
-        return await self._writer.empty_log()
-
-    @property
-    @override
-    def write_fault(self) -> CoatcheckError | None:
-        return self._writer.fault
+        return cast("bool", await self._writer.carry_out(EMPTY_LOG))
 
     @override
     async def check_reads(self) -> None:
@@ -222,16 +207,11 @@ class SqliteCatalog(SqlCatalog):
         await super().check_writes(room=room)
 
     @property
-    def _writer(self) -> GroupWriter:
+    @override
+    def _writer(self) -> ChangeWriter:
         if self.damage.error is not None:
             raise self.damage.refusal()
-        if self._only_writer is None:
-            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for reading only.")
-        return self._only_writer
-
-    @override
-    async def carry_out(self, change: CatalogChange[Any]) -> object:
-        return await self._writer.carry_out(change)
+        return super()._writer
 
     @override
     async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:

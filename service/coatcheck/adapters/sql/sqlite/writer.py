@@ -14,18 +14,20 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import Connection, Engine
+from typing_extensions import override
 
 from coatcheck.adapters.sql.change_group import (
     GATHER_SECONDS,
     MAX_GROUP_BYTES,
     MAX_GROUP_CHANGES,
-    CommitWatch,
+    ChangeFailure,
+    ChangeWriter,
     FunctionChange,
     carry_out,
+    resolve,
 )
 from coatcheck.adapters.sql.changes.dedupe import Numberer
 from coatcheck.adapters.sql.engine import BUSY_MS
@@ -35,15 +37,15 @@ from coatcheck.adapters.system import DiskReserve
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.decisions import CatalogChange
 
-T = TypeVar("T")
-
 _SHRINK_PAGES: Final = 1000
 """Free pages that are given back to a full disk in one step: 4 MiB, which the log may take as well."""
 _SHRINK_STEPS: Final = 16
 """Steps of one round, so that other changes wait about a second at most."""
 
-_EMPTY_LOG: Final = FunctionChange[None](call=lambda _: None)
-"""Stands for the truncation of the log, which happens between transactions."""
+EMPTY_LOG: Final = FunctionChange[None](call=lambda _: None)
+"""Copies the write-ahead log into the database and truncates it, between two transactions; its answer is a bool.
+
+Until then the log contains old versions of pages, with what was deleted since. False: a reader still needs it."""
 
 
 class _Job(NamedTuple):
@@ -58,17 +60,12 @@ class _Job(NamedTuple):
     """When the caller handed the change over, by the monotonic clock."""
 
 
-class _Failure(NamedTuple):
-    """An answer that is an error."""
-
-    error: BaseException
-
-
-class GroupWriter:
+class GroupWriter(ChangeWriter):
     """The only writer of the database."""
 
     def __init__(self, engine: Engine, number: Numberer, reserve: DiskReserve, damage: CatalogDamage) -> None:
         """Opens the connection; raises what opening it raises."""
+        super().__init__()
         self._number = number
         self._reserve = reserve
         self._damage = damage
@@ -82,21 +79,10 @@ class GroupWriter:
         self._queue_lock = threading.Lock()
         """Guards `_gathering` and `_closed`, since several loops may hand changes over."""
         self._closed = False
-        self.fault: CoatcheckError | None = None
-        """Why storage refused the last transaction; None if it accepted it. Any thread may read it."""
-        self.watch: CommitWatch | None = None
-        self.approaching: Callable[[], int] = lambda: 0
-        """Returns how many changes are on their way, for which a group waits briefly."""
         self._thread = threading.Thread(target=self._run, name="coatcheck-writer", daemon=True)
         self._thread.start()
 
-    async def run(self, call: Callable[[Connection], T]) -> T:
-        """Calls a function inside a transaction and returns its result once durable.
-
-        It may be called again after a rollback.
-        """
-        return cast("T", await self.carry_out(FunctionChange(call=call)))
-
+    @override
     async def carry_out(self, change: CatalogChange[Any]) -> object:
         """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
         loop = asyncio.get_running_loop()
@@ -126,15 +112,6 @@ class GroupWriter:
             if self._gathering is group:
                 self._hand_over()
 
-    async def empty_log(self) -> bool:
-        """Copies the write-ahead log into the database and truncates it, between two transactions.
-
-        Until then it contains old versions of pages, with what was deleted since. Returns False if a reader still needs
-        it.
-        """
-        answer = await self.carry_out(_EMPTY_LOG)
-        return cast("bool", answer)
-
     def close(self) -> None:
         """Finishes what is waiting, then stops. Blocks; may be repeated."""
         with self._queue_lock:
@@ -160,7 +137,7 @@ class GroupWriter:
         self._disconnect(checkpoint=True)
 
     def _commit(self, group: list[_Job]) -> list[object]:
-        changes = [job for job in group if job.change is not _EMPTY_LOG]
+        changes = [job for job in group if job.change is not EMPTY_LOG]
         if len(changes) == len(group):
             return self._commit_changes(group)
         # The changes first: SQLite checkpoints only outside of a transaction, and the log then includes what they
@@ -168,7 +145,7 @@ class GroupWriter:
         answers = iter(self._commit_changes(changes) if changes else [])
         # A full disk also gets back the pages that deletions left unused in the file.
         emptied = self._shrink() if self._reserve.is_full() else self._empty_log()
-        return [emptied if job.change is _EMPTY_LOG else next(answers) for job in group]
+        return [emptied if job.change is EMPTY_LOG else next(answers) for job in group]
 
     def _shrink(self) -> object:
         """Gives the pages that nothing uses back to a full disk, then empties the log."""
@@ -180,7 +157,7 @@ class GroupWriter:
                     self._raw().executescript(f"PRAGMA incremental_vacuum({_SHRINK_PAGES})")
                     pages = self._raw().execute("PRAGMA freelist_count").fetchone()[0]
                 except Exception as error:  # noqa: BLE001 - as below
-                    return _Failure(self._damage.explain(error) or error)
+                    return ChangeFailure(self._damage.explain(error) or error)
                 emptied = self._empty_log()
             if not pages:
                 break
@@ -196,12 +173,12 @@ class GroupWriter:
             finally:
                 raw.execute(f"PRAGMA busy_timeout={BUSY_MS}")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's answer
-            return _Failure(self._damage.explain(error) or error)
+            return ChangeFailure(self._damage.explain(error) or error)
         return busy == 0
 
     def _commit_changes(self, group: list[_Job]) -> list[object]:
         if self._damage.error is not None:
-            return [_Failure(self._damage.refusal()) for _ in group]
+            return [ChangeFailure(self._damage.refusal()) for _ in group]
         if self._reserve.is_full():
             return [self._commit_in_reserve(job) for job in group]
         return self._commit_group(group)
@@ -214,21 +191,21 @@ class GroupWriter:
             if fault is not None and fault.code is Code.STORAGE_FULL and self._reserve.note_full():
                 return [self._commit_in_reserve(job) for job in group]
             if len(group) == 1:
-                return [_Failure(fault or error)]
+                return [ChangeFailure(fault or error)]
             if fault is not None and fault.code is Code.STORAGE_UNAVAILABLE:
                 # Not the fault of a change, and trying each could wait as often for the same lock.
-                return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
+                return [ChangeFailure(CoatcheckError(fault.code, fault.detail)) for _ in group]
         return [self._commit_changes([job])[0] for job in group]
 
     def _commit_in_reserve(self, job: _Job) -> object:
         """Carries out a change on a full disk, if it may be; nothing of it stays in the log, whose space is lent."""
         if job.change.takes_room:
-            return _Failure(self._reserve.refusal())
+            return ChangeFailure(self._reserve.refusal())
         with self._reserve.lent():
             try:
                 (answer,) = self._transaction([job])
             except Exception as error:  # noqa: BLE001 - as above
-                answer = _Failure(self._damage.explain(error) or error)
+                answer = ChangeFailure(self._damage.explain(error) or error)
             self._empty_log()
         return answer
 
@@ -295,9 +272,4 @@ def _answer(group: list[_Job], answers: list[object]) -> None:
 
 def _resolve(pairs: "list[tuple[asyncio.Future[Any], object]]") -> None:
     for waiter, answer in pairs:
-        if waiter.done():
-            continue  # the caller was cancelled; its change is durable nevertheless
-        if isinstance(answer, _Failure):
-            waiter.set_exception(answer.error)
-        else:
-            waiter.set_result(answer)
+        resolve(waiter, answer)
