@@ -94,7 +94,7 @@ def application(kept: dict[int, FoundArtifact], pool: ThreadPoolExecutor) -> Any
             return
         found = kept[int(scope["path"].removeprefix("/"))]
         fields = request_fields(scope["headers"])
-        response = respond(payload(found.artifact, opened(found)), scope["method"], fields, SystemClock().now())
+        response = respond(payload(found.artifact, opened(found)), scope["method"], fields)
         if response.error is not None:
             response.headers.append(("Content-Length", "0"))
         await send_response(response, receive, send)

@@ -19,6 +19,7 @@ import pytest
 from cli.terminal import COMMAND, Ended, call
 from faults.harnesses import backup as harness
 from support.archives import unpack
+from support.combos import EMBEDDED
 from support.samples import noise
 from support.service import Service, serving
 
@@ -338,12 +339,12 @@ def test_a_backup_that_is_stopped_midway_leaves_nothing_that_is_taken_for_one(
 
 
 def test_under_posts_deletes_and_sweeps_every_backup_holds_what_was_acknowledged_and_not_deleted() -> None:
-    report = harness.run(rounds=1, seed=1)
-    assert report.clean, report
-    assert report.held > 5
-    assert report.deleted > 0
+    report = harness.run(EMBEDDED, rounds=1, seed=1)
+    assert report.clean, report.line()
+    assert report.counts["held"] > 5
+    assert report.counts["deleted"] > 0
 
 
 def test_a_backup_that_takes_files_first_and_the_rows_last_is_caught() -> None:
-    report = harness.run(rounds=1, seed=2, make=harness.careless)
-    assert report.missing + report.corrupt + report.unclean > 0, report
+    report = harness.run(EMBEDDED, rounds=1, seed=2, faults=[harness.CARELESS])
+    assert report.broken["lost"] + report.broken["corrupt"] + report.broken["a restored store is clean"] > 0

@@ -4,15 +4,13 @@ import json
 import os
 import random
 import re
-import socket
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.terminal import COMMAND, Ended, call, run
+from cli.terminal import Ended, call, run
 from support.service import Service
 
 LOG = "".join(f"{n:05d} step {n * 7919 % 1000} took {n % 97} ms\n" for n in range(4000)).encode()
@@ -223,28 +221,3 @@ def test_what_is_not_there_or_no_longer_ends_with_3(service: Service) -> None:
         assert ended.err.endswith("[artifact_gone]\n")
     unknown = ask(service, "card", "art_000000000000000098")
     assert (unknown.code, unknown.err.endswith("[artifact_not_found]\n")) == (3, True)
-
-
-def test_a_service_that_does_not_answer_ends_with_4_and_says_how_to_start_it() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        for args in (("put", "-"), ("card", "art_000000000000000098")):
-            ended = call(*args, "--url", url, stdin=b"x")
-            assert (ended.code, ended.out) == (4, b"x\n" if "-" in args else b"")
-            assert url in ended.err
-            assert "coatcheck serve" in ended.err
-
-
-def test_a_reader_that_stops_reading_is_no_error_to_shout_about(service: Service) -> None:
-    """As `read ... | head -1` does."""
-    artifact_id = put(service, LOG)
-    out, into = os.pipe()
-    os.close(out)
-    try:
-        done = subprocess.run(
-            [*COMMAND, "read", artifact_id, "--url", service.url], stdout=into, stderr=subprocess.PIPE, check=False
-        )
-    finally:
-        os.close(into)
-    assert (done.returncode, done.stderr) == (141, b"")

@@ -1,22 +1,18 @@
 """How commands end when it is not their work that fails: what they are given, where they print, who answers."""
 
-import contextlib
-import http.server
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Generator
 from pathlib import Path
 
 import click
 import pytest
-from typing_extensions import override
 
 from cli.terminal import COMMAND, Ended, call, run
+from client.servers import answering
 from coatcheck.cli import COMMANDS, main
 from support.service import Service
 
@@ -56,40 +52,13 @@ ASKING = [
 """Every way of asking a service."""
 
 
-@contextlib.contextmanager
-def another_program(status: int, body: bytes) -> Generator[str]:
-    """The URL of an HTTP server that is not Coatcheck, and answers everything in the same way."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def __getattr__(self, name: str) -> object:
-            return self.answer if name.startswith("do_") else super().__getattribute__(name)
-
-        @override
-        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 @pytest.mark.parametrize(
     ("status", "body"),
     [(200, b"{}"), (200, b"[]"), (200, b'{"items": {}, "text": 1}'), (404, b'{"error": "no route"}')],
 )
 def test_another_programs_answer_is_recognised_by_every_command(status: int, body: bytes) -> None:
-    with another_program(status, body) as url:
+    with answering(status, body) as program:
+        url = program.url
         for args in ASKING:
             ended = call(*args, "--url", url, stdin=b"x\n" if args[0] == "put" else b"")
             returned = json.loads(ended.out)["text"] if args == ("put", "-", "--json") else ended.text
@@ -214,7 +183,8 @@ def test_what_cannot_be_printed_ends_with_5_and_a_sentence(service: Service, tmp
 
 def test_who_stops_reading_is_told_nothing_and_sees_141(service: Service, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("few words\n")
-    for args in (("put", str(tmp_path / "x")), ("usage",)):
+    artifact = service.post("few words\n" * 40_000)["id"]
+    for args in (("put", str(tmp_path / "x")), ("read", artifact), ("usage",)):
         out, into = os.pipe()
         os.close(out)
         with os.fdopen(into, "wb") as pipe:

@@ -232,8 +232,7 @@ def test_a_second_service_on_one_data_directory_is_refused_with_a_sentence(own: 
 
 def _connected(service: Service, size: int) -> socket.socket:
     """A client that has announced a payload of this size."""
-    host, port = service.url.removeprefix("http://").split(":")
-    client = socket.create_connection((host, int(port)), timeout=30)
+    client = socket.create_connection(service.address, timeout=30)
     client.sendall(b"POST /v1/artifacts/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % size)
     return client
 

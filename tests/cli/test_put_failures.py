@@ -25,7 +25,7 @@ LOG = b"".join(b"%05d step %d took %d ms\n" % (n, n * 7919 % 1000, n % 97) for n
 SMALL = "fine: äöü\n".encode()
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 ENDS = {
-    "stopped": (4, "Is it running?"),
+    "stopped": (4, "Is it running? Start it with: coatcheck serve"),
     "no TLS": (4, "cannot talk to"),
     "silent": (4, "timed out"),
     "connection reset": (4, "cannot talk to"),

@@ -8,9 +8,8 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from typing_extensions import override
+from support.http_server import QuietHandler, http_server
 
 
 @dataclass
@@ -26,39 +25,16 @@ def answering(status: int, body: bytes, **headers: str) -> Generator[Answering]:
     """A server for the length of a `with` block."""
     seen = Answering()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            while self.headers.get("transfer-encoding") and (size := int(self.rfile.readline(), 16)):
-                self.rfile.read(size + 2)  # a piece of a stream, and the end of its line
+            self.body()
             seen.targets.append(self.path)
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.send_header("connection", "close")
-            for name, value in headers.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, body, connection="close", **headers)
 
-        do_GET = do_POST  # noqa: N815 - the name that the library calls
+        do_GET = do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815 - the names that the library calls
 
-        @override
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing: standard error is the tests'."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    seen.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with http_server(Handler) as seen.url:
         yield seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def refusal(code: str, detail: str = "No.") -> bytes:

@@ -123,10 +123,10 @@ class _Elements(xml.sax.ContentHandler):
         self._open: list[tuple[str, int, Fields, list[str]]] = [("", 0, {}, [])]
         self.locator: Locator | None = None
 
-    def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802 - the name that the parser calls
+    def setDocumentLocator(self, locator: Locator) -> None:
         self.locator = locator
 
-    def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802 - the name that the parser calls
+    def startElement(self, name: str, attrs: AttributesImpl) -> None:
         assert self.locator is not None
         values: Fields = dict(attrs.items())
         tags = [each[0] for each in self._open[1:]] + [name]
@@ -137,7 +137,7 @@ class _Elements(xml.sax.ContentHandler):
     def characters(self, content: str) -> None:
         self._open[-1][3].append(content)
 
-    def endElement(self, name: str) -> None:  # noqa: N802 - the name that the parser calls
+    def endElement(self, name: str) -> None:
         _, _, values, parts = self._open.pop()
         text = "".join(parts).strip()
         if values and text:

@@ -16,6 +16,7 @@ from faults.fork_server import Running
 from faults.harnesses.vanish import held
 from faults.ledger import Ask, Ledger, payload
 from faults.report import Report
+from faults.steps import at_once, verify_all, wait_until
 
 CLIENTS = 4
 PACE = 0.1
@@ -74,26 +75,17 @@ def client(service: Running, ledger: Ledger, seed: int, stop: threading.Event, r
 def under_load(service: Running, ledger: Ledger, rng: random.Random, report: Report) -> Generator[None]:
     """Several clients for the length of a `with` block."""
     stop = threading.Event()
-    threads = [
-        threading.Thread(target=client, args=(service, ledger, rng.randrange(2**32), stop, report), daemon=True)
-        for _ in range(CLIENTS)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+    with at_once(CLIENTS, lambda seed: client(service, ledger, seed, stop, report), rng):
+        try:
+            yield
+        finally:
+            stop.set()
 
 
 def until_refused(report: Report, times: int = 3) -> None:
     """Return when so many payloads more were answered as not stored, or when that does not come about."""
     before = report.counts[NOT_STORED]
-    deadline = time.monotonic() + NOTICED
-    while report.counts[NOT_STORED] < before + times and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: report.counts[NOT_STORED] >= before + times, NOTICED, 0.02)
 
 
 def until_stored(caller: Caller, rng: random.Random, seconds: float) -> float | None:
@@ -135,12 +127,10 @@ def settled(
         answer = caller.content(name)
         same = answer.status == 200 and hashlib.sha256(answer.body).hexdigest() == kept.sha256
         report.expect("what waited can be read", same, f"{name}: {answer}")
-    ledger.outages = False
-    for name in ledger.names():
-        ledger.verify(caller, name, report)
     caller.close()
+    ledger.outages = False
+    verify_all(service, ledger, report)
     report.counts["acknowledged"] = len(ledger.kept)
-    while (opened.due or held(service, opened)) and time.monotonic() < deadline:
-        time.sleep(0.3)
+    wait_until(lambda: not opened.due and not held(service, opened), deadline - time.monotonic(), 0.3)
     report.expect("upkeep finishes", not opened.due, opened.due)
     report.expect("no descriptor is left", not held(service, opened), held(service, opened)[:3])

@@ -55,9 +55,8 @@ RUNS = (
 
 
 def command(run: Run, share: float, seed: int) -> list[str]:
-    """How a harness is called. A backup is of the embedded store, which its script need not be told."""
-    asked = [sys.executable, str(HERE / "harnesses" / f"{run.harness}.py")]
-    asked += [] if run.harness == "backup" else [run.storage]
+    """How a harness is called."""
+    asked = [sys.executable, str(HERE / "harnesses" / f"{run.harness}.py"), run.storage]
     asked += [f"--{run.unit}", str(max(1, round(run.amount * share))), "--seed", str(seed)]
     return asked + [word for wrong in run.wrong for word in ("--wrong", wrong)]
 

@@ -145,11 +145,6 @@ def ready(service: Service) -> tuple[int, Any]:
     return answer.status_code, answer.json()
 
 
-def gauge(service: Service, name: str) -> float:
-    lines = service.client.get("/metrics").text.splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
-
-
 def expect_reading_mode(service: Service, health: str, words: str) -> None:
     status, body = ready(service)
     reasons = {(reason["component"], reason["health"], reason["code"]) for reason in body["reasons"]}
@@ -158,8 +153,8 @@ def expect_reading_mode(service: Service, health: str, words: str) -> None:
     assert words in reason["detail"]
     assert "coatcheck restore" in reason["detail"]
     assert service.client.get("/health/live").status_code == 200
-    assert gauge(service, "coatcheck_catalog_damaged") == 1.0
-    assert gauge(service, "coatcheck_deletions_paused") == 1.0
+    assert service.gauge("coatcheck_catalog_damaged") == 1.0
+    assert service.gauge("coatcheck_deletions_paused") == 1.0
     page = service.client.get("/", headers={"accept": "text/html"}).text
     assert ("database is damaged" in page, "resume deletions" in page) == (True, False)
     for size in (2_000, 200_000):
@@ -196,7 +191,7 @@ def test_an_undamaged_catalogue_is_ready_and_swept(data: Path, stored: Stored) -
     before = files(data)
     with served(data) as service:
         assert ready(service) == (200, {"status": "ready"})
-        assert gauge(service, "coatcheck_catalog_damaged") == 0.0
+        assert service.gauge("coatcheck_catalog_damaged") == 0.0
         assert all(service.content(name) == payload for name, payload in stored.kept.items())
         time.sleep(2)
         assert len(before) - len(files(data)) == 1

@@ -84,11 +84,6 @@ def ready(service: Service) -> tuple[int, set[str]]:
     return answer.status_code, {reason["code"] for reason in answer.json().get("reasons", ())}
 
 
-def gauge(service: Service, name: str) -> float:
-    lines = service.client.get("/metrics").text.splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
-
-
 def fill_up(service: Service, disk: SmallDisk) -> bool:
     """Whether nothing is free but the reserve, and the service says so; repeat it until then."""
     disk.fill()
@@ -102,19 +97,19 @@ def fill_up(service: Service, disk: SmallDisk) -> bool:
 @pytest.mark.parametrize("size", [INLINE, FILE])
 def test_a_disk_filled_by_puts_accepts_again_once_the_oldest_expired(disk: SmallDisk, size: int) -> None:
     service = disk.start(**SETTINGS)
-    assert (ready(service), gauge(service, "coatcheck_storage_full")) == ((200, set()), 0.0)
+    assert (ready(service), service.gauge("coatcheck_storage_full")) == ((200, set()), 0.0)
     kept = {put(service, payload)["id"]: payload for payload in itertools.islice(payloads(size), MIB // size)}
     stored = fill_by_puts(service, size, SHORT)
     assert len(stored) * size > 8 * MIB
     assert eventually(lambda: fill_up(service, disk), 20)
-    assert gauge(service, "coatcheck_storage_full") == 1.0
+    assert service.gauge("coatcheck_storage_full") == 1.0
     assert "The disk is full" in service.client.get("/", headers={"accept": "text/html"}).text
     assert all(service.content(name) == payload for name, payload in kept.items())
 
     assert eventually(lambda: put(service, next(payloads(INLINE)))["stored"], SHORT + 30)
     # All of them have expired soon; until then the log alone may fill what the first ones gave back.
     assert eventually(lambda: put(service, next(payloads(FILE)))["stored"] and ready(service) == (200, set()), 30)
-    assert gauge(service, "coatcheck_storage_full") == 0.0
+    assert service.gauge("coatcheck_storage_full") == 0.0
     assert (disk.seen / "data" / NAME).stat().st_blocks * 512 == 4 * MIB
     assert all(service.content(name) == payload for name, payload in kept.items())
     assert service.stop() == 0

@@ -43,6 +43,21 @@ def agent(model: Script, saver: InMemorySaver, *middleware: Any) -> Any:  # noqa
     return create_agent(model, TOOLS, middleware=middleware, checkpointer=saver)
 
 
+def saved_after(model: Script, thread: str, *middleware: Any) -> str:  # noqa: ANN401 - as above
+    """Everything that the last checkpoint of a run holds."""
+    saver = InMemorySaver()
+    asked = {"messages": [HumanMessage("go")]}
+    agent(model, saver, *middleware).invoke(asked, {"configurable": {"thread_id": thread}})
+    return saved(saver, thread)
+
+
+def with_sub_agent(parent: Script, child: Script, *middleware: Any, kind: str = "helper", **more: Any) -> Any:  # noqa: ANN401 - as above
+    """An agent that may ask another one, which has a prompt of its own unless `more` says so."""
+    helper = {"name": kind, "description": "helps", "model": child, **(more or {"system_prompt": "Help."})}
+    build = [one for one in TOOLS if one.name == "build"]
+    return cast("Callable[..., Any]", create_deep_agent)(parent, build, middleware=middleware, subagents=[helper])
+
+
 @pytest.mark.parametrize("waiting", [True, False], ids=["invoke", "ainvoke"])
 async def test_a_written_file_is_saved_as_a_marker_and_can_be_put_back(client: Client, *, waiting: bool) -> None:
     saver = InMemorySaver()
@@ -63,12 +78,8 @@ async def test_a_written_file_is_saved_as_a_marker_and_can_be_put_back(client: C
 
 
 def test_without_it_the_state_keeps_the_file(client: Client) -> None:
-    saver = InMemorySaver()
     model = Script(calls=[("write_file", {"path": "a.txt", "content": FILE})])
-    agent(model, saver, CoatcheckMiddleware(client)).invoke(
-        {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "kept"}}
-    )
-    assert WRITTEN in saved(saver, "kept")
+    assert WRITTEN in saved_after(model, "kept", CoatcheckMiddleware(client))
     assert WRITTEN not in told(model.seen[-1])
 
 
@@ -87,29 +98,18 @@ def test_several_files_of_one_step_and_every_copy_of_them_become_markers(client:
             ]
         },
     )
-    saver = InMemorySaver()
-    model = Script(calls=[], first=first)
-    agent(model, saver, CoatcheckMiddleware(client, compact_state=True)).invoke(
-        {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "several"}}
-    )
-    assert WRITTEN not in saved(saver, "several")
-    assert saved(saver, "several").count("omitted from history, do not copy") == 6
+    state = saved_after(Script(calls=[], first=first), "several", CoatcheckMiddleware(client, compact_state=True))
+    assert WRITTEN not in state
+    assert state.count("omitted from history, do not copy") == 6
 
 
 def test_a_failed_call_and_a_service_that_is_away_leave_the_state_alone(client: Client) -> None:
-    saver = InMemorySaver()
     model = Script(calls=[("failing_write_file", {"content": FILE})])
     policy = {"arguments": [{"tools": ["failing_write_file"], "fields": ["content"]}]}
-    agent(model, saver, CoatcheckMiddleware(client, compact_state=True, policy=policy)).invoke(
-        {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "failed"}}
-    )
-    assert WRITTEN in saved(saver, "failed")
+    assert WRITTEN in saved_after(model, "failed", CoatcheckMiddleware(client, compact_state=True, policy=policy))
     with Client(NOBODY, retries=Retries(attempts=1)) as away:
         model = Script(calls=[("write_file", {"path": "a", "content": FILE})])
-        agent(model, saver, CoatcheckMiddleware(away, compact_state=True)).invoke(
-            {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "away"}}
-        )
-    assert WRITTEN in saved(saver, "away")
+        assert WRITTEN in saved_after(model, "away", CoatcheckMiddleware(away, compact_state=True))
 
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours before", "ours after"])
@@ -179,15 +179,8 @@ async def test_a_sub_agent_without_middleware_of_its_own_inherits_it(client: Cli
     child = Script(calls=calls, count=True)
     asked = ("task", {"description": "Look at it.", "subagent_type": kind})
     parent = Script(calls=[asked], count=True)
-    helper: dict[str, Any] = {"name": kind, "description": "helps", "model": child, "system_prompt": "Help."}
-    build = [one for one in TOOLS if one.name == "build"]
-    made = cast("Callable[..., Any]", create_deep_agent)(
-        parent,
-        build,
-        middleware=[CoatcheckMiddleware(client, session="parent")] if ours else [],
-        subagents=[helper],
-    )
-    done = await made.ainvoke({"messages": [HumanMessage("go")]})
+    middleware = [CoatcheckMiddleware(client, session="parent")] if ours else []
+    done = await with_sub_agent(parent, child, *middleware, kind=kind).ainvoke({"messages": [HumanMessage("go")]})
     assert done["messages"][-1].content == "done"
     assert len(child.seen) == 4
     assert (WRITTEN in told(child.seen[-1])) == (not ours)
@@ -201,12 +194,7 @@ def test_a_sub_agent_reads_on_with_the_tool_that_its_cards_name(client: Client) 
     stored = client.put(LOG, session="other").id
     child = Script(calls=[("build", {}), ("read_artifact", {"artifact_id": stored, "pattern": RAW})], count=True)
     parent = Script(calls=[("task", {"description": "Look.", "subagent_type": "helper"})], count=True)
-    helper: dict[str, Any] = {"name": "helper", "description": "helps", "model": child, "system_prompt": "Help."}
-    build = [one for one in TOOLS if one.name == "build"]
-    made = cast("Callable[..., Any]", create_deep_agent)(
-        parent, build, middleware=[CoatcheckMiddleware(client)], subagents=[helper]
-    )
-    made.invoke({"messages": [HumanMessage("go")]})
+    with_sub_agent(parent, child, CoatcheckMiddleware(client)).invoke({"messages": [HumanMessage("go")]})
     assert RAW not in told(child.seen[1])
     assert RAW in told(child.seen[2])
 
@@ -222,14 +210,11 @@ def test_a_sub_agent_of_deepagents_inherits_no_raw_file_and_no_raw_output(client
             ("task", {"description": "Look at it.", "subagent_type": "helper"}),
         ]
     )
-    helper: dict[str, Any] = {"name": "helper", "description": "helps", "model": child, "mode": mode}
+    more: dict[str, Any] = {"mode": mode}
     if mode == "isolated":
-        helper |= {"system_prompt": "Help.", "middleware": [CoatcheckMiddleware(client, session="child")]}
-    build = [one for one in TOOLS if one.name == "build"]
-    made = cast("Callable[..., Any]", create_deep_agent)(
-        parent, build, middleware=[CoatcheckMiddleware(client, session=mode, compact_state=True)], subagents=[helper]
-    )
-    done = made.invoke({"messages": [HumanMessage("go")]})
+        more |= {"system_prompt": "Help.", "middleware": [CoatcheckMiddleware(client, session="child")]}
+    ours = CoatcheckMiddleware(client, session=mode, compact_state=True)
+    done = with_sub_agent(parent, child, ours, **more).invoke({"messages": [HumanMessage("go")]})
     assert done["messages"][-1].content == "done"
     assert [one.name for one in done["messages"] if isinstance(one, ToolMessage)] == ["write_file", "build", "task"]
     assert len(child.seen) == 2

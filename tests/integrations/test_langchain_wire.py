@@ -131,6 +131,12 @@ def middleware(service: Service) -> Iterator[CoatcheckMiddleware]:
         yield CoatcheckMiddleware(client)
 
 
+def history_of(call: AIMessage, *after: BaseMessage) -> list[BaseMessage]:
+    """A conversation in which a file was written, and what comes after that."""
+    result = ToolMessage("wrote it", tool_call_id=str(call.tool_calls[0]["id"]), name="write_file")
+    return [SystemMessage("Be brief."), HumanMessage("write"), call, result, *after]
+
+
 def sent(middleware: CoatcheckMiddleware, messages: list[BaseMessage]) -> list[BaseMessage]:
     """What would go to the model; the messages that were given must not have changed."""
     before = [message.model_dump_json() for message in messages]
@@ -153,13 +159,7 @@ def told(payload: object) -> str:
 @pytest.mark.parametrize("wire", list(WIRES))
 def test_no_copy_of_a_written_file_is_left_in_what_a_package_sends(wire: str, middleware: CoatcheckMiddleware) -> None:
     made, build = WIRES[wire]
-    messages: list[BaseMessage] = [
-        SystemMessage("Be brief."),
-        HumanMessage("write"),
-        made("call_1"),
-        ToolMessage("wrote it", tool_call_id="call_1", name="write_file"),
-        HumanMessage("and now?"),
-    ]
+    messages = history_of(made("call_1"), HumanMessage("and now?"))
     assert "only the written file has" in told(build(messages)), "the test would prove nothing"
     smaller = sent(middleware, messages)
     text = told(build(smaller))
@@ -174,13 +174,7 @@ def test_no_copy_of_a_written_file_is_left_in_what_a_package_sends(wire: str, mi
 @pytest.mark.parametrize("wire", list(WIRES))
 def test_only_calls_with_a_result_change(wire: str, middleware: CoatcheckMiddleware) -> None:
     made, build = WIRES[wire]
-    messages: list[BaseMessage] = [
-        SystemMessage("Be brief."),
-        HumanMessage("write"),
-        made("call_1"),
-        ToolMessage("wrote it", tool_call_id="call_1", name="write_file"),
-        made("call_2", FILE.replace("only", "just")),
-    ]
+    messages = history_of(made("call_1"), made("call_2", FILE.replace("only", "just")))
     smaller = sent(middleware, messages)
     assert smaller[4] is messages[4]
     text = told(build([*smaller, ToolMessage("wrote it", tool_call_id="call_2", name="write_file")]))
@@ -192,14 +186,7 @@ def test_of_calls_with_one_id_those_change_behind_which_a_result_stands(
     wire: str, middleware: CoatcheckMiddleware
 ) -> None:
     made, _ = WIRES[wire]
-    messages: list[BaseMessage] = [
-        SystemMessage("Be brief."),
-        HumanMessage("write"),
-        made("same"),
-        ToolMessage("wrote it", tool_call_id="same", name="write_file"),
-        HumanMessage("again"),
-        made("same", FILE.replace("only", "just")),
-    ]
+    messages = history_of(made("same"), HumanMessage("again"), made("same", FILE.replace("only", "just")))
     smaller = sent(middleware, messages)
     assert "only the written file has" not in told(smaller[2].model_dump())
     assert smaller[5] is messages[5]
@@ -221,13 +208,7 @@ def test_what_a_provider_signed_and_counted_stays_byte_for_byte(middleware: Coat
             "id": "run-1",
         }
     )
-    messages: list[BaseMessage] = [
-        SystemMessage("Be brief."),
-        HumanMessage("write"),
-        message,
-        ToolMessage("wrote it", tool_call_id="call_1", name="write_file"),
-    ]
-    smaller = sent(middleware, messages)
+    smaller = sent(middleware, history_of(message))
     payload = to_anthropic(smaller)
     assert payload["messages"][1]["content"][0] == thinking
     changed = cast("AIMessage", smaller[2])

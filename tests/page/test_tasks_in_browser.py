@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from page.windows import follow, opened, tab_to
+from page.windows import follow, opened, send, tab_to
 from support.service import Service
 
 
@@ -31,6 +31,11 @@ def edit_policy(page: Page, **scope: str) -> Locator:
         _ = field.select_option(value) if name == "kind" else field.fill(value)
     follow(form.get_by_role("button", name="Edit…"))
     return page.get_by_role("form", name="Set the policy")
+
+
+def set_policy(page: Page, **values: str) -> None:
+    """Sends the form of a policy, up to its confirmation."""
+    send(page, "Set the policy", "Set…", values)
 
 
 def changes(page: Page) -> list[list[str]]:
@@ -59,10 +64,7 @@ def choose(page: Page, artifacts: list[str], action: str) -> None:
 def test_a_hold_is_placed_keeps_what_it_covers_and_is_released(page: Page, running: Service) -> None:
     kept = running.post("evidence\n", session="case-7")["id"]
     page.goto("/ui/holds")
-    form = page.get_by_role("form", name="Place a hold")
-    form.get_by_label("Reason").fill("case 7 & <b>more</b>")
-    form.get_by_label("Session").fill("case-7")
-    follow(form.get_by_role("button", name="Place"))
+    send(page, "Place a hold", "Place", {"Reason": "case 7 & <b>more</b>", "Session": "case-7"})
     assert said(page) == "The hold was placed."
     row = page.get_by_role("row").filter(has_text="case 7 & <b>more</b>")
     assert "session case-7" in row.inner_text()
@@ -100,13 +102,10 @@ def test_a_hold_of_one_artifact_is_placed_from_its_page_and_a_reason_is_asked_fo
     follow(form.get_by_role("button", name="Place"))
     assert "reason" in page.locator(".problem").inner_text()
     assert form.get_by_label("Artifact").input_value() == kept
-    form.get_by_label("Reason").fill("audit")
-    form.get_by_label("For how long").fill("a week")
-    follow(form.get_by_role("button", name="Place"))
+    send(page, "Place a hold", "Place", {"Reason": "audit", "For how long": "a week"})
     assert "'ttl' must be" in page.locator(".problem").inner_text()
     assert form.get_by_label("Reason").input_value() == "audit"
-    form.get_by_label("For how long").fill("7d")
-    follow(form.get_by_role("button", name="Place"))
+    send(page, "Place a hold", "Place", {"For how long": "7d"})
     (hold,) = running.get("/v1/admin/holds")["items"]
     assert (hold["artifact"], hold["reason"]) == (kept, "audit")
     assert hold["until"] is not None
@@ -115,9 +114,7 @@ def test_a_hold_of_one_artifact_is_placed_from_its_page_and_a_reason_is_asked_fo
 def test_a_whole_namespace_is_held_only_once_its_name_was_typed(page: Page, running: Service) -> None:
     kept = running.post("evidence\n")["id"]
     page.goto("/ui/holds")
-    form = page.get_by_role("form", name="Place a hold")
-    form.get_by_label("Reason").fill("audit")
-    follow(form.get_by_role("button", name="Place"))
+    send(page, "Place a hold", "Place", {"Reason": "audit"})
     for word in ("", "defaults"):
         page.get_by_label("Type default to confirm").fill(word)
         click(page, "Hold")
@@ -134,10 +131,8 @@ def test_a_whole_namespace_is_held_only_once_its_name_was_typed(page: Page, runn
 def test_what_a_run_removed_is_undone_and_the_audit_log_tells_both(page: Page, running: Service) -> None:
     gone = [running.post(f"line {n}\n", session="done", title=f"log {n}")["id"] for n in range(3)]
     page.goto("/ui/retention")
-    form = page.get_by_role("form", name="Plan a job")
-    form.locator("[name=job]").select_option("session")
-    form.get_by_label("Session", exact=True).fill("done")
-    follow(form.get_by_role("button", name="Plan"))
+    page.get_by_role("form", name="Plan a job").locator("[name=job]").select_option("session")
+    send(page, "Plan a job", "Plan", {"Session": "done"})
     page.get_by_label("of the live bytes").check()
     click(page, "Apply")
     page.wait_for_url("**/ui/retention/runs/*")
@@ -149,12 +144,8 @@ def test_what_a_run_removed_is_undone_and_the_audit_log_tells_both(page: Page, r
     assert sorted(page.locator("main a.id").all_inner_texts()) == sorted(gone)
     assert [status(running, each) for each in gone] == [200] * 3
     page.goto("/ui/audit")
-    actions = page.get_by_role("form", name="Filters")
     assert {"artifact.removed", "artifact.restored"} <= set(column(page, 3))
-    actions.get_by_label("Run").fill(run)
-    actions.get_by_label("Action").fill("artifact.removed")
-    actions.get_by_role("button", name="Filter").click()
-    page.wait_for_url("**run=*")
+    send(page, "Filters", "Filter", {"Run": run, "Action": "artifact.removed"})
     assert column(page, 3) == ["artifact.removed"]
 
 
@@ -210,10 +201,8 @@ def test_a_quota_is_set_as_a_policy_shown_beside_the_usage_and_refuses_what_is_t
     assert column(page, 4) == ["2"]
     assert column(page, 5) == ["\u2013"], "no limit"
     follow(page.get_by_role("link", name="Policies set the limits."))
-    form = edit_policy(page)
-    form.get_by_label("max_artifacts").fill("3")
-    form.get_by_label("max_bytes").fill("1mib")
-    follow(form.get_by_role("button", name="Set…"))
+    edit_policy(page)
+    set_policy(page, max_artifacts="3", max_bytes="1mib")
     click(page, "Set")
     assert said(page) == "The policy was set."
     page.goto("/ui/usage")
@@ -225,14 +214,10 @@ def test_a_quota_is_set_as_a_policy_shown_beside_the_usage_and_refuses_what_is_t
 
 
 def test_a_policy_is_set_explained_and_removed(page: Page, running: Service) -> None:
-    edit_policy(page, kind="log").get_by_label("ttl", exact=True).fill("2d")
-    follow(page.get_by_role("button", name="Set…"))
-    click(page, "Set")
-    form = edit_policy(page)
-    form.get_by_label("ttl", exact=True).fill("30d")
-    form.get_by_label("idle_ttl").fill("none")
-    follow(form.get_by_role("button", name="Set…"))
-    click(page, "Set")
+    for scope, values in (({"kind": "log"}, {"ttl": "2d"}), ({}, {"ttl": "30d", "idle_ttl": "none"})):
+        edit_policy(page, **scope)
+        set_policy(page, **values)
+        click(page, "Set")
     policies = page.get_by_role("region", name="Policies").inner_text()
     assert "ttl 2 d" in policies
     assert "ttl 30 d" in policies
@@ -261,17 +246,15 @@ def test_a_policy_is_set_explained_and_removed(page: Page, running: Service) -> 
 
 
 def test_words_and_lists_of_a_policy_are_taken_as_people_write_them(page: Page, running: Service) -> None:
-    form = edit_policy(page)
-    for name, value in [
-        ("max_artifact_bytes", "64mib"),
-        ("max_artifacts", "None"),
-        ("search_allowed_domains", "a.example, b.example"),
-        ("search_excluded_domains", "none"),
-        ("card_tokens", "auto"),
-    ]:
-        form.get_by_label(name, exact=True).fill(value)
-    form.locator("[name=evict]").select_option("least_recently_read")
-    follow(form.get_by_role("button", name="Set…"))
+    edit_policy(page).locator("[name=evict]").select_option("least_recently_read")
+    set_policy(
+        page,
+        max_artifact_bytes="64mib",
+        max_artifacts="None",
+        search_allowed_domains="a.example, b.example",
+        search_excluded_domains="none",
+        card_tokens="auto",
+    )
     click(page, "Set")
     assert said(page) == "The policy was set."
     (policy,) = running.get("/v1/admin/policies")["items"]
@@ -294,14 +277,10 @@ def test_a_field_of_a_policy_is_changed_and_every_other_one_stays(page: Page, ru
     running.client.put("/v1/admin/policies", json={"policy": policy}).raise_for_status()
     page.goto("/ui/policies")
     follow(page.get_by_role("row").filter(has_text="evict").get_by_role("link", name="Edit…"))
-    form = page.get_by_role("form", name="Set the policy")
-    follow(form.get_by_role("button", name="Set…"))
+    set_policy(page)
     assert said(page) == "The policy was like that already."
-    form = edit_policy(page)
-    assert form.get_by_label("max_bytes").input_value() == "64mib"
-    form.get_by_label("ttl", exact=True).fill("2d")
-    form.get_by_label("search_max_results").fill("")
-    follow(form.get_by_role("button", name="Set…"))
+    assert edit_policy(page).get_by_label("max_bytes").input_value() == "64mib"
+    set_policy(page, ttl="2d", search_max_results="")
     assert changes(page) == [["ttl", "7d", "2d"], ["search_max_results", "5", "not decided"]]
     assert running.get("/v1/admin/policies")["items"][0]["policy"] == policy
     click(page, "Set")
@@ -315,9 +294,8 @@ def test_a_policy_that_changes_while_its_change_is_confirmed_is_asked_about_agai
         running.client.put("/v1/admin/policies", json={"policy": policy}).raise_for_status()
 
     put(ttl=86_400)
-    form = edit_policy(page)
-    form.get_by_label("ttl", exact=True).fill("2d")
-    follow(form.get_by_role("button", name="Set…"))
+    edit_policy(page)
+    set_policy(page, ttl="2d")
     put(ttl=86_400, max_artifacts=7)
     click(page, "Set")
     assert "changed since you were asked" in page.locator("main > .problem").inner_text()
@@ -336,15 +314,12 @@ def test_a_policy_that_cannot_be_says_which_field_is_wrong(
 ) -> None:
     page = opened(chromium, running)
     form = edit_policy(page, session="s")
-    form.get_by_label(field, exact=True).fill(value)
-    form.get_by_label("inline_tokens").fill("9")
-    follow(form.get_by_role("button", name="Set…"))
+    set_policy(page, **{field: value, "inline_tokens": "9"})
     assert field in page.locator(".problem").inner_text()
     assert "invalid_request" in page.locator(".problem").inner_text()
     assert page.get_by_role("heading", level=1).inner_text() == "Policy of default/session=s"
     assert form.get_by_label(field, exact=True).input_value() == value
-    form.get_by_label(field, exact=True).fill("")
-    follow(form.get_by_role("button", name="Set…"))
+    set_policy(page, **{field: ""})
     click(page, "Set")
     assert running.get("/v1/admin/policies")["items"][0]["policy"] == {"inline_tokens": 9}
     page.context.close()
@@ -352,21 +327,14 @@ def test_a_policy_that_cannot_be_says_which_field_is_wrong(
 
 def test_a_key_is_made_with_its_scopes_shown_this_once_and_revoked(page: Page, running: Service) -> None:
     page.goto("/ui/keys")
-    form = page.get_by_role("form", name="Create a key")
-    form.get_by_label("Name", exact=True).fill("root")
-    form.get_by_label("admin").check()
-    follow(form.get_by_role("button", name="Create"))
+    send(page, "Create a key", "Create", {"Name": "root", "admin": True})
     root = page.get_by_label("The key").inner_text().strip()
     page.goto("/ui/login")
     page.get_by_label("Key").fill(root)
     follow(page.get_by_role("button", name="Sign in"))
     page.goto("/ui/keys")
-    form.get_by_label("Name", exact=True).fill("agent of <team>")
-    form.get_by_label("Sessions that begin with").fill("team-")
-    form.get_by_label("Good for").fill("90d")
-    for scope in ("ingest", "read"):
-        form.get_by_label(scope).check()
-    follow(form.get_by_role("button", name="Create"))
+    values = {"Name": "agent of <team>", "Sessions that begin with": "team-", "Good for": "90d"}
+    send(page, "Create a key", "Create", {**values, "ingest": True, "read": True})
     key = page.get_by_label("The key").inner_text().strip()
     authorization = {"authorization": f"Bearer {key}"}
     body = {"content": "x\n", "session": "team-1"}
@@ -447,16 +415,12 @@ def test_how_long_an_artifact_is_kept_and_its_labels_are_changed(page: Page, run
     page.goto(f"/ui/artifacts/{kept}")
     form = page.get_by_role("form", name="Keep")
     assert form.get_by_label("Labels").input_value() == "old"
-    form.get_by_label("Labels").fill("reviewed, ci")
-    form.get_by_label("New TTL").fill("70d")
-    follow(form.get_by_role("button", name="Change"))
+    send(page, "Keep", "Change", {"Labels": "reviewed, ci", "New TTL": "70d"})
     assert said(page) == "The artifact was changed."
     changed = running.get(f"/v1/artifacts/{kept}")["artifact"]
     assert (sorted(changed["labels"]), changed["ttl"]) == (["ci", "reviewed"], 70 * 86_400)
     assert page.locator(".label").all_inner_texts() == changed["labels"]
-    form.get_by_label("New TTL").fill("1h")
-    form.get_by_label("Labels").fill("over")
-    follow(form.get_by_role("button", name="Change"))
+    send(page, "Keep", "Change", {"Labels": "over", "New TTL": "1h"})
     ((_, now, then),) = changes(page)
     assert now > then
     assert running.get(f"/v1/artifacts/{kept}")["artifact"] == changed, "before it is confirmed"
@@ -468,37 +432,24 @@ def test_how_long_an_artifact_is_kept_and_its_labels_are_changed(page: Page, run
 def test_a_refused_form_keeps_what_was_typed_and_the_navigation(page: Page, running: Service) -> None:
     kept = running.post("one\n", labels=["old"])["id"]
     page.goto(f"/ui/artifacts/{kept}")
-    form = page.get_by_role("form", name="Keep")
-    form.get_by_label("New TTL").fill("soon")
-    form.get_by_label("Labels").fill("")
-    follow(form.get_by_role("button", name="Change"))
+    form = send(page, "Keep", "Change", {"Labels": "", "New TTL": "soon"})
     assert "'ttl' must be" in page.locator("main > .problem").inner_text()
     assert (form.get_by_label("New TTL").input_value(), form.get_by_label("Labels").input_value()) == ("soon", "")
     follow(page.get_by_role("link", name="Keys"))
-    form = page.get_by_role("form", name="Create a key")
-    form.get_by_label("Name", exact=True).fill("agent")
-    form.get_by_label("Good for").fill("a while")
-    form.get_by_label("read").check()
-    follow(form.get_by_role("button", name="Create"))
+    form = send(page, "Create a key", "Create", {"Name": "agent", "Good for": "a while", "read": True})
     assert "'ttl' must be" in page.locator("main > .problem").inner_text()
     assert form.get_by_label("Name", exact=True).input_value() == "agent"
     assert [form.get_by_label(scope).is_checked() for scope in ("read", "admin")] == [True, False]
     follow(page.get_by_role("link", name="Retention"))
-    form = page.get_by_role("form", name="Plan a job")
-    form.locator("[name=job]").select_option("session")
-    form.get_by_label("Bytes that may stay").fill("7")
-    follow(form.get_by_role("button", name="Plan"))
+    page.get_by_role("form", name="Plan a job").locator("[name=job]").select_option("session")
+    form = send(page, "Plan a job", "Plan", {"Bytes that may stay": "7"})
     assert "session" in page.locator("main > .problem").inner_text()
     assert form.locator("[name=job]").input_value() == "session"
     assert form.get_by_label("Bytes that may stay").input_value() == "7"
     follow(page.get_by_role("link", name="Audit"))
-    filters = page.get_by_role("form", name="Filters")
-    filters.get_by_label("Namespace").fill("No Such Name")
-    follow(filters.get_by_role("button", name="Filter"))
-    again = page.get_by_role("form", name="Send again")
-    assert again.get_by_label("namespace").input_value() == "No Such Name"
-    again.get_by_label("namespace").fill("default")
-    follow(again.get_by_role("button", name="Send again"))
+    send(page, "Filters", "Filter", {"Namespace": "No Such Name"})
+    assert page.get_by_role("form", name="Send again").get_by_label("namespace").input_value() == "No Such Name"
+    send(page, "Send again", "Send again", {"namespace": "default"})
     assert page.get_by_role("region", name="Audit log").count() == 1
 
 

@@ -1,5 +1,7 @@
 """Windows of a browser, and walking through a page with the keyboard alone."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page
@@ -24,6 +26,19 @@ def follow(control: Locator) -> None:
     """Clicks what leads to another page, and waits for that page: what is read next is never read from the old one."""
     with control.page.expect_navigation():
         control.click()
+
+
+def send(page: Page, form: str, button: str, values: Mapping[str, str | bool]) -> Locator:
+    """Fills in a form and sends it with a button; returns the form of that name on the page that follows.
+
+    `values` are by the beginnings of labels: texts, and True for boxes to be checked.
+    """
+    found = page.get_by_role("form", name=form)
+    for label, value in values.items():
+        field = found.get_by_label(re.compile(rf"^\s*{re.escape(label)}\b"))
+        _ = field.fill(value) if isinstance(value, str) else field.check()
+    follow(found.get_by_role("button", name=button))
+    return found
 
 
 def tab_to(page: Page, label: str) -> None:

@@ -39,7 +39,7 @@ async def ask(
         for name, value in fields.items()
         for line in ([value] if isinstance(value, str) else value)
     ]
-    response = respond(payload(shelf.artifact(number), shelf.content(number)), method, request_fields(headers), NOW)
+    response = respond(payload(shelf.artifact(number), shelf.content(number)), method, request_fields(headers))
     body = b"" if response.body is None else b"".join([block async for block in response.body])
     return response, body
 
@@ -240,8 +240,8 @@ OTHER, WEAK = '"other"', f"W/{ETAG}"
         (304, {"if_modified_since": "Saturday, 21-Nov-26 08:49:37 GMT"}),
         (304, {"if_modified_since": "Sat Nov 21 08:49:37 2026"}),
         (200, {"if_modified_since": "Sat Nov  7 08:49:37 2026"}),
-        (200, {"if_modified_since": "Saturday, 21-Nov-77 08:49:37 GMT"}),
-        (304, {"if_modified_since": "Saturday, 21-Nov-76 08:49:37 GMT"}),
+        (200, {"if_modified_since": "Saturday, 21-Nov-69 08:49:37 GMT"}),
+        (304, {"if_modified_since": "Saturday, 21-Nov-68 08:49:37 GMT"}),
         (200, {"if_modified_since": "tomorrow"}),
         (200, {"if_modified_since": "Sat, 31 Feb 2027 08:49:37 GMT"}),
         (200, {"if_modified_since": [LAST_MODIFIED, LAST_MODIFIED]}),
@@ -348,9 +348,7 @@ async def test_a_sent_response_has_one_start_and_exactly_its_length(shelf: Readi
     for size in (0, 1, 1_048_576, 3_500_000):
         number = await shelf.put(data[:size])
         for fields in ([], [(b"range", b"bytes=1-2,7-9,3000000-")]):
-            response = respond(
-                payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields(fields), NOW
-            )
+            response = respond(payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields(fields))
             wire = Wire()
             await send_response(response, wire.receive, wire.send)
             length = int(dict(response.headers).get("Content-Length", "0"))
@@ -362,7 +360,7 @@ async def test_a_sent_response_has_one_start_and_exactly_its_length(shelf: Readi
 async def test_a_client_that_leaves_stops_the_reading(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"0123456789" * 2_000_000)
     content = shelf.content(number)
-    response = respond(payload(shelf.artifact(number), content), "GET", request_fields([]), NOW)
+    response = respond(payload(shelf.artifact(number), content), "GET", request_fields([]))
     wire = Wire(leave_after=3)
     await send_response(response, wire.receive, wire.send)
     assert content.store_reads < 8
@@ -371,7 +369,7 @@ async def test_a_client_that_leaves_stops_the_reading(shelf: ReadingHarness) -> 
 async def test_damaged_bytes_are_never_sent_as_a_whole_answer(shelf: ReadingHarness) -> None:
     number = await shelf.put(DATA)
     shelf.damage(number)
-    response = respond(payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields([]), NOW)
+    response = respond(payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields([]))
     wire = Wire()
     with pytest.raises(CoatcheckError) as caught:
         await send_response(response, wire.receive, wire.send)
@@ -381,7 +379,7 @@ async def test_damaged_bytes_are_never_sent_as_a_whole_answer(shelf: ReadingHarn
 async def test_a_payload_whose_digest_differs_breaks_off_before_its_end(shelf: ReadingHarness) -> None:
     one, two = await shelf.put(b"a" * 5_000_000), await shelf.put(b"b" * 5_000_000)
     swapped = FoundArtifact(shelf.artifact(one), None)
-    response = respond(payload(swapped.artifact, shelf.content(two)), "GET", request_fields([]), NOW)
+    response = respond(payload(swapped.artifact, shelf.content(two)), "GET", request_fields([]))
     wire = Wire()
     with pytest.raises(CoatcheckError) as caught:
         await send_response(response, wire.receive, wire.send)

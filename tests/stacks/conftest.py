@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-pytest.register_assert_rewrite("scenario", "stack_tests")
+pytest.register_assert_rewrite("scenario", "stack_tests", "more_tests")
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,11 @@ calls `read_artifact` with a pattern. Then it says what it found. Only Python's 
 import contextlib
 import json
 import re
-import threading
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
+from support.http_server import QuietHandler, http_server
 from wire_formats import FORMATS, Answer, Call, WireFormat
 
 Json = Any
@@ -108,52 +107,32 @@ def _is_offered(name: str, offered: list[str]) -> bool:
 def model_server(plan: Plan) -> Generator[ModelServer]:
     """A model for the length of a `with` block."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
-            self._send(200, "application/json", b'{"object":"list","data":[]}')
+            self.answer(200, b'{"object":"list","data":[]}')
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            body = json.loads(self.body())
             path = self.path.partition("?")[0]
             wire = next((one for one in FORMATS if one.is_path(path)), None)
             if wire is None:
-                self._send(404, "application/json", b'{"error":{"message":"no such path"}}')
+                self.answer(404, b'{"error":{"message":"no such path"}}')
                 return
             try:
                 body = wire.whole(body, model.threads)
                 answer = model.decide(wire, body)
                 wire.keep(body, wire.message(answer, len(model.bodies)), model.threads)
             except LookupError as e:
-                self._send(400, "application/json", json.dumps({"error": {"message": str(e)}}).encode())
+                self.answer(400, json.dumps({"error": {"message": str(e)}}).encode())
                 return
             if wire.is_stream(path, body):
-                self._send(200, "text/event-stream", b"".join(_events(wire.stream(answer, len(model.bodies)))))
+                self.answer(200, b"".join(_events(wire.stream(answer, len(model.bodies)))), "text/event-stream")
             else:
-                whole = json.dumps(wire.message(answer, len(model.bodies))).encode()
-                self._send(200, "application/json", whole)
+                self.answer(200, json.dumps(wire.message(answer, len(model.bodies))).encode())
 
-        def _send(self, status: int, kind: str, data: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing: standard error is the tests'."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    model = ModelServer(f"http://127.0.0.1:{server.server_port}", plan)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with http_server(Handler) as url:
+        model = ModelServer(url, plan)
         yield model
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _events(events: Iterator[tuple[str | None, Json]]) -> Iterator[bytes]:

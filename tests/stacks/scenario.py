@@ -8,12 +8,12 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
 from coatcheck_client import Client
 from model_server import ModelServer, Plan
+from support.http_server import QuietHandler, http_server
 
 ROOT: Final = Path(__file__).parents[2]
 _DRAWN: Final = random.Random(20)
@@ -79,35 +79,24 @@ def failing(how: str) -> Generator[str]:
         return
     ended = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
+        protocol_version = "HTTP/1.0"  # a connection that hung is closed
+
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.body()
             if how == "hanging":
                 ended.wait(60)
                 return
             data = json.dumps({"code": "quota_exceeded", "status": 507, "detail": "The namespace is full."}).encode()
-            self.send_response(507)
-            self.send_header("content-type", "application/problem+json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.answer(507, data, "application/problem+json")
 
         do_GET = do_POST
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing: standard error is the tests'."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        ended.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server(Handler) as url:
+        try:
+            yield url
+        finally:
+            ended.set()
 
 
 # ------------------------------------------------------------------------------------------ what must come out

@@ -3,12 +3,12 @@
 import contextlib
 import json
 import random
-import threading
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 import httpx
+
+from support.http_server import QuietHandler, http_server
 
 QUERY: Final = "which harbour lock code opens gate seven"
 _DRAWN: Final = random.Random(45)
@@ -58,26 +58,16 @@ SHAPES: Final[dict[str, Any]] = {
 def search_server() -> Generator[str]:
     """The address of the provider, for the length of a `with` block."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.body()
             self.do_GET()
 
         def do_GET(self) -> None:
-            data = json.dumps(SHAPES[self.path]).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.answer(200, json.dumps(SHAPES[self.path]).encode())
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with http_server(Handler) as url:
+        yield url
 
 
 def fetched(url: str, shape: str) -> str:

@@ -1,15 +1,13 @@
 """Which server the tests run on is known and said, also where a container engine is broken."""
 
-import http.server
-import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typing_extensions import override
+
+from support.http_server import QuietHandler, http_server
 
 TESTS = Path(__file__).parents[1]
 
@@ -18,33 +16,21 @@ TESTS = Path(__file__).parents[1]
 def broken_engine() -> Iterator[str]:
     """The address of a container engine that answers, and makes no container."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
+        protocol_version = "HTTP/1.0"
+
         def do_GET(self) -> None:
-            alive = self.path.endswith(("/_ping", "/version"))
-            self._answer(200 if alive else 500, {"ApiVersion": "1.44"} if alive else {"message": "out of order"})
+            if self.path.endswith(("/_ping", "/version")):
+                self.answer(200, b'{"ApiVersion": "1.44"}')
+            else:
+                self.do_POST()
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            self._answer(500, {"message": "out of order"})
+            self.body()
+            self.answer(500, b'{"message": "out of order"}')
 
-        def _answer(self, status: int, body: dict[str, str]) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        @override
-        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"tcp://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with http_server(Handler) as url:
+        yield url.replace("http://", "tcp://")
 
 
 def kept(folder: Path, engine: str) -> str:

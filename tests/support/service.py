@@ -54,6 +54,17 @@ class Service:
         assert response.status_code == 200, response.text
         return response.content
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        host, port = self.url.removeprefix("http://").split(":")
+        return host, int(port)
+
+    def gauge(self, name: str) -> float:
+        """The present value of a metric without labels."""
+        lines = self.client.get("/metrics").text.splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
     def stop(self) -> int:
         """Ask it to stop, wait for its exit code, and let go of everything."""
         self.process.send_signal(signal.SIGTERM)

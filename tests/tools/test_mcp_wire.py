@@ -228,8 +228,7 @@ async def test_many_clients_at_once_each_get_their_own_answers(service: Service)
 
 def exchange(service: Service, data: bytes) -> bytes:
     """Send bytes and read until the server closes."""
-    host, _, port = service.url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as s:
+    with socket.create_connection(service.address, timeout=20) as s:
         s.sendall(data)
         out = bytearray()
         while piece := s.recv(65536):
@@ -242,14 +241,13 @@ def test_clients_that_leave_are_nobodys_trouble(service: Service) -> None:
     body = json.dumps(
         request("tools/call", {"name": "read_artifact", "arguments": {"artifact_id": artifact_id, "query": "step"}})
     ).encode()
-    host, _, port = service.url.removeprefix("http://").rpartition(":")
     head = (
-        f"POST /mcp HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+        f"POST /mcp HTTP/1.1\r\nHost: {service.url.removeprefix('http://')}\r\nContent-Type: application/json\r\n"
         f"Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode()
     for sent in (head[:40], head, head + body[:-1], head + body):
         for _ in range(8):
-            with socket.create_connection((host, int(port)), timeout=20) as s:
+            with socket.create_connection(service.address, timeout=20) as s:
                 s.sendall(sent)
     assert post(service, LIST).status_code == 200
     closing = head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")

@@ -168,8 +168,7 @@ def test_what_is_the_same_for_everybody_is_not_limited(service: Service) -> None
 
 def test_an_upload_over_its_limit_is_not_read_to_its_end(service: Service) -> None:
     """The refusal comes while the sender still sends."""
-    host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as s:
+    with socket.create_connection(service.address, timeout=30) as s:
         s.sendall(b"POST /v1/artifacts/raw HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         piece = b"10000\r\n" + b"z" * 65536 + b"\r\n"
         for _ in range(QUOTA // 65536 + 2):

@@ -453,12 +453,8 @@ def test_a_service_whose_s3_fails_says_so_stays_alive_and_gives_cards(s3: S3Serv
                 answer = service.client.get("/health/ready")
                 return answer.status_code, answer.json()
 
-            def gauge(name: str) -> str:
-                text = service.client.get("/metrics").text
-                return next(line for line in text.splitlines() if line.startswith(f"{name} ")).split()[1]
-
             assert ready() == (200, {"status": "ready"})
-            assert (gauge("coatcheck_degraded"), gauge("coatcheck_blobs_silent")) == ("0.0", "0.0")
+            assert (service.gauge("coatcheck_degraded"), service.gauge("coatcheck_blobs_silent")) == (0, 0)
             for fault in (xml(500, "InternalError"), xml(403, "AccessDenied"), Stall()):
                 with through(proxy, every(1, fault)):
                     status, body = ready()
@@ -469,6 +465,6 @@ def test_a_service_whose_s3_fails_says_so_stays_alive_and_gives_cards(s3: S3Serv
                     large = service.client.post("/v1/artifacts/raw", content=noise(300_000, seed=len(str(fault))))
                     assert (large.status_code, large.json()["stored"]) == (202, False)
                     assert service.client.post("/v1/artifacts", json={"content": f"small {fault}"}).status_code == 201
-                    assert (gauge("coatcheck_degraded"), gauge("coatcheck_blobs_silent")) == ("1.0", "1.0")
+                    assert (service.gauge("coatcheck_degraded"), service.gauge("coatcheck_blobs_silent")) == (1, 1)
             assert ready() == (200, {"status": "ready"})
-            assert (gauge("coatcheck_degraded"), gauge("coatcheck_blobs_silent")) == ("0.0", "0.0")
+            assert (service.gauge("coatcheck_degraded"), service.gauge("coatcheck_blobs_silent")) == (0, 0)

@@ -39,8 +39,7 @@ class Upload:
     """An upload that goes on as the test says."""
 
     def __init__(self, service: Service, path: str = "raw", *, key: str | None = None, first: bytes = PIECE) -> None:
-        host, port = service.url.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket = socket.create_connection(service.address, timeout=60)
         target = f"POST /v1/artifacts/{path} HTTP/1.1" if path else "POST /v1/artifacts HTTP/1.1"
         fields = [target, "host: localhost", "transfer-encoding: chunked"]
         fields += [f"authorization: Bearer {key}"] if key else []
@@ -93,13 +92,6 @@ def sending(uploads: Sequence[Sends]) -> Generator[None]:
         thread.join()
 
 
-def gauge(service: Service, name: str) -> float:
-    for line in service.client.get("/metrics").text.splitlines():
-        if line.startswith(f"{name} "):
-            return float(line.rpartition(" ")[2])
-    raise AssertionError(name)
-
-
 @contextlib.contextmanager
 def storm(service: Service, count: int, *, key: str | None = None, sessions: bool = True) -> Generator[list[Upload]]:
     """Uploads that have begun, of as many sessions or of none."""
@@ -114,7 +106,7 @@ def storm(service: Service, count: int, *, key: str | None = None, sessions: boo
 def until(service: Service, **wanted: float) -> None:
     """Ask until the server has got so far; every question is a request that it answers meanwhile."""
     for _ in range(500):
-        if all(gauge(service, f"coatcheck_{name}") == value for name, value in wanted.items()):
+        if all(service.gauge(f"coatcheck_{name}") == value for name, value in wanted.items()):
             return
     raise AssertionError(wanted)
 
@@ -142,14 +134,14 @@ def test_while_uploads_fill_every_slot_reads_answer_and_what_has_arrived_is_stor
             items = [{"content": "one of a batch"}, {"content": LARGE.decode(), "session": "batch"}]
             batch = service.client.post("/v1/artifacts:batch", json={"items": items}).json()["results"]
             assert [each["status"] for each in batch] == [201, 201]
-            assert gauge(service, "coatcheck_ingests_running") == SLOTS
+            assert service.gauge("coatcheck_ingests_running") == SLOTS
         # Those who waited get the slots of those who end, and nothing of theirs is lost. All end before any answer is
         # awaited: the server need not have read them in the order in which they connected.
         for upload in uploads:
             upload.end()
         assert {upload.status() for upload in uploads} <= {200, 201}
     until(service, ingests_running=0, ingests_waiting=0)
-    assert gauge(service, "coatcheck_ingests_shed_total") == gauge(service, "coatcheck_ingests_stalled_total") == 0
+    assert service.gauge("coatcheck_ingests_shed_total") == service.gauge("coatcheck_ingests_stalled_total") == 0
 
 
 def test_an_upload_that_finds_no_slot_gets_a_card_of_both_ends_and_is_stored_when_posted_again(
@@ -174,12 +166,12 @@ def test_an_upload_that_finds_no_slot_gets_a_card_of_both_ends_and_is_stored_whe
             assert service.client.get(answer.headers["location"]).status_code == 404
         denied = {"authorization": "Bearer ck_live_wrong"}
         assert service.client.post("/v1/artifacts/raw", content=LARGE, headers=denied).status_code == 401
-        assert gauge(service, "coatcheck_ingests_shed_total") == 2
+        assert service.gauge("coatcheck_ingests_shed_total") == 2
     until(service, ingests_running=0, ingests_waiting=0)
     again = service.client.post("/v1/artifacts/raw?session=s0&tool_name=late", content=LARGE)
     assert (again.status_code, again.json()["stored"]) == (201, True)
     assert (again.json()["id"], "retry-after" in again.headers) == (answers[0].json()["id"], False)
-    assert gauge(service, "coatcheck_ingests_refused_total") == 0
+    assert service.gauge("coatcheck_ingests_refused_total") == 0
 
 
 def test_uploads_that_break_off_give_their_slots_back(service: Service) -> None:
@@ -205,7 +197,7 @@ def test_stalled_uploads_of_the_same_machine_keep_nobody_s_payload_from_being_st
             form = service.client.post("/v1/artifacts", files={"file": LARGE}, data={"session": "mine"})
             for answer in (small, large, form):
                 assert (answer.status_code, answer.json()["stored"]) == (201, True)
-            assert gauge(service, "coatcheck_ingests_stalled_total") > 0
+            assert service.gauge("coatcheck_ingests_stalled_total") > 0
             readable, _, _ = select.select([upload.socket for upload in uploads], [], [], 60)
             answers = [upload.answer() for upload in uploads if upload.socket in readable]
         for status, problem in answers:
@@ -234,8 +226,7 @@ class JsonUpload:
     """A body of JSON, as large as may be, that is not complete yet."""
 
     def __init__(self, service: Service) -> None:
-        host, port = service.url.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket = socket.create_connection(service.address, timeout=60)
         fields = "host: localhost\r\ncontent-type: application/json"
         self.socket.sendall(f"POST /v1/artifacts HTTP/1.1\r\n{fields}\r\ncontent-length: {32 * MIB}\r\n\r\n".encode())
         self.socket.sendall(b" " * 31 * MIB)

@@ -3,7 +3,6 @@
 import contextlib
 import threading
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from support.combos import EMBEDDED, Combo
+from support.http_server import QuietHandler, http_server
 from support.service import serving
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -27,19 +27,13 @@ class Collector:
         self.asked = threading.Event()
         collector = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                collector.take(self.path, body)
-                self.send_response(status)
-                self.send_header("content-length", "0")
-                self.end_headers()
+                collector.take(self.path, self.body())
+                self.answer(status, b"", None)
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-                """Nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.handler = Handler
+        self.url = ""
 
     def take(self, path: str, body: bytes) -> None:
         self.paths.add(path)
@@ -52,14 +46,8 @@ class Collector:
 @contextlib.contextmanager
 def collecting(status: int = 200) -> Generator[Collector]:
     collector = Collector(status)
-    thread = threading.Thread(target=collector.server.serve_forever)
-    thread.start()
-    try:
+    with http_server(collector.handler) as collector.url:
         yield collector
-    finally:
-        collector.server.shutdown()
-        thread.join(20)
-        collector.server.server_close()
 
 
 def attributes(span: Any) -> dict[str, object]:  # noqa: ANN401 - protobuf's

@@ -150,7 +150,7 @@ async def _serve(
     reading = await services.open_view(caller(scope), number, view=query.view, section=section)
     fields = request_fields(list(scope["headers"]))
     method = str(scope["method"])
-    response = respond(representation(reading), method, fields, services.clock.now())
+    response = respond(representation(reading), method, fields)
     if response.error is None:
         await send_response(response, cast("ReceiveMessage", receive), cast("SendMessage", send))
         return

@@ -9,8 +9,8 @@ import click
 import httpx
 
 from coatcheck.cli.command_setup import render_size
-from coatcheck.cli.exits import Exit, echo, echo_items, fail
-from coatcheck.cli.http_client import artifact_path, ask, connect, encode_options, service_options, unless_reached
+from coatcheck.cli.exits import Exit, echo, fail
+from coatcheck.cli.http_client import ServiceClient, artifact_path, encode_options, service_options, unless_reached
 
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes that are written to the output at once. Chosen, not measured."""
@@ -34,21 +34,10 @@ _PIECE_BYTES: Final = 256 * 1024
 )
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="Maximum number listed.")
 @service_options
-def list_(
-    words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **filters: str | int | None
-) -> None:
+def list_(service: ServiceClient, words: tuple[str, ...], limit: int, **filters: str | int | None) -> None:
     """List artifacts, newest first; with WORDS only those that contain all of them."""
-    params: dict[str, Any] = encode_options(filters) | ({"q": " ".join(words)} if words else {})
-    items: list[dict[str, Any]] = []
-    with connect(service, key) as client:
-        while len(items) < limit:  # a page may be short although there are more
-            params["limit"] = limit - len(items)
-            page = ask(lambda: client.get("/v1/artifacts", params=params), client, items=list, next=object)
-            items += page["items"]
-            if page["next"] is None:
-                break
-            params["cursor"] = page["next"]
-    echo_items(items, _render_line, "No artifact was found.", as_json=as_json)
+    items = service.list_items("/v1/artifacts", {**filters, "q": " ".join(words) or None}, limit)
+    service.echo_items(items, _render_line, "No artifact was found.")
 
 
 def _render_line(item: dict[str, Any]) -> str:
@@ -67,32 +56,24 @@ def _render_line(item: dict[str, Any]) -> str:
 @click.option("--view", type=click.Choice(["raw", "text"]), help="The payload (raw, the default) or its text.")
 @click.option("--section", help="Only this part, as the outline names it.")
 @service_options
-def get(
-    artifact_id: str,
-    output: Path | None,
-    service: str | None,
-    key: str | None,
-    as_json: bool,
-    **parameters: str | None,
-) -> None:
+def get(service: ServiceClient, artifact_id: str, output: Path | None, **parameters: str | None) -> None:
     """Write the payload of an artifact to standard output, byte for byte.
 
     With --json, its metadata instead.
     """
     path = artifact_path(artifact_id)
-    with connect(service, key) as client:
-        if as_json:
-            answer = ask(lambda: client.get(path), client, artifact=dict)
-            echo(json.dumps(answer["artifact"], indent=2, ensure_ascii=False))
-            return
-        with (
-            unless_reached(client),
-            client.stream("GET", f"{path}/content", params=encode_options(parameters)) as response,
-        ):
-            if not response.is_success:
-                response.read()
-                ask(lambda: response, client)
-            _write(response, output)
+    if service.as_json:
+        answer = service.ask("GET", path, {"artifact": dict})
+        echo(json.dumps(answer["artifact"], indent=2, ensure_ascii=False))
+        return
+    with (
+        unless_reached(service.http),
+        service.http.stream("GET", f"{path}/content", params=encode_options(parameters)) as response,
+    ):
+        if not response.is_success:
+            response.read()
+            service.read_answer(response, {})
+        _write(response, output)
 
 
 def _write(response: httpx.Response, output: Path | None) -> None:
@@ -119,12 +100,11 @@ def _write(response: httpx.Response, output: Path | None) -> None:
 @click.option("--offset", type=int, help="Entries to skip.")
 @click.option("--limit", type=int, help="Entries to show.")
 @service_options
-def outline(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401 - numbers and texts
+def outline(service: ServiceClient, artifact_id: str, **parameters: str | int | None) -> None:
     """Print what is in an artifact and where: headings, definitions, files, keys, tables."""
     path = f"{artifact_path(artifact_id)}/outline"
-    with connect(service, key) as client:
-        answer = ask(lambda: client.get(path, params=encode_options(parameters)), client, text=str, entries=list)
-    echo(json.dumps(answer, indent=2, ensure_ascii=False) if as_json else answer["text"])
+    answer = service.ask("GET", path, {"text": str, "entries": list}, params=encode_options(parameters))
+    echo(json.dumps(answer, indent=2, ensure_ascii=False) if service.as_json else answer["text"])
     if not answer["entries"]:
         sys.exit(Exit.NOTHING)
 
@@ -132,13 +112,12 @@ def outline(artifact_id: str, service: str | None, key: str | None, as_json: boo
 @click.command()
 @click.argument("artifact_ids", nargs=-1, required=True, metavar="ARTIFACT_ID...")
 @service_options
-def delete(artifact_ids: tuple[str, ...], service: str | None, key: str | None, as_json: bool) -> None:
+def delete(service: ServiceClient, artifact_ids: tuple[str, ...]) -> None:
     """Delete artifacts: from now on they are reported as gone."""
     paths = [artifact_path(each) for each in artifact_ids]
-    with connect(service, key) as client:
-        for each, path in zip(artifact_ids, paths, strict=True):
-            ask(lambda path=path: client.delete(path), client)
-            if not as_json:
-                echo(f"{each} is deleted.")
-    if as_json:
+    for each, path in zip(artifact_ids, paths, strict=True):
+        service.ask("DELETE", path, {})
+        if not service.as_json:
+            echo(f"{each} is deleted.")
+    if service.as_json:
         echo(json.dumps({"deleted": artifact_ids}))

@@ -21,9 +21,8 @@ import msgspec
 from coatcheck.cli.command_setup import PIPE, PipeCommand, in_options, is_terminal, open_input, sendable, unreadable
 from coatcheck.cli.exits import Exit, Failure, echo, fail
 from coatcheck.cli.http_client import (
+    ServiceClient,
     artifact_path,
-    ask,
-    connect,
     encode_options,
     in_header,
     service_options,
@@ -124,14 +123,7 @@ def _rescue(pipe: str, stream: BufferedReader, failure: Failure, as_json: bool) 
 @click.option("--no-tools", is_flag=True, help="The model cannot read further: leave the tool out of the card.")
 @click.option("--keep-ends", is_flag=True, help="If the payload exceeds the size limit, keep its two ends.")
 @timeout_option
-def put(
-    file: str,
-    service: str | None,
-    key: str | None,
-    as_json: bool,
-    timeout: float,
-    **fields: Any,  # noqa: ANN401
-) -> None:
+def put(service: ServiceClient, file: str, **fields: Any) -> None:  # noqa: ANN401
     """Store FILE (- for standard input) and print what the model should read instead.
 
     If anything fails, the text is printed anyway, and the reason on standard error: text of up to --inline-tokens
@@ -142,19 +134,17 @@ def put(
     size = _size(file)
     with open_input(file) as stream:
         # From here on the text is printed whatever happens: options, connection and answer are checked inside.
-        payload = _Payload(_pieces(file, stream, size), fields, as_json=as_json)
+        payload = _Payload(_pieces(file, stream, size), fields, as_json=service.as_json)
         with payload.print_on_failure():
-            params = _params(file, fields)
-            headers = _headers(file, fields, size)
-            with connect(service, key, timeout) as client:
-                content = _chunks(iter(payload), size)
-                body = ask(
-                    lambda: client.post("/v1/artifacts/raw", params=params, headers=headers, content=content),
-                    client,
-                    text=str,
-                    stored=bool,
-                )
-    _show(body, as_json=as_json)
+            body = service.ask(
+                "POST",
+                "/v1/artifacts/raw",
+                {"text": str, "stored": bool},
+                params=_params(file, fields),
+                headers=_headers(file, fields, size),
+                content=_chunks(iter(payload), size),
+            )
+    _show(body, as_json=service.as_json)
     if not body["stored"]:  # the text is good, and a warning on standard error has said why
         sys.exit(Exit.UNREACHABLE)
 
@@ -255,15 +245,10 @@ def _piece(file: str, stream: BufferedReader, size: int) -> bytes:
 @click.option(
     "--no-tools", "tools", flag_value="none", help="The model cannot read further: leave the tool out of the card."
 )
-def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
+def card(service: ServiceClient, artifact_id: str, **parameters: str | int | None) -> None:
     """Print the card of an artifact again, with any token budget."""
-    with connect(service, key) as client:
-        body = ask(
-            lambda: client.get(f"{artifact_path(artifact_id)}/card", params=encode_options(parameters)),
-            client,
-            text=str,
-        )
-    _show(body, as_json=as_json)
+    path = f"{artifact_path(artifact_id)}/card"
+    _show(service.ask("GET", path, {"text": str}, params=encode_options(parameters)), as_json=service.as_json)
 
 
 @click.command()
@@ -276,16 +261,12 @@ def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 @click.option("--section", help="Only this part, as the outline names it.")
 @click.option("--view", type=click.Choice(["raw", "text"]), help="The payload itself, or its readable text.")
 @click.option("--max-tokens", type=int, help="Maximum tokens of the answer (4000; at most 8000).")
-def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
+def read(service: ServiceClient, artifact_id: str, **parameters: str | int | None) -> None:
     """Print a part of an artifact."""
-    with connect(service, key) as client:
-        body = ask(
-            lambda: client.get(f"{artifact_path(artifact_id)}/read", params=encode_options(parameters)),
-            client,
-            text=str,
-        )
-    _show(body, as_json=as_json)
-    if not as_json and body.get("next"):
+    path = f"{artifact_path(artifact_id)}/read"
+    body = service.ask("GET", path, {"text": str}, params=encode_options(parameters))
+    _show(body, as_json=service.as_json)
+    if not service.as_json and body.get("next"):
         echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
 
 
@@ -301,19 +282,11 @@ def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 @click.option("--offset", type=int, help="Matching lines to skip.")
 @click.option("--limit", type=int, help="Matching lines to show (20; at most 200).")
 @click.option("--max-tokens", type=int, help="Maximum tokens of the answer (4000; at most 8000).")
-def search(
-    artifact_id: str,
-    pattern: str,
-    service: str | None,
-    key: str | None,
-    as_json: bool,
-    **parameters: Any,  # noqa: ANN401
-) -> None:
+def search(service: ServiceClient, artifact_id: str, pattern: str, **parameters: str | int | None) -> None:
     """Print the lines of an artifact that match PATTERN (RE2), as grep does."""
     params = {"pattern": pattern} | encode_options(parameters)
-    with connect(service, key) as client:
-        path = f"{artifact_path(artifact_id)}/search"
-        body = ask(lambda: client.get(path, params=params), client, text=str, matches=list)
-    _show(body, as_json=as_json)
+    path = f"{artifact_path(artifact_id)}/search"
+    body = service.ask("GET", path, {"text": str, "matches": list}, params=params)
+    _show(body, as_json=service.as_json)
     if not body["matches"]:
         sys.exit(Exit.NOTHING)

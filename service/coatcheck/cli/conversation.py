@@ -18,7 +18,14 @@ import msgspec
 
 from coatcheck.cli.command_setup import PipeCommand, open_input, unreadable, waiting
 from coatcheck.cli.exits import Exit, Failure, echo, fail, standard_input
-from coatcheck.cli.http_client import ask, connect, encode_options, service_options, service_settings, timeout_option
+from coatcheck.cli.http_client import (
+    ServiceClient,
+    drop_missing,
+    encode_options,
+    service_options,
+    service_settings,
+    timeout_option,
+)
 from coatcheck.core.search.model import BOUNDS
 from coatcheck.core.text.count import plural
 from coatcheck_client import Client, Retries
@@ -44,16 +51,7 @@ def _rescue(_pipe: str, stream: BufferedReader, _failure: Failure, as_json: bool
 @click.option("--repair", is_flag=True, help="Mend what a provider would refuse, such as outputs without a call.")
 @timeout_option
 @service_options
-def compact(
-    file: str,
-    max_tokens: int | None,
-    repair: bool,
-    timeout: float,
-    service: str | None,
-    key: str | None,
-    as_json: bool,
-    **fields: Any,  # noqa: ANN401 - texts
-) -> None:
+def compact(service: ServiceClient, file: str, max_tokens: int | None, repair: bool, **fields: str | None) -> None:
     """Print a model request with cards in place of bulky outputs.
 
     FILE is the request, - for standard input. With --json the whole answer is printed: the body, and the report of
@@ -62,6 +60,7 @@ def compact(
     """
     with open_input(file) as stream:
         data = _read(file, stream)
+    as_json = service.as_json
     try:
         body = _parse_request(data)
         request = {
@@ -70,8 +69,8 @@ def compact(
             "policy": {} if max_tokens is None else {"max_tokens": max_tokens},
         }
         request |= {"repair": True} if repair else {}
-        with connect(service, key, timeout) as client, waiting("Compacting"):
-            answer = ask(lambda: client.post("/v1/context/compact", json=request), client, body=object, report=dict)
+        with waiting("Compacting"):
+            answer = service.ask("POST", "/v1/context/compact", {"body": object, "report": dict}, json=request)
         printed = json.dumps(answer if as_json else answer["body"], ensure_ascii=False, indent=2 if as_json else None)
     except BaseException:
         _print_unchanged(data, as_json=as_json)
@@ -165,35 +164,21 @@ def _limit(name: str, meaning: str) -> Any:  # noqa: ANN401 - click's decorator
 @_limit("max_total_tokens", "Maximum tokens in all.")
 @click.option("--summary", is_flag=True, help="Print what stays for later turns instead.")
 @service_options
-def search_results(
-    file: str,
-    *,
-    summary: bool,
-    service: str | None,
-    key: str | None,
-    as_json: bool,
-    **fields: Any,  # noqa: ANN401 - texts and numbers
-) -> None:
+def search_results(service: ServiceClient, file: str, *, summary: bool, **fields: str | int | None) -> None:
     """Store a web search's response, and print what a model reads of it.
 
     FILE is any search provider's response as it came, JSON or text; - for standard input.
     """
     with open_input(file) as stream:
-        try:
-            data = stream.read()
-        except OSError as error:
-            unreadable(file, error)
-    body = msgspec.json.encode(
-        {"response": _response(data), **{name: value for name, value in fields.items() if value is not None}}
+        data = _read(file, stream)
+    answer = service.ask(
+        "POST",
+        "/v1/search-results",
+        {"text": str, "summary": dict},
+        content=msgspec.json.encode({"response": _response(data), **drop_missing(**fields)}),
+        headers={"content-type": "application/json"},
     )
-    with connect(service, key) as client:
-        answer = ask(
-            lambda: client.post("/v1/search-results", content=body, headers={"content-type": "application/json"}),
-            client,
-            text=str,
-            summary=dict,
-        )
-    if as_json:
+    if service.as_json:
         echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
         return
     echo(answer["summary"]["text"] if summary else answer["text"])

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from os.path import expandvars
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import click
 import httpx
@@ -24,9 +24,9 @@ from coatcheck.adapters.redaction_rules import RELEASED
 from coatcheck.adapters.system import NAME as RESERVE_FILE
 from coatcheck.adapters.system import SystemClock
 from coatcheck.cli.command_setup import holds_store, render_size
-from coatcheck.cli.exits import Exit, echo_items
-from coatcheck.cli.http_client import service_options, service_settings
-from coatcheck.settings import Settings, is_loopback, load
+from coatcheck.cli.exits import Exit
+from coatcheck.cli.http_client import ServiceClient, read_object, service_options
+from coatcheck.settings import Settings, is_loopback
 
 _ANSWER_SECONDS: Final = 5.0
 """Seconds that the service may take for an answer."""
@@ -78,22 +78,21 @@ class Finding(Struct, frozen=True):
     help="Directory of the embedded store (`coatcheck settings` shows it).",
 )
 @service_options
-def doctor(data: str | None, *, service: str | None, key: str | None, as_json: bool) -> None:
+def doctor(service: ServiceClient, data: str | None) -> None:
     """Say what works between this machine and the service, and what to do about the rest.
 
     Looks at the service, the key, clocks, the disk, extras, and the configuration of hosts in this directory and in the
     home directory. Exit code 1: something is wrong.
     """
-    settings = service_settings(service, key)
+    settings = service.settings
     if data is not None:
-        settings = structs.replace(settings, data=load(data=data).data)
+        settings = structs.replace(settings, data=data)
     findings = list(examine(settings))
     width = max(len(finding.check) for finding in findings)
-    echo_items(
-        [structs.asdict(finding) for finding in findings] if as_json else findings,
-        lambda each: f"{each.state:5}  {each.check:{width}}  {each.message}",
+    service.echo_items(
+        [structs.asdict(finding) for finding in findings],
+        lambda each: f"{each['state']:5}  {each['check']:{width}}  {each['message']}",
         "",
-        as_json=as_json,
     )
     if any(finding.state == "wrong" for finding in findings):
         raise SystemExit(Exit.NOTHING)
@@ -125,7 +124,7 @@ def _examine_service(client: httpx.Client) -> Generator[Finding, None, bool]:
             "--url or COATCHECK_URL.",
         )
         return False
-    status = _object(ready)
+    status = read_object(ready)
     if "status" not in status:
         yield Finding("service", "wrong", f"{client.base_url} is another program: it answers {ready.status_code}.")
         return False
@@ -145,7 +144,7 @@ def _examine_service(client: httpx.Client) -> Generator[Finding, None, bool]:
 
 
 def _examine_version(client: httpx.Client) -> Finding:
-    version = _object(client.get("/v1/openapi.json")).get("info", {}).get("version", "")
+    version = read_object(client.get("/v1/openapi.json")).get("info", {}).get("version", "")
     if version == __version__:
         return Finding("version", "ok", f"{version}, here and at the service.")
     state: Literal["note", "wrong"] = "wrong" if version.split(".")[:2] < __version__.split(".")[:2] else "note"
@@ -303,8 +302,8 @@ def _try_hook(hook: dict[str, Any]) -> str | None:
             address = httpx.URL(url).copy_merge_params({"ttl": "60"})
             response = httpx.post(address, json=event, headers=headers, timeout=_HOOK_SECONDS, trust_env=False)
             if not response.is_success:
-                return f"{url} answers {response.status_code} ({_object(response).get('code', 'another program')})."
-            answer = _object(response)
+                return f"{url} answers {response.status_code} ({read_object(response).get('code', 'another program')})."
+            answer = read_object(response)
         else:
             done = subprocess.run(  # noqa: S602 - the host runs this line in a shell, too
                 f"{hook['command']} --ttl 60",
@@ -383,12 +382,3 @@ def _read_each(names: Iterable[str], parse: Callable[[str], Any]) -> Generator[t
                 yield path, content if isinstance(content, dict) else "it has no object"
             except (OSError, ValueError) as error:
                 yield path, str(error)
-
-
-def _object(response: httpx.Response) -> dict[str, Any]:
-    """Returns the JSON object in an answer; empty if it is none."""
-    try:
-        body: object = response.json()
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}

@@ -1,14 +1,16 @@
 """Uses a running service over HTTP: the options of such commands, the client, and how an answer ends a command."""
 
 import contextlib
-from collections.abc import Callable, Generator
-from typing import Any, Final, NoReturn, cast
+import functools
+import math
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Final, cast
 
 import click
 import httpx
 
 from coatcheck.cli.command_setup import in_options
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.exits import Exit, echo_answer, echo_items, fail
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.ids import parse
 from coatcheck.settings import Settings, load
@@ -20,10 +22,21 @@ _SILENCE: Final = 600.0
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that every client command has."""
-    command = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(command)
-    command = click.option("--key", help="Key to use (COATCHECK_KEY).")(command)
-    return click.option("--url", "service", help="URL of the service (COATCHECK_URL).")(command)
+    """Adds the options that every client command has; the command gets a ServiceClient for them, as its first argument.
+
+    If the command has `timeout_option`, the client gets its value.
+    """
+
+    @functools.wraps(command)
+    def run(
+        *, service: str | None, key: str | None, as_json: bool, timeout: float = _SILENCE, **parameters: object
+    ) -> None:
+        with contextlib.closing(ServiceClient(service, key, timeout, as_json=as_json)) as client:
+            command(client, **parameters)
+
+    run = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(run)
+    run = click.option("--key", help="Key to use (COATCHECK_KEY).")(run)
+    return click.option("--url", "service", help="URL of the service (COATCHECK_URL).")(run)
 
 
 timeout_option = click.option(
@@ -56,38 +69,100 @@ def in_header(text: str) -> bool:
     return text.isascii() and text.isprintable() and text == text.strip()
 
 
-def connect(service: str | None, key: str | None, silence: float = _SILENCE) -> httpx.Client:
-    """Returns a client of the service that presents the key; close it after use.
+class ServiceClient:
+    """A running service as one command uses it: sends its requests and prints the answers."""
 
-    Args:
-        service: URL of the service; None for the configured one.
-        key: the key; None for the configured one.
-        silence: seconds without any progress after which a request has failed; at most 30 until it is sent.
-    """
-    settings = service_settings(service, key)
-    headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
-    timeout = httpx.Timeout(min(30, silence), read=silence)
-    # Without proxies of the environment: keys and payloads go to the named service and nowhere else.
-    return httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
+    def __init__(self, service: str | None, key: str | None, silence: float = _SILENCE, *, as_json: bool) -> None:
+        """Connects to nothing yet.
 
+        Args:
+            service: URL of the service; None for the configured one.
+            key: the key; None for the configured one.
+            silence: seconds without any progress after which a request has failed; at most 30 until it is sent.
+            as_json: whether answers are printed as JSON.
+        """
+        self._service = service
+        self._key = key
+        self._silence = silence
+        self.as_json = as_json
 
-def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: type) -> dict[str, Any]:
-    """Returns the JSON answer to a request, or ends the command with the service's own words.
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """Where the service is, and the key; the command ends if they are invalid."""
+        return service_settings(self._service, self._key)
 
-    Args:
-        send: makes the request.
-        client: the client that it uses.
-        fields: what the answer must have, with types; an answer without them is another program's.
-    """
-    with unless_reached(client):
-        response = send()
-    body = _object(response)
-    # Another program may listen on the port, and its answer must not be printed as ours.
-    if not has(body, **(fields if response.is_success else {"detail": str, "code": str})):
-        fail(Exit.UNREACHABLE, f"{client.base_url} answered {response.status_code}, but not as Coatcheck does.")
-    if not response.is_success:
-        fail_with_problem(response.status_code, body)
-    return body
+    @functools.cached_property
+    def http(self) -> httpx.Client:
+        """The client that presents the key; the command ends if URL or key are invalid."""
+        settings = self.settings
+        headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
+        timeout = httpx.Timeout(min(30, self._silence), read=self._silence)
+        # Without proxies of the environment: keys and payloads go to the named service and nowhere else.
+        return httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
+
+    def close(self) -> None:
+        """Closes the connection, if there is one."""
+        if "http" in vars(self):
+            self.http.close()
+
+    def ask(self, method: str, path: str, fields: Mapping[str, type], **options: Any) -> dict[str, Any]:  # noqa: ANN401 - httpx's
+        """Returns the JSON answer to a request, or ends the command with the service's own words.
+
+        Args:
+            method: the method of the request.
+            path: its path.
+            fields: what the answer must have, with types; an answer without them is another program's.
+            options: what httpx takes besides, such as `params` and `json`.
+        """
+        return self.read_answer(self.send(method, path, **options), fields)
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:  # noqa: ANN401 - as above
+        """Returns the response to a request; the command ends if there is none."""
+        with unless_reached(self.http):
+            return self.http.request(method, path, **options)
+
+    def read_answer(self, response: httpx.Response, fields: Mapping[str, type]) -> dict[str, Any]:
+        """Returns the JSON object in a response, which must have these fields; a problem ends the command."""
+        body = read_object(response)
+        required = fields if response.is_success else {"detail": str, "code": str}
+        # Another program may listen on the port, and its answer must not be printed as ours.
+        if not all(name in body and isinstance(body[name], kind) for name, kind in required.items()):
+            fail(Exit.UNREACHABLE, f"{self.http.base_url} answered {response.status_code}, but not as Coatcheck does.")
+        if not response.is_success:
+            status = response.status_code
+            code = Exit.ABSENT if status in {404, 410} else Exit.WRONG if status < 500 else Exit.UNREACHABLE  # noqa: PLR2004
+            fail(code, in_options(body["detail"]), code=body["code"])
+        return body
+
+    def list_items(
+        self, path: str, params: Mapping[str, object], limit: float = math.inf, *, cursor: str = "cursor"
+    ) -> list[dict[str, Any]]:
+        """Returns the items of a list, page by page.
+
+        Args:
+            path: the list's path.
+            params: its parameters; those that are None are left out.
+            limit: maximum items.
+            cursor: the parameter that continues the list.
+        """
+        items: list[dict[str, Any]] = []
+        query = drop_missing(**params)
+        while len(items) < limit:  # a page may be short although there are more
+            query["limit"] = min(PAGE, limit - len(items))
+            page = self.ask("GET", path, {"items": list, "next": object}, params=query)
+            items += page["items"]
+            if page["next"] is None:
+                break
+            query[cursor] = page["next"]
+        return items
+
+    def echo(self, answer: dict[str, Any], text: str, *, none: str = "") -> None:
+        """Prints an answer, as text or as JSON; for an empty text prints `none` to standard error."""
+        echo_answer(answer, text, as_json=self.as_json, none=none)
+
+    def echo_items(self, items: list[Any], line: Callable[[Any], str], none: str) -> None:
+        """Prints a list, each item as `line` returns it; for an empty list prints `none` to standard error."""
+        echo_items(items, line, none, as_json=self.as_json)
 
 
 @contextlib.contextmanager
@@ -122,19 +197,12 @@ def encode_options(parameters: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def all_items(client: httpx.Client, path: str, namespace: str | None) -> list[dict[str, Any]]:
-    """Returns all items of an administrative list, page by page; only those of one namespace if it is given."""
-    params: dict[str, Any] = {"limit": PAGE} | ({} if namespace is None else {"namespace": namespace})
-    items: list[dict[str, Any]] = []
-    while True:
-        page = ask(lambda: client.get(path, params=params), client, items=list, next=object)
-        items += page["items"]
-        if page["next"] is None:
-            return items
-        params["cursor"] = page["next"]
+def drop_missing(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
+    """Returns the options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def _object(response: httpx.Response) -> dict[str, Any]:
+def read_object(response: httpx.Response) -> dict[str, Any]:
     """Returns the JSON object in an answer; empty if it is none."""
     try:
         body: object = response.json()
@@ -143,19 +211,8 @@ def _object(response: httpx.Response) -> dict[str, Any]:
     return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
 
 
-def has(body: dict[str, Any], /, **fields: type) -> bool:
-    """Returns whether an answer has these fields, of these types."""
-    return all(name in body and isinstance(body[name], kind) for name, kind in fields.items())
-
-
 def _why(error: Exception) -> str:
     """Returns what is wrong with an argument."""
     return (
         "an argument has bytes that are not UTF-8" if isinstance(error, UnicodeEncodeError) else str(error).rstrip(".")
     )
-
-
-def fail_with_problem(status: int, body: dict[str, Any]) -> NoReturn:
-    """Ends the command with the service's own words."""
-    code = Exit.ABSENT if status in {404, 410} else Exit.WRONG if status < 500 else Exit.UNREACHABLE  # noqa: PLR2004
-    fail(code, in_options(body["detail"]), code=body["code"])

@@ -6,6 +6,7 @@ sees the change with its next request. No store is created.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +16,7 @@ import click
 from coatcheck.adapters.system import SystemClock
 from coatcheck.cli.command_setup import byte_size, end, require_store, settings_for
 from coatcheck.cli.exits import Exit, echo, echo_answer, echo_items, fail
-from coatcheck.cli.http_client import all_items, ask, connect
+from coatcheck.cli.http_client import ServiceClient
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import ADMIN, EVERYWHERE
@@ -31,6 +32,7 @@ _HERE = Caller(name="command line")
 _USUAL = ("delete", "ingest", "read")
 _KEYS_PER_PAGE = 200
 """The most that the use case returns at once."""
+_KEYS = "/v1/admin/keys"
 _KEY: dict[str, type] = {"id": str, "name": str, "namespace": str, "scopes": list}
 
 
@@ -84,11 +86,11 @@ def create(
     if _through_service(data, service):
         body: dict[str, Any] = {"name": name, "namespace": namespace, "session_prefix": session_prefix, "ttl": ttl}
         body |= {"requests_per_minute": requests, "bytes_per_minute": size}
-        with connect(service, key) as client:
-            first = may_be_first and not all_items(client, "/v1/admin/keys", None)
+        with _remote(service, key) as remote:
+            first = may_be_first and not remote.list_items(_KEYS, {})
             body["scopes"] = (ADMIN, *usual) if first else usual
-            new_key = ask(lambda: client.post("/v1/admin/keys", json=body), client, key=str, **_KEY)
-            where = f"of {str(client.base_url).rstrip('/')}"
+            new_key = remote.ask("POST", _KEYS, {"key": str, **_KEY}, json=body)
+            where = f"of {str(remote.http.base_url).rstrip('/')}"
     else:
 
         async def create_first(keys: "AdministerKeys") -> dict[str, Any]:
@@ -109,8 +111,8 @@ def create(
 def list_(namespace: str | None, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """List keys, newest first, including expired and revoked ones."""
     if _through_service(data, service):
-        with connect(service, key) as client:
-            rows = all_items(client, "/v1/admin/keys", namespace)
+        with _remote(service, key) as remote:
+            rows = remote.list_items(_KEYS, {"namespace": namespace})
     else:
         rows, _ = _directly(data, lambda keys: _all(keys, namespace))
     none = "No key has been made." if namespace is None else f"Namespace {namespace} has no key."
@@ -123,11 +125,16 @@ def list_(namespace: str | None, data: str | None, service: str | None, key: str
 def revoke(key_id: str, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """Revoke the key with the ID KEY_ID: it is refused from now on."""
     if _through_service(data, service):
-        with connect(service, key) as client:
-            revoked_key = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client, **_KEY)
+        with _remote(service, key) as remote:
+            revoked_key = remote.ask("DELETE", f"{_KEYS}/{_plain(key_id)}", _KEY)
     else:
         revoked_key, _ = _directly(data, lambda keys: _revoke(keys, key_id))
     echo_answer(revoked_key, f"Key {revoked_key['id']} ({revoked_key['name']}) is revoked.", as_json=as_json)
+
+
+def _remote(service: str | None, key: str | None) -> contextlib.closing[ServiceClient]:
+    """Returns a client of the running service, which leaving the context closes."""
+    return contextlib.closing(ServiceClient(service, key, as_json=False))
 
 
 def _plain(key_id: str) -> str:

@@ -4,11 +4,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import click
-import httpx
 
 from coatcheck.cli.command_setup import render_size
-from coatcheck.cli.exits import Exit, echo_answer, echo_items, fail
-from coatcheck.cli.http_client import PAGE, all_items, ask, connect, service_options
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.http_client import PAGE, ServiceClient, drop_missing, service_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import check_namespace
 from coatcheck.core.retention.audit import check_hold_id
@@ -27,59 +26,52 @@ def namespace() -> None:
 
 @namespace.command("list")
 @service_options
-def list_namespaces(service: str | None, key: str | None, as_json: bool) -> None:
+def list_namespaces(service: ServiceClient) -> None:
     """List namespaces that were created or received a key."""
-    with connect(service, key) as client:
-        namespaces = all_items(client, _NAMESPACES, None)
-    echo_items(namespaces, _render_namespace, "No namespace has been created.", as_json=as_json)
+    service.echo_items(service.list_items(_NAMESPACES, {}), _render_namespace, "No namespace has been created.")
 
 
 @namespace.command()
 @click.argument("name")
 @service_options
-def create(name: str, service: str | None, key: str | None, as_json: bool) -> None:
+def create(service: ServiceClient, name: str) -> None:
     """Create the namespace NAME. Creating its first key creates it as well."""
-    with connect(service, key) as client:
-        answer = ask(lambda: client.post(_NAMESPACES, json={"name": name}), client, name=str)
-    echo_answer(answer, _render_namespace(answer), as_json=as_json)
+    answer = service.ask("POST", _NAMESPACES, {"name": str}, json={"name": name})
+    service.echo(answer, _render_namespace(answer))
 
 
 @namespace.command()
 @click.argument("name")
 @service_options
-def disable(name: str, service: str | None, key: str | None, as_json: bool) -> None:
+def disable(service: ServiceClient, name: str) -> None:
     """Refuse all keys of NAME from now on. Its artifacts stay."""
-    _switch(name, service, key, disabled=True, as_json=as_json)
+    _switch(service, name, disabled=True)
 
 
 @namespace.command()
 @click.argument("name")
 @service_options
-def enable(name: str, service: str | None, key: str | None, as_json: bool) -> None:
+def enable(service: ServiceClient, name: str) -> None:
     """Accept the keys of NAME again."""
-    _switch(name, service, key, disabled=False, as_json=as_json)
+    _switch(service, name, disabled=False)
 
 
 @namespace.command()
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Confirm the deletion, which cannot be undone.")
 @service_options
-def delete(name: str, yes: bool, service: str | None, key: str | None, as_json: bool) -> None:
+def delete(service: ServiceClient, name: str, yes: bool) -> None:
     """Delete everything in NAME, in the background. `coatcheck usage` shows the progress."""
     path = _path(name)
     if not yes:
         fail(Exit.WRONG, f"this deletes every artifact of the namespace {name}: confirm it with --yes.")
-    with connect(service, key) as client:
-        answer = ask(lambda: client.delete(path), client, namespace=str, artifacts=int)
-    progress = f"{name} is being emptied: {plural(answer['artifacts'], 'artifact')} to go."
-    echo_answer(answer, progress, as_json=as_json)
+    answer = service.ask("DELETE", path, {"namespace": str, "artifacts": int})
+    service.echo(answer, f"{name} is being emptied: {plural(answer['artifacts'], 'artifact')} to go.")
 
 
-def _switch(name: str, service: str | None, key: str | None, *, disabled: bool, as_json: bool) -> None:
-    path = _path(name)
-    with connect(service, key) as client:
-        answer = ask(lambda: client.patch(path, json={"disabled": disabled}), client, name=str)
-    echo_answer(answer, _render_namespace(answer), as_json=as_json)
+def _switch(service: ServiceClient, name: str, *, disabled: bool) -> None:
+    answer = service.ask("PATCH", _path(name), {"name": str}, json={"disabled": disabled})
+    service.echo(answer, _render_namespace(answer))
 
 
 def _path(name: str) -> str:
@@ -104,7 +96,7 @@ _MAX_NAMED_SESSIONS: Final = 8
 @click.option("--namespace", help="Only this namespace.")
 @click.option("--session", help="Show this session's tokens instead.")
 @service_options
-def usage(namespace: str | None, session: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+def usage(service: ServiceClient, namespace: str | None, session: str | None) -> None:
     """Show how much each namespace holds: artifacts, stored bytes, and its limits.
 
     With --session, show one session's tokens: what was taken in, given out, read back and saved, and its context as it
@@ -112,13 +104,12 @@ def usage(namespace: str | None, session: str | None, service: str | None, key: 
     """
     if session is not None and namespace is not None:
         fail(Exit.WRONG, "--session is one of the key's own namespace: leave out --namespace.")
-    with connect(service, key) as client:
-        if session is not None:
-            account = _usage_of(client, session)
-            echo_answer(account, _session(account), as_json=as_json)
-            return
-        usages = all_items(client, "/v1/admin/usage", namespace)
-    echo_items(usages, _render_usage, "Nothing has been stored yet.", as_json=as_json)
+    if session is not None:
+        account = _usage_of(service, session)
+        service.echo(account, _session(account))
+        return
+    usages = service.list_items("/v1/admin/usage", {"namespace": namespace})
+    service.echo_items(usages, _render_usage, "Nothing has been stored yet.")
 
 
 def _count(artifacts: int, most: int | None) -> str:
@@ -156,29 +147,28 @@ def _session(usage: dict[str, Any]) -> str:
 @click.command()
 @click.option("--session", help="The session (default: the one that was measured, if there is only one).")
 @service_options
-def status(session: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+def status(service: ServiceClient, session: str | None) -> None:
     """Show how full a session's context was when it was measured or compacted last.
 
     Three lines: what is left in the next turn, what is left in this turn, and the payload of this turn's web searches.
     """
-    with connect(service, key) as client:
-        usage = _usage_of(client, session) if session is not None else _only_measured(client)
+    usage = _usage_of(service, session) if session is not None else _only_measured(service)
     if not usage["lines"]:
         fail(Exit.NOTHING, f"{usage['session']}: its context has not been measured yet. {_MEASURE}")
-    echo_answer(usage, "\n".join(usage["lines"]), as_json=as_json)
+    service.echo(usage, "\n".join(usage["lines"]))
 
 
 _MEASURE: Final = "POST /v1/context/measure and POST /v1/context/compact measure it, if they name the session."
 
 
-def _usage_of(client: httpx.Client, session: str) -> dict[str, Any]:
+def _usage_of(service: ServiceClient, session: str) -> dict[str, Any]:
     path = f"/v1/sessions/{quote(session, safe='')}/usage"
-    return ask(lambda: client.get(path), client, session=str, raw_tokens=int, lines=list)
+    return service.ask("GET", path, {"session": str, "raw_tokens": int, "lines": list})
 
 
-def _only_measured(client: httpx.Client) -> dict[str, Any]:
+def _only_measured(service: ServiceClient) -> dict[str, Any]:
     """Returns the only session whose context was measured; ends the command if there is none or a choice."""
-    sessions = ask(lambda: client.get("/v1/sessions", params={"limit": PAGE}), client, items=list)["items"]
+    sessions = service.ask("GET", "/v1/sessions", {"items": list}, params={"limit": PAGE})["items"]
     measured: list[dict[str, Any]] = [each for each in sessions if each["lines"]]
     if not measured:
         fail(Exit.NOTHING, f"no session's context has been measured yet. {_MEASURE}")
@@ -208,47 +198,35 @@ def hold() -> None:
 @click.option("--until", help="When the hold ends: 2027-01-31T00:00:00Z.")
 @click.option("--ttl", help="When the hold ends, counted from now: 90d.")
 @service_options
-def add(
-    artifact_id: str | None,
-    everything: bool,
-    service: str | None,
-    key: str | None,
-    as_json: bool,
-    **options: str | None,
-) -> None:
+def add(service: ServiceClient, artifact_id: str | None, everything: bool, **options: str | None) -> None:
     """Place a hold on the artifact ARTIFACT_ID, on a session or, with --all, on a namespace."""
     targets = [each for each in (artifact_id, options["artifact"], options["session"]) if each is not None]
     if len(targets) + everything != 1:
         fail(Exit.WRONG, "name what to hold: one of an artifact's ID, --session and --all.")
     options["artifact"] = artifact_id or options["artifact"]
-    body = {name: value for name, value in options.items() if value is not None}
-    with connect(service, key) as client:
-        answer = ask(lambda: client.post(_HOLDS, json=body), client, **_HOLD)
-    echo_answer(answer, _render_hold(answer), as_json=as_json)
+    answer = service.ask("POST", _HOLDS, _HOLD, json=drop_missing(**options))
+    service.echo(answer, _render_hold(answer))
 
 
 @hold.command("list")
 @click.option("--namespace", help="Only holds in this namespace.")
 @service_options
-def list_holds(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+def list_holds(service: ServiceClient, namespace: str | None) -> None:
     """List the holds, including those that have ended."""
-    with connect(service, key) as client:
-        holds = all_items(client, _HOLDS, namespace)
-    echo_items(holds, _render_hold, "There are no holds.", as_json=as_json)
+    service.echo_items(service.list_items(_HOLDS, {"namespace": namespace}), _render_hold, "There are no holds.")
 
 
 @hold.command()
 @click.argument("hold_id")
 @service_options
-def release(hold_id: str, service: str | None, key: str | None, as_json: bool) -> None:
+def release(service: ServiceClient, hold_id: str) -> None:
     """Release the hold with the ID HOLD_ID."""
     try:
         check_hold_id(hold_id)
     except CoatcheckError as error:
         fail(Exit.WRONG, error.detail)
-    with connect(service, key) as client:
-        answer = ask(lambda: client.delete(f"{_HOLDS}/{hold_id}"), client, **_HOLD)
-    echo_answer(answer, f"Released: {_render_hold(answer)}", as_json=as_json)
+    answer = service.ask("DELETE", f"{_HOLDS}/{hold_id}", _HOLD)
+    service.echo(answer, f"Released: {_render_hold(answer)}")
 
 
 def _render_hold(hold: dict[str, Any]) -> str:

@@ -5,11 +5,10 @@ from datetime import date
 from typing import Any
 
 import click
-import httpx
 
 from coatcheck.cli.command_setup import settings_for
 from coatcheck.cli.exits import Exit, echo_answer, fail
-from coatcheck.cli.http_client import ask, connect, service_options
+from coatcheck.cli.http_client import ServiceClient, drop_missing, service_options
 from coatcheck.core.policies.policy import FIELDS, NO_LIMIT, PARTS, SIZES, size_of
 
 _POLICIES = "/v1/admin/policies"
@@ -34,28 +33,25 @@ def policy() -> None:
 @policy.command("list")
 @click.option("--namespace", help="Only policies of this namespace and the service-wide ones.")
 @service_options
-def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+def list_(service: ServiceClient, namespace: str | None) -> None:
     """List the policies."""
-    with connect(service, key) as client:
-        answer = ask(lambda: client.get(_POLICIES, params=_drop_missing(namespace=namespace)), client, items=list)
+    answer = service.ask("GET", _POLICIES, {"items": list}, params=drop_missing(namespace=namespace))
     lines = [f"{_name(each['scope'])}: {_terms(each['policy'])}" for each in answer["items"]]
-    echo_answer(answer, "\n".join(lines), as_json=as_json, none="No policy has been set: the settings apply.")
+    service.echo(answer, "\n".join(lines), none="No policy has been set: the settings apply.")
 
 
 @policy.command()
 @_scope
 @service_options
-def show(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
+def show(service: ServiceClient, **scope: str | None) -> None:
     """Show a scope's policy and its earlier versions."""
-    with connect(service, key) as client:
-        answer = ask(
-            lambda: client.get(f"{_POLICIES}/history", params=_drop_missing(**scope)), client, scope=dict, versions=list
-        )
+    path = f"{_POLICIES}/history"
+    answer = service.ask("GET", path, {"scope": dict, "versions": list}, params=drop_missing(**scope))
     lines = [_name(answer["scope"])]
     for each in answer["versions"]:
         terms = "removed" if each["policy"] is None else _terms(each["policy"])
         lines.append(f"  version {each['version']}, {each['at']} by {each['by']}: {terms}")
-    echo_answer(answer, "\n".join(lines), as_json=as_json)
+    service.echo(answer, "\n".join(lines))
 
 
 @policy.command("set")
@@ -63,37 +59,26 @@ def show(service: str | None, key: str | None, as_json: bool, **scope: str | Non
 @click.option("--replace", is_flag=True, help="Unset every field that is not given here.")
 @click.argument("fields", nargs=-1, required=True, metavar="FIELD=VALUE...")
 @service_options
-def set_(
-    fields: tuple[str, ...],
-    replace: bool,
-    service: str | None,
-    key: str | None,
-    as_json: bool,
-    **scope: str | None,
-) -> None:
+def set_(service: ServiceClient, fields: tuple[str, ...], replace: bool, **scope: str | None) -> None:
     """Set FIELDs of a policy, such as ttl=7d max_bytes=10gib evict=least_recently_read; FIELD= unsets one.
 
     Times are seconds or 30m, 12h, 7d, forever; sizes take kib, mib, gib; none is no limit.
     """
     changes = dict(_field(each) for each in fields)
-    with connect(service, key) as client:
-        before: dict[str, Any] = {} if replace else _current(client, scope)
-        decisions = {name: value for name, value in (before | changes).items() if value != ""}
-        body = _drop_missing(**scope) | {"policy": decisions}
-        answer = ask(lambda: client.put(_POLICIES, json=body), client, scope=dict, policy=dict, version=int)
-    line = f"{_name(answer['scope'])}: {_terms(answer['policy'])} (version {answer['version']})"
-    echo_answer(answer, line, as_json=as_json)
+    before: dict[str, Any] = {} if replace else _current(service, scope)
+    decisions = {name: value for name, value in (before | changes).items() if value != ""}
+    body = drop_missing(**scope) | {"policy": decisions}
+    answer = service.ask("PUT", _POLICIES, {"scope": dict, "policy": dict, "version": int}, json=body)
+    service.echo(answer, f"{_name(answer['scope'])}: {_terms(answer['policy'])} (version {answer['version']})")
 
 
 @policy.command()
 @_scope
 @service_options
-def remove(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
+def remove(service: ServiceClient, **scope: str | None) -> None:
     """Remove a scope's policy."""
-    with connect(service, key) as client:
-        answer = ask(lambda: client.delete(_POLICIES, params=_drop_missing(**scope)), client, scope=dict, version=int)
-    line = f"{_name(answer['scope'])}: no policy (version {answer['version']})"
-    echo_answer(answer, line, as_json=as_json)
+    answer = service.ask("DELETE", _POLICIES, {"scope": dict, "version": int}, params=drop_missing(**scope))
+    service.echo(answer, f"{_name(answer['scope'])}: no policy (version {answer['version']})")
 
 
 @policy.command()
@@ -103,26 +88,19 @@ def remove(service: str | None, key: str | None, as_json: bool, **scope: str | N
 @click.option("--tool", "tool_name", help="Tool that produced the payload.")
 @click.option("--label", multiple=True, help="Payload's label; may be given several times.")
 @service_options
-def explain(service: str | None, key: str | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+def explain(service: ServiceClient, **options: str | tuple[str, ...] | None) -> None:
     """Show the terms that apply to a payload, and which scope sets each of them."""
-    with connect(service, key) as client:
-        answer = ask(
-            lambda: client.get(f"{_POLICIES}/effective", params=_drop_missing(**options)), client, sources=list
-        )
+    answer = service.ask("GET", f"{_POLICIES}/effective", {"sources": list}, params=drop_missing(**options))
     lines = [f"{each['field']} = {_value(each['value'])}  (from {_name(each['scope'])})" for each in answer["sources"]]
-    echo_answer(answer, "\n".join(lines), as_json=as_json, none="No policy covers it: the settings apply.")
+    service.echo(answer, "\n".join(lines), none="No policy covers it: the settings apply.")
 
 
-def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, Any]:
+def _current(service: ServiceClient, scope: dict[str, str | None]) -> dict[str, Any]:
     """Returns the scope's present policy; empty if it has none."""
-
-    def send() -> httpx.Response:
-        response = client.get(f"{_POLICIES}/history", params=_drop_missing(**scope))
-        never = response.status_code == 404  # noqa: PLR2004 - it never had one
-        return httpx.Response(200, json={"versions": [{"policy": None}]}) if never else response
-
-    policy_now: dict[str, Any] | None = ask(send, client, versions=list)["versions"][0]["policy"]
-    return policy_now or {}
+    response = service.send("GET", f"{_POLICIES}/history", params=drop_missing(**scope))
+    if response.status_code == 404:  # noqa: PLR2004 - it never had one
+        return {}
+    return service.read_answer(response, {"versions": list})["versions"][0]["policy"] or {}
 
 
 def _field(text: str) -> tuple[str, Any]:
@@ -143,10 +121,6 @@ def _size(name: str, value: str) -> int:
         return size_of(value)
     except ValueError as error:
         fail(Exit.WRONG, f"{name}={value}: {error}")
-
-
-def _drop_missing(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _name(scope: dict[str, str]) -> str:

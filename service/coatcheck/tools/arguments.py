@@ -289,14 +289,14 @@ class _ArgumentReader:
     def integer(self, name: str) -> int | None:
         value = self._values.get(name)
         number = values.integer(value)
-        if value is not None and number is None and not _none_word(value):
+        if value is not None and number is None and not values.is_none_word(value):
             self._unreadable(name)
         return number
 
     def position(self, name: str) -> ReadStart | None:
         value = self._values.get(name)
         place = values.position(value)
-        if value is not None and place is None and not _none_word(value):
+        if value is not None and place is None and not values.is_none_word(value):
             self._unreadable(name)
         return place
 
@@ -364,7 +364,7 @@ def _asks(reader: _ArgumentReader, name: str) -> bool:
     if name in _SWITCHES:
         return reader.switch(name)
     value = reader.raw(name)
-    if _none_word(value):
+    if values.is_none_word(value):
         return False
     if name == "offset":
         return values.position(value) not in {ReadStart(0), ReadStart(1)}
@@ -406,7 +406,3 @@ def _plain(name: str) -> str:
 
 def _render_name(name: str) -> str:
     return one_line(name[:_REPEATED_CHARS]).replace("(", "").replace(")", "") or "(unnamed)"
-
-
-def _none_word(value: object) -> bool:
-    return isinstance(value, str) and value.strip().lower() in {"none", "nil", "undefined", "n/a", "default"}

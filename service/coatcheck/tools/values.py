@@ -98,6 +98,11 @@ def is_placeholder(value: object) -> bool:
     return isinstance(value, str) and value.strip() in _PLACEHOLDER
 
 
+def is_none_word(value: object) -> bool:
+    """Returns whether a text is what models write for "not given"."""
+    return isinstance(value, str) and value.strip().lower() in _NOTHING
+
+
 def is_nothing(value: object) -> bool:
     """Returns whether a value stands for nothing."""
     return value is None or value in ([], {}) or (isinstance(value, str) and value.strip().lower() in {"", "null"})
@@ -114,7 +119,7 @@ def integer(value: object) -> int | None:
         return max(-NUMBER_LIMIT, min(value, NUMBER_LIMIT))
     if isinstance(value, float):
         return int(max(-NUMBER_LIMIT, min(value, NUMBER_LIMIT))) if math.isfinite(value) else None
-    if isinstance(value, str) and value.strip().lower() not in _NOTHING:
+    if isinstance(value, str) and not is_none_word(value):
         match = _NUMBER.fullmatch(value.strip())
         if match is not None:
             return -_digits(match[2]) if match[1] == "-" else _digits(match[2])

@@ -21,6 +21,7 @@ from faults.caller import Answer, Caller, SlowUpload
 from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger
 from faults.report import Report, script
+from faults.steps import finish, verify_all, wait_until
 
 HOUR = 3600
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 600, "ttl": 86400}
@@ -98,19 +99,12 @@ def until_gone(caller: Caller, name: str) -> Answer:
 
 def swept(service: Running, rounds: int) -> None:
     """Return when so many rounds of upkeep that had something to do were logged, or when patience has ended."""
-    deadline = time.monotonic() + PATIENCE
-    while service.log.read_text().count("maintenance removed:") < rounds and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: service.log.read_text().count("maintenance removed:") >= rounds, PATIENCE)
 
 
 def one_round(service: Running, clock: Path, ledger: Ledger, rng: random.Random, report: Report) -> None:
     """True time, an hour ahead, true time, an hour behind, true time."""
     caller = service.caller()
-
-    def look() -> None:
-        for name in ledger.names():
-            ledger.verify(caller, name, report)
-
     for size in (3_000, 50_000):
         ledger.store(caller, Ask(rng.randbytes(size), f"call_{rng.randrange(10**12)}"), report)
     short = caller.post(rng.randbytes(50_000), tool_call_id=f"s{rng.randrange(10**12)}", ttl=HOUR // 2).json["id"]
@@ -121,7 +115,7 @@ def one_round(service: Running, clock: Path, ledger: Ledger, rng: random.Random,
     answer = until_gone(caller, short)
     report.expect("time is over for what expires within the hour", answer.status == 410, answer)
     end(*uploading, caller, report, may_fail=True)
-    look()
+    verify_all(service, ledger, report)
     uploading = begin(service, rng)
     put(clock, 0)
     answer = caller.content(short)
@@ -129,13 +123,13 @@ def one_round(service: Running, clock: Path, ledger: Ledger, rng: random.Random,
     end(*uploading, caller, report, may_fail=False)
     uploading = begin(service, rng)
     put(clock, -HOUR)
-    look()
+    verify_all(service, ledger, report)
     name = ledger.store(caller, Ask(rng.randbytes(50_000), f"call_{rng.randrange(10**12)}"), report)
     if name is not None:
         ledger.delete(caller, name, report)
     end(*uploading, caller, report, may_fail=False)
     put(clock, 0)
-    look()
+    verify_all(service, ledger, report)
     caller.close()
     report.counts["rounds"] += 1
 
@@ -152,15 +146,11 @@ def run(storage: str, rounds: int, seed: int, faults: Sequence[str] = (), shared
         service = opened.start(forks, SETTINGS, wrongs)
         for _ in range(rounds):
             one_round(service, clock, ledger, rng, report)
-        caller = service.caller()
         # What died by a clock that was ahead is removed when the true time has passed that moment.
         tidied = service.log.read_text().count("maintenance removed:")
         put(clock, 2 * HOUR)
         swept(service, tidied + 1)
-        caller.close()
-        report.expect("stopped cleanly", service.stop() == 0)
-        for finding in opened.audit(forks):
-            report.broke("leaked or missing", finding)
+        finish(service, opened, forks, report)
     return report
 
 

@@ -25,6 +25,7 @@ from faults.caller import Answer, Caller
 from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger
 from faults.report import Report, script
+from faults.steps import finish, verify_all
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2, "ttl": 86400}
 DISK = 16 * 1024**2
@@ -158,13 +159,8 @@ def run(storage: str, rounds: int, seed: int, faults: Sequence[str] = (), shared
         service = where.start(forks, SETTINGS, [*faults, *disk.faults])
         for _ in range(rounds):
             one_round(service, ledger, rng, disk, report)
-        caller = service.caller()
-        for name in ledger.names():
-            ledger.verify(caller, name, report)
-        caller.close()
-        report.expect("stopped cleanly", service.stop() == 0)
-        for finding in where.audit(forks):
-            report.broke("leaked or missing", finding)
+        verify_all(service, ledger, report)
+        finish(service, where, forks, report)
     return report
 
 

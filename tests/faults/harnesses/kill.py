@@ -5,7 +5,6 @@ python tests/faults/harnesses/kill.py sqlite+files --cycles 1000        prints o
 """
 
 import random
-import threading
 import time
 from collections.abc import Sequence
 
@@ -14,6 +13,7 @@ from faults.caller import Broken
 from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger, ask
 from faults.report import Report, script
+from faults.steps import at_once, finish, wait_until
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 3, "ttl": 86400}
 CLIENTS = 4
@@ -60,22 +60,11 @@ def cycle(service: Running, ledger: Ledger, rng: random.Random, report: Report) 
     for asked in open_asks:
         ledger.store(caller, asked, report)
     caller.close()
-    threads = [
-        threading.Thread(
-            target=client, args=(service, ledger, random.Random(rng.randrange(2**32)), report), daemon=True
-        )
-        for _ in range(CLIENTS)
-    ]
-    for thread in threads:
-        thread.start()
-    enough = answered(report) + rng.randrange(2, 40)
-    deadline = time.monotonic() + LONGEST
-    while answered(report) < enough and time.monotonic() < deadline:
-        time.sleep(0.002)
-    time.sleep(rng.uniform(0, 0.05))
-    service.kill()
-    for thread in threads:
-        thread.join()
+    with at_once(CLIENTS, lambda seed: client(service, ledger, random.Random(seed), report), rng):
+        enough = answered(report) + rng.randrange(2, 40)
+        wait_until(lambda: answered(report) >= enough, LONGEST, 0.002)
+        time.sleep(rng.uniform(0, 0.05))
+        service.kill()
     report.counts["cycles"] += 1
 
 
@@ -87,13 +76,9 @@ def settle(storage: combos.Storage, forks: Nursery, faults: Sequence[str], ledge
         ledger.verify(caller, name, report)
         ledger.verify_text(caller, name, report)
     caller.close()
-    deadline = time.monotonic() + PATIENCE
-    while (due := storage.due) and time.monotonic() < deadline:
-        time.sleep(0.3)
-    report.expect("upkeep finishes what kills left", not due, due)
-    report.expect("stopped cleanly", service.stop() == 0)
-    for finding in storage.audit(forks):
-        report.broke("leaked or missing", finding)
+    settled = wait_until(lambda: not storage.due, PATIENCE, 0.3)
+    report.expect("upkeep finishes what kills left", settled, storage.due)
+    finish(service, storage, forks, report)
 
 
 def run(storage: str, cycles: int, seed: int, faults: Sequence[str] = (), shared: Nursery | None = None) -> Report:

@@ -16,6 +16,7 @@ from faults.disk import Disk, failing
 from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger, payload
 from faults.report import Report, script
+from faults.steps import at_once, verify_all
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2}
 CLIENTS = 3
@@ -43,16 +44,9 @@ def client(service: Running, ledger: Ledger, seed: int, enough: threading.Event,
 def load(service: Running, ledger: Ledger, rng: random.Random, report: Report) -> None:
     """Several clients, then the failure."""
     enough = threading.Event()
-    threads = [
-        threading.Thread(target=client, args=(service, ledger, rng.randrange(2**32), enough, report), daemon=True)
-        for _ in range(CLIENTS)
-    ]
-    for thread in threads:
-        thread.start()
-    report.expect("it can be loaded", enough.wait(60))
-    service.kill()
-    for thread in threads:
-        thread.join()
+    with at_once(CLIENTS, lambda seed: client(service, ledger, seed, enough, report), rng):
+        report.expect("it can be loaded", enough.wait(60))
+        service.kill()
 
 
 def run(storage: str, cycles: int, seed: int, faults: Sequence[str] = (), shared: Nursery | None = None) -> Report:
@@ -75,10 +69,7 @@ def run(storage: str, cycles: int, seed: int, faults: Sequence[str] = (), shared
             place = combos.Storage(storage, opened.folder / f"{number + 1}")
             disk.image(place.data, rng if number % 2 else None)
             service = forks.start(place.data, settings=SETTINGS)
-            caller = service.caller()
-            for name in ledger.names():
-                ledger.verify(caller, name, report)
-            caller.close()
+            verify_all(service, ledger, report)
             report.expect("stopped cleanly", service.stop() == 0)
             report.counts["cycles"] += 1
         for finding in forks.audit(place.data):

@@ -21,6 +21,7 @@ from faults.fork_server import Nursery, Running, nursery
 from faults.harnesses.clocks import HOUR, put
 from faults.ledger import Ask, Ledger
 from faults.report import Report, script
+from faults.steps import at_once, audit, wait_until
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 3, "ttl": 86400}
 OFF = (0, HOUR, -HOUR, 0)
@@ -152,10 +153,8 @@ def _buried(opened: combos.Storage) -> int:
 def settled(fleet: Fleet, ledger: Ledger, report: Report, patience: float) -> None:
     """Upkeep comes to its end, every replica says the same, and nothing is left."""
     opened = fleet.opened
-    deadline = time.monotonic() + patience
     ends = sum(kept.ends for kept in ledger.kept.values())
-    while (opened.due or _buried(opened) < ends) and time.monotonic() < deadline:  # what is not due yet will be
-        time.sleep(0.3)
+    wait_until(lambda: not opened.due and _buried(opened) >= ends, patience, 0.3)  # what is not due yet will be
     due = opened.due
     report.expect("upkeep finishes", not due, due)
     ledger.outages = False
@@ -168,8 +167,7 @@ def settled(fleet: Fleet, ledger: Ledger, report: Report, patience: float) -> No
     buried(opened, ledger, report)
     for service in list(fleet.running.values()):
         report.expect("stopped cleanly", service.stop() == 0)
-    for finding in opened.audit(fleet.forks):
-        report.broke("leaked or missing", finding)
+    audit(opened, fleet.forks, report)
 
 
 def run(
@@ -189,17 +187,10 @@ def run(
         fleet = Fleet(opened, forks, faults)
         for place in range(replicas):
             fleet.add(place)
-        threads = [
-            threading.Thread(target=client, args=(fleet, ledger, rng.randrange(2**32), stop, report), daemon=True)
-            for _ in range(CLIENTS)
-        ]
-        for thread in threads:
-            thread.start()
-        for number in range(leaders):
-            disturb(fleet, ledger, number, rng, report)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        with at_once(CLIENTS, lambda seed: client(fleet, ledger, seed, stop, report), rng):
+            for number in range(leaders):
+                disturb(fleet, ledger, number, rng, report)
+            stop.set()
         settled(fleet, ledger, report, patience)
     report.counts["acknowledged"] = len(ledger.kept)
     return report

@@ -19,6 +19,7 @@ from faults.fork_server import Nursery, nursery
 from faults.ledger import Ledger
 from faults.load import PATIENCE, RECOVERED, recovered, settled, under_load, until_refused
 from faults.report import Report, script
+from faults.steps import finish
 from support.postgres import Server
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 3, "ttl": 86400}
@@ -90,9 +91,7 @@ def run(
             report.counts[kind] += 1
             connections(opened, report)
         settled(service, opened, ledger, report, patience)
-        report.expect("stopped cleanly", service.stop() == 0)
-        for finding in opened.audit(forks):
-            report.broke("leaked or missing", finding)
+        finish(service, opened, forks, report)
     return report
 
 

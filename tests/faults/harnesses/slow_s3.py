@@ -20,6 +20,7 @@ from faults.fork_server import Nursery, nursery
 from faults.ledger import Ledger
 from faults.load import recovered, settled, under_load, until_refused
 from faults.report import Report, script
+from faults.steps import audit
 from support.http_proxy import Answer, CutRequest, CutResponse, Fault, HttpProxy, LoseAnswer, Request
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 5, "ttl": 86400}
@@ -99,8 +100,7 @@ def run(
                 report.counts[kind] += 1
             settled(service, broken, ledger, report)
             report.expect("stopped cleanly", service.stop() == 0)
-        for finding in opened.audit(forks):
-            report.broke("leaked or missing", finding)
+        audit(opened, forks, report)
     return report
 
 

@@ -5,14 +5,13 @@ python tests/faults/harnesses/sweep.py sqlite+files --operations 100000        p
 """
 
 import random
-import threading
-import time
 from collections.abc import Sequence
 
 from faults import combos
 from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger
 from faults.report import Report, script
+from faults.steps import at_once, verify_all, wait_until
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 60, "ttl": 86400}
 CLIENTS = 6
@@ -58,24 +57,17 @@ def run(storage: str, operations: int, seed: int, faults: Sequence[str] = (), sh
     report, ledger, rng = Report("sweep", storage), Ledger(), random.Random(seed)
     with combos.opened(storage, shared=shared is not None) as opened, nursery(shared) as forks:
         service = opened.start(forks, SETTINGS, faults)
-        each = operations // CLIENTS
-        threads = [
-            threading.Thread(target=client, args=(service, ledger, rng.randrange(2**32), each, report))
-            for _ in range(CLIENTS)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        deadline = time.monotonic() + PATIENCE
-        while "maintenance removed:" not in service.log.read_text() and time.monotonic() < deadline:
-            time.sleep(0.1)
+
+        def work(seed: int) -> None:
+            client(service, ledger, seed, operations // CLIENTS, report)
+
+        with at_once(CLIENTS, work, rng):
+            pass
+        wait_until(lambda: "maintenance removed:" in service.log.read_text(), PATIENCE)
         report.expect("stopped cleanly", service.stop() == 0)
         # What was killed by mistake is swept now at the latest, and nobody has it in a cache.
         service = opened.start(forks, SETTINGS, faults)
-        caller = service.caller()
-        for name in ledger.names():
-            ledger.verify(caller, name, report)
+        verify_all(service, ledger, report)
         report.expect("stopped cleanly", service.stop() == 0)
         report.counts["sweeps that removed"] = service.log.read_text().count("maintenance removed:")
         for finding in opened.audit(forks):

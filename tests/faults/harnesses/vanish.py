@@ -7,7 +7,6 @@ python tests/faults/harnesses/vanish.py sqlite+files --clients 600        prints
 import contextlib
 import random
 import socket
-import threading
 import time
 from collections.abc import Sequence
 
@@ -15,6 +14,7 @@ from faults import combos
 from faults.caller import Broken, SlowUpload, vanish
 from faults.fork_server import Nursery, Running, nursery
 from faults.report import Report, script
+from faults.steps import at_once, audit
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2}
 THREADS = 8
@@ -73,11 +73,8 @@ def crowd(service: Running, rng: random.Random, clients: int, name: str) -> None
             else:
                 download(service, mine, name)
 
-    threads = [threading.Thread(target=some, args=(rng.randrange(2**32),)) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with at_once(THREADS, some, rng):
+        pass
 
 
 def held(service: Running, opened: combos.Storage) -> list[str]:
@@ -116,12 +113,12 @@ def run(
         report.expect("threads are bounded", service.threads() <= THREADS_OF_ALL, service.threads())
         grown = service.resident() - resident
         report.expect("memory is bounded", grown < MEMORY, f"{grown:,} bytes more")
-        finish(service, opened, forks, report)
+        stop_at_once(service, opened, forks, report)
         report.counts.update({"clients": clients, "KiB more": max(0, grown // 1024)})
     return report
 
 
-def finish(service: Running, opened: combos.Storage, forks: Nursery, report: Report) -> None:
+def stop_at_once(service: Running, opened: combos.Storage, forks: Nursery, report: Report) -> None:
     """It still takes payloads, stops at once, and leaves nothing."""
     caller = service.caller()
     report.expect("it goes on", caller.post(b"after", inline_tokens=0).status == 201)
@@ -130,8 +127,7 @@ def finish(service: Running, opened: combos.Storage, forks: Nursery, report: Rep
     report.expect("stopped cleanly", service.stop() == 0)
     took = time.monotonic() - start
     report.expect("stopped at once", took < STOPS_IN, f"{took:.1f} s")
-    for finding in opened.audit(forks):
-        report.broke("leaked or missing", finding)
+    audit(opened, forks, report)
 
 
 if __name__ == "__main__":

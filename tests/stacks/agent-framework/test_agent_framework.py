@@ -24,9 +24,8 @@ from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 from coatcheck_client import Client
 from coatcheck_client.integrations.agent_framework import CoatcheckProvider
 from model_server import model_server
-from page import run_page
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
-from stack_tests import StackTests
+from scenario import LOG, PICTURE, TOOLS, plan, saw_a_card
+from more_tests import PageTests
 from wire_formats import Call
 
 
@@ -72,7 +71,7 @@ async def asked(agent: Agent, mode: str) -> str:
     return (await agent.run("Which code?")).text
 
 
-class TestAgentFramework(StackTests):
+class TestAgentFramework(PageTests):
     """Agents over Chat Completions."""
 
     name = "agent-framework"
@@ -139,12 +138,3 @@ async def test_an_artifact_has_the_call_s_id(service_url: str) -> None:
         saw_a_card(model, await asked(made(model.url, client, [TOOLS["get_log"]]), "async"))
         (stored,) = client.artifacts(session="agent-framework-ids").items
     assert model.bodies[1]["messages"][1]["tool_calls"][0]["id"] == stored.tool_call_id
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "agent-framework")
-    assert NEEDLE in printed

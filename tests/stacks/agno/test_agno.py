@@ -17,9 +17,8 @@ from agno.tools.function import ToolResult
 from coatcheck_client import Client
 from coatcheck_client.integrations.agno import with_coatcheck
 from model_server import model_server
-from page import run_page
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
-from stack_tests import StackTests
+from more_tests import PageTests
 from wire_formats import Call
 
 
@@ -80,7 +79,7 @@ async def asked(agent: Agent | Team, mode: str) -> str:
     return str((await agent.arun("Which code?")).content)
 
 
-class TestAgno(StackTests):
+class TestAgno(PageTests):
     """Agents over Chat Completions and Responses."""
 
     name = "agno"
@@ -145,12 +144,3 @@ class TestAgno(StackTests):
         with model_server(plan()) as model, Client(service_url) as client:
             team = Team(members=[], model=model_at(model.url), tools=[TOOLS["get_log"]], telemetry=False)
             saw_a_card(model, await asked(with_coatcheck(team, client), "async"))
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "agno")
-    assert NEEDLE in printed

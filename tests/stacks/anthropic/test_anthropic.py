@@ -12,9 +12,8 @@ from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
 from coatcheck_client import Client
 from coatcheck_client.integrations.anthropic import with_coatcheck
 from model_server import ModelServer, model_server
-from page import run_page
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
-from stack_tests import StackTests
+from more_tests import PageTests
 from wire_formats import Call
 
 LONG_PICTURE = base64.b64encode(base64.b64decode(PICTURE) + LOG.encode()).decode()
@@ -63,12 +62,15 @@ class Memory(BetaAbstractMemoryTool):
     create = str_replace = insert = delete = rename = view
 
 
-class TestAnthropic(StackTests):
+class TestAnthropic(PageTests):
     """Tool runners over Messages."""
 
     name = "anthropic"
     package = "anthropic"
     modes = ("async", "sync", "stream", "async-stream")
+
+    def variables(self, url: str) -> dict[str, str]:
+        return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none"}
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
         if mode.startswith("async"):
@@ -122,12 +124,3 @@ class TestAnthropic(StackTests):
             assert carded.call({}).startswith("[art_")
         assert carded.to_dict() == tool.to_dict()
         assert tool.call({}) == LOG
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "anthropic")
-    assert NEEDLE in printed

@@ -1,6 +1,5 @@
 """Claude Agent SDK with the Claude Code that it brings: the real program, and a scripted model."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ from claude_agent_sdk import (
 from coatcheck_client import Client
 from coatcheck_client.integrations.claude_agent_sdk import with_coatcheck
 from model_server import model_server
-from page import run_page
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
-from stack_tests import StackTests
+from more_tests import PageTests
 from wire_formats import Call
 
 
@@ -44,7 +42,7 @@ async def get_pictured_log(_arguments: dict[str, Any]) -> dict[str, Any]:
 WORKERS: Any = [*map(as_tool, TOOLS), get_pictured_log]
 
 
-class TestClaudeAgentSdk(StackTests):
+class TestClaudeAgentSdk(PageTests):
     """Agents whose tools are in an MCP server in this process, and the host's own."""
 
     name = "claude-agent-sdk"
@@ -55,6 +53,12 @@ class TestClaudeAgentSdk(StackTests):
         """Where the host keeps what it keeps, and works."""
         self.folder = tmp_path
         return tmp_path
+
+    def variables(self, url: str) -> dict[str, str]:
+        return environment(url, self.folder)
+
+    def names(self) -> dict[str, Any]:
+        return {"workers": create_sdk_mcp_server("workers", tools=WORKERS)}
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
         exempt = [f"mcp__workers__{one}" for one in options.pop("exempt_tools", ())]
@@ -114,12 +118,3 @@ def environment(url: str, folder: Path) -> dict[str, str]:
         "MAX_MCP_OUTPUT_TOKENS": "1000000",
         "ENABLE_TOOL_SEARCH": "false",
     }
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with model_server(plan()) as model:
-        for name, value in {**environment(model.url, tmp_path), "COATCHECK_URL": service_url}.items():
-            monkeypatch.setenv(name, value)
-        workers = create_sdk_mcp_server("workers", tools=WORKERS)
-        printed = await asyncio.to_thread(run_page, "claude-agent-sdk", workers=workers)
-    assert NEEDLE in printed

@@ -13,8 +13,8 @@ import pytest
 from coatcheck_client import Client
 from model_server import model_server
 from page import block
-from scenario import LOG, NEEDLE, PICTURE, plan, saw_a_card
-from stack_tests import StackTests
+from scenario import LOG, NEEDLE, plan, saw_a_card
+from more_tests import PictureTests
 from wire_formats import Call
 
 HERE = Path(__file__).parent
@@ -76,7 +76,7 @@ def answered(codex: Path, folder: Path, written: str, *options: str) -> str:
     return done.stdout
 
 
-class TestCodex(StackTests):
+class TestCodex(PictureTests):
     """Agents whose tools are in an MCP server, which `coatcheck mcp-wrap` starts."""
 
     name = "codex"
@@ -131,12 +131,6 @@ def test_a_sub_agent_has_cards(service_url: str, codex: Path, tmp_path: Path) ->
     first = [Call("spawn_agent", {"message": "Which code?"})], [wait]
     with model_server(plan(*first)) as model, block("codex", 2) as server:
         saw_a_card(model, answered(codex, tmp_path, config(model.url, service_url, server.text)))
-
-
-def test_an_image_stays_beside_the_card(service_url: str, codex: Path, tmp_path: Path) -> None:
-    with model_server(plan([Call("get_pictured_log", {})])) as model, block("codex", 2) as server:
-        saw_a_card(model, answered(codex, tmp_path, config(model.url, service_url, server.text)))
-    assert PICTURE in json.dumps(model.bodies[1])
 
 
 def test_what_all_servers_stored_is_read_by_one_as_the_page_has_it(

@@ -10,9 +10,8 @@ from crewai.tools import tool
 from coatcheck_client import Client
 from coatcheck_client.integrations.crewai import CoatcheckTool
 from model_server import model_server
-from page import run_page
-from scenario import LOG, NEEDLE, TOOLS, plan
-from stack_tests import StackTests
+from scenario import LOG, NEEDLE, TOOLS, plan, saw_a_card
+from more_tests import PageTests
 from wire_formats import Call
 
 
@@ -41,7 +40,7 @@ def task(agent: Agent, **said: Any) -> Task:
     return Task(description="Which code?", expected_output="A code.", agent=agent, **said)
 
 
-class TestCrewAI(StackTests):
+class TestCrewAI(PageTests):
     """Crews over Chat Completions."""
 
     name = "crewai"
@@ -61,9 +60,7 @@ class TestCrewAI(StackTests):
         with model_server(plan()) as model, Client(service_url) as client:
             agent = made(model.url, [])
             asked = task(agent, tools=[*fresh(["get_log"]), CoatcheckTool(client)])
-            answer = (await Crew(agents=[agent], tasks=[asked]).akickoff()).raw
-        assert NEEDLE in answer
-        assert "art_" in model.results[1][0]
+            saw_a_card(model, (await Crew(agents=[agent], tasks=[asked]).akickoff()).raw)
 
     async def test_an_agent_without_it_keeps_its_results(self, service_url: str) -> None:
         with model_server(plan()) as model, Client(service_url) as client:
@@ -84,9 +81,7 @@ class TestCrewAI(StackTests):
     async def test_an_agent_alone_has_cards(self, service_url: str) -> None:
         with model_server(plan()) as model, Client(service_url) as client:
             agent = made(model.url, [*fresh(["get_log"]), CoatcheckTool(client)])
-            done = await agent.kickoff_async("Which code?")
-        assert NEEDLE in done.raw
-        assert "art_" in model.results[1][0]
+            saw_a_card(model, (await agent.kickoff_async("Which code?")).raw)
 
     async def test_a_sub_agent_has_cards_of_its_own(self, service_url: str) -> None:
         delegated = {"task": "Which code?", "context": "none", "coworker": "Operator"}
@@ -102,15 +97,4 @@ class TestCrewAI(StackTests):
                 manager_agent=chief,
                 process=Process.hierarchical,
             )
-            answer = (await asyncio.to_thread(crew.kickoff)).raw
-        assert NEEDLE in answer
-        assert any("art_" in one for results in model.results for one in results)
-        assert all(LOG not in one for results in model.results for one in results)
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "crewai")
-    assert NEEDLE in printed
+            saw_a_card(model, (await asyncio.to_thread(crew.kickoff)).raw)

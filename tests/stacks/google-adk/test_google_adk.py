@@ -21,9 +21,8 @@ from mcp import StdioServerParameters
 from coatcheck_client import Client
 from coatcheck_client.integrations.google_adk import CoatcheckPlugin
 from model_server import ModelServer, model_server
-from page import run_page
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
-from stack_tests import StackTests
+from scenario import LOG, PICTURE, TOOLS, plan, saw_a_card
+from more_tests import PageTests
 from wire_formats import Call
 
 IMAGE = types.Part.from_bytes(data=base64.b64decode(PICTURE), mime_type="image/png")
@@ -88,12 +87,15 @@ def images(model: ModelServer) -> list[bytes]:
     return [base64.urlsafe_b64decode(one) for one in beside]
 
 
-class TestGoogleADK(StackTests):
+class TestGoogleADK(PageTests):
     """Agents over generateContent."""
 
     name = "google-adk"
     package = "google-adk"
     modes = ("async", "sync", "stream")
+
+    def variables(self, url: str) -> dict[str, str]:
+        return {"GOOGLE_GEMINI_BASE_URL": url}
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
         tools = [TOOLS["get_log"], TOOLS["get_old_log"], TOOLS["get_status"], fail, get_pictured_log, get_report]
@@ -103,10 +105,7 @@ class TestGoogleADK(StackTests):
     @pytest.mark.parametrize("tool", ["get_pictured_log", "get_report"])
     async def test_an_image_stays_beside_the_card(self, service_url: str, tool: str) -> None:
         with model_server(plan([Call(tool, {})])) as model, Client(service_url) as client:
-            answer = await self.run(client, model.url, "async")
-        assert NEEDLE in answer
-        assert "art_" in model.results[1][0]
-        assert LOG not in model.results[1][0]
+            saw_a_card(model, await self.run(client, model.url, "async"))
         assert images(model) == [base64.b64decode(PICTURE)]
 
     async def test_results_of_an_mcp_server_become_cards(self, service_url: str) -> None:
@@ -116,9 +115,7 @@ class TestGoogleADK(StackTests):
         with model_server(plan([Call("get_served_log", {})])) as model, Client(service_url) as client:
             answer, _ = await asked(made(model.url, "operator", [toolset]), CoatcheckPlugin(client))
         await toolset.close()
-        assert NEEDLE in answer
-        assert "art_" in model.results[1][0]
-        assert LOG.splitlines()[2_000] not in model.results[1][0]
+        saw_a_card(model, answer)
         assert PICTURE in model.results[1][0]
 
     async def test_what_goes_to_the_user_stays(self, service_url: str) -> None:
@@ -156,14 +153,4 @@ class TestGoogleADK(StackTests):
             else:
                 chief = made(model.url, "chief", [AgentTool(operator)])
             answer, _ = await asked(chief, CoatcheckPlugin(client))
-        assert NEEDLE in answer
-        assert any("art_" in one for results in model.results for one in results)
-        assert all(LOG not in one for results in model.results for one in results)
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", model.url)
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "google-adk")
-    assert NEEDLE in printed
+        saw_a_card(model, answer)

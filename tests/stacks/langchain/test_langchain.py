@@ -20,10 +20,10 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from model_server import model_server
-from page import block, run_page
+from page import block
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, saw_a_card, sees_cards
 from search_server import CODE, QUERY, check_requests, fetched, search_server
-from stack_tests import StackTests
+from more_tests import PageTests
 from wire_formats import Call
 
 ASKED = {"messages": [{"role": "user", "content": "Which code?"}]}
@@ -79,7 +79,7 @@ def graph(model: BaseChatModel, coatcheck: CoatcheckMiddleware) -> Any:
     return made.compile()
 
 
-class TestLangChain(StackTests):
+class TestLangChain(PageTests):
     """Agents of `create_agent`, and a graph."""
 
     name = "langchain"
@@ -207,12 +207,3 @@ class TestDeepAgents:
             names: dict[str, Any] = {**TOOLS, "CoatcheckMiddleware": CoatcheckMiddleware}
             exec(compile(written.text, "langchain.md", "exec"), names)  # noqa: S102
             saw_a_card(model, (await names["agent"].ainvoke(ASKED))["messages"][-1].text)
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "langchain")
-    assert NEEDLE in printed

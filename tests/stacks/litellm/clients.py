@@ -42,28 +42,19 @@ def chat_sync(url: str, key: str, tools: Tools, seen: list[Any], model: str = "g
             messages += [said, *_chat_results(tools, said.tool_calls)]
 
 
-async def chat(url: str, key: str, tools: Tools, seen: list[Any], model: str = "gpt-stub") -> str:
-    """Chat Completions."""
+async def chat(
+    url: str, key: str, tools: Tools, seen: list[Any], model: str = "gpt-stub", *, stream: bool = False
+) -> str:
+    """Chat Completions; streamed, as the SDK puts the pieces together."""
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
         while True:
-            answer = await client.chat.completions.create(model=model, messages=messages, tools=_chat(tools))
-            seen.append(answer)
-            said = answer.choices[0].message
-            if not said.tool_calls:
-                return said.content or ""
-            messages += [said, *_chat_results(tools, said.tool_calls)]
-
-
-async def chat_stream(url: str, key: str, tools: Tools, seen: list[Any], model: str = "gpt-stub") -> str:
-    """Chat Completions, streamed, as the SDK puts the pieces together."""
-    messages: list[Any] = [{"role": "user", "content": ASKED}]
-    async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
-        while True:
-            usage: Any = {"include_usage": True}
-            asked: Any = {"messages": messages, "tools": _chat(tools), "stream_options": usage}
-            async with client.chat.completions.stream(model=model, **asked) as stream:
-                answer = await stream.get_final_completion()
+            asked: Any = {"model": model, "messages": messages, "tools": _chat(tools)}
+            if stream:
+                async with client.chat.completions.stream(**asked, stream_options={"include_usage": True}) as pieces:
+                    answer = await pieces.get_final_completion()
+            else:
+                answer = await client.chat.completions.create(**asked)
             seen.append(answer)
             said = answer.choices[0].message
             if not said.tool_calls:

@@ -9,14 +9,14 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+
+from support.http_server import QuietHandler, http_server
 
 KEY: Final = "sk-coatcheck-tests"
 CALLBACK: Final = """
@@ -57,31 +57,18 @@ class Relay:
         """Serves from now on."""
         relay = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                answer = httpx.post(
-                    relay.target + self.path, content=body, headers={"content-type": "application/json"}
-                )
-                self.send_response(answer.status_code)
-                self.send_header("content-type", answer.headers["content-type"])
-                self.send_header("content-length", str(len(answer.content)))
-                self.end_headers()
-                self.wfile.write(answer.content)
+                asked: Any = {"content": self.body(), "headers": {"content-type": "application/json"}}
+                answer = httpx.post(relay.target + self.path, **asked)
+                self.answer(answer.status_code, answer.content, answer.headers["content-type"])
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Nothing: standard error is the tests'."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._stack = contextlib.ExitStack()
+        self.url = self._stack.enter_context(http_server(Handler))
 
     def close(self) -> None:
         """Ends it."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._stack.close()
 
 
 class Proxy:

@@ -31,7 +31,7 @@ from wire_formats import Call
 WAYS: dict[str, Any] = {
     "chat": clients.chat,
     "chat-sync": clients.chat_sync,
-    "chat-stream": clients.chat_stream,
+    "chat-stream": partial(clients.chat, stream=True),
     "messages": clients.messages,
     "messages-stream": partial(clients.messages, stream=True),
     "responses": clients.responses,

@@ -1,6 +1,5 @@
 """LlamaIndex."""
 
-import asyncio
 import base64
 import json
 from typing import Any
@@ -26,9 +25,8 @@ from llama_index.llms.openai import OpenAI, OpenAIResponses
 from coatcheck_client import Client
 from coatcheck_client.integrations.llama_index import with_coatcheck
 from model_server import model_server
-from page import run_page
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
-from stack_tests import StackTests
+from more_tests import PageTests
 from wire_formats import Call
 
 
@@ -81,12 +79,15 @@ async def asked(agent: BaseWorkflowAgent | AgentWorkflow, mode: str = "async") -
     return str(await handler)
 
 
-class TestLlamaIndex(StackTests):
+class TestLlamaIndex(PageTests):
     """Agents over Chat Completions."""
 
     name = "llama-index"
     package = "llama-index-core"
     modes = ("async", "stream")
+
+    def variables(self, url: str) -> dict[str, str]:
+        return {"OPENAI_API_BASE": f"{url}/v1", "OPENAI_API_KEY": "none"}
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
         agent = made(url, [*TOOLS.values(), *MORE], streaming=mode == "stream")
@@ -177,12 +178,3 @@ async def test_an_agent_that_reasons_in_text_has_cards(service_url: str) -> None
 def test_an_agent_that_calls_tools_in_code_is_refused() -> None:
     with pytest.raises(TypeError, match="read_artifact"):
         with_coatcheck(CodeActAgent(print, tools=[TOOLS["get_log"]], llm=Thinker()))
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_API_BASE", f"{model.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "llama-index")
-    assert NEEDLE in printed

@@ -5,11 +5,10 @@ import os
 import re
 import sqlite3
 import sys
-import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,15 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from coatcheck_client import Client
 from page import block
+from support.http_server import QuietHandler, http_server
 from scenario import LOG, MOST_TOKENS, NEEDLE, ROOT, WANTED, failing, tokens_of
 
 HERE = Path(__file__).parent
 UVX = str(ROOT / ".uv" / "bin" / "uvx")
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing: standard error is the tests'."""
+class Files(QuietHandler, SimpleHTTPRequestHandler):
+    """Serves files."""
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +46,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(data: Path) -> Generator[str]:
     """The URL of the page."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(data)))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/page.html"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with http_server(partial(Files, directory=str(data))) as url:
+        yield f"{url}/page.html"
 
 
 @pytest.fixture(params=["files", "pages", "database"])
@@ -189,7 +181,7 @@ async def test_the_tools_are_exempt_that_the_page_exempts(service_url: str, data
         assert {name for name, schema in schemas.items() if schema} == {"read_text_file", "get_file_info"}
 
 
-class Site(Quiet):
+class Site(QuietHandler):
     """Pages of a site: one behind two redirects, one behind a login, a PDF; anything else is not there."""
 
     def do_GET(self) -> None:
@@ -201,33 +193,21 @@ class Site(Quiet):
         pages = {"/leeks": page.format("Growing leeks", body), "/login?next=private": page.format("Sign in", body)}
         report = b"%PDF-1.4\n%\xe2\xe3\n1 0 obj\n<< /Title (Annual report) >>\nendobj\n" + b"% sand and loam\n" * 300
         if self.path in led:
-            self._answer(302, b"", ("location", led[self.path]))
+            self.answer(302, b"", None, location=led[self.path])
         elif self.path in pages:
-            self._answer(200, pages[self.path].encode(), ("content-type", "text/html; charset=utf-8"))
+            self.answer(200, pages[self.path].encode(), "text/html; charset=utf-8")
         elif self.path == "/report.pdf":
             trailer = b"trailer\n<< /Info 1 0 R /Size 2 >>\nstartxref\n9\n%%EOF\n"
-            self._answer(200, report + trailer, ("content-type", "application/pdf"))
+            self.answer(200, report + trailer, "application/pdf")
         else:
-            self._answer(404, b"Not here.", ("content-type", "text/plain"))
-
-    def _answer(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
-        self.send_response(status)
-        for name, value in (*headers, ("content-length", str(len(body)))):
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+            self.answer(404, b"Not here.", "text/plain")
 
 
 @pytest.fixture
 def site() -> Generator[str]:
     """The URL of the site."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with http_server(Site) as url:
+        yield url
 
 
 async def test_cards_tell_how_pages_were_fetched_as_far_as_the_server_says_it(service_url: str, site: str) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 from typing import Any
 
@@ -26,10 +25,9 @@ from tavily import TavilyClient
 from coatcheck_client import Client
 from coatcheck_client.integrations.openai_agents import compacting, with_coatcheck
 from model_server import model_server
-from page import run_page
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
+from scenario import LOG, PICTURE, TOOLS, plan, saw_a_card
 from search_server import CODE, QUERY, check_requests, fetched, search_server
-from stack_tests import StackTests
+from more_tests import PageTests, PictureTests
 from wire_formats import Call
 
 set_tracing_disabled(True)
@@ -46,7 +44,7 @@ def provided(url: str, *, use_responses: bool = True) -> OpenAIProvider:
     return OpenAIProvider(openai_client=AsyncOpenAI(base_url=f"{url}/v1", api_key="none"), use_responses=use_responses)
 
 
-class TestOpenAIAgents(StackTests):
+class TestOpenAIAgents(PageTests, PictureTests):
     """Agents over the Responses interface, and over Chat Completions."""
 
     name = "openai-agents"
@@ -72,13 +70,6 @@ class TestOpenAIAgents(StackTests):
             done = await Runner.run(agent, "Which code?", run_config=config)
         return str(done.final_output)
 
-    async def test_an_image_stays_beside_the_card(self, service_url: str) -> None:
-        with model_server(plan([Call("get_pictured_log", {})])) as model, Client(service_url) as client:
-            answer = await self.run(client, model.url, "async")
-        assert NEEDLE in answer
-        assert f"data:image/png;base64,{PICTURE}" in model.results[1][0]
-        assert LOG not in model.results[1][0]
-
     async def test_a_sub_agent_has_cards_of_its_own(self, service_url: str) -> None:
         with (
             model_server(plan([Call("ask_operator", {"input": "Which code?"})])) as model,
@@ -92,9 +83,7 @@ class TestOpenAIAgents(StackTests):
             assert isinstance(inner, FunctionTool)
             model.plan.first = [[Call("ask_operator", {"input": "Which code?"})]]
             model.plan.inner = [[Call("get_log", {})]]
-            answer = await self.answer(Agent(name="Chief", tools=[inner]), model.url, "async")
-        assert NEEDLE in answer
-        assert all(LOG not in one for results in model.results for one in results)
+            saw_a_card(model, await self.answer(Agent(name="Chief", tools=[inner]), model.url, "async"))
 
 
 @pytest.mark.parametrize("shape", ["tavily", "brave", "ddgs"])
@@ -124,13 +113,3 @@ async def test_a_search_is_passages_in_its_turn_and_a_summary_after_it(service_u
         await Runner.run(agent, "And gate eight?", run_config=config, session=session)
     assert CODE in str(first.final_output)
     check_requests(model.results[1:], later=1)
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "openai-agents")
-    assert NEEDLE in printed
-    assert os.environ["COATCHECK_URL"] == service_url

@@ -12,9 +12,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from coatcheck_client import Client
 from coatcheck_client.integrations.pydantic_ai import Coatcheck
 from model_server import model_server
-from page import run_page
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
-from stack_tests import StackTests
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
+from more_tests import PageTests, PictureTests
 from wire_formats import Call
 
 LONG_PICTURE = base64.b64decode(PICTURE) + LOG.encode()
@@ -46,7 +45,7 @@ def made(url: str, tools: list[Any], capabilities: list[Any]) -> Agent[None, str
     return Agent(model, tools=tools, capabilities=capabilities)
 
 
-class TestPydanticAI(StackTests):
+class TestPydanticAI(PageTests, PictureTests):
     """Agents over the Responses interface."""
 
     name = "pydantic-ai"
@@ -63,14 +62,6 @@ class TestPydanticAI(StackTests):
             async with agent.run_stream("Which code?") as streamed:
                 return await streamed.get_output()
         return (await agent.run("Which code?")).output
-
-    async def test_an_image_stays_beside_the_card(self, service_url: str) -> None:
-        with model_server(plan([Call("get_pictured_log", {})])) as model, Client(service_url) as client:
-            answer = await self.run(client, model.url, "async")
-        assert NEEDLE in answer
-        assert "art_" in model.results[1][0]
-        assert f"data:image/png;base64,{PICTURE}" in model.results[1][0]
-        assert LOG not in model.results[1][0]
 
     async def test_an_image_alone_stays(self, service_url: str) -> None:
         with model_server(plan([Call("get_picture", {})])) as model, Client(service_url) as client:
@@ -102,15 +93,5 @@ class TestPydanticAI(StackTests):
                 """Ask the operator."""
                 return (await operator.run("Which code?")).output
 
-            done = await made(model.url, [ask_operator], [Coatcheck(client)]).run("Which code?")
-        assert NEEDLE in done.output
-        assert all(LOG not in one for results in model.results for one in results)
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "pydantic-ai")
-    assert NEEDLE in printed
+            chief = made(model.url, [ask_operator], [Coatcheck(client)])
+            saw_a_card(model, (await chief.run("Which code?")).output)

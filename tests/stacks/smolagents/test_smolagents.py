@@ -22,9 +22,8 @@ from smolagents import (
 from coatcheck_client import Client
 from coatcheck_client.integrations.smolagents import with_coatcheck
 from model_server import model_server
-from page import run_page
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, WANTED, plan, tokens_of
-from stack_tests import StackTests
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, WANTED, plan, saw_a_card, tokens_of
+from more_tests import PageTests
 from wire_formats import Call
 
 
@@ -52,7 +51,7 @@ def made(url: str, functions: list[Any], **said: Any) -> ToolCallingAgent:
     return ToolCallingAgent([tool(one) for one in functions], model, verbosity_level=LogLevel.OFF, **said)
 
 
-class TestSmolagents(StackTests):
+class TestSmolagents(PageTests):
     """Agents that call tools, over Chat Completions. The framework has no event loop of its own."""
 
     name = "smolagents"
@@ -89,10 +88,7 @@ class TestSmolagents(StackTests):
         with model_server(plan([Call("operator", {"task": "Which code?"})])) as model, Client(service_url) as client:
             operator = with_coatcheck(made(model.url, [TOOLS["get_log"]], name="operator", description="Logs."), client)
             chief = with_coatcheck(made(model.url, [], managed_agents=[operator]), client)
-            answer = await asyncio.to_thread(asked, chief)
-        assert NEEDLE in answer
-        assert any("[art_" in one for results in model.results for one in results)
-        assert all(LOG.splitlines()[2_000] not in one for results in model.results for one in results)
+            saw_a_card(model, await asyncio.to_thread(asked, chief))
 
 
 class Coder(Model):
@@ -133,12 +129,3 @@ class TestCode:
             model = Coder(f'final_answer("{NEEDLE}" if get_log().count("request") == 3600 else "cut")')
             agent = CodeAgent([tool(TOOLS["get_log"])], model, verbosity_level=LogLevel.OFF)
             assert str(with_coatcheck(agent, client).run("Which code?")) == NEEDLE
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "smolagents")
-    assert NEEDLE in printed

@@ -11,9 +11,8 @@ from strands.models.openai import OpenAIModel
 from coatcheck_client import Client
 from coatcheck_client.integrations.strands import CoatcheckAgentPlugin
 from model_server import model_server
-from page import run_page
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
-from stack_tests import StackTests
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
+from more_tests import PageTests, PictureTests
 from wire_formats import Call
 
 IMAGE = {"image": {"format": "png", "source": {"bytes": base64.b64decode(PICTURE)}}}
@@ -43,7 +42,7 @@ def made(url: str, tools: list[Any], plugins: list[Any]) -> Agent:
     return Agent(model=model, tools=tools, plugins=plugins, callback_handler=None)
 
 
-class TestStrands(StackTests):
+class TestStrands(PageTests, PictureTests):
     """Agents over Chat Completions."""
 
     name = "strands"
@@ -59,14 +58,6 @@ class TestStrands(StackTests):
             events = [event async for event in agent.stream_async("Which code?")]
             return str(events[-1]["result"])
         return str(await agent.invoke_async("Which code?"))
-
-    async def test_an_image_stays_beside_the_card(self, service_url: str) -> None:
-        with model_server(plan([Call("get_pictured_log", {})])) as model, Client(service_url) as client:
-            answer = await self.run(client, model.url, "async")
-        assert NEEDLE in answer
-        assert "art_" in model.results[1][0]
-        assert PICTURE in str(model.bodies[1])
-        assert LOG.splitlines()[2_000] not in str(model.bodies[1])
 
     @pytest.mark.parametrize("name", ["get_rows", "fail_at_length"])
     async def test_json_and_failures_become_cards(self, service_url: str, name: str) -> None:
@@ -88,16 +79,4 @@ class TestStrands(StackTests):
                 return str(await operator.invoke_async("Which code?"))
 
             chief = made(model.url, [ask_operator], [CoatcheckAgentPlugin(client)])
-            answer = str(await chief.invoke_async("Which code?"))
-        assert NEEDLE in answer
-        assert any("art_" in one for results in model.results for one in results)
-        assert all(LOG not in one for results in model.results for one in results)
-
-
-async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with model_server(plan()) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_page, "strands")
-    assert NEEDLE in printed
+            saw_a_card(model, str(await chief.invoke_async("Which code?")))

@@ -23,7 +23,6 @@ from coatcheck.api.http.limits import RequestLimits
 from coatcheck.api.http.request_parts import field
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import PREFIX, refusal_of_caller
-from coatcheck.core.keys import PREFIX as KEY_PREFIX
 from coatcheck.usecases.tenants.authenticate import Authenticate
 
 INGEST, READ, DELETE, ADMIN = "ingest", "read", "delete", "admin"
@@ -94,7 +93,7 @@ def sane_request_id(scope: Scope) -> str | None:
     value = field(scope, b"x-request-id")
     if value is None or not _REQUEST_ID.fullmatch(value):
         return None
-    return None if KEY_PREFIX in value else value  # it may be a key, and would be logged
+    return None if PREFIX in value else value  # it may be a key, and would be logged
 
 
 def admit(scope: HTTPScope, limits: RequestLimits) -> None:

@@ -5,6 +5,7 @@ do not match their digest. Each of these is raised while the body is read, befor
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol, Self
 
 from litestar.types import HTTPReceiveMessage, Receive, Scope, WebSocketReceiveMessage
@@ -281,20 +282,12 @@ def _codings(scope: Scope, limits: RequestLimits) -> list[str]:
     return codings
 
 
-async def off_loop(size: int, work: "Digest", data: bytes) -> None:
+async def off_loop(size: int, work: Callable[[bytes], None], data: bytes) -> None:
     """Runs `work` on `data`, in a thread if it would otherwise delay other requests."""
     if size > INLINE:
         await asyncio.to_thread(work, data)
     else:
         work(data)
-
-
-class Digest(Protocol):
-    """A function that consumes bytes, such as a hash's `update`."""
-
-    def __call__(self, data: bytes, /) -> None:
-        """Takes the next bytes."""
-        ...
 
 
 def truncation_error() -> CoatcheckError:

@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Callable
 from hmac import compare_digest
-from typing import Final, Protocol
+from typing import Final
 
 from coatcheck.core.encoding.frames import zstd
 from coatcheck.core.errors import CoatcheckError, Code
@@ -36,30 +36,6 @@ _SKIPPABLE: Final = range(0x50, 0x60)
 """First bytes of skippable frames (RFC 8878, section 3.1.2)."""
 
 
-class Member(Protocol):
-    """One gzip member or zstd frame."""
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the member has been decoded completely."""
-        ...
-
-    @property
-    def content(self) -> bool:
-        """Whether this is a kind of member that can hold content."""
-        ...
-
-    def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
-        """Returns up to `most` decoded bytes, and how many bytes of `data` were consumed.
-
-        The count is negative if the member ended within input that an earlier call had taken.
-
-        Raises:
-            CoatcheckError: `corrupt_encoding`, `decompression_limit`.
-        """
-        ...
-
-
 class GzipMember:
     """Decodes one member of a gzip stream (RFC 1952)."""
 
@@ -74,11 +50,17 @@ class GzipMember:
 
     @property
     def has_ended(self) -> bool:
-        """See Member."""
+        """Whether the member has been decoded completely."""
         return self._inflate.eof
 
     def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
-        """See Member."""
+        """Returns up to `most` decoded bytes, and how many bytes of `data` were consumed.
+
+        The count is negative if the member ended within input that an earlier call had taken.
+
+        Raises:
+            CoatcheckError: `corrupt_encoding`.
+        """
         try:
             piece = self._inflate.decompress(data, most)
         except zlib.error as e:
@@ -105,16 +87,16 @@ class ZstdFrame:
 
     @property
     def has_ended(self) -> bool:
-        """See Member."""
+        """Whether the frame has been decoded completely."""
         return self._decompressor.eof
 
     @property
     def content(self) -> bool:
-        """See Member."""
+        """Whether this is a frame that can hold content."""
         return self._first not in _SKIPPABLE
 
     def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
-        """See Member."""
+        """See GzipMember; also raises `decompression_limit`."""
         # The library keeps input that it has not decoded, and would queue more input behind it without bound.
         chunk = data if self._decompressor.needs_input else data[:0]
         piece = self._decompress(chunk, most)
@@ -134,6 +116,9 @@ class ZstdFrame:
                 "(RFC 9659). Compress without --long or --ultra.",
                 limit=self._max_window,
             ) from e
+
+
+Member = GzipMember | ZstdFrame
 
 
 class Decoder:

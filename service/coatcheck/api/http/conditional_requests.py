@@ -10,6 +10,7 @@ allow: the client gets the whole representation, which it must expect anyway. If
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Literal
 
 from msgspec import Struct
@@ -35,31 +36,30 @@ class Validators(Struct, frozen=True):
     """To the second, in UTC."""
 
 
-def evaluate(fields: Fields, current: Validators, *, safe: bool, now: datetime) -> Outcome:
+def evaluate(fields: Fields, current: Validators, *, safe: bool) -> Outcome:
     """Carries out steps 1 to 4 of section 13.2.2: perform (200, or 206 after `range_applies`), 304, or 412.
 
     Args:
         fields: the request's fields.
         current: the representation's validators.
         safe: whether the method is GET or HEAD.
-        now: the time relative to which two-digit years are read.
     """
     # Steps 1 and 2: a date counts only if there is no list of tags.
     if match := fields("if-match"):
         if not _lists(match, current.etag, weak=False):
             return "failed"
-    elif (since := _date(fields("if-unmodified-since"), now)) and current.last_modified > since:
+    elif (since := _date(fields("if-unmodified-since"))) and current.last_modified > since:
         return "failed"
     # Steps 3 and 4, likewise. Here weak tags match, too: they suffice for the question whether a copy is current.
     if none_match := fields("if-none-match"):
         if _lists(none_match, current.etag, weak=True):
             return "not_modified" if safe else "failed"
-    elif safe and (since := _date(fields("if-modified-since"), now)) and current.last_modified <= since:
+    elif safe and (since := _date(fields("if-modified-since"))) and current.last_modified <= since:
         return "not_modified"
     return "perform"
 
 
-def range_applies(fields: Fields, current: Validators, *, now: datetime) -> bool:
+def range_applies(fields: Fields, current: Validators) -> bool:
     """Returns whether If-Range lets the Range field apply (step 5).
 
     Compares strongly, and dates exactly (section 13.1.5).
@@ -74,7 +74,7 @@ def range_applies(fields: Fields, current: Validators, *, now: datetime) -> bool
     # Our tag is strong, so a weak one never equals it, as the section requires.
     if value.startswith(('"', "W/")):
         return value == current.etag
-    return _date(lines, now) == current.last_modified
+    return _date(lines) == current.last_modified
 
 
 _TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
@@ -107,51 +107,19 @@ def _skip(value: str, at: int) -> int:
     return gap.end() if gap else at
 
 
-_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
-_LONG_DAY = r"(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
-_TIME = r"(?P<hour>\d{2}):(?P<minute>\d{2}):(?P<second>\d{2})"
-_FORMS = (
-    re.compile(rf"{_DAY}, (?P<day>\d{{2}}) {_MONTH} (?P<year>\d{{4}}) {_TIME} GMT", re.ASCII),
-    re.compile(rf"{_LONG_DAY}, (?P<day>\d{{2}})-{_MONTH}-(?P<year>\d{{2}}) {_TIME} GMT", re.ASCII),
-    re.compile(rf"{_DAY} {_MONTH} (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})", re.ASCII),
-)
-"""The form of today, that of RFC 850, and that of C's asctime."""
-_LEAP_SECOND = 60
-"""The second that a date may name (RFC 9110 section 5.6.7) and `datetime` cannot hold."""
-
-
-def parse_date(text: str, now: datetime) -> datetime | None:
-    """Returns an HTTP-date in any of the three forms of section 5.6.7; None for anything else.
-
-    A two-digit year more than 50 years ahead of `now` means the latest past year with those digits.
-    """
-    match = next((m for form in _FORMS if (m := form.fullmatch(text))), None)
-    if match is None:
-        return None
-    year = int(match["year"])
-    if len(match["year"]) == 2:  # noqa: PLR2004 - the two digits of the obsolete form
-        year += now.year - now.year % 100
-        year -= 100 if year > now.year + 50 else 0
-    second = int(match["second"])
+def parse_date(text: str) -> datetime | None:
+    """Returns an HTTP-date in any of the three forms of section 5.6.7; None for what is no date."""
     try:
-        return datetime(
-            year,
-            _MONTHS.index(match["month"]) + 1,
-            int(match["day"]),
-            int(match["hour"]),
-            int(match["minute"]),
-            min(second, 59) if second == _LEAP_SECOND else second,
-            tzinfo=UTC,
-        )
-    except ValueError:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):  # the latter for a time zone of many digits
         return None
+    # The third form, that of C's asctime, has no time zone.
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
-def _date(lines: list[str], now: datetime) -> datetime | None:
+def _date(lines: list[str]) -> datetime | None:
     """Returns a single valid date; a field with several members or an invalid one counts as absent (section 13.1.3)."""
-    return parse_date(lines[0].strip(" \t"), now) if len(lines) == 1 else None
+    return parse_date(lines[0].strip(" \t")) if len(lines) == 1 else None
 
 
 RANGES_LIMIT = 64

@@ -4,9 +4,9 @@ uvicorn accepts a header section of any size at any pace. Here, one larger than 
 answered with 431, and one that is incomplete ten seconds after its first byte with 408; then the connection is closed.
 These answers are problem details like all others. Trailers and chunk framing count too. WebSocket upgrades are ignored.
 
-uvicorn parses everything that it reads, and one read may hold thousands of requests. Here, a few requests of a
-connection are parsed ahead of the one that is being answered, and the rest waits as bytes, unread if there are many:
-the parser gets pieces that contain the end of one header section, and nothing is read until it has had all of them.
+uvicorn parses everything that it reads, and one read may hold thousands of requests. Here, what arrives behind a
+request waits as bytes until that is answered: the parser gets pieces that contain the end of one header section, and
+nothing is read until it has had all of them.
 
 The work for a complete request is cancelled when its client has left. The end of the client's stream may mean that, or
 only that the client has nothing more to send. Interim answers (100) tell the two apart: a closed connection refuses
@@ -17,11 +17,10 @@ import asyncio
 import logging
 import re
 import uuid
-from collections import deque
 from http import HTTPStatus
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from coatcheck.api.http.exchange import Exchange
@@ -40,20 +39,10 @@ HEAD_SECONDS: Final = 10.0
 PROBE_SECONDS: Final = 0.2
 """Pause between two interim answers to a client that has finished sending; the second one fails if the first was
 refused."""
-AHEAD: Final = 8
-"""Requests of one connection that are parsed while an earlier one is being answered. One more piece is parsed then, so
-that it may be 16."""
-AHEAD_IN_ALL: Final = 1_024
-"""Requests of all connections together that are parsed ahead. One takes 4 KB, and up to 64 KiB of header fields."""
 UNPARSED_IN_ALL: Final = 64 * 1024 * 1024
 """Bytes of all connections together that are read, but not parsed. A connection holds up to one read of 256 KB."""
-TURNS: Final = 1
-"""Requests that were parsed ahead and run at the same time. Hardly any client sends such, but one that does may send
-thousands, on hundreds of connections."""
-TURN_SECONDS: Final = 1.0
-"""Seconds after which the next such request may run although one takes longer."""
 _PIECE: Final = 128
-"""Minimum bytes of a chunked body that the parser gets at once: the ends of at most 7 requests."""
+"""Minimum bytes of a chunked body that the parser gets at once: the ends of at most 7 requests, which uvicorn keeps."""
 _LONGEST_PIECE: Final = 64 * 1024
 """Maximum bytes that the parser gets at once."""
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
@@ -90,14 +79,8 @@ class BoundedProtocol(HttpToolsProtocol):
     """Seconds in which a header section must arrive; also how long a new connection may stay silent."""
     send_seconds = SEND_SECONDS
     """Seconds in which the client must take something of what waits for it."""
-    ahead_in_all = 0
-    """Requests of all connections that are parsed ahead."""
     unparsed_in_all = 0
     """Bytes of all connections that are not parsed yet."""
-    _turns: ClassVar[deque["BoundedProtocol"]] = deque()
-    """Connections whose next parsed request waits for its turn."""
-    _turns_taken = 0
-    """Turns in progress, at most TURNS; one that lasts longer than TURN_SECONDS no longer counts."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's
         super().__init__(*args, **kwargs)
@@ -114,15 +97,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refusal: tuple[Code, str] | None = None
         """Why a callback stopped the parser, which reports only that one did; None: no callback has."""
         self._unparsed = b""
-        """Bytes that were read and wait until more may be parsed."""
-        self._ahead = 0
-        """Requests and bytes of this connection that are counted in all."""
+        """Bytes that were read and wait until the present request is answered."""
         self._body_left = 0
         """Bytes of the body that are still to come, if its length is known."""
         self._ended = False
         """Whether the client's stream has ended, with bytes that are not parsed yet."""
-        self._turn: asyncio.TimerHandle | None = None
-        """Ends this connection's turn; None: it has none."""
         self._unsent: UnsentBytes | None = None
         """None until the connection is made."""
         self._waiting: asyncio.TimerHandle | None = None
@@ -148,11 +127,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._lingering.cancel_time_limit()
         if self._unsent is not None:
             self._unsent.forget()
-        # What was parsed ahead has not begun, and nobody is left to take its answer. The sums over all connections must
-        # forget it, or they would stay near their limits for good.
-        self.pipeline.clear()
+        # The sum over all connections must forget these bytes, or it would stay near its limit for good.
         self._hold(b"")
-        self._end_turn()
         super().connection_lost(exc)
         if self._answering() and self._in_head:  # if a body is in progress, its reader learns that it was cut short
             exchange: Exchange | None = self.cycle.scope.get("state", {}).get("exchange")
@@ -165,25 +141,16 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def has_enough(self) -> bool:
         """Returns whether nothing more should be read or parsed until an answer is complete."""
-        return bool(self._unparsed) or self._is_ahead()
+        return bool(self._unparsed or self.pipeline)
 
     def on_response_complete(self) -> None:
-        """See uvicorn, which starts the next parsed request at once; here it waits for its turn."""
-        self._end_turn()
-        # uvicorn starts the next parsed request inside this call; an empty pipeline keeps it from finding one.
-        waiting = self.pipeline
-        self.pipeline = deque()
+        """See uvicorn. What has arrived behind the request is parsed now."""
+        data = self._unparsed
+        # uvicorn resumes reading only if nothing is held.
+        self._hold(b"")
         super().on_response_complete()
-        self.pipeline = waiting
-        if self.transport.is_closing():
-            return
-        if waiting:
-            # uvicorn saw an empty pipeline and started the time limit for idle connections.
-            self._unset_keepalive_if_required()
-            self._turns.append(self)
-            self._give_turns()
-        # One request less is parsed ahead, so there may be room for more of what was read.
-        self._parse(self._unparsed)
+        if not self.transport.is_closing():
+            self._parse(data)
 
     def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio's
         """See asyncio. A client that has sent its whole request may stop sending and still expect its answer."""
@@ -197,41 +164,11 @@ class BoundedProtocol(HttpToolsProtocol):
             return True
         return None
 
-    @classmethod
-    def _give_turns(cls) -> None:
-        """Starts parsed requests in order of arrival: few at once, so that they do not crowd out other connections'."""
-        while cls._turns and cls._turns_taken < TURNS:
-            protocol = cls._turns.popleft()
-            if protocol.pipeline and not protocol.transport.is_closing():
-                protocol.take_turn()
-
-    def take_turn(self) -> None:
-        """Starts the next parsed request; it takes the turn until it is complete, or a second has passed."""
-        BoundedProtocol._turns_taken += 1
-        self._turn = self.loop.call_later(TURN_SECONDS, self._end_turn)
-        self._start_asgi_task(*self.pipeline.pop())
-
-    def _end_turn(self) -> None:
-        if self._turn is not None:
-            self._turn.cancel()
-            self._turn = None
-            BoundedProtocol._turns_taken -= 1
-            self._give_turns()
-
-    def _is_ahead(self) -> bool:
-        """Returns whether as many requests, or as much of a body, are parsed ahead as may be."""
-        waiting = len(self.pipeline)
-        if not waiting:
-            return False
-        crowded = BoundedProtocol.ahead_in_all > AHEAD_IN_ALL
-        # The body counts because nobody reads it yet: its request waits for its turn.
-        return waiting >= AHEAD or crowded or len(self.cycle.body) > HIGH_WATER_LIMIT
-
     def _parse(self, data: bytes) -> None:
         """Parses bytes piece by piece, and keeps what must wait."""
         at = 0
         # The conditions are checked before each piece, as each may complete a request or end the connection.
-        while at < len(data) and not self._is_ahead() and not self.transport.is_closing():
+        while at < len(data) and not self._must_answer_first() and not self.transport.is_closing():
             end = self._piece_end(data, at)
             self._parse_piece(data[at:end])
             at = end
@@ -263,11 +200,14 @@ class BoundedProtocol(HttpToolsProtocol):
         end = at + _LONGEST_PIECE if blank is None else blank.end()
         return end if self._in_head else max(end, at + _PIECE)
 
+    def _must_answer_first(self) -> bool:
+        """Returns whether a complete request is not answered yet."""
+        return bool(self.pipeline) or (self._in_head and self._answering())
+
     def _hold(self, data: bytes) -> None:
-        """Keeps bytes for later, and counts these and the parsed requests in all."""
+        """Keeps bytes for later, and counts them in all."""
         BoundedProtocol.unparsed_in_all += len(data) - len(self._unparsed)
-        BoundedProtocol.ahead_in_all += len(self.pipeline) - self._ahead
-        self._unparsed, self._ahead = data, len(self.pipeline)
+        self._unparsed = data
 
     def _parse_piece(self, data: bytes) -> None:
         pieces = self._pieces
@@ -331,8 +271,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pieces += 1
         self._body_left = 0
         super().on_message_complete()
-        if not self.pipeline:  # otherwise a client that leaves while it waits for its answer would go unnoticed
-            self.flow.resume_reading()
+        self.flow.resume_reading()  # or a client that leaves while it waits for its answer would go unnoticed
         if self._lingering is not None:
             self._lingering.request_ended()
 

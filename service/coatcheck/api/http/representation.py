@@ -186,20 +186,20 @@ def request_fields(headers: list[tuple[bytes, bytes]]) -> Fields:
     return lambda name: [v.decode("latin-1") for k, v in headers if k.lower() == name.encode()]
 
 
-def respond(served: Representation, method: str, fields: Fields, now: datetime) -> ContentResponse:
+def respond(served: Representation, method: str, fields: Fields) -> ContentResponse:
     """Returns the response to GET or HEAD of some bytes.
 
     Range is defined only for GET (section 14.2), so HEAD answers like GET without it.
     """
     # Conditions come before ranges (RFC 9110 section 13.2.2).
     validators = Validators(served.etag, served.last_modified)
-    outcome = evaluate(fields, validators, safe=True, now=now)
+    outcome = evaluate(fields, validators, safe=True)
     if outcome == "not_modified":
         return ContentResponse(304, _unchanging(validators))
     if outcome == "failed":
         return ContentResponse(412, _unchanging(validators), error=_precondition_error())
     ranges = fields("range") if method == "GET" else []
-    specs = parse_range(ranges) if range_applies(fields, validators, now=now) else None
+    specs = parse_range(ranges) if range_applies(fields, validators) else None
     selection = select(specs, served.size)
     if selection == "none":
         headers = [*_unchanging(validators), ("Content-Range", f"bytes */{served.size}")]
