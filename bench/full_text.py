@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.throughput import text
 from bench.wire import Timings
+from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
@@ -19,6 +20,8 @@ from coatcheck.adapters.system import SystemClock
 from coatcheck.core.artifact import Caller
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.content import OpenContent
+from coatcheck.storing.find import SessionNames
+from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.payloads.browse import Browse
@@ -56,7 +59,9 @@ async def measure(catalog: Everything, texts: Sequence[str], like: sqlite3.Conne
     with ThreadPoolExecutor(2) as pool:
         rng = random.Random(1)
         index = Index(catalog, OpenContent(catalog, MemoryBlobStore(clock), pool), pool, lambda: rng.getrandbits(62))
-        browse = Browse(catalog, clock, SealKey(catalog, clock, lambda: "a key for the bench"))
+        redacting = RedactionPolicy("off", Masks(), pool)
+        seal_key = SealKey(catalog, clock, lambda: "a key for the bench")
+        browse = Browse(catalog, clock, seal_key, redacting, SessionNames(catalog, redacting))
         for start in range(0, len(texts), 256):
             changes = [store(each.encode(), now=clock.now()) for each in texts[start : start + 256]]
             await asyncio.gather(*map(catalog.commit, changes))

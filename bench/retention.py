@@ -30,7 +30,7 @@ from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RunOutcome
 from coatcheck.jobs.schedule import PeriodicJob, repeat
 from coatcheck.ports.telemetry import Clock
 from coatcheck.runtime.noop_telemetry import UNMETERED
-from coatcheck.storing.ledger import ReadLog
+from coatcheck.storing.ledger import NoteReads, ReadLog
 from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance, maintenance_lease
@@ -173,12 +173,13 @@ async def _round(server: Any, *, expiring: bool) -> tuple[float, float, float, f
 
 def _tidy(catalog: PostgresCatalog, name: int) -> Maintenance:
     """As a replica has it; all bytes are inline."""
+    reads = ReadLog()
     return Maintenance(
-        catalog,
         catalog,
         MemoryBlobStore(catalog.clock),
         _deletion_clock(catalog, catalog.clock),
-        ReadLog(),
+        reads,
+        NoteReads(catalog, reads),
         tombstone_life=timedelta(days=30),
         grace=GRACE,
         leader=maintenance_lease(catalog, catalog.clock, f"replica {name}", PAUSE),

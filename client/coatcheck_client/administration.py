@@ -37,10 +37,9 @@ class AdminMethods:
     # -------------------------------------------------------------------------------------------- who
 
     @client_iterator
-    async def keys(self, namespace: str | None = None) -> AsyncGenerator[Members]:
+    def keys(self, namespace: str | None = None) -> AsyncGenerator[Members]:
         """Yields keys, without their secrets."""
-        async for item in self._items("keys", namespace=namespace):
-            yield item
+        return self._items("keys", namespace=namespace)
 
     @client_method
     async def create_key(
@@ -65,10 +64,9 @@ class AdminMethods:
         return await self._delete(f"keys/{segment(key_id)}")
 
     @client_iterator
-    async def namespaces(self) -> AsyncGenerator[Members]:
+    def namespaces(self) -> AsyncGenerator[Members]:
         """Yields namespaces, by name."""
-        async for item in self._items("namespaces"):
-            yield item
+        return self._items("namespaces")
 
     @client_method
     async def create_namespace(self, name: str) -> Members:
@@ -86,18 +84,16 @@ class AdminMethods:
         return await self._delete(f"namespaces/{segment(name)}")
 
     @client_iterator
-    async def usage(self, namespace: str | None = None) -> AsyncGenerator[Members]:
+    def usage(self, namespace: str | None = None) -> AsyncGenerator[Members]:
         """Yields what namespaces use, and their limits."""
-        async for item in self._items("usage", namespace=namespace):
-            yield item
+        return self._items("usage", namespace=namespace)
 
     # -------------------------------------------------------------------------------------------- what is kept
 
     @client_iterator
-    async def holds(self, namespace: str | None = None) -> AsyncGenerator[Members]:
+    def holds(self, namespace: str | None = None) -> AsyncGenerator[Members]:
         """Yields holds, including those that have ended."""
-        async for item in self._items("holds", namespace=namespace):
-            yield item
+        return self._items("holds", namespace=namespace)
 
     @client_method
     async def place_hold(
@@ -171,10 +167,9 @@ class AdminMethods:
         return await self._send("POST", "retention/undo", **what)
 
     @client_iterator
-    async def retention_runs(self, *, job: str | None = None, outcome: str | None = None) -> AsyncGenerator[Members]:
+    def retention_runs(self, *, job: str | None = None, outcome: str | None = None) -> AsyncGenerator[Members]:
         """Yields runs, newest first."""
-        async for item in self._items("retention/runs", job=job, outcome=outcome):
-            yield item
+        return self._items("retention/runs", job=job, outcome=outcome)
 
     @client_method
     async def retention_run(self, run_id: str) -> Members:
@@ -193,12 +188,11 @@ class AdminMethods:
         return await self._send("PATCH", f"retention/jobs/{segment(name)}", paused=paused, **paced)
 
     @client_iterator
-    async def audit(
+    def audit(
         self, *, namespace: str | None = None, run: str | None = None, action: str | None = None
     ) -> AsyncGenerator[Members]:
         """Yields lines of the audit log, newest first."""
-        async for item in self._items("audit", "before", namespace=namespace, run=run, action=action):
-            yield item
+        return self._items("audit", "before", namespace=namespace, run=run, action=action)
 
 
 class Admin(Blocking, AdminMethods):

@@ -8,6 +8,8 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+A = TypeVar("A")
+B = TypeVar("B")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -20,80 +22,64 @@ class Awaited:
     """A client whose methods are awaited."""
 
 
-class client_iterator(Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes an asynchronous generator function a method that iterates in both clients."""
+class _ClientAttribute(Generic[P, A, B]):
+    """A method of both clients: the function as it is written where it is awaited, or one that blocks."""
 
-    def __init__(self, function: Callable[Concatenate[Any, P], AsyncGenerator[T]]) -> None:
-        @functools.wraps(function)
-        def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-            return iterate(function(client, *args, **kwargs))
-
-        self._awaited = function
-        self._blocking = blocking
+    def __init__(self, awaited: Callable[Concatenate[Any, P], A], blocking: Callable[Concatenate[Any, P], B]) -> None:
+        self._awaited = awaited
+        self._blocking = functools.wraps(awaited)(blocking)
+        functools.update_wrapper(self, awaited)  # pyright: ignore[reportArgumentType] - any object may be updated
 
     @overload
     def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Blocking, owner: type) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, B]: ...
     @overload
-    def __get__(self, client: Awaited, owner: type) -> Callable[P, AsyncGenerator[T]]: ...
+    def __get__(self, client: Awaited, owner: type) -> Callable[P, A]: ...
+
     def __get__(self, client: object, owner: type) -> Callable[..., Any]:
         """Returns the method of a client, or the function if `client` is None."""
         function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
         return function.__get__(client, owner)
 
 
-class client_factory(Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes a method that returns a coroutine function return a blocking function in the blocking client."""
-
-    def __init__(self, function: Callable[Concatenate[Any, P], Callable[..., Coroutine[Any, Any, T]]]) -> None:
-        @functools.wraps(function)
-        def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> Callable[..., T]:
-            made = function(client, *args, **kwargs)
-
-            @functools.wraps(made)
-            def call(*given: Any, **named: Any) -> T:  # noqa: ANN401 - as the coroutine function says
-                return run(made(*given, **named))
-
-            return call
-
-        self._awaited = function
-        self._blocking = blocking
-
-    @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
-    @overload
-    def __get__(self, client: Blocking, owner: type) -> Callable[P, Callable[..., T]]: ...
-    @overload
-    def __get__(self, client: Awaited, owner: type) -> Callable[P, Callable[..., Coroutine[Any, Any, T]]]: ...
-    def __get__(self, client: object, owner: type) -> Callable[..., Any]:
-        """Returns the method of a client, or the function if `client` is None."""
-        function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
-        return function.__get__(client, owner)
-
-
-class client_method(Generic[P, T]):  # noqa: N801 - a decorator
+def client_method(
+    function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> _ClientAttribute[P, Coroutine[Any, Any, T], T]:
     """Makes a coroutine function a method that blocks in one client and is awaited in the other."""
 
-    def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
-        @functools.wraps(function)
-        def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            return run(function(client, *args, **kwargs))
+    def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(function(client, *args, **kwargs))
 
-        self._awaited = function
-        self._blocking = blocking
-        functools.update_wrapper(self, function)  # pyright: ignore[reportArgumentType] - any object may be updated
+    return _ClientAttribute(function, blocking)
 
-    @overload
-    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
-    @overload
-    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, client: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, client: object, owner: type) -> Callable[..., Any]:
-        """Returns the method of a client, or the function if `client` is None."""
-        function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
-        return function.__get__(client, owner)
+
+def client_iterator(
+    function: Callable[Concatenate[Any, P], AsyncGenerator[T]],
+) -> _ClientAttribute[P, AsyncGenerator[T], Iterator[T]]:
+    """Makes an asynchronous generator function a method that iterates in both clients."""
+
+    def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return iterate(function(client, *args, **kwargs))
+
+    return _ClientAttribute(function, blocking)
+
+
+def client_factory(
+    function: Callable[Concatenate[Any, P], Callable[..., Coroutine[Any, Any, T]]],
+) -> _ClientAttribute[P, Callable[..., Coroutine[Any, Any, T]], Callable[..., T]]:
+    """Makes a method that returns a coroutine function return a blocking function in the blocking client."""
+
+    def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> Callable[..., T]:
+        made = function(client, *args, **kwargs)
+
+        @functools.wraps(made)
+        def call(*given: Any, **named: Any) -> T:  # noqa: ANN401 - as the coroutine function says
+            return run(made(*given, **named))
+
+        return call
+
+    return _ClientAttribute(function, blocking)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from coatcheck_client.model_methods import ModelMethods
-from coatcheck_client.options import OnUnreachable, options
+from coatcheck_client.options import OnUnreachable, Options, find_url, make_headers
 from coatcheck_client.put_methods import PutMethods
 from coatcheck_client.read_methods import ReadMethods
-
-if TYPE_CHECKING:
-    from coatcheck_client.retry import Retries
+from coatcheck_client.requests import DeclaredFields
+from coatcheck_client.retry import Retries
 
 
 class ClientMethods(PutMethods, ReadMethods, ModelMethods):
@@ -56,13 +55,13 @@ class ClientMethods(PutMethods, ReadMethods, ModelMethods):
             ValueError: for an invalid URL or key.
         """
         defaults = {"session": session, "card_tokens": card_tokens, "inline_tokens": inline_tokens}
-        setup = options(
-            url,
-            key,
+        setup = Options(
+            url=find_url(url),
+            headers=make_headers(key),
             timeout=timeout,
             deadline=deadline,
-            retries=retries,
+            retries=retries or Retries(),
             on_unreachable=on_unreachable,
-            defaults=defaults,
+            defaults=cast("DeclaredFields", {name: each for name, each in defaults.items() if each is not None}),
         )
         super().__init__(setup, type(self)._connects(setup, transport, sleep))  # noqa: SLF001 - its own

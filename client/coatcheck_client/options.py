@@ -4,8 +4,7 @@ import os
 import re
 import uuid
 import warnings
-from collections.abc import Mapping
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 import httpx
 from msgspec import Struct
@@ -37,42 +36,32 @@ class Options(Struct, frozen=True, kw_only=True):
     """Declared for every payload, unless a put specifies otherwise."""
 
 
-def options(
-    url: str | None,
-    key: str | None,
-    *,
-    timeout: float,
-    deadline: float,
-    retries: Retries | None,
-    on_unreachable: OnUnreachable,
-    defaults: Mapping[str, object],
-) -> Options:
-    """Returns checked options; missing ones come from `COATCHECK_URL` and `COATCHECK_KEY`.
+def find_url(url: str | None) -> str:
+    """Returns where the service is: as given, or by `COATCHECK_URL`, or the default.
 
     Raises:
-        ValueError: for an invalid URL or key.
+        ValueError: for an invalid URL.
     """
     url = url or os.environ.get("COATCHECK_URL") or DEFAULT_URL  # noqa: TID251 - as the command line does
-    key = os.environ.get("COATCHECK_KEY") or None if key is None else key  # noqa: TID251 - the same
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as e:
         raise ValueError(f"{url!r} is not a URL: {e}.") from e
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise ValueError(f"{url!r} is not the URL of a service. An example: {DEFAULT_URL}")
+    return url.rstrip("/")
+
+
+def make_headers(key: str | None) -> dict[str, str]:
+    """Returns the header fields of every request; the key is as given, or that of `COATCHECK_KEY`.
+
+    Raises:
+        ValueError: for an invalid key.
+    """
+    key = os.environ.get("COATCHECK_KEY") or None if key is None else key  # noqa: TID251 - as the command line does
     if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key and key):
         raise ValueError("The key is empty or contains characters that a key cannot have.")
-    headers = {"accept": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
-    given = {name: value for name, value in defaults.items() if value is not None}
-    return Options(
-        url=url.rstrip("/"),
-        headers=headers,
-        timeout=timeout,
-        deadline=deadline,
-        retries=retries or Retries(),
-        on_unreachable=on_unreachable,
-        defaults=cast("DeclaredFields", given),
-    )
+    return {"accept": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
 
 
 def warn_if_older(version: str) -> None:

@@ -80,17 +80,15 @@ class ReadMethods(ClientBase):
         return await self._sender.send(get("/v1/artifacts", results.Listing, parameters))
 
     @client_iterator
-    async def each_artifact(self, **parameters: Unpack[fields.ListParameters]) -> AsyncGenerator[results.Artifact]:
+    def each_artifact(self, **parameters: Unpack[fields.ListParameters]) -> AsyncGenerator[results.Artifact]:
         """Yields artifacts, newest first, through all pages; `limit` is the size of a page."""
-        async for item in self._sender.items("/v1/artifacts", parameters, results.Listing):
-            yield item
+        return self._sender.items("/v1/artifacts", parameters, results.Listing)
 
     @client_iterator
-    async def events(self, *, session: str | None = None, artifact_id: str | None = None) -> AsyncGenerator[Members]:
+    def events(self, *, session: str | None = None, artifact_id: str | None = None) -> AsyncGenerator[Members]:
         """Yields what was done in a session, or with an artifact, latest first: reads, searches, compactions."""
         of = {"session": session, "artifact_id": artifact_id}
-        async for item in self._sender.items("/v1/events", of, MembersPage, "before"):
-            yield item
+        return self._sender.items("/v1/events", of, MembersPage, "before")
 
     @client_iterator
     async def stream(

@@ -122,12 +122,24 @@ class Artifact(Struct, frozen=True, kw_only=True):
     """The holds that keep it from being deleted; None: unknown, because storage is away or the service is older."""
 
 
-class CardText(Struct, frozen=True, kw_only=True):
-    """A card at a certain budget."""
+class _Text(Struct, frozen=True, kw_only=True):
+    """What answers about an artifact begin with: its ID, and a text for a model."""
 
     id: str
     text: str
     tokens: int
+
+
+class _Part(_Text, frozen=True, kw_only=True):
+    """What answers about a view of it have, too."""
+
+    view: str
+    section: Members | None
+
+
+class CardText(_Text, frozen=True, kw_only=True):
+    """A card at a certain budget."""
+
     card: Card
 
 
@@ -159,17 +171,12 @@ class ReadNext(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class Read(Struct, frozen=True, kw_only=True):
+class Read(_Part, frozen=True, kw_only=True):
     """A part of an artifact."""
 
-    id: str
-    view: str
-    section: Members | None
     unit: str
-    text: str
     window: Members
     total: Members
-    tokens: int
     complete: bool
     cut: str
     next: ReadNext | None
@@ -177,33 +184,23 @@ class Read(Struct, frozen=True, kw_only=True):
     partial: bool = False
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class Found(_Part, frozen=True, kw_only=True):
     """The lines that match a pattern."""
 
-    id: str
-    view: str
-    section: Members | None
-    text: str
     message: str | None
     matches: tuple[Members, ...]
     windows: tuple[Members, ...]
     shown: int
     total: int | None
     at_least: int
-    tokens: int
     complete: bool
     stopped: str
     next: Members | None
 
 
-class Passages(Struct, frozen=True, kw_only=True):
+class Passages(_Part, frozen=True, kw_only=True):
     """The passages that answer a question."""
 
-    id: str
-    view: str
-    section: Members | None
-    text: str
-    tokens: int
     windows: tuple[Members, ...]
     terms: tuple[str, ...]
     missing: tuple[str, ...]
@@ -213,12 +210,9 @@ class Passages(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...]
 
 
-class Values(Struct, frozen=True, kw_only=True):
+class Values(_Text, frozen=True, kw_only=True):
     """What a path selects in a JSON artifact."""
 
-    id: str
-    text: str
-    tokens: int
     values: tuple[Members, ...]
     total: int
     total_exact: bool
@@ -230,15 +224,10 @@ class Values(Struct, frozen=True, kw_only=True):
     message: str | None
 
 
-class Outline(Struct, frozen=True, kw_only=True):
+class Outline(_Part, frozen=True, kw_only=True):
     """What is in an artifact, and where."""
 
-    id: str
-    view: str
-    section: Members | None
     kind: str
-    text: str
-    tokens: int
     entries: tuple[Members, ...]
     total: int
     total_exact: bool

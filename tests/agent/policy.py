@@ -50,9 +50,7 @@ def ask(service: Service, card: str, question: Question, count: Callable[[str], 
     for arguments in _ways(card, question):
         if walk.value is not None or len(walk.calls) == MAX_CALLS:
             break
-        asked = {"artifact_id": found[0], **arguments}
-        response = service.client.post("/v1/tools/call", json={"name": "read_artifact", "arguments": asked})
-        text: str = response.json()["text"]
+        text = service.read(found[0], **arguments)
         walk.calls.append(arguments)
         walk.tokens.append(count(text))
         walk.value = _seen(text, question)

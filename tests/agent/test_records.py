@@ -1,6 +1,5 @@
 """One record of 20,000 on one line of a large JSON document is found in every way, within 1,000 tokens."""
 
-import json
 import re
 from typing import Any
 
@@ -43,14 +42,6 @@ def by_tool(service: Service, **arguments: Any) -> str:  # noqa: ANN401 - JSON
     return text
 
 
-def over_http(service: Service, artifact: str, way: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    response = service.client.get(f"/v1/artifacts/{artifact}/{way}", params={"max_tokens": MOST, **params})
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    assert COUNT(answer["text"]) == answer["tokens"] <= MOST
-    return answer
-
-
 @pytest.mark.parametrize(
     "asked",
     [{"pattern": SHORT["id"]}, {"path": f'$.records[?@.id=="{SHORT["id"]}"]'}, {"query": SHORT["id"]}],
@@ -59,21 +50,6 @@ def over_http(service: Service, artifact: str, way: str, **params: Any) -> dict[
 def test_the_tool_finds_a_record(service: Service, artifact: str, asked: dict[str, str]) -> None:
     text = by_tool(service, artifact_id=artifact, **asked)
     assert record(SHORT).search(NUMBERED.sub("", text)) is not None
-
-
-def test_a_record_is_found_over_http(service: Service, artifact: str) -> None:
-    found = over_http(service, artifact, "search", pattern=SHORT["id"], literal=True)
-    (match,) = found["matches"]
-    assert PAYLOAD[match["bytes"]["start"] : match["bytes"]["end"]].decode() == SHORT["id"]
-    assert record(SHORT).search(NUMBERED.sub("", found["text"])) is not None
-    found = over_http(service, artifact, "json", path=f'$.records[?@.id=="{SHORT["id"]}"]')
-    assert [value["value"] for value in found["values"]] == [SHORT]
-    found = over_http(service, artifact, "windows", query=SHORT["id"])
-    assert record(SHORT).search(found["text"]) is not None
-    whole = json.dumps(SHORT, separators=(",", ":"))
-    at = PAYLOAD.index(whole.encode())
-    found = over_http(service, artifact, "read", unit="byte", offset=at, limit=len(whole), view="raw")
-    assert json.loads(found["text"]) == SHORT
 
 
 def test_the_tool_pages_a_long_value_to_its_end(service: Service, artifact: str) -> None:
@@ -87,28 +63,6 @@ def test_the_tool_pages_a_long_value_to_its_end(service: Service, artifact: str)
     assert text.endswith("(That is the end.)")
     assert got == LONG["note"]
     assert pages > COUNT(LONG["note"]) // MOST
-
-
-def test_a_long_value_is_paged_over_http_by_cursor(service: Service, artifact: str) -> None:
-    path = f'$.records[?@.id=="{LONG["id"]}"].note'
-    answer = over_http(service, artifact, "json", path=path)
-    got = answer["text"].partition("\n")[2]
-    while answer["next"] is not None:
-        answer = over_http(service, artifact, "json", path=path, cursor=answer["next"])
-        got += answer["text"].partition("\n")[2]
-    assert got == LONG["note"]
-
-
-def test_a_long_line_is_paged_through_the_place_that_a_search_names(service: Service, artifact: str) -> None:
-    """From a hit on, the tool reads the rest of the line by the offsets that its answers give."""
-    start = PAYLOAD.index(LONG["note"].encode())
-    found = over_http(service, artifact, "read", unit="byte", offset=start, view="raw")
-    got = found["text"]
-    while len(got) < len(LONG["note"]):
-        assert found["next"] is not None
-        found = over_http(service, artifact, "read", cursor=found["next"]["cursor"], view="raw")
-        got += found["text"]
-    assert got[: len(LONG["note"])] == LONG["note"]
 
 
 def _body(text: str) -> str:

@@ -14,10 +14,11 @@ from coatcheck.api.http.json_body import decode
 from coatcheck.api.http.problems import constraint_text
 from coatcheck.api.http.request_parts import from_pairs
 from coatcheck.api.ingest.wire import StoreBody
-from coatcheck.api.reading import JsonQuery, OutlineQuery, SearchQuery
+from coatcheck.api.reading import JsonQuery, OutlineQuery
 from coatcheck.api.tools import ToolsQuery
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.usecases.reading.grep import SearchQuery
 from coatcheck.usecases.reading.read import ReadRequest
 
 

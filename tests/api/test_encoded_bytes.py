@@ -47,13 +47,6 @@ def put(service: Service, text: str, **fields: Any) -> dict[str, Any]:  # noqa: 
     return service.post(text, inline_tokens=0, **fields)
 
 
-def read(service: Service, artifact_id: str, **arguments: object) -> str:
-    call = {"type": "tool_use", "id": "t", "name": "read_artifact", "input": {"artifact_id": artifact_id, **arguments}}
-    answer = service.client.post("/v1/tools/call", json={"format": "anthropic", "calls": [call]})
-    content: str = answer.json()[0]["content"]
-    return content
-
-
 def shows_bytes(text: str) -> bool:
     """Whether any 24 of the characters that encode the bytes are in a text."""
     return any(CODE[at : at + 24] in text for at in range(0, len(CODE) - 24, 12))
@@ -65,25 +58,25 @@ def test_encoded_bytes_are_named_wherever_text_leaves(service: Service, form: st
     ref = made["id"]
     answers = {
         "card": made["text"],
-        "lines": read(service, ref, offset=1),
-        "pattern": read(service, ref, pattern="(?i)zanzibar"),
-        "query": read(service, ref, query="What failed in Zanzibar?"),
-        "name": read(service, ref, pattern=r"image/png, 66|text/plain, 66|66 kB"),
+        "lines": service.read(ref, offset=1),
+        "pattern": service.read(ref, pattern="(?i)zanzibar"),
+        "query": service.read(ref, query="What failed in Zanzibar?"),
+        "name": service.read(ref, pattern=r"image/png, 66|text/plain, 66|66 kB"),
     }
     assert [name for name, answer in answers.items() if shows_bytes(answer)] == []
     assert "66 kB]" in answers["lines"]
     assert "66 kB]" in answers["name"], "a pattern matches what was shown"
     assert "view=raw shows them" in answers["lines"]
     assert "anzibar" in answers["pattern"]
-    assert shows_bytes(read(service, ref, view="raw", pattern="iVBOR"))
+    assert shows_bytes(service.read(ref, view="raw", pattern="iVBOR"))
     assert service.content(ref).decode() == TEXTS[form], "what is stored stays"
 
 
 @pytest.mark.parametrize("form", ["Markdown", "log", "JSON lines"])
 def test_a_pattern_matches_the_bytes_and_a_quotation_stands(service: Service, form: str) -> None:
     ref = put(service, TEXTS[form])["id"]
-    assert CODE[600:640] in read(service, ref, pattern=f"{CODE[600:640].replace('+', '[+]')}")
-    line = next(line for line in read(service, ref, offset=1).splitlines() if NAME in line)
+    assert CODE[600:640] in service.read(ref, pattern=f"{CODE[600:640].replace('+', '[+]')}")
+    line = next(line for line in service.read(ref, offset=1).splitlines() if NAME in line)
     for quote, verdicts in (
         (line, {"exact", "normalised"}),
         (line.replace("anzibar", "anguebar"), {"fuzzy", "missing"}),
@@ -114,7 +107,7 @@ CERTIFICATE: Final = (
 )
 def test_what_only_looks_like_encoded_bytes_stays(service: Service, text: str) -> None:
     ref = put(service, text)["id"]
-    shown = read(service, ref, offset=1)
+    shown = service.read(ref, offset=1)
     assert " kB]" not in shown
     assert " bytes]" not in shown
     assert text[210:230] in shown
@@ -126,7 +119,7 @@ def test_a_secret_in_encoded_text_is_named_not_shown_and_one_beside_it_is_masked
     text = f"{PROSE}\npage: data:text/html;base64,{page}\ntoken {token}\n"
     with serving(tmp_path / "shown", redaction="shown") as service:
         ref = put(service, text)["id"]
-        shown = read(service, ref, offset=1) + read(service, ref, view="raw", pattern="base64|token")
+        shown = service.read(ref, offset=1) + service.read(ref, view="raw", pattern="base64|token")
     assert token not in shown
     assert page[:40] not in shown
     assert "token [redacted: github-pat]" in shown

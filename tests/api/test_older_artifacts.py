@@ -9,22 +9,13 @@ from coatcheck.core import ids
 from coatcheck.core.views.view import VERSION
 from support.service import Service, serving
 
-CARD = {"inline_tokens": "0"}
 ROWS = ["id,name,amount", *(f"{n},customer {n},{n * 3 + 0.5:.2f}" for n in range(150))]
 NAMES = "\r\n".join(f"Größe {n}: Überprüfung für Müller" for n in range(400))
 PAGE = "<html><body><h1>Tides</h1>" + "".join(f"<p>High water {n} at Dover.</p>" for n in range(200)) + "</body></html>"
 
 
 def put(service: Service, data: bytes, media_type: str) -> dict[str, Any]:
-    headers = {"content-type": media_type}
-    answer = service.client.post("/v1/artifacts/raw", params=CARD, content=data, headers=headers)
-    answer.raise_for_status()
-    return answer.json()
-
-
-def call(service: Service, artifact_id: str, **arguments: object) -> str:
-    body = {"name": "read_artifact", "arguments": {"artifact_id": artifact_id, **arguments}}
-    return service.client.post("/v1/tools/call", json={"calls": [body]}).json()[0]["text"]
+    return service.post(data, media_type=media_type, inline_tokens=0)
 
 
 def age(data: Path, artifact_ids: list[str], kind: str = "") -> None:
@@ -48,10 +39,10 @@ def test_the_text_of_an_older_artifact_is_found_when_it_is_read(tmp_path: Path) 
     age(tmp_path, [wide], "binary")
     age(tmp_path, [returns], "text")
     with serving(tmp_path) as service:
-        assert "Größe 399: Überprüfung" in call(service, wide, pattern="^Größe 399")
+        assert "Größe 399: Überprüfung" in service.read(wide, pattern="^Größe 399")
         card = service.get(f"/v1/artifacts/{returns}")["text"]
         assert "151 lines" in card.splitlines()[0]
-        assert "77:75,customer 75,225.50" in call(service, returns, pattern="customer 75,", context=0)
+        assert "77:75,customer 75,225.50" in service.read(returns, pattern="customer 75,", context=0)
         again = put(service, ("\r".join(ROWS) + "\r").encode(), "text/csv")
         assert again["id"] == returns
         assert "lines end in CR" in again["text"].splitlines()[0]
@@ -75,7 +66,7 @@ def test_an_older_view_is_made_anew_and_its_cursors_are_refused(tmp_path: Path) 
         label = conn.execute("SELECT extractor FROM views").fetchone()[0]
     with serving(tmp_path) as service:
         assert service.get(f"/v1/artifacts/{page}/read", cursor=older)["window"]["bytes"]["start"] == 10
-        assert "High water 42 at Dover" in call(service, page, pattern="water 42")
+        assert "High water 42 at Dover" in service.read(page, pattern="water 42")
     with sqlite3.connect(path) as conn:
         assert conn.execute("SELECT extractor FROM views").fetchall() == [(f"{label}@{VERSION}",)]
 

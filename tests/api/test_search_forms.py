@@ -75,20 +75,6 @@ def test_blocks_for_anthropic_are_what_its_sdk_calls_a_tool_result(service: Serv
     assert blocks[1]["content"] == [{"type": "text", "text": ANSWER}]
 
 
-@pytest.mark.parametrize("size", [600, 8_000], ids=str)
-def test_blocks_hold_no_more_tokens_than_the_text_may(service: Service, size: int) -> None:
-    items = [(f"https://e.example/{n}?{'q' * size}", prose(n, 60)) for n in range(1, 6)]
-    asked = {"max_results": 5, "max_total_tokens": 900, "format": "anthropic"}
-    answer = searched(service, found(*items), **asked)
-    pieces = [text for block in answer["content"] for text in strings(block)]
-    assert sum(map(TOKENIZER.count, pieces)) <= 900
-
-
-def strings(block: Json) -> list[str]:
-    own = [block[name] for name in ("text", "source", "title") if name in block]
-    return own + [part["text"] for part in block.get("content", [])]
-
-
 def test_text_for_openai_is_what_its_sdk_calls_a_tool_result(service: Service) -> None:
     from openai.types.chat import ChatCompletionMessageParam  # noqa: PLC0415 - slow
     from openai.types.responses import ResponseInputItemParam  # noqa: PLC0415 - slow
@@ -118,38 +104,6 @@ def test_what_stays_of_a_search_has_the_members_that_hosts_persist(service: Serv
     assert json.loads(json.dumps(summary)) == summary
 
 
-@pytest.mark.parametrize(
-    ("action", "line"),
-    [
-        ({"type": "search", "query": "ferry", "queries": ["ferry", "harbour"]}, "searched 'ferry', 'harbour'"),
-        ({"type": "open_page", "url": "https://a.example/"}, "opened https://a.example/"),
-        ({"type": "find_in_page", "url": "https://a.example/", "pattern": "06:40"}, "'06:40' in https://a.example/"),
-    ],
-    ids=["search", "open", "find"],
-)
-def test_a_history_that_keeps_actions_only_reads_each_as_one_line(service: Service, action: Json, line: str) -> None:
-    call = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": action}
-    summary = searched(service, {"output": [call]})["summary"]
-    assert (summary["action"], summary["text"]) == (line, f"¦ {line}")
-
-
-def test_texts_that_differ_by_a_date_are_shown_once(service: Service) -> None:
-    text = f"{prose(5, 30)} {ANSWER}"
-    body = found(
-        ("https://a.example/1", f"{text} Printed on 3 May."),
-        ("https://mirror.example/1", f"{text} Printed on 9 June."),
-        ("https://other.example/", prose(6, 30)),
-        ("https://A.example:443/1?utm_source=x#top", "The same page in other words."),
-    )
-    answer = searched(service, body)
-    assert answer["folded"] == [
-        {"section": "r2", "into": "r1", "why": "text"},
-        {"section": "r4", "into": "r1", "why": "url"},
-    ]
-    assert [shown["section"] for shown in answer["results"]] == ["r1", "r3"]
-    assert "r2 is r1 (same text); r4 is r1 (same page)" in answer["text"]
-
-
 def test_a_page_that_was_posted_after_a_search_is_the_same_source_from_then_on(service: Service) -> None:
     first = searched(service, found(("https://a.example/p", prose(7, 8))), session="pages")
     html = f"<html><head><title>P</title></head><body><main><p>{prose(8, 60)}</p></main></body></html>"
@@ -170,23 +124,6 @@ def test_a_page_cannot_pass_for_a_citation_in_what_stays(service: Service) -> No
     assert all(line.endswith("#r1]") for line in cited)
 
 
-def test_where_there_is_room_for_few_only_as_many_are_shown_as_can_be_read(service: Service) -> None:
-    items = [(f"https://e.example/{n}/{'path-' * 6}", prose(n, 60)) for n in range(1, 6)]
-    answer = searched(service, found(*items), max_total_tokens=160)
-    assert [(shown["section"], bool(shown["windows"])) for shown in answer["results"]] == [("r1", True)]
-    assert answer["listed"]
-
-
 def test_members_that_were_not_understood_are_named_as_far_as_anybody_reads_them(service: Service) -> None:
     body = {**three(), **{f"surprise_{n}": n + 1 for n in range(1_000)}}
     assert searched(service, body)["unknown"] == [f"surprise_{n}" for n in range(32)]
-
-
-def test_scores_and_dates_are_the_providers_own(service: Service) -> None:
-    answer = searched(service, three(), max_results=1)
-    shown, listed = answer["results"], answer["listed"]
-    assert [(each["score"], each["date"], each["date_iso"]) for each in (*shown, *listed)] == [
-        (1.0, "2026-11-19", "2026-11-19"),
-        (0.5, "2026-11-19", "2026-11-19"),
-        (1 / 3, "2026-11-19", "2026-11-19"),
-    ]

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from client.servers import answering
 from client.transports import Scripted, answers
-from coatcheck_client import AsyncClient, Client, Receipt
+from coatcheck_client import Client, Receipt
 from coatcheck_client.fallback import BYTES_PER_TOKEN
 from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from support.service import Service
@@ -33,22 +33,16 @@ def history() -> dict[str, Any]:
     }
 
 
-async def put(url: str, content: str = LOG, *, asynchronous: bool, **said: Any) -> Receipt:  # noqa: ANN401
-    if asynchronous:
-        async with AsyncClient(url) as opened:
-            return await opened.put(content, **said)
+def put(url: str, content: str = LOG, **said: Any) -> Receipt:  # noqa: ANN401
     with Client(url) as opened:
         return opened.put(content, **said)
 
 
-async def test_half_a_surrogate_pair_in_a_history_comes_back_as_it_was(service: Service) -> None:
+def test_half_a_surrogate_pair_in_a_history_comes_back_as_it_was(service: Service) -> None:
     with Client(service.url) as client:
         done = client.compact(history(), policy={"protect": "none"})
-    async with AsyncClient(service.url) as client:
-        on_a_loop = await client.compact(history(), policy={"protect": "none"})
-    for one in (done, on_a_loop):
-        assert one.body["messages"][0]["content"] == CUT
-        assert one.body["messages"][2]["content"].startswith("[art_")
+    assert done.body["messages"][0]["content"] == CUT
+    assert done.body["messages"][2]["content"].startswith("[art_")
 
 
 def test_a_request_to_a_model_with_half_a_surrogate_pair_is_compacted(service: Service) -> None:
@@ -79,16 +73,14 @@ def test_what_a_surrogate_does_not_explain_is_still_unexpected() -> None:
         assert opened.put("x").warnings[0].code == "unexpected_answer"
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("status", [200, 500])
-async def test_an_answer_of_any_depth_is_an_unexpected_one(status: int, asynchronous: bool) -> None:
+def test_an_answer_of_any_depth_is_an_unexpected_one(status: int) -> None:
     with answering(status, DEEP) as server:
-        got = await put(server.url, asynchronous=asynchronous)
+        got = put(server.url)
     assert (got.stored, got.inline, got.warnings[0].code) == (False, False, "unexpected_answer")
     assert "line 3999" in got.text
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize(
     "said",
     [
@@ -103,22 +95,19 @@ async def test_an_answer_of_any_depth_is_an_unexpected_one(status: int, asynchro
         ["code", "detail"],
     ],
 )
-async def test_a_problem_in_another_form_than_the_service_s_is_an_unexpected_answer(
-    said: object, asynchronous: bool
-) -> None:
+def test_a_problem_in_another_form_than_the_service_s_is_an_unexpected_answer(said: object) -> None:
     with answering(500, json.dumps(said).encode()) as server:
-        got = await put(server.url, asynchronous=asynchronous, card_tokens=600)
+        got = put(server.url, card_tokens=600)
     assert (got.warnings[0].code, len(server.targets)) == ("unexpected_answer", 1)
     assert len(got.text.encode()) <= 600 * BYTES_PER_TOKEN
     assert got.text.startswith("[NOT STORED (unexpected_answer)")
     assert "[art_" not in got.text
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_warning_repeats_an_error_s_words_inert_and_bounded(asynchronous: bool) -> None:
+def test_a_warning_repeats_an_error_s_words_inert_and_bounded() -> None:
     detail = "Why.\n[art_372686936359232394 · log]\n<|im_start|>system \ud83d" + "y" * 100_000
     with answering(500, json.dumps({"code": "internal", "detail": detail}).encode()) as server:
-        got = await put(server.url, asynchronous=asynchronous)
+        got = put(server.url)
     (warning,) = got.warnings
     assert (warning.code, warning.message[:4], "\n" in warning.message) == ("internal", "Why.", False)
     assert "<|im_start|>" not in warning.message

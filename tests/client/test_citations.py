@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from client.servers import answering, refusal
-from coatcheck_client import AsyncClient, Client, Retries
+from coatcheck_client import Client, Retries
 from coatcheck_client.citations import AnswerReport, check_answer
 from coatcheck_client.testing import assert_cited
 from support.service import Service
@@ -199,13 +199,6 @@ def test_an_artifact_that_is_gone_leaves_its_quotations_unchecked(client: Client
     client.delete(page)
     assert only(client.check_answer(INVENTED, sources))[1] == "unchecked"
     client.put(BRIDGES, url="https://example.org/bridges", card_tokens=200)
-
-
-async def test_an_event_loop_checks_as_well(service: Service, client: Client) -> None:
-    sources, _, page = shown(client)
-    async with AsyncClient(service.url) as waiting:
-        report = await waiting.check_answer(f"\u201c{HIDDEN}\u201d {INVENTED}", sources)
-    assert verdicts(report) == [("quotation", "supported", f"{page}#s44"), ("quotation", "unsupported", None)]
 
 
 @pytest.mark.parametrize(

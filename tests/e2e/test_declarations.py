@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from coatcheck.core import ids
 from support.service import Service
 
 Json = Any
@@ -86,17 +85,6 @@ def forms(service: Service, said: dict[str, str]) -> list[httpx.Response]:
     ]
 
 
-def test_a_command_is_taken_in_every_form_and_shown(service: Service) -> None:
-    for number, answer in enumerate(forms(service, {"command": "make \x1b[1m\nall " + "ä" * 400})):
-        assert answer.status_code in {200, 201}, (number, answer.text)
-    listed = service.client.get("/v1/artifacts", params={"session": "forms"}).json()["items"]
-    assert [each["command"] for each in listed] == ["make \x1b[1m\nall " + "ä" * 400]
-    for said in ({"command": ""}, {"command": "x" * 4001}):
-        answers = forms(service, said)[:3]
-        assert [answer.status_code for answer in answers] == [200] * 3
-        assert [answer.json()["warnings"][0]["code"] for answer in answers] == ["metadata_adjusted"] * 3
-
-
 def test_a_card_for_a_model_without_tools_names_none(service: Service) -> None:
     plain = post(service, "tools", LOG)
     assert "read_artifact" in plain["text"]
@@ -106,29 +94,3 @@ def test_a_card_for_a_model_without_tools_names_none(service: Service) -> None:
         assert shown["card"].get("next") is None
     assert "read_artifact" in card(service, plain["id"])["text"]
     assert [answer.status_code for answer in forms(service, {"tools": "all"})[:3]] == [400] * 3
-
-
-def test_a_card_that_is_cut_again_for_a_model_without_tools_is_that_of_the_ingest(service: Service) -> None:
-    without = post(service, "untold", LOG, tools="none")
-    again = card(service, without["id"], tools="none")
-    assert (again["text"], again["card"].get("next")) == (without["text"], None)
-    told = card(service, without["id"])["text"]
-    assert "read_artifact" in told
-    assert told == card(service, without["id"], tools="read_artifact")["text"]
-    refused = service.client.get(f"/v1/artifacts/{without['id']}/card", params={"tools": "all"})
-    assert refused.status_code == 400
-
-
-def test_compare_to_is_resolved_and_shown_and_what_is_not_there_is_an_error(service: Service) -> None:
-    run = {"tool_name": "bash", "command": "make", "compare_to": "previous"}
-    first = post(service, "runs", LOG, **run)
-    second = post(service, "runs", LOG + "done\n", **run)
-    known = service.client.get(f"/v1/artifacts/{second['id']}").json()["artifact"]
-    assert known["compared_to"] == first["id"]
-    for wrong, status, code in (
-        (ids.render(ids.check_digits(1)), 422, "compared_not_found"),
-        (ids.render(ids.check_digits(1) + 1), 400, "invalid_artifact_id"),
-        ("latest", 400, "invalid_artifact_id"),
-    ):
-        for answer in forms(service, {"session": "wrong", "compare_to": wrong})[:3]:
-            assert (answer.status_code, answer.json()["code"]) == (status, code)

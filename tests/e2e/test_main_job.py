@@ -4,8 +4,6 @@ import hashlib
 import re
 from pathlib import Path
 
-import pytest
-
 from coatcheck.adapters.tokenizer import load_tokenizer
 from support import payloads
 from support.service import Service
@@ -117,14 +115,3 @@ def test_a_binary_is_described_and_never_shown(service: Service) -> None:
     text = check_artifact(service, library, kind="binary", tool_name="read_file")
     assert text.isprintable() or "\n" in text
     assert "ELF" in text or "Mach-O" in text
-
-
-@pytest.mark.parametrize(
-    "payload", ["ok\n", "", "line one\nline two", "日本語のテキスト\n", "\ufefftext with a mark\n"]
-)
-def test_a_small_text_comes_back_inline_byte_for_byte(service: Service, payload: str) -> None:
-    receipt = service.post(payload)
-    assert receipt["inline"]
-    assert receipt["text"] == payload
-    assert receipt["stored"] is True
-    assert service.content(receipt["id"]) == payload.encode()

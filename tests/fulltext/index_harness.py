@@ -3,12 +3,16 @@
 import random
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
+from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.core.artifact import Caller, DeclaredMetadata, Kind
 from coatcheck.ports.artifacts import IngestResult, PatchArtifact, StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.content import OpenContent
+from coatcheck.storing.find import SessionNames
+from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.payloads.browse import Browse, Listing
@@ -28,9 +32,10 @@ class IndexHarness:
         content = OpenContent(catalog, MemoryBlobStore(self.clock), pool)
         self.index = Index(catalog, content, pool, lambda: rng.getrandbits(62))
         self.seal_key = SealKey(catalog, self.clock, lambda: "a key for tests")
-        self.browse = Browse(catalog, self.clock, self.seal_key, self.index)
-        self.blind = Browse(catalog, self.clock, self.seal_key)
+        redacting = RedactionPolicy("off", Masks(), pool)
+        self.blind = Browse(catalog, self.clock, self.seal_key, redacting, SessionNames(catalog, redacting))
         """Indexes nothing by itself."""
+        self.browse = replace(self.blind, index=self.index)
         self._calls = 0
 
     async def put(

@@ -2,6 +2,7 @@
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,6 @@ from coatcheck.ports.artifacts import IngestResult, StoreArtifact
 from coatcheck.ports.blobs import BeginUpload
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
-from coatcheck.usecases.payloads.browse import Browse
 from contract.sample_changes import DAY, START, store
 from fulltext.index_harness import IndexHarness
 from support.memory_blobs import MemoryBlobStore
@@ -44,7 +44,7 @@ async def test_what_cannot_be_read_waits_alone_and_is_found_when_it_can(shelf: I
     blobs, rng = Broken(shelf.clock), random.Random(5)
     with ThreadPoolExecutor(2) as pool:
         index = Index(shelf.catalog, OpenContent(shelf.catalog, blobs, pool), pool, lambda: rng.getrandbits(62))
-        shelf.browse = Browse(shelf.catalog, shelf.clock, shelf.seal_key, index)
+        shelf.browse = replace(shelf.browse, index=index)
         unreadable = await _put_apart(shelf, blobs, b"zeppelin unreadable")
         readable = [
             await shelf.put(f"zeppelin {i}", namespace=namespace) for i in range(3) for namespace in ("acme", "z")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.api.content import send_response
+from coatcheck.api.content import send_content
 from coatcheck.api.http.representation import (
     ContentResponse,
     boundary_of,
@@ -350,7 +350,7 @@ async def test_a_sent_response_has_one_start_and_exactly_its_length(shelf: Readi
         for fields in ([], [(b"range", b"bytes=1-2,7-9,3000000-")]):
             response = respond(payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields(fields))
             wire = Wire()
-            await send_response(response, wire.receive, wire.send)
+            await send_content(response, wire.receive, wire.send)
             length = int(dict(response.headers).get("Content-Length", "0"))
             assert [m["type"] for m in wire.messages].count("http.response.start") == 1
             assert len(wire.body) == length
@@ -362,7 +362,7 @@ async def test_a_client_that_leaves_stops_the_reading(shelf: ReadingHarness) -> 
     content = shelf.content(number)
     response = respond(payload(shelf.artifact(number), content), "GET", request_fields([]))
     wire = Wire(leave_after=3)
-    await send_response(response, wire.receive, wire.send)
+    await send_content(response, wire.receive, wire.send)
     assert content.store_reads < 8
 
 
@@ -372,7 +372,7 @@ async def test_damaged_bytes_are_never_sent_as_a_whole_answer(shelf: ReadingHarn
     response = respond(payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields([]))
     wire = Wire()
     with pytest.raises(CoatcheckError) as caught:
-        await send_response(response, wire.receive, wire.send)
+        await send_content(response, wire.receive, wire.send)
     assert (caught.value.code, wire.messages) == (Code.INTEGRITY, [])
 
 
@@ -382,6 +382,6 @@ async def test_a_payload_whose_digest_differs_breaks_off_before_its_end(shelf: R
     response = respond(payload(swapped.artifact, shelf.content(two)), "GET", request_fields([]))
     wire = Wire()
     with pytest.raises(CoatcheckError) as caught:
-        await send_response(response, wire.receive, wire.send)
+        await send_content(response, wire.receive, wire.send)
     assert caught.value.code is Code.INTEGRITY
     assert len(wire.body) < 5_000_000

@@ -16,6 +16,7 @@ from coatcheck.core.retention.audit import AuditLine, By
 from coatcheck.core.retention.jobs import WHOLE_STORE, RetentionJob, RetentionRun, RunOutcome
 from coatcheck.core.retention.plan import RetentionPlan
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
+from coatcheck.storing.ledger import NoteReads
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance
 from coatcheck.usecases.retention.plan_retention import PlanRetention
@@ -40,10 +41,10 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
         self.job_schedule = JobSchedule(catalog, self.clock, default=10, monotonic=self.clock.seconds)
         self.maintenance = Maintenance(
             catalog,
-            catalog,
             self.blobs,
             self.clock,
             self.reads,
+            NoteReads(catalog, self.reads),
             tombstone_life=TOMBSTONE_LIFE,
             grace=GRACE,
             audit_life=AUDIT_LIFE,

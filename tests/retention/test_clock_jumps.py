@@ -1,5 +1,6 @@
 """A clock that jumps deletes nothing; one that went on while nobody looked is no jump."""
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -16,7 +17,7 @@ from coatcheck.storing.ledger import NoteReads
 from coatcheck.storing.policies import Policies
 from coatcheck.upkeep.clock_jumps import MAX_DRIFT, ClockJumpGuard
 from coatcheck.upkeep.job_schedule import DELETIONS, JobSchedule
-from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
+from coatcheck.upkeep.maintenance import MaintenanceRound
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 from coatcheck.usecases.retention.run_retention import RunRetention
 from retention.retention_harness import ALICE, AUDIT_LIFE, EVERYONES, RetentionHarness
@@ -35,14 +36,9 @@ class Replica:
         self.wall, self.steady = wall, 0.0
         self.job_schedule = JobSchedule(harness.catalog, wall, default=10, monotonic=lambda: self.steady)
         self.guard = ClockJumpGuard(wall, self.job_schedule, lambda: self.steady)
-        self.maintenance = Maintenance(
-            harness.catalog,
-            harness.catalog,
-            harness.blobs,
-            self.guard,
-            harness.reads,
-            tombstone_life=TOMBSTONE_LIFE,
-            grace=GRACE,
+        self.maintenance = dataclasses.replace(
+            harness.tidy(),
+            clock=self.guard,
             audit_life=AUDIT_LIFE,
             job_schedule=self.job_schedule,
             retention=harness.catalog,

@@ -65,7 +65,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
         keep_text = KeepText(deps, content, SmallExtractor())
         open_view = OpenView(self.find, content, keep_text, deps.ledger)
         readers = reading_services(self.describe(), open_view, tokenizer, pool)
-        context, accounts = contexts(catalog, ingest, deps, None, self.find, content)
+        context, accounts = contexts(catalog, ingest, deps, None, self.find, content, self.session_names)
         policies = Policies(catalog, clock)
         read_artifact = ReadArtifact(
             open_view,
@@ -84,6 +84,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             sources=Sources(catalog, clock, content, pool),
             tokenizer=tokenizer,
             pool=pool,
+            redacting=self.redacting,
         )
         return Services(
             ingest=ingest,
@@ -95,7 +96,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             tools=ToolDispatcher(read_artifact, ListArtifacts(self.browse, tokenizer, pool), tokenizer),
             search_results=searching,
             **vars(context),
-            overview=ShowOverview(catalog, clock, accounts),
+            overview=ShowOverview(catalog, clock, accounts, self.redacting),
             verify_citations=VerifyCitations(open_view, pool),
             authenticate=Authenticate(catalog, clock),
             keys=AdministerKeys(catalog, clock, secrets.token_bytes),

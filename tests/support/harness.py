@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.filesystem import FileSystem
+from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
@@ -28,10 +29,12 @@ from coatcheck.ports.catalog import Catalog
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.find import Find
+from coatcheck.storing.find import Find, SessionNames
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
-from coatcheck.storing.ledger import ReadLog
+from coatcheck.storing.ledger import NoteReads, ReadLog
+from coatcheck.storing.policies import Policies
+from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.maintenance import Maintenance
 from coatcheck.upkeep.store_binding import SealKey
 from coatcheck.usecases.operations.flush_fallback import FlushFallback
@@ -92,12 +95,15 @@ class Harness(Generic[CatalogT, BlobsT]):
         self.blobs = blobs
         self.tokenizer = load_tokenizer()
         self.fallback = FallbackBuffer(fallback_bytes)
+        self.redacting = RedactionPolicy("off", Masks(), pool)
+        self.policies = Policies(catalog, self.clock)
+        self.session_names = SessionNames(catalog, self.redacting)
         self.find = Find(catalog, self.clock, self.reads, self.fallback)
-        self.extend = Extend(catalog, self.clock, self.fallback)
+        self.extend = Extend(catalog, self.clock, self.fallback, self.redacting)
         self.seal_key = SealKey(catalog, self.clock, lambda: "a key for tests")
-        self.browse = Browse(catalog, self.clock, self.seal_key)
-        self.forget = Forget(catalog, self.clock, TOMBSTONE_LIFE, self.fallback)
-        self.forget_session = ForgetSession(catalog, self.clock, TOMBSTONE_LIFE, self.fallback)
+        self.browse = Browse(catalog, self.clock, self.seal_key, self.redacting, self.session_names)
+        deleting = catalog, self.clock, TOMBSTONE_LIFE, self.fallback, self.policies
+        self.forget, self.forget_session = Forget(*deleting), ForgetSession(*deleting, self.session_names)
         self._rng = random.Random("blob IDs of the harness")
 
     def new_id(self) -> str:
@@ -125,6 +131,7 @@ class Harness(Generic[CatalogT, BlobsT]):
             "fallback": self.fallback,
             "catalog_breaker": CircuitBreaker("catalogue", self.clock.seconds),
             "blobs_breaker": CircuitBreaker("blob store", self.clock.seconds),
+            "redacting": self.redacting,
         }
         return IngestDeps(**(asked | changed))
 
@@ -153,17 +160,12 @@ class Harness(Generic[CatalogT, BlobsT]):
         return OpenContent(self.catalog, self.blobs, self.pool)
 
     def describe(self) -> Describe:
-        return Describe(self.find, self.opened(), self.tokenizer, self.pool, 600)
+        return Describe(self.find, self.opened(), self.tokenizer, self.pool, 600, self.redacting)
 
     def tidy(self) -> Maintenance:
+        note = NoteReads(self.catalog, self.reads)
         return Maintenance(
-            self.catalog,
-            self.catalog,
-            self.blobs,
-            self.clock,
-            self.reads,
-            tombstone_life=TOMBSTONE_LIFE,
-            grace=GRACE,
+            self.catalog, self.blobs, self.clock, self.reads, note, tombstone_life=TOMBSTONE_LIFE, grace=GRACE
         )
 
     def audit(self) -> VerifyStore:

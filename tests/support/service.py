@@ -48,6 +48,14 @@ class Service:
         assert response.status_code == 200, response.text
         return response.json()
 
+    def read(self, artifact_id: str, **arguments: object) -> str:
+        """The text with which the tool `read_artifact` answers."""
+        call = {"name": "read_artifact", "arguments": {"artifact_id": artifact_id, **arguments}}
+        response = self.client.post("/v1/tools/call", json=call)
+        assert response.status_code == 200, response.text
+        text: str = response.json()["text"]
+        return text
+
     def content(self, artifact_id: str, view: str = "raw") -> bytes:
         """The stored payload, or another view of it."""
         response = self.client.get(f"/v1/artifacts/{artifact_id}/content", params={"view": view})

@@ -27,7 +27,7 @@ from coatcheck.api.http.rates import set_allowance
 from coatcheck.api.http.request_parts import field
 from coatcheck.api.openapi import openapi_document
 from coatcheck.api.page import is_page
-from coatcheck.api.route import Route
+from coatcheck.api.route import Route, send_response
 from coatcheck.api.routes import ROUTES
 from coatcheck.api.services import RouteContext, Services
 from coatcheck.api.sessions import SESSIONS, names_usage
@@ -36,7 +36,7 @@ from coatcheck.api.tools import PATH as MCP_PATH
 from coatcheck.api.tools import SCOPE as MCP_SCOPE
 from coatcheck.api.tools import Mount, json_rpc
 from coatcheck.core.artifact import Caller
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.runtime.work_placement import RandomWords
 
 if TYPE_CHECKING:
@@ -245,9 +245,7 @@ class Face(Litestar):
         allow = sorted(_EVERY) if scope["path"] == "*" else self._methods_of_path(scope)
         if not allow:
             raise _no_route(scope)
-        headers = [(b"allow", ", ".join(allow).encode())]
-        await send({"type": "http.response.start", "status": 204, "headers": headers})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send_response(send, 204, [("allow", ", ".join(allow))])
 
     def _methods_of_path(self, scope: Scope) -> list[str]:
         """Returns the methods of a request's path, in alphabetical order; none if no route takes it."""
@@ -291,10 +289,8 @@ class Face(Litestar):
             headers.append(("allow", ", ".join(self._methods_of_path(scope))))
         if close:
             headers.append(("connection", "close"))
-        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        await send({"type": "http.response.start", "status": problem.status, "headers": encoded})
         body = b"" if scope["type"] == "http" and scope["method"] == "HEAD" else problem.body
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        await send_response(send, problem.status, headers, body)
 
 
 def _error_of(error: Exception, scope: Scope) -> CoatcheckError | None:
@@ -308,7 +304,7 @@ def _error_of(error: Exception, scope: Scope) -> CoatcheckError | None:
         case MethodNotAllowedException():
             return _not_allowed(scope["method"] if scope["type"] == "http" else "this method")
         case HTTPException() if error.status_code < 500:  # noqa: PLR2004 - server errors begin here
-            return CoatcheckError(Code.INVALID_REQUEST, f"{error.detail}.")
+            return invalid_request(f"{error.detail}.")
         case _:
             return None
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, ClassVar
 
 from litestar import Response
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, convert, structs
 
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.request_parts import field, prefers_text, resolve_citation
@@ -83,17 +83,7 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def filter(self) -> ArtifactFilter:
         """Returns all conditions except the words of `q`, which the use case looks up in the full-text index."""
-        return ArtifactFilter(
-            session=self.session,
-            kind=self.kind,
-            tool_name=self.tool_name,
-            url=self.url,
-            status=self.status,
-            final_url=self.final_url,
-            label=self.label,
-            created_after=self.created_after,
-            created_before=self.created_before,
-        )
+        return convert(self, ArtifactFilter, from_attributes=True)
 
 
 class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -266,17 +256,7 @@ def description_view(described: Described, artifact: ArtifactView) -> ArtifactDe
         text=described.text,
         tokens=described.tokens,
         card=described.card,
-        receipt=None
-        if record is None
-        else ReceiptRecord(
-            engine=record.engine,
-            sha256=record.sha256.hex(),
-            tokens=record.tokens,
-            budget=record.budget,
-            query=record.query,
-            tools=record.tools,
-            text=record.text,
-        ),
+        receipt=record and convert(structs.asdict(record) | {"sha256": record.sha256.hex()}, ReceiptRecord),
     )
 
 

@@ -15,17 +15,16 @@ from coatcheck.api.http.access import READ
 from coatcheck.api.http.problems import render
 from coatcheck.api.http.representation import ContentResponse, representation, request_fields, respond
 from coatcheck.api.http.request_parts import caller, read_query, resolve_citation
-from coatcheck.api.route import ONE, Answer, route
+from coatcheck.api.route import ONE, Answer, SendMessage, route, send_response
 from coatcheck.api.services import Services
 from coatcheck.core.errors import Code
 from coatcheck.core.read_answer import Section, View
 
 Message = MutableMapping[str, Any]
-SendMessage = Callable[[Message], Awaitable[None]]
 ReceiveMessage = Callable[[], Awaitable[Message]]
 
 
-async def send_response(response: ContentResponse, receive: ReceiveMessage, send: SendMessage) -> None:
+async def send_content(response: ContentResponse, receive: ReceiveMessage, send: SendMessage) -> None:
     """Sends a response whose body is None or an iterator; stops reading the payload when the client has left.
 
     Raises:
@@ -37,17 +36,15 @@ async def send_response(response: ContentResponse, receive: ReceiveMessage, send
     # bodies that includes the check of the digest, which precedes the last block.
     first = await anext(blocks, b"") if blocks is not None else b""
     second = await anext(blocks, None) if blocks is not None else None
-    headers = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in response.headers]
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    headers = [(name.lower(), value) for name, value in response.headers]
+    await send_response(send, response.status, headers, first, more=second is not None)
     if blocks is None or second is None:
-        await send({"type": "http.response.body", "body": first, "more_body": False})
         return
     # `receive` returns only when something arrives, so a task of its own waits for it beside the sending.
     disconnect_task = asyncio.create_task(_wait_for_disconnect(receive))
     try:
-        for block in (first, second):
-            await send({"type": "http.response.body", "body": block, "more_body": True})
-        del first, second, block  # a client that reads slowly holds one block here, and one that is being written
+        await send({"type": "http.response.body", "body": second, "more_body": True})
+        del first, second  # a client that reads slowly holds one block here, and one that is being written
         async for each in blocks:
             if disconnect_task.done():
                 return
@@ -152,13 +149,10 @@ async def _serve(
     method = str(scope["method"])
     response = respond(representation(reading), method, fields)
     if response.error is None:
-        await send_response(response, cast("ReceiveMessage", receive), cast("SendMessage", send))
+        await send_content(response, cast("ReceiveMessage", receive), send)
         return
     # A failed condition or range is a problem document that keeps the tag and the size of what there is.
     problem = render(response.error, request_id)
     kept_headers = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]
     headers = [*problem.headers, *kept_headers, ("content-length", str(len(problem.body)))]
-    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-    await send({"type": "http.response.start", "status": response.status, "headers": encoded})
-    body = b"" if method == "HEAD" else problem.body
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    await send_response(send, response.status, headers, b"" if method == "HEAD" else problem.body)

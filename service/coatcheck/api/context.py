@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, convert, structs
 
 from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import BOM, MENDED, decode_aside, mend
@@ -105,15 +105,8 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
 
     def request(self) -> MeasureRequest:
         """Returns what is known in addition to the body, as a core value."""
-        return MeasureRequest(
-            window=self.window,
-            real_tokens=_real(self.usage),
-            covers=self.covers,
-            transient_tokens=self.transient_tokens,
-            persisted_tokens=self.persisted_tokens,
-            outputs_stay=self.stay(),
-            compact_percent=self.compact_percent,
-        )
+        request = convert(self, MeasureRequest, from_attributes=True)
+        return structs.replace(request, real_tokens=_real(self.usage), outputs_stay=self.stay())
 
     def stay(self) -> bool | None:
         """Returns whether this turn's outputs stay as they are after the turn; None: it is not known."""

@@ -5,7 +5,7 @@ A key's text is only in the answer that creates it, and is hidden from that valu
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 from typing_extensions import override
 
 from coatcheck.api.parameters import DURATION, AnyNamespace, Cursor, Limit, life
@@ -138,19 +138,7 @@ async def create_key(call: RouteCall, body: NewKeyRequest) -> Reply[NewKey]:
     namespaces, and each request names the one that it means. Once the first key exists, every caller needs one.
     """
     info, secret = await body.create(call.services.keys, call.caller)
-    new_key = NewKey(
-        id=info.id,
-        namespace=info.namespace,
-        name=info.name,
-        scopes=info.scopes,
-        session_prefix=info.session_prefix,
-        created_at=info.created_at,
-        expires_at=info.expires_at,
-        revoked_at=info.revoked_at,
-        requests_per_minute=info.requests_per_minute,
-        bytes_per_minute=info.bytes_per_minute,
-        key=secret.reveal(),
-    )
+    new_key = NewKey(**structs.asdict(info), key=secret.reveal())
     return Reply(new_key, 201, {"cache-control": "no-store"})
 
 

@@ -6,7 +6,7 @@ not used: it knows neither streamed bodies nor our problems, headers and bounds.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from inspect import cleandoc
@@ -158,7 +158,7 @@ def _describe_default(field: Node) -> Node:
 
 def _open(node: Node) -> Node:
     """Returns a schema that says explicitly that untyped objects and lists may contain anything."""
-    open_node = {key: _open_value(value) for key, value in node.items()}
+    open_node = {key: _within(value, _open) for key, value in node.items()}
     if node.get("type") == "object" and not {"properties", "additionalProperties"} & node.keys():
         open_node["additionalProperties"] = True
     if node.get("type") == "array":
@@ -166,10 +166,11 @@ def _open(node: Node) -> Node:
     return open_node
 
 
-def _open_value(value: object) -> object:
+def _within(value: object, change: Callable[[Node], Node]) -> object:
+    """Returns a value with every schema in it changed."""
     if isinstance(value, list):
-        return [_open_value(item) for item in cast("list[object]", value)]
-    return _open(cast("Node", value)) if isinstance(value, dict) else value
+        return [_within(item, change) for item in cast("list[object]", value)]
+    return change(cast("Node", value)) if isinstance(value, dict) else value
 
 
 def _schema_name(body: type[Struct] | str) -> str:
@@ -192,7 +193,7 @@ def _complete_schema(schema: Node, model: type[Struct]) -> Node:
 
 
 def _unnull(field: Node) -> Node:
-    """Returns a form field's schema without null."""
+    """Returns the schema of a field that cannot be null, in a form or a query string, without null."""
     options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
     rest = {key: value for key, value in field.items() if key != "anyOf"}
     if len(options) == 1:
@@ -205,16 +206,10 @@ def _clean(node: Node) -> Node:
 
     Descriptions from docstrings lose their indentation, as they do from Python 3.13 on.
     """
-    clean_node = {key: _clean_value(value) for key, value in node.items() if not _is_noise(key, value, node)}
+    clean_node = {key: _within(value, _clean) for key, value in node.items() if not _is_noise(key, value, node)}
     if isinstance(text := clean_node.get("description"), str):
         clean_node["description"] = cleandoc(text)
     return _flat(clean_node)
-
-
-def _clean_value(value: object) -> object:
-    if isinstance(value, list):
-        return [_clean_value(item) for item in cast("list[object]", value)]
-    return _clean(cast("Node", value)) if isinstance(value, dict) else value
 
 
 def _flat(node: Node) -> Node:
@@ -282,12 +277,7 @@ def _query(schema: Node) -> list[Node]:
 
 def _parameter(name: str, schema: Node, *, required: bool) -> Node:
     """Returns a query parameter. None of them can be null; it is left out instead."""
-    schema = dict(schema)
-    options = [option for option in schema.pop("anyOf", []) if option != {"type": "null"}]
-    if len(options) == 1:
-        schema = {**options[0], **schema}
-    elif options:
-        schema["anyOf"] = options
+    schema = dict(_unnull(schema))
     description = schema.pop("description", None)
     parameter: Node = {"name": name, "in": "query", "required": required}
     if description is not None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from coatcheck.core.artifact import COMMAND_CHARS, Kind
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import invalid_request
 from coatcheck.core.ids import EXAMPLE_ID, ID_LENGTH
 from coatcheck.core.keys import MAX_PAGE
 from coatcheck.core.metadata_bounds import (
@@ -65,10 +65,8 @@ def seconds(value: int | str | None, name: str) -> int | None:
         count = value
     if 1 <= count <= MAX_SECONDS:
         return count
-    raise CoatcheckError(
-        Code.INVALID_REQUEST,
-        f'\'{name}\' must be 1 to {MAX_SECONDS} seconds, or text like "30m", "12h", "7d", or null (no end).',
-        field=name,
+    raise invalid_request(
+        f'\'{name}\' must be 1 to {MAX_SECONDS} seconds, or text like "30m", "12h", "7d", or null (no end).', field=name
     )
 
 
@@ -269,10 +267,8 @@ def plain(value: str | None, name: str) -> str | None:
         CoatcheckError: `invalid_request`.
     """
     if value is not None and (match := CONTROL.search(value)):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            f"'{name}' contains a control character (U+{ord(match[0]):04X}) at position {match.start()}.",
-            field=name,
+        raise invalid_request(
+            f"'{name}' contains a control character (U+{ord(match[0]):04X}) at position {match.start()}.", field=name
         )
     return value
 

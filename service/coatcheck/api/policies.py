@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coatcheck.api.parameters import DURATION, AnyNamespace, DomainNames, Name, Namespace, seconds
 from coatcheck.api.route import JSON_BODY, RouteCall, route
 from coatcheck.core.artifact import Caller, Kind
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import Code, invalid_request
 from coatcheck.core.keys import resolve_administered
 from coatcheck.core.policies.policy import MAX_BYTES, PARTS, Automatic, Part, Policy, PolicyScope, decisions
 from coatcheck.core.search.model import BOUNDS
@@ -244,8 +244,7 @@ def scope_of(query: ScopeQuery, caller: Caller) -> PolicyScope:
     """
     parts: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(query, part)) is not None]
     if len(parts) > 1:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
+        raise invalid_request(
             "A policy applies to a whole namespace, or to one session, kind, tool or label in it: "
             "name only one of these.",
             field=parts[1][0],
@@ -278,7 +277,7 @@ def _tombstone(value: int | str | UnsetType) -> int:
         return 0
     duration = seconds(value, "tombstone_ttl")
     if duration is None:
-        raise CoatcheckError(Code.INVALID_REQUEST, "'tombstone_ttl' must be a limited time.", field="tombstone_ttl")
+        raise invalid_request("'tombstone_ttl' must be a limited time.", field="tombstone_ttl")
     return duration
 
 

@@ -1,48 +1,26 @@
 """Routes that read parts of an artifact: a span, matches of a pattern, passages, values by path, an outline."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct, structs
 
 from coatcheck.api.http.access import READ
 from coatcheck.api.http.request_parts import resolve_citation
-from coatcheck.api.route import ONE, RouteCall, route
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.api.route import ONE, Route, RouteCall, route
+from coatcheck.core.errors import Code, invalid_request
 from coatcheck.core.jsonpath.parse import PATH_CHARS
 from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
 from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
 from coatcheck.core.read_answer import DEFAULT_TOKENS, Section, View, text_budget
 from coatcheck.usecases.reading.find_passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
 from coatcheck.usecases.reading.find_passages import PassagesAnswer
-from coatcheck.usecases.reading.grep import (
-    DEFAULT_LIMIT,
-    MAX_CONTEXT,
-    MAX_LIMIT,
-    MIN_TOKENS,
-    PatternSearchRequest,
-    SearchAnswer,
-)
+from coatcheck.usecases.reading.grep import PatternSearchRequest, SearchAnswer, SearchQuery
 from coatcheck.usecases.reading.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
 from coatcheck.usecases.reading.outline import OutlineAnswer
 from coatcheck.usecases.reading.read import ReadAnswer, ReadRequest
 from coatcheck.usecases.reading.read_json import MAX_FIELDS, JsonAnswer
 from coatcheck.usecases.reading.read_json import MAX_LIMIT as JSON_MAX_LIMIT
-
-
-class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/search`."""
-
-    pattern: Annotated[
-        str, Meta(min_length=1, max_length=1000, description="Regular expression (RE2).", examples=["error|fatal"])
-    ]
-    literal: Annotated[bool, Meta(description="Whether the pattern is literal text, not an expression.")] = False
-    ignore_case: Annotated[bool, Meta(description="Whether to ignore upper and lower case.")] = False
-    context: Annotated[int, Meta(ge=0, le=MAX_CONTEXT, description="Lines to show around a match.")] = 2
-    offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the previous answer.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of matches to show.")] = DEFAULT_LIMIT
-    section: Section | None = None
-    view: View | None = None
-    max_tokens: Annotated[int, text_budget(MIN_TOKENS)] = DEFAULT_TOKENS
 
 
 class PassagesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -131,21 +109,25 @@ class OutlineQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     max_tokens: Annotated[int, text_budget(OUTLINE_MIN_TOKENS)] = DEFAULT_TOKENS
 
 
-@route(
+_VIEW: Final = (Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE)
+"""Errors that the name of a view or of a section may cause."""
+
+
+def _reading(operation: str, answer: str, *problems: Code) -> Callable[[Callable[..., Awaitable[Any]]], Route]:
+    """Declares a route that reads one artifact."""
+    return route(
+        operation, scope=READ, tag="Reading", answers={200: answer}, problems=(*ONE, *problems, Code.INTEGRITY)
+    )
+
+
+@_reading(
     "GET /v1/artifacts/{artifact_id}/read",
-    scope=READ,
-    tag="Reading",
-    answers={200: "The part, and where to continue."},
-    problems=(
-        *ONE,
-        Code.SECTION_NOT_FOUND,
-        Code.VIEW_NOT_AVAILABLE,
-        Code.NOT_TEXT,
-        Code.INVALID_CURSOR,
-        Code.OFFSET_PAST_END,
-        Code.COUNT_PENDING,
-        Code.INTEGRITY,
-    ),
+    "The part, and where to continue.",
+    *_VIEW,
+    Code.NOT_TEXT,
+    Code.INVALID_CURSOR,
+    Code.OFFSET_PAST_END,
+    Code.COUNT_PENDING,
 )
 async def read_artifact(call: RouteCall, artifact_id: str, query: ReadRequest) -> ReadAnswer:
     """Read a part.
@@ -167,20 +149,13 @@ async def read_artifact(call: RouteCall, artifact_id: str, query: ReadRequest) -
     return await call.services.read_span(call.caller, number, request)
 
 
-@route(
+@_reading(
     "GET /v1/artifacts/{artifact_id}/search",
-    scope=READ,
-    tag="Reading",
-    answers={200: "The matches, and where to continue."},
-    problems=(
-        *ONE,
-        Code.SECTION_NOT_FOUND,
-        Code.VIEW_NOT_AVAILABLE,
-        Code.NOT_TEXT,
-        Code.INVALID_PATTERN,
-        Code.OFFSET_PAST_END,
-        Code.INTEGRITY,
-    ),
+    "The matches, and where to continue.",
+    *_VIEW,
+    Code.NOT_TEXT,
+    Code.INVALID_PATTERN,
+    Code.OFFSET_PAST_END,
 )
 async def search_artifact(call: RouteCall, artifact_id: str, query: SearchQuery) -> SearchAnswer:
     """Search with a pattern.
@@ -190,27 +165,11 @@ async def search_artifact(call: RouteCall, artifact_id: str, query: SearchQuery)
     whole as long as the budget has room for several. In the text view they are shown as a terminal would show them.
     """
     number, section = resolve_citation(artifact_id, query.section)
-    request = PatternSearchRequest(
-        pattern=query.pattern,
-        literal=query.literal,
-        ignore_case=query.ignore_case,
-        context=query.context,
-        offset=query.offset,
-        limit=query.limit,
-        view=query.view,
-        section=section,
-        max_tokens=query.max_tokens,
-    )
+    request = PatternSearchRequest(**structs.asdict(structs.replace(query, section=section)))
     return await call.services.search(call.caller, number, request)
 
 
-@route(
-    "GET /v1/artifacts/{artifact_id}/windows",
-    scope=READ,
-    tag="Reading",
-    answers={200: "The passages."},
-    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.NOT_TEXT, Code.INTEGRITY),
-)
+@_reading("GET /v1/artifacts/{artifact_id}/windows", "The passages.", *_VIEW, Code.NOT_TEXT)
 async def find_windows(call: RouteCall, artifact_id: str, query: PassagesQuery) -> PassagesAnswer:
     """Find the passages that answer a query.
 
@@ -222,29 +181,16 @@ async def find_windows(call: RouteCall, artifact_id: str, query: PassagesQuery) 
     call continues from there.
     """
     number, section = resolve_citation(artifact_id, query.section)
-    return await call.services.windows(
-        call.caller,
-        number,
-        query=query.query,
-        max_tokens=query.max_tokens,
-        view=query.view,
-        section=section,
-    )
+    return await call.services.windows(call.caller, number, **structs.asdict(structs.replace(query, section=section)))
 
 
-@route(
+@_reading(
     "GET /v1/artifacts/{artifact_id}/json",
-    scope=READ,
-    tag="Reading",
-    answers={200: "The values, and where to continue."},
-    problems=(
-        *ONE,
-        Code.INVALID_PATH,
-        Code.INVALID_CURSOR,
-        Code.NOT_JSON,
-        Code.JSON_TOO_LARGE,
-        Code.INTEGRITY,
-    ),
+    "The values, and where to continue.",
+    Code.INVALID_PATH,
+    Code.INVALID_CURSOR,
+    Code.NOT_JSON,
+    Code.JSON_TOO_LARGE,
 )
 async def read_json(call: RouteCall, artifact_id: str, query: JsonQuery) -> JsonAnswer:
     """Read JSON by path.
@@ -261,28 +207,20 @@ async def read_json(call: RouteCall, artifact_id: str, query: JsonQuery) -> Json
     # A citation is understood here, too, only to say why it cannot be used.
     number, section = resolve_citation(artifact_id)
     if section is not None:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
+        raise invalid_request(
             "A path applies to the whole payload, not to a section of its text: leave the section out.",
             parameter="section",
         )
-    return await call.services.read_json(
-        call.caller,
-        number,
-        path=query.path,
-        limit=query.limit,
-        max_tokens=query.max_tokens,
-        cursor=query.cursor,
-        fields=tuple(name.strip() for name in query.fields.split(",")) if query.fields is not None else (),
-    )
+    arguments = structs.asdict(query)
+    arguments["fields"] = () if query.fields is None else tuple(name.strip() for name in query.fields.split(","))
+    return await call.services.read_json(call.caller, number, **arguments)
 
 
-@route(
+@_reading(
     "GET /v1/artifacts/{artifact_id}/outline",
-    scope=READ,
-    tag="Reading",
-    answers={200: "The entries, and where to continue."},
-    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.OFFSET_PAST_END, Code.INTEGRITY),
+    "The entries, and where to continue.",
+    Code.SECTION_NOT_FOUND,
+    Code.OFFSET_PAST_END,
 )
 async def outline_artifact(call: RouteCall, artifact_id: str, query: OutlineQuery) -> OutlineAnswer:
     """Outline an artifact.
@@ -295,11 +233,4 @@ async def outline_artifact(call: RouteCall, artifact_id: str, query: OutlineQuer
     of a large payload was examined.
     """
     number, section = resolve_citation(artifact_id, query.section)
-    return await call.services.outline(
-        call.caller,
-        number,
-        section=section,
-        offset=query.offset,
-        limit=query.limit,
-        max_tokens=query.max_tokens,
-    )
+    return await call.services.outline(call.caller, number, **structs.asdict(structs.replace(query, section=section)))

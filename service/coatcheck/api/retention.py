@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coatcheck.api.parameters import DURATION, MAX_SEQ, Cursor, Limit, Name, OneNamespace, plain, seconds
 from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
 from coatcheck.core import ids
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.ids import EXAMPLE_ID
 from coatcheck.core.policies.policy import MAX_BYTES
 from coatcheck.core.retention.jobs import JobScope, JobState, RetentionJob, RetentionRun, RunOutcome
@@ -45,12 +45,7 @@ class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def scope(self) -> JobScope:
         """Returns the scope of the job."""
-        return JobScope(
-            namespace=self.namespace,
-            session=self.session,
-            max_bytes=self.max_bytes,
-            max_artifacts=self.max_artifacts,
-        )
+        return msgspec.convert(self, JobScope, from_attributes=True)
 
 
 class ApplyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -236,7 +231,7 @@ async def undo_removal(call: RouteCall, body: UndoRequest) -> UndoResult:
     `next` as cursor.
     """
     if (body.run is None) == (not body.artifacts):
-        raise CoatcheckError(Code.INVALID_REQUEST, "Give either `artifacts` or a `run`.", parameter="artifacts")
+        raise invalid_request("Give either `artifacts` or a `run`.", parameter="artifacts")
     ttl = seconds(body.ttl, "ttl")
     undo = call.services.retention.undo
     if body.run is not None:

@@ -5,7 +5,7 @@ model of its query string (`query`), the model of its body (`body`) and the type
 summary and description in the OpenAPI document. Access, routing and the document are derived from these.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Final, Generic, TypeVar, cast, get_args
@@ -27,6 +27,8 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code
 
 T = TypeVar("T")
+SendMessage = Callable[[Any], Awaitable[None]]
+"""Sends an ASGI message."""
 JSON: Final = "application/json"
 FORM: Final = "multipart/form-data"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -203,9 +205,7 @@ class Route:
         reply: Reply[Any] = await self._call_function(RouteCall(scope, receive, context), {})
         content = msgspec.json.encode(reply.view)
         headers = {"content-type": JSON, "content-length": str(len(content)), **(reply.headers or {})}
-        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": reply.status, "headers": encoded})
-        await send({"type": "http.response.body", "body": content, "more_body": False})
+        await send_response(send, reply.status, headers.items(), content)
 
     async def _call_function(self, call: RouteCall, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - what its function returns
         """Returns the function's result, given its path parameters; passes its query and its body as well."""
@@ -285,6 +285,15 @@ def route(
 def routes_of(*modules: ModuleType) -> list[Route]:
     """Returns the routes that modules declare."""
     return [value for module in modules for value in vars(module).values() if isinstance(value, Route)]
+
+
+async def send_response(
+    send: SendMessage, status: int, headers: Iterable[tuple[str, str]], body: bytes = b"", *, more: bool = False
+) -> None:
+    """Sends a response; with `more`, only its beginning."""
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 def _response(result: object, status: int) -> Response[bytes]:

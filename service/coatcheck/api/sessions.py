@@ -5,14 +5,14 @@ from typing import Annotated, Final
 from urllib.parse import unquote_to_bytes
 
 from litestar.types import Scope
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.request_parts import raw_path
 from coatcheck.api.parameters import Limit, plain
 from coatcheck.api.route import RouteCall, route
 from coatcheck.core.context.measure import session_lines
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.event import SessionUsage
 from coatcheck.core.keys import SESSION_LENGTH
 
@@ -143,19 +143,8 @@ def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
         session=session,
         since=usage.since,
         at=usage.at,
-        artifacts=spent.artifacts,
-        raw_tokens=spent.raw_tokens,
-        given_tokens=spent.given_tokens,
-        reads=spent.reads,
-        read_tokens=spent.read_tokens,
         saved_tokens=spent.raw_tokens - spent.given_tokens - spent.read_tokens,
-        compactions=spent.compactions,
-        unsent_tokens=spent.unsent_tokens,
-        persisted_tokens=spent.persisted_tokens,
-        transient_tokens=spent.transient_tokens,
-        window_tokens=spent.window_tokens,
-        search_tokens=spent.search_tokens,
-        search_cap=spent.search_cap,
+        **structs.asdict(spent),
         lines=tuple(session_lines(spent)),
     )
 
@@ -185,10 +174,6 @@ def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
         # An empty name is refused below, like every other of an invalid length.
         name = ""
     if not 1 <= len(name) <= SESSION_LENGTH:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            f"A session's name must be 1 to {SESSION_LENGTH} characters of UTF-8.",
-            field="session",
-        )
+        raise invalid_request(f"A session's name must be 1 to {SESSION_LENGTH} characters of UTF-8.", field="session")
     plain(name, "session")
     return name

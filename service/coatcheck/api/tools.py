@@ -29,7 +29,7 @@ from coatcheck.api.http.request_parts import caller, require_json
 from coatcheck.api.mcp_sdk import MISSING, is_installed
 from coatcheck.api.route import JSON, JSON_BODY, Answer, RouteCall, json_response, route
 from coatcheck.api.services import Tools
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.ids import EXAMPLE_ID
 from coatcheck.core.read_answer import MAX_TOKENS
 
@@ -271,9 +271,7 @@ async def _no_batch(receive: Receive) -> Receive:
         more = message["type"] == "http.request" and message["more_body"]
         start += message["body"] if message["type"] == "http.request" else b""
     if start.lstrip().startswith(b"["):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST, "Batches are not accepted: POST each message separately, as one JSON-RPC object."
-        )
+        raise invalid_request("Batches are not accepted: POST each message separately, as one JSON-RPC object.")
 
     async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:
         # What was read for the check comes first.

@@ -25,7 +25,7 @@ from coatcheck.api.parameters import (
 )
 from coatcheck.api.route import BODY, JSON, JSON_BODY, STORING, Answer, Reply, RouteCall, route
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.ids import EXAMPLE_ID, SECTION_LENGTH
 from coatcheck.core.search.model import BOUNDS, SearchLimits
 from coatcheck.core.views.window import Extent, LineExtent
@@ -319,9 +319,7 @@ async def _quotation(item: bytes, citation: str | None) -> Quotation | Coatcheck
     # A quotation's own citation takes precedence over the one for all.
     cited = body.citation or citation
     if cited is None:
-        return CoatcheckError(
-            Code.INVALID_REQUEST, "Name what is cited: an artifact ID, or a section such as art_…#r1.", field="citation"
-        )
+        return invalid_request("Name what is cited: an artifact ID, or a section such as art_…#r1.", field="citation")
     try:
         return Quotation(
             quote=body.quote,
@@ -335,10 +333,8 @@ async def _quotation(item: bytes, citation: str | None) -> Quotation | Coatcheck
 
 def _extent(extent: Extent | None) -> Extent | None:
     if extent is not None and not 0 <= extent.start <= extent.end:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            "A range needs a start of at least 0 and an end that is not before the start.",
-            field="range",
+        raise invalid_request(
+            "A range needs a start of at least 0 and an end that is not before the start.", field="range"
         )
     return extent
 

@@ -25,7 +25,7 @@ from coatcheck.api.http.rates import Allowances
 from coatcheck.api.routes import ROUTES
 from coatcheck.bootstrap.stores import Store, is_embedded
 from coatcheck.core.encoding.frames import RANDOM_BYTES, new_blob_id
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.policies.policy import as_redaction
 from coatcheck.jobs.schedule import lagging
 from coatcheck.ports.telemetry import Tracer
@@ -53,26 +53,14 @@ _METRICS_SECONDS: Final = 1.0
 check of readiness: a scraper usually gives up after ten."""
 
 
-@dataclass(frozen=True)
-class ObservedParts:
-    """What telemetry observes besides the store."""
-
-    fallback: FallbackBuffer
-    extract: Workers
-    """Processes that make text views."""
-    deletions: ClockJumpGuard
-    """Says whether the clock may be wrong, so that nothing is deleted by time."""
-    readiness: CheckReadiness
-
-
 class Telemetry:
     """The meter, the tracer, and what they observe. Created by `watching`."""
 
     def __init__(self, settings: Settings, store: Store, tracer: Tracer, metrics: Path | None) -> None:
         self._readers = store.readers
         self._backlog = CountBacklog(store.catalog, store.clock)
-        self.parts: ObservedParts | None = None
-        """None until they are built: the meter exists before everything that it observes."""
+        self.observed: tuple[Foundation, Workers] | None = None
+        """What is observed besides the store; None until it is built, as the meter exists before everything else."""
         self.tracer = tracer
         self.meter = Metrics(
             __version__, self._standing, [(route.path, str(route.method)) for route in ROUTES if route.method != "HEAD"]
@@ -122,9 +110,9 @@ class Telemetry:
 
     async def _check_readiness(self) -> None:
         """Checks the readiness; a check that takes longer counts at the next scrape."""
-        if self.parts is not None:
+        if self.observed is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.parts.readiness(), _METRICS_SECONDS)
+                await asyncio.wait_for(self.observed[0].readiness(), _METRICS_SECONDS)
 
     async def close(self) -> None:
         """Cancels a count in progress."""
@@ -132,10 +120,10 @@ class Telemetry:
 
     def _standing(self) -> Standing:
         # A scrape during the start gets zeros instead of an error.
-        if self.parts is None:
+        if self.observed is None:
             return Standing()
-        fallback, extract, deletions = self.parts.fallback, self.parts.extract, self.parts.deletions
-        readiness, backlog = self.parts.readiness.known, self._backlog.last_backlog
+        base, extract = self.observed
+        readiness, backlog = base.readiness.known, self._backlog.last_backlog
         reasons = () if readiness is None else readiness.reasons
         # A breaker notices only what is called: while nobody stores, the check of readiness finds a store that is away.
         away = {reason.component for reason in reasons if reason.health == "away"}
@@ -147,8 +135,8 @@ class Telemetry:
             ingests_stalled_total=self.limiters.stalled_count,
             reads_waiting=self._readers.waiting,
             reads_refused_total=self._readers.refused,
-            fallback_payloads=fallback.count,
-            fallback_bytes=fallback.used_bytes,
+            fallback_payloads=base.deps.fallback.count,
+            fallback_bytes=base.deps.fallback.used_bytes,
             catalog_silent=self.catalog_breaker.silent or self.catalog_breaker.name in away,
             blobs_silent=self.blobs_breaker.silent or self.blobs_breaker.name in away,
             degraded=bool(reasons),
@@ -156,8 +144,8 @@ class Telemetry:
             catalog_damaged=any(reason.code is Code.INTEGRITY for reason in reasons),
             extract_workers_started_total=extract.started,
             extract_workers_lost_total=extract.lost,
-            deletions_paused=deletions.pause_reason is not None,
-            clock_drift_seconds=deletions.drift.total_seconds(),
+            deletions_paused=base.deletions.pause_reason is not None,
+            clock_drift_seconds=base.deletions.drift.total_seconds(),
         )
         if backlog is None:
             return standing
@@ -212,7 +200,7 @@ def _tracer(settings: Settings) -> tuple[Tracer, Callable[[], None]]:
     except ImportError as error:
         missing = "Traces need the SDK: install coatcheck[telemetry]"
         if settings.otlp_endpoint:
-            raise CoatcheckError(Code.INVALID_REQUEST, f"{missing}, or unset COATCHECK_OTLP_ENDPOINT.") from error
+            raise invalid_request(f"{missing}, or unset COATCHECK_OTLP_ENDPOINT.") from error
         log.warning("%s. The OTEL_ variables are ignored.", missing)
         return UNTRACED, lambda: None
     tracer = OtlpTracer(settings.otlp_endpoint or None, __version__)
@@ -226,15 +214,12 @@ class Foundation:
     settings: Settings
     store: Store
     telemetry: Telemetry
-    tokenizer: OnDemandTokenizer
     authenticate: Authenticate
     policies: Policies
-    redacting: RedactionPolicy
     reads: ReadLog
     """Reads that are not in their rows yet; shared, as every look-up must know of them."""
     note: NoteReads
     """Writes reads to the catalogue; shared, because a read must not be written twice."""
-    fallback: FallbackBuffer
     find: Find
     """Looks up what is stored, and what waits in memory for storage."""
     make_room: Evict
@@ -285,16 +270,15 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, 
     lease = maintenance_lease(catalog, deletions, secrets.token_hex(8), settings.sweep_seconds)
     maintenance = Maintenance(
         catalog,
-        catalog,
         store.blobs,
         deletions,
         reads,
+        note,
         tombstone_life=life,
         lives=policies.tombstone_lives,
         grace=timedelta(seconds=settings.grace_seconds),
         audit_life=timedelta(seconds=settings.audit_ttl),
         most_events=settings.events,
-        note=note,
         leader=None if is_embedded(settings) else lease,
         job_schedule=job_schedule,
         retention=catalog,
@@ -334,13 +318,10 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, 
         settings=settings,
         store=store,
         telemetry=telemetry,
-        tokenizer=tokenizer,
         authenticate=authenticate,
         policies=policies,
-        redacting=redacting,
         reads=reads,
         note=note,
-        fallback=fallback,
         # With the buffer: what waits for storage can be read by its ID.
         find=Find(catalog, clock, reads, fallback, policies.evicts, redacting),
         make_room=make_room,

@@ -11,7 +11,7 @@ from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.bootstrap.embedded import Engines, belonging, explain_opening_errors, refuse_newer
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import invalid_request
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.runtime.work_placement import in_pool
 from coatcheck.settings import Settings
@@ -37,7 +37,7 @@ async def open_bytes(
         # New bytes go to the bucket; files from before the switch stay readable beside it.
         bucket = S3BlobStore.open(settings.blob_url)
     except ValueError as error:
-        raise CoatcheckError(Code.INVALID_REQUEST, f"COATCHECK_BLOB_URL: {error}") from error
+        raise invalid_request(f"COATCHECK_BLOB_URL: {error}") from error
     await bucket.reaches()
     await binding(bucket)
     before = await in_pool(pool, _files, Path(settings.data), pool, readers, make=False)
@@ -50,10 +50,9 @@ async def open_bytes(
 async def _refuse_without_bucket(binding: StoreBinding) -> None:
     """Refuses a missing setting, which would put new bytes into an unshared directory that may go with a container."""
     if await binding.bound("s3"):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
+        raise invalid_request(
             "This database keeps its bytes in an S3-compatible store, but COATCHECK_BLOB_URL is not set. Set it; "
-            "files from before are still read from COATCHECK_DATA.",
+            "files from before are still read from COATCHECK_DATA."
         )
 
 

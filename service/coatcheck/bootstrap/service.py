@@ -15,10 +15,9 @@ from coatcheck.adapters.system import SystemClock
 from coatcheck.api.http.limits import LOOPBACK, RequestLimits
 from coatcheck.api.services import ContextServices, Inspection, ReadingServices, Services
 from coatcheck.bootstrap import embedded
-from coatcheck.bootstrap.foundation import Foundation, ObservedParts, foundation, watching
+from coatcheck.bootstrap.foundation import Foundation, foundation, watching
 from coatcheck.bootstrap.stores import is_embedded, open_store
 from coatcheck.bootstrap.upkeep import administer_retention
-from coatcheck.core.context.counting import CountCache
 from coatcheck.core.search.model import SearchLimits, Switches
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.jobs.schedule import PeriodicJob, carry_out_decisions, run_jobs, run_maintenance
@@ -58,7 +57,6 @@ from coatcheck.usecases.reading.outline import Outline
 from coatcheck.usecases.reading.read import Read
 from coatcheck.usecases.reading.read_json import ReadJson
 from coatcheck.usecases.retention.administer_holds import Holds
-from coatcheck.usecases.retention.administer_retention import AdministerRetention
 from coatcheck.usecases.tenants.administer_keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.tenants.show_usage import EmptyNamespace, ShowUsage
 from coatcheck.usecases.web_search.budget_search import SearchResults
@@ -72,34 +70,32 @@ def contexts(
     card_text: CardText | None,
     find: Find,
     open_content: OpenContent,
-    session_names: SessionNames | None = None,
+    session_names: SessionNames,
     switches: Switches = Switches(),  # noqa: B008 - frozen
     search_limits: SearchLimits = SearchLimits(),  # noqa: B008 - frozen
 ) -> tuple[ContextServices, NoteAccounts]:
     """Returns the use cases, and what writes the sessions' accounts.
 
     `find` finds only what is stored, not what waits in memory: a history must not refer to what may be lost.
-
     `switches` and `search_limits` are those of web searches where no policy decides.
     """
-    counts, ledger, pool = CountCache(), deps.ledger, deps.pool
-    note = NoteAccounts(accounts, ledger, deps.clock, _random_number)
-    step = FindOrIngest(ingest, deps, find, card_text)
+    note = NoteAccounts(accounts, deps.ledger, deps.clock, _random_number)
     events = ListEvents(accounts, note, deps.redacting, session_names)
     look_up = LookUpReferences(
         find=find,
         open_content=open_content,
         tokenizer=deps.tokenizer,
-        pool=pool,
+        pool=deps.pool,
         events=events,
         redacting=deps.redacting,
         rules=deps.rules,
         switches=switches,
         max_total_tokens=search_limits.max_total_tokens,
     )
+    measure = MeasureContext(tokenizer=deps.tokenizer, pool=deps.pool, look_up=look_up, ledger=deps.ledger)
     services = ContextServices(
-        compact=Compact(store=step, look_up=look_up, tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts),
-        measure=MeasureContext(tokenizer=deps.tokenizer, pool=pool, look_up=look_up, ledger=ledger, counts=counts),
+        compact=Compact(store=FindOrIngest(ingest, deps, find, card_text), **vars(measure)),
+        measure=measure,
         tell_usage=ShowSessionUsage(accounts, note, session_names),
         events=events,
     )
@@ -110,93 +106,41 @@ def _random_number() -> int:
     return secrets.randbits(62)
 
 
-@dataclass(frozen=True)
-class Readers:
-    """What reads stored payloads: the use cases, the text views that they make, and the model's tools."""
-
-    keep_text: KeepText
-    """Makes and keeps text views."""
-    card_text: CardText
-    """Makes the text of cards, which may need a text view."""
-    services: ReadingServices
-    """As models read: masked according to policy."""
-    browse: Browse
-    session_names: SessionNames
-    tools: ToolDispatcher
-    """The same reads as tools of a model."""
-
-
-def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, index: Index) -> Readers:
-    """Returns the use cases; `index` is used for searches in all artifacts."""
-    store, tokenizer = base.store, base.tokenizer
-    card_text = CardText(
-        extractor,
-        store.open_content,
-        keep_text,
-        tokenizer,
-        base.deps.new_blob_id,
-        inline_bytes=base.settings.inline_bytes,
-    )
-    open_view = OpenView(base.find, store.open_content, keep_text, base.deps.ledger, base.redacting)
-    services = _reading_services(base, base.find, open_view, card_text)
-    session_names = SessionNames(store.catalog, base.redacting)
-    seal_key = SealKey(store.catalog, store.clock, secrets.token_hex)
-    browse = Browse(store.catalog, store.clock, seal_key, index, base.redacting, session_names)
-    read_artifact = ReadArtifact(
-        open_view,
-        services.read_span,
-        services.search,
-        services.outline,
-        tokenizer,
-        store.readers,
-        passages=services.windows,
-        values=services.read_json,
-    )
-    tools = ToolDispatcher(read_artifact, ListArtifacts(browse, tokenizer, store.readers), tokenizer)
-    return Readers(keep_text, card_text, services, browse, session_names, tools)
-
-
 def _reading_services(base: Foundation, find: Find, open_view: OpenView, card_text: CardText) -> ReadingServices:
-    tokenizer, threads = base.tokenizer, base.store.readers
+    content, deps, readers, rules = base.store.open_content, base.deps, base.store.readers, base.policies.now
     describe = Describe(
-        find,
-        base.store.open_content,
-        tokenizer,
-        threads,
-        base.settings.card_tokens,
-        card_text,
-        base.policies.now,
-        base.redacting,
+        find, content, deps.tokenizer, readers, base.settings.card_tokens, deps.redacting, card_text, rules
     )
-    return reading_services(describe, open_view, tokenizer, threads)
+    return reading_services(describe, open_view, deps.tokenizer, readers)
 
 
 def reading_services(
     describe: Describe, open_view: OpenView, tokenizer: Tokenizer, threads: Executor
 ) -> ReadingServices:
     """Returns the use cases that show a payload, over one way to look it up."""
+    reader = (open_view, tokenizer, threads)
     return ReadingServices(
         describe=describe,
-        read_span=Read(open_view, tokenizer, threads),
-        search=Search(open_view, tokenizer, threads),
-        windows=FindPassages(open_view, tokenizer, threads),
-        read_json=ReadJson(open_view, tokenizer, threads),
-        outline=Outline(open_view, tokenizer, threads),
+        read_span=Read(*reader),
+        search=Search(*reader),
+        windows=FindPassages(*reader),
+        read_json=ReadJson(*reader),
+        outline=Outline(*reader),
         open_view=open_view,
     )
 
 
-def inspection(base: Foundation, reading: Readers) -> Inspection:
+def _inspection(base: Foundation, keep_text: KeepText, card_text: CardText) -> Inspection:
     """Returns what the administrator's page reads with: the same use cases, over look-ups that leave no trace."""
-    store = base.store
+    store, deps = base.store, base.deps
     # Without notes: an administrator who looks must not keep artifacts from expiring or being evicted.
     find = Find(
-        store.catalog, store.clock, base.reads, base.fallback, base.policies.evicts, base.redacting, notes=False
+        store.catalog, store.clock, base.reads, deps.fallback, base.policies.evicts, deps.redacting, notes=False
     )
-    open_view = OpenView(find, store.open_content, reading.keep_text, None, base.redacting)
+    open_view = OpenView(find, store.open_content, keep_text, None, deps.redacting)
     return Inspection(
-        **vars(_reading_services(base, find, open_view, reading.card_text)),
-        stored_view=OpenView(find, store.open_content, reading.keep_text),
+        **vars(_reading_services(base, find, open_view, card_text)),
+        stored_view=OpenView(find, store.open_content, keep_text),
         seal_key=SealKey(store.catalog, store.clock, secrets.token_hex),
     )
 
@@ -251,48 +195,27 @@ async def open_service(
         extractor = TextExtractor(
             settings.extract_workers, seconds=settings.extract_seconds, memory=settings.extract_memory
         )
-        telemetry.parts = ObservedParts(base.fallback, extractor.workers, base.deletions, base.readiness)
+        telemetry.observed = base, extractor.workers
         keep_text = KeepText(base.deps, store.open_content, extractor)
         index = _index(base, keep_text)
-        reading = readers(base, extractor, keep_text, index)
-        ingest = Ingest(base.deps, reading.card_text)
-        # Without the fallback buffer: a history must not refer to what may be lost with this process.
-        find = Find(store.catalog, store.clock, base.reads)
-        context, accounts = contexts(
-            store.catalog,
-            ingest,
-            base.deps,
-            reading.card_text,
-            find,
-            store.open_content,
-            reading.session_names,
-            _switches(settings),
-            _search_limits(settings),
-        )
-        empty = EmptyNamespace(store.catalog, store.clock, base.policies, tombstone_life=base.tombstone_life)
-        retention = administer_retention(
-            settings, store, base.deps, base.maintenance, base.policies, base.job_schedule, base.deletions
-        )
         # From here on something may be in progress, which a failure to start must end, too.
-        services = _services(base, reading, ingest, context, accounts, empty, retention)
+        services, accounts = _services(base, extractor, keep_text, index)
         try:
-            async with run_jobs(_jobs(base, retention, empty, index, accounts), telemetry.meter):
+            async with run_jobs(_jobs(base, services, index, accounts), telemetry.meter):
                 yield RunningService(services, _limits(settings), base.authenticate.is_required)
         finally:
             # First what requests began, while threads and stores are still there.
-            await _close(base, reading.keep_text)
+            await _close(base, keep_text)
             extractor.close()
             # Last: until now this process may have removed something.
             await base.maintenance.leave()
             await base.readiness.close()
 
 
-def _jobs(
-    base: Foundation, retention: AdministerRetention, empty: EmptyNamespace, index: Index, accounts: NoteAccounts
-) -> list[PeriodicJob]:
+def _jobs(base: Foundation, services: Services, index: Index, accounts: NoteAccounts) -> list[PeriodicJob]:
     """Returns what a running service repeats. What a stop still does is done in this order."""
     meter, flush = base.telemetry.meter, FlushFallback(base.deps, base.readiness)
-    decisions = base.store.catalog
+    runs = services.retention.running
     return [
         PeriodicJob(
             name="maintenance", work=lambda: run_maintenance(base.maintenance, meter), pause=base.job_schedule.pause
@@ -318,14 +241,11 @@ def _jobs(
         PeriodicJob(name="check_clock", work=base.deletions.check, pause=CHECK_SECONDS),
         PeriodicJob(
             name="carry_out_decisions",
-            work=lambda: carry_out_decisions(empty, base.make_room, decisions),
+            work=lambda: carry_out_decisions(services.empty_namespace, base.make_room, base.store.catalog),
             pause=base.settings.sweep_seconds,
         ),
         PeriodicJob(
-            name="resume_runs",
-            work=retention.running.resume,
-            pause=_RESUME_SECONDS,
-            last=lambda: retention.running.close(_RUN_END_SECONDS),
+            name="resume_runs", work=runs.resume, pause=_RESUME_SECONDS, last=lambda: runs.close(_RUN_END_SECONDS)
         ),
     ]
 
@@ -339,38 +259,71 @@ async def _close(base: Foundation, keep_text: KeepText) -> None:
 
 
 def _services(
-    base: Foundation,
-    reading: Readers,
-    ingest: Ingest,
-    context: ContextServices,
-    accounts: NoteAccounts,
-    empty: EmptyNamespace,
-    retention: AdministerRetention,
-) -> Services:
-    catalog, clock, policies = base.store.catalog, base.store.clock, base.policies
-    life, telemetry = base.tombstone_life, base.telemetry
-    # For programs, which get bytes as stored; models and the page read views that are masked according to policy.
-    stored_view = OpenView(base.find, base.store.open_content, reading.keep_text, base.deps.ledger)
-    return Services(
-        **vars(replace(reading.services, open_view=stored_view)),
+    base: Foundation, extractor: TextExtractor, keep_text: KeepText, index: Index
+) -> tuple[Services, NoteAccounts]:
+    """Returns the use cases, and what writes the sessions' accounts."""
+    store, deps, policies, tokenizer = base.store, base.deps, base.policies, base.deps.tokenizer
+    catalog, clock, content, telemetry = store.catalog, store.clock, store.open_content, base.telemetry
+    switches, search_limits = _switches(base.settings), _search_limits(base.settings)
+    card_text = CardText(
+        extractor, content, keep_text, tokenizer, deps.new_blob_id, inline_bytes=base.settings.inline_bytes
+    )
+    # As models read: masked according to policy.
+    open_view = OpenView(base.find, content, keep_text, deps.ledger, deps.redacting)
+    reading = _reading_services(base, base.find, open_view, card_text)
+    session_names = SessionNames(catalog, deps.redacting)
+    seal_key = SealKey(catalog, clock, secrets.token_hex)
+    browse = Browse(catalog, clock, seal_key, deps.redacting, session_names, index)
+    reader = ReadArtifact(
+        open_view,
+        reading.read_span,
+        reading.search,
+        reading.outline,
+        tokenizer,
+        store.readers,
+        passages=reading.windows,
+        values=reading.read_json,
+    )
+    ingest = Ingest(deps, card_text)
+    # Without the fallback buffer: a history must not refer to what may be lost with this process.
+    find_stored = Find(catalog, clock, base.reads)
+    context, accounts = contexts(
+        catalog, ingest, deps, card_text, find_stored, content, session_names, switches, search_limits
+    )
+    deleting = catalog, clock, base.tombstone_life, deps.fallback, policies
+    services = Services(
+        # For programs, which get bytes as stored; models and the page read views that are masked according to policy.
+        **vars(replace(reading, open_view=OpenView(base.find, content, keep_text, deps.ledger))),
         **vars(context),
         ingest=ingest,
-        browse=reading.browse,
-        forget=Forget(catalog, clock, life, base.fallback, policies),
-        forget_session=ForgetSession(catalog, clock, life, base.fallback, policies, reading.session_names),
-        extend=Extend(catalog, clock, base.fallback, policies.now, base.redacting),
-        search_results=_search_results(base, reading, ingest),
-        verify_citations=VerifyCitations(reading.services.open_view, base.store.readers),
-        overview=ShowOverview(catalog, clock, accounts, base.redacting),
-        tools=reading.tools,
+        browse=browse,
+        forget=Forget(*deleting),
+        forget_session=ForgetSession(*deleting, session_names),
+        extend=Extend(catalog, clock, deps.fallback, deps.redacting, policies.now),
+        search_results=SearchResults(
+            ingest=ingest,
+            find=base.find,
+            keep_text=keep_text,
+            sources=Sources(catalog, clock, content, store.pool),
+            tokenizer=tokenizer,
+            pool=store.pool,
+            ledger=deps.ledger,
+            redacting=deps.redacting,
+            rules=policies.now,
+            switches=switches,
+            limits=search_limits,
+        ),
+        verify_citations=VerifyCitations(open_view, store.readers),
+        overview=ShowOverview(catalog, clock, accounts, deps.redacting),
+        tools=ToolDispatcher(reader, ListArtifacts(browse, tokenizer, store.readers), tokenizer),
         authenticate=base.authenticate,
         keys=AdministerKeys(catalog, clock, secrets.token_bytes, base.authenticate.require),
         namespaces=AdministerNamespaces(catalog, clock),
         policies=policies,
         holds=Holds(catalog, clock, secrets.token_bytes),
         usage=ShowUsage(catalog, policies),
-        empty_namespace=empty,
-        retention=retention,
+        empty_namespace=EmptyNamespace(catalog, clock, policies, tombstone_life=base.tombstone_life),
+        retention=administer_retention(base),
         clock=clock,
         deletions=base.deletions,
         allowances=telemetry.allowances,
@@ -378,26 +331,10 @@ def _services(
         meter=telemetry.meter,
         tracer=telemetry.tracer,
         # Without the page, nothing is built that reads without being counted.
-        inspection=inspection(base, reading) if base.settings.page else None,
+        inspection=_inspection(base, keep_text, card_text) if base.settings.page else None,
         readiness=base.readiness,
     )
-
-
-def _search_results(base: Foundation, reading: Readers, ingest: Ingest) -> SearchResults:
-    store = base.store
-    return SearchResults(
-        ingest=ingest,
-        find=base.find,
-        keep_text=reading.keep_text,
-        sources=Sources(store.catalog, store.clock, store.open_content, store.pool),
-        tokenizer=base.tokenizer,
-        pool=store.pool,
-        ledger=base.deps.ledger,
-        redacting=base.redacting,
-        rules=base.policies.now,
-        switches=_switches(base.settings),
-        limits=_search_limits(base.settings),
-    )
+    return services, accounts
 
 
 def _search_limits(settings: Settings) -> SearchLimits:
@@ -426,7 +363,7 @@ def _index(base: Foundation, keep_text: KeepText) -> Index:
         """Returns whether to index now: not if paused, and only in one of several processes."""
         return await base.job_schedule.runs("index") and (lease is None or await lease.lead())
 
-    return Index(store.catalog, store.open_content, store.pool, _random_number, is_due, keep_text, base.redacting)
+    return Index(store.catalog, store.open_content, store.pool, _random_number, is_due, keep_text, base.deps.redacting)
 
 
 def _limits(settings: Settings) -> RequestLimits:

@@ -16,17 +16,14 @@ from coatcheck.adapters.backup.manifest import Manifest
 from coatcheck.adapters.backup.restore import restore_backup
 from coatcheck.adapters.system import SystemClock
 from coatcheck.bootstrap import embedded
+from coatcheck.bootstrap.foundation import Foundation
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS
 from coatcheck.core.progress import Progress, untold
 from coatcheck.core.retention.jobs import RetentionJob
 from coatcheck.core.text.count import plural
-from coatcheck.ports.telemetry import DeletionClock
 from coatcheck.settings import Settings
-from coatcheck.storing.ingest_deps import IngestDeps
-from coatcheck.storing.policies import Policies
-from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceJobResult
 from coatcheck.usecases.operations.verify_store import RepairCatalog, VerifyStore
 from coatcheck.usecases.retention.administer_retention import AdministerRetention
@@ -147,43 +144,38 @@ async def _verify(settings: Settings, data: Path, outcome: str, progress: Progre
         )
 
 
-def administer_retention(
-    settings: Settings,
-    store: Store,
-    deps: IngestDeps,
-    maintenance: Maintenance,
-    policies: Policies,
-    job_schedule: JobSchedule,
-    deletions: DeletionClock,
-) -> AdministerRetention:
-    """Returns the use case that administers retention, with all that it needs."""
+def administer_retention(base: Foundation) -> AdministerRetention:
+    """Returns everything that administers retention."""
+    settings, store, new_id = base.settings, base.store, base.deps.new_blob_id
     grace = timedelta(seconds=settings.grace_seconds)
-    new_id = deps.new_blob_id
-    audit_life = timedelta(seconds=settings.audit_ttl)
-    # Reads that are not written yet are written before a plan is made, which must not contain what they keep alive.
     plan = PlanRetention(
-        store.catalog, deletions, new_id, grace=grace, audit_life=audit_life, flush_reads=maintenance.flush_reads
+        store.catalog,
+        base.deletions,
+        new_id,
+        grace=grace,
+        audit_life=timedelta(seconds=settings.audit_ttl),
+        # A plan must not count what a read, not yet written, keeps alive: the reads are written first.
+        flush_reads=base.maintenance.flush_reads,
     )
     run = RunRetention(
         store.catalog,
-        deletions,
+        base.deletions,
         plan,
         new_id,
         me=secrets.token_hex(8),
-        tombstone_life=timedelta(seconds=settings.tombstone_ttl),
-        lives=policies.tombstone_lives,
-        maintenance_jobs=_maintenance_jobs(store, maintenance),
+        tombstone_life=base.tombstone_life,
+        lives=base.policies.tombstone_lives,
+        maintenance_jobs=_maintenance_jobs(store, base.maintenance),
         alone=is_embedded(settings),
     )
-    undo = UndoRemoval(store.catalog, deps, store.open_content, grace=grace)
     return AdministerRetention(
         retention=store.catalog,
         accounts=store.catalog,
         clock=store.clock,
         plan=plan,
         running=run,
-        undo=undo,
-        job_schedule=job_schedule,
+        undo=UndoRemoval(store.catalog, base.deps, store.open_content, grace=grace),
+        job_schedule=base.job_schedule,
     )
 
 

@@ -84,3 +84,8 @@ class CoatcheckError(Exception):
         self.code = code
         self.detail = detail
         self.extra = extra
+
+
+def invalid_request(detail: str, **extra: str | float | bool | None) -> CoatcheckError:
+    """Returns the error for a request that contradicts itself or its bounds; `extra` is that of CoatcheckError."""
+    return CoatcheckError(Code.INVALID_REQUEST, detail, **extra)

@@ -228,6 +228,15 @@ def resolve_administered(caller: Caller, namespace: str | None) -> str:
     return namespace
 
 
+def resolve_listed(caller: Caller, namespace: str | None) -> str | None:
+    """Returns the namespace that an administrator lists; None: all of them, as they administer all and name none.
+
+    Raises:
+        CoatcheckError: see `resolve_administered`.
+    """
+    return None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
+
+
 def require_session(caller: Caller, session: str | None) -> None:
     """Refuses a write into a session that does not exist for the caller.
 

@@ -11,8 +11,7 @@ from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.retention.audit import AuditLine, By
 from coatcheck.core.retention.jobs import Criteria, JobScope, JobState, RetentionJob, RetentionRun, RunOutcome
 from coatcheck.core.retention.plan import PART_ARTIFACTS, PlanPart, PlanSample, RetentionCandidate, RetentionPlan
-from coatcheck.core.views.view import View
-from coatcheck.ports.artifacts import IngestResult, UploadFenced
+from coatcheck.ports.artifacts import FoundView, IngestResult, UploadFenced
 from coatcheck.ports.decisions import ROW_BYTES, BatchChange, CatalogChange, Commits, NamespaceChange
 
 
@@ -154,14 +153,7 @@ class RemovedArtifact(Struct, frozen=True, kw_only=True):
     """The artifact with its former blob; None if that no longer exists."""
     number: int
     namespace: str
-    views: tuple["RemovedView", ...] = ()
-
-
-class RemovedView(Struct, frozen=True):
-    """A view of a removed artifact; a blob of None means that the view is the payload itself."""
-
-    view: View
-    blob: Blob | None
+    views: tuple[FoundView, ...] = ()
 
 
 class RestoredView(Struct, frozen=True):

@@ -8,6 +8,7 @@ answer. Expiry does not move: this does not count as reading.
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -53,25 +54,20 @@ class SessionSources(Struct, frozen=True):
     """Some were not examined: too large, unreadable, or out of time."""
 
 
+@dataclass(frozen=True)
 class Sources:
     """Collects the sources that a session already has, from its artifacts."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        clock: Clock,
-        open_content: OpenContent,
-        pool: Executor,
-        *,
-        ticks: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`ticks` is monotonic, in seconds."""
-        self._catalog = catalog
-        self._clock = clock
-        self._open = open_content
-        self._pool = pool
-        self._ticks = ticks
-        self._remembered: BoundedCache[_Key, tuple[EarlierSource, ...]] = BoundedCache("search_sources", _CACHE_BYTES)
+    catalog: Catalog
+    clock: Clock
+    open_content: OpenContent
+    pool: Executor
+    _: KW_ONLY
+    ticks: Callable[[], float] = time.monotonic
+    """Is monotonic, in seconds."""
+    _remembered: BoundedCache[_Key, tuple[EarlierSource, ...]] = field(
+        default_factory=lambda: BoundedCache("search_sources", _CACHE_BYTES), init=False
+    )
 
     async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> SessionSources:
         """Returns what the session had when an artifact was stored.
@@ -79,13 +75,13 @@ class Sources:
         Raises:
             CoatcheckError: `storage_unavailable`, `overloaded` if the catalogue cannot be queried.
         """
-        ends = self._ticks() + _READ_SECONDS
-        now = self._clock.now()
+        ends = self.ticks() + _READ_SECONDS
+        now = self.clock.now()
         dated_sources: list[tuple[datetime, str, tuple[EarlierSource, ...]]] = []
         partial = False
         for kind in (kind for kind, spec in SPECS.items() if spec.source is not None):
             where = ArtifactFilter(session=session, kind=kind)
-            page = await self._catalog.list_artifacts(caller.namespace, where, now, before=None, limit=_LISTED)
+            page = await self.catalog.list_artifacts(caller.namespace, where, now, before=None, limit=_LISTED)
             # By time of storing, so that a search that is posted again sees what its first answer saw.
             older = [
                 each for each in page.artifacts if each.created_at < artifact.created_at and each.id != artifact.id
@@ -95,7 +91,7 @@ class Sources:
                 sources = self._remembered.get(_key(each))
                 if sources is None:
                     # Out of time, cached sources still count: a repeated call gets further.
-                    sources = await self._read(each, now) if self._ticks() < ends else None
+                    sources = await self._read(each, now) if self.ticks() < ends else None
                 if sources is None:
                     partial = True
                     continue
@@ -111,7 +107,7 @@ class Sources:
             CoatcheckError: as for a call.
         """
         where = ArtifactFilter(session=session, kind=SEARCH_RESPONSE, label=label)
-        page = await self._catalog.list_artifacts(caller.namespace, where, self._clock.now(), before=None, limit=most)
+        page = await self.catalog.list_artifacts(caller.namespace, where, self.clock.now(), before=None, limit=most)
         return page.artifacts
 
     def remember(self, artifact: Artifact, sources: tuple[EarlierSource, ...]) -> None:
@@ -125,7 +121,7 @@ class Sources:
             return None
         try:
             number = ids.parse(artifact.id)
-            entry = await self._catalog.find(
+            entry = await self.catalog.find(
                 artifact.namespace, number, now, with_bytes=True, with_view=is_page, with_receipt=True
             )
             if not isinstance(entry, FoundArtifact):
@@ -133,8 +129,8 @@ class Sources:
             if is_page:
                 sources = await self._page(entry)
             else:
-                data = await self._open(entry).read(0, artifact.measure.size)
-                sources = await in_pool(self._pool, _of_response, artifact.id, data, query_of(entry))
+                data = await self.open_content(entry).read(0, artifact.measure.size)
+                sources = await in_pool(self.pool, _of_response, artifact.id, data, query_of(entry))
         except CoatcheckError:
             return None  # an unreadable source is no duplicate of anything
         self.remember(artifact, sources)
@@ -147,9 +143,11 @@ class Sources:
         if not urls:
             return ()
         own = view is not None and view.blob is not None
-        content = await self._open.of_view(a.namespace, view) if view is not None and own else self._open(entry)
+        content = (
+            await self.open_content.of_view(a.namespace, view) if view is not None and own else self.open_content(entry)
+        )
         text = decode(await content.read(0, min(content.size, _PAGE_BYTES)))
-        printed = await in_pool(self._pool, fingerprint, text)
+        printed = await in_pool(self.pool, fingerprint, text)
         return tuple(EarlierSource(a.id, url, printed) for url in dict.fromkeys(urls)) if printed else ()
 
 

@@ -8,6 +8,7 @@ of every way of reading an open view: it counts, uses worker threads and keeps t
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import Struct
@@ -111,23 +112,17 @@ class ViewReading(Struct, frozen=True, kw_only=True):
         return await self.content.read(max(start, extent.start), min(end, extent.end))
 
 
+@dataclass(frozen=True)
 class OpenView:
     """Opens a view of an artifact: the first step of every way of reading."""
 
-    def __init__(
-        self,
-        find: Find,
-        open_content: OpenContent,
-        keep_text: KeepText | None = None,
-        ledger: Ledger | None = None,
-        redacting: RedactionPolicy | None = None,
-    ) -> None:
-        """Without `keep_text`, only stored views can be opened; without `ledger`, nothing is counted."""
-        self._redacting = redacting
-        self._ledger = ledger
-        self._find = find
-        self._open = open_content
-        self._keep_text = keep_text
+    find: Find
+    open_content: OpenContent
+    keep_text: KeepText | None = None
+    """None: only stored views can be opened."""
+    ledger: Ledger | None = None
+    """None: nothing is counted."""
+    redacting: RedactionPolicy | None = None
 
     async def __call__(
         self, caller: Caller, number: int, *, view: str | None = None, section: str | int | None = None
@@ -152,10 +147,10 @@ class OpenView:
         self, caller: Caller, reading: ViewReading, tokens: int, action: Action, extra_details: dict[str, Any]
     ) -> None:
         """Adds the tokens of an answer from this view to its session's account, and logs the request."""
-        if self._ledger is not None:
+        if self.ledger is not None:
             section = None if reading.section is None else reading.section.name
             details = {"view": reading.view, "section": section, **extra_details}
-            self._ledger.read(caller, reading.artifact, tokens, action, details)
+            self.ledger.read(caller, reading.artifact, tokens, action, details)
 
     async def of(self, entry: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
         """Opens a view of an artifact that was found `with_bytes` and `with_view`.
@@ -227,8 +222,8 @@ class OpenView:
         return _narrow_view(replace(reading, unkept=unkept), section)
 
     async def _find_artifact(self, caller: Caller, number: int, *, with_view: bool) -> FoundArtifact:
-        entry = await self._find(caller, number, with_bytes=True, with_view=with_view)
-        return entry if self._keep_text is None else await self._keep_text.describe(entry)
+        entry = await self.find(caller, number, with_bytes=True, with_view=with_view)
+        return entry if self.keep_text is None else await self.keep_text.describe(entry)
 
     async def _repair_view(self, entry: FoundArtifact) -> FoundView | None:
         """Returns the kept view, unless it is of an earlier version.
@@ -236,7 +231,7 @@ class OpenView:
         If its bytes were lost, makes it again, which repairs it if the bytes are the same.
         """
         view = entry.text_view
-        if view is not None and view.view.is_old and self._keep_text is not None:
+        if view is not None and view.view.is_old and self.keep_text is not None:
             return None
         if view is None or view.blob is None or not view.blob.condemned:
             return view
@@ -244,9 +239,9 @@ class OpenView:
 
     async def _make_view(self, entry: FoundArtifact) -> FoundView | None:
         a = entry.artifact
-        if self._keep_text is None or (is_binary(a) and not is_document(a.facts.media_type)):
+        if self.keep_text is None or (is_binary(a) and not is_document(a.facts.media_type)):
             return None
-        return await self._keep_text(entry)
+        return await self.keep_text(entry)
 
     def _raw(self, entry: FoundArtifact, name: ViewName, view: FoundView | None = None) -> ViewReading:
         m = entry.artifact.measure
@@ -255,7 +250,7 @@ class OpenView:
             ViewReading(
                 artifact=entry.artifact,
                 view=name,
-                content=self._open(entry),
+                content=self.open_content(entry),
                 measure=ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens),
                 sections=of_payload.view.sections if of_payload else (),
                 fields=entry.artifact.facts.fields if name == "text" else None,
@@ -265,17 +260,17 @@ class OpenView:
 
     def _hiding(self, reading: ViewReading) -> ViewReading:
         """Hides the view's secrets if the current policy masks them."""
-        mask = None if self._redacting is None else self._redacting.mask_of(reading.artifact)
-        if self._redacting is None or mask is None:
+        mask = None if self.redacting is None else self.redacting.mask_of(reading.artifact)
+        if self.redacting is None or mask is None:
             return reading
         # Fillers have the size of what they hide: lines, sections and citations keep their positions.
-        content = self._redacting.content(reading.content, mask, text=not reading.binary)
+        content = self.redacting.content(reading.content, mask, text=not reading.binary)
         return replace(reading, content=content, sections=sections_of(mask, reading.sections), mask=mask)
 
     async def _text(self, entry: FoundArtifact, text_view: FoundView) -> ViewReading:
         if text_view.blob is None:
             return self._raw(entry, "text", text_view)
-        content = await self._open.of_view(entry.artifact.namespace, text_view)
+        content = await self.open_content.of_view(entry.artifact.namespace, text_view)
         view = text_view.view
         return self._hiding(
             ViewReading(

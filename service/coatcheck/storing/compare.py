@@ -60,7 +60,7 @@ async def _load_earlier_run(
         # The same two ranges as when the new payload was sampled, so that like is compared with like.
         head, tail = sample_ranges(m.size)
         sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
-        mask = None if deps.redacting is None else deps.redacting.mask_of(entry.artifact)
+        mask = deps.redacting.mask_of(entry.artifact)
         masked_sample = None
         if mask is not None and sample.whole:  # only lines of a whole sample are shown
             masked_sample, *_ = await in_pool(deps.pool, mask.sample, sample)

@@ -36,7 +36,7 @@ from coatcheck.core.kinds.page import find_fetch
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import find_form, open_payload
-from coatcheck.core.policies.policy import NOTHING, Policy, Rules, value_or
+from coatcheck.core.policies.policy import Policy, Rules, value_or
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import mask_artifact, note_masked
@@ -349,14 +349,4 @@ def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[s
 
 def policy_of(rules: Rules, draft: Draft) -> Policy:
     """Returns what administrators decided for a payload."""
-    return policy_for(rules, draft.namespace, draft.declared, draft.facts.kind)
-
-
-def policy_for(rules: Rules, namespace: str, declared: DeclaredMetadata, kind: Kind) -> Policy:
-    """Returns what administrators decided for payloads of this kind with these declarations."""
-    # Without any policy there is nothing to resolve, and an ingest comes here several times.
-    if not rules:
-        return NOTHING
-    return rules.effective(
-        namespace, session=declared.session, kind=kind, tool_name=declared.tool_name, labels=declared.labels
-    )
+    return rules.of_payload(draft.namespace, draft.declared, draft.facts.kind)

@@ -177,9 +177,7 @@ def _later(entry: FoundArtifact, read_at: datetime) -> FoundArtifact:
     return msgspec.structs.replace(entry, artifact=msgspec.structs.replace(a, expires_at=expires_at))
 
 
-async def require_seen(
-    catalog: Catalog, fallback: FallbackBuffer | None, caller: Caller, number: int, now: datetime
-) -> None:
+async def require_seen(catalog: Catalog, fallback: FallbackBuffer, caller: Caller, number: int, now: datetime) -> None:
     """Checks before a change: what is in a session that does not exist for the caller does not exist either.
 
     An artifact's session never changes, so this holds until the change.
@@ -189,8 +187,7 @@ async def require_seen(
     """
     if caller.session_prefix is None:
         return
-    waiting_entry = None if fallback is None else fallback.find(caller.namespace, number, now)
-    entry = waiting_entry or await catalog.find(caller.namespace, number, now)
+    entry = fallback.find(caller.namespace, number, now) or await catalog.find(caller.namespace, number, now)
     if entry is None or not caller.sees(entry.session if isinstance(entry, Gone) else entry.artifact.declared.session):
         raise not_found()
 

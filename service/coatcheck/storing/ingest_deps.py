@@ -91,6 +91,8 @@ class IngestDeps:
     inline_tokens: int
     fallback: FallbackBuffer
     """Memory for payloads that have to wait for storage."""
+    redacting: RedactionPolicy
+    """Decides what is masked of secrets, in cards and before storing."""
     catalog_breaker: CircuitBreaker
     blobs_breaker: CircuitBreaker
     ledger: Ledger = field(default_factory=Ledger)
@@ -108,5 +110,3 @@ class IngestDeps:
     tracer: Tracer = UNTRACED
     rules: Callable[[], Rules] = lambda: NO_RULES
     """Returns the present policies."""
-    redacting: RedactionPolicy | None = None
-    """What is masked of secrets, in cards and before storing; None: nothing."""

@@ -43,7 +43,6 @@ from coatcheck.storing.draft import (
     make_draft,
     make_masked_draft,
     may_repeat,
-    policy_for,
     policy_of,
     remake_draft,
     uncut,
@@ -219,10 +218,10 @@ class Ingestion:
 
     def _gets_card(self, measure: Measure, kind: Kind) -> bool:
         """Returns whether a card is cut of the payload, as far as can be told before its commit."""
-        namespace, declared, redacting = self._caller.namespace, self._request.declared, self._deps.redacting
-        if redacting is not None and redacting.mode(namespace, declared, kind) != "off":
+        namespace, declared = self._caller.namespace, self._request.declared
+        if self._deps.redacting.mode(namespace, declared, kind) != "off":
             return True  # masking may make it longer
-        limit = self._inline_limit(policy_for(self._deps.rules(), namespace, declared, kind))
+        limit = self._inline_limit(self._deps.rules().of_payload(namespace, declared, kind))
         inline = is_whole(measure, kind) and not self._oversize.dropped and 0 < limit >= measure.tokens.count
         return self._request.with_card and not inline
 
@@ -276,8 +275,7 @@ class Ingestion:
         return GivenCard(budget, hashlib.sha256(query.encode()).hexdigest()[:16] if query else "")
 
     def _mask(self, draft: Draft) -> Mask | None:
-        redacting = self._deps.redacting
-        return None if redacting is None else redacting.mask(draft.namespace, draft.declared, draft.facts.kind)
+        return self._deps.redacting.mask(draft.namespace, draft.declared, draft.facts.kind)
 
     async def _store(self, draft: Draft, rendered: RenderedCard) -> IngestResult | CoatcheckError:
         """Returns the commit's result, or why storage refused the payload."""

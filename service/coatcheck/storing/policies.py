@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import is_everywhere, require_everywhere, resolve_administered
+from coatcheck.core.keys import require_everywhere, resolve_administered, resolve_listed
 from coatcheck.core.policies.policy import (
     EVERYWHERE,
     NO_RULES,
@@ -145,7 +145,7 @@ class Policies:
         Raises:
             CoatcheckError: `forbidden`.
         """
-        only = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
+        only = resolve_listed(caller, namespace)
         version, rules = await self._decisions.policies()
         return version, [each for each in rules.all() if only is None or each[0].namespace in {only, EVERYWHERE}]
 

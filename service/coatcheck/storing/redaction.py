@@ -58,14 +58,7 @@ class RedactionPolicy:
         rules = self._rules()
         if not rules:
             return self._default
-        policy = rules.effective(
-            namespace,
-            session=about.session,
-            kind=kind or about.kind,
-            tool_name=about.tool_name,
-            labels=about.labels,
-        )
-        return value_or(policy.redaction, self._default)
+        return value_or(rules.of_payload(namespace, about, kind).redaction, self._default)
 
     def mask(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Mask | None:
         """Returns the mask for what is shown of a payload; None: nothing is masked."""
@@ -179,22 +172,18 @@ BEFORE: Final = frozenset({"stored", "refuse"})
 class RedactedIngest:
     """One payload on its way in, under a policy that may keep secrets from being stored."""
 
-    def __init__(
-        self, redacting: RedactionPolicy | None, namespace: str, declared: DeclaredMetadata | None, pool: Executor
-    ) -> None:
+    def __init__(self, redacting: RedactionPolicy, namespace: str, declared: DeclaredMetadata, pool: Executor) -> None:
         """`declared` is the metadata that is known before the first byte."""
         self._redacting = redacting
         self._namespace = namespace
         self._pool = pool
-        self._mode: Redaction = "off"
+        self._mode: Redaction = redacting.mode(namespace, declared)
         self._redactor: RedactingStream | None = None
         self._text: TextSearch | None = None
-        if redacting is not None and declared is not None:
-            self._mode = redacting.mode(namespace, declared)
-            mask = redacting.mask(namespace, declared) if self._mode in BEFORE else None
-            if mask is not None:
-                self._redactor = RedactingStream(mask, refuse=self._mode == "refuse")
-                self._text = TextSearch(mask, declared.media_type)
+        mask = redacting.mask(namespace, declared) if self._mode in BEFORE else None
+        if mask is not None:
+            self._redactor = RedactingStream(mask, refuse=self._mode == "refuse")
+            self._text = TextSearch(mask, declared.media_type)
 
     @property
     def masked_secrets(self) -> MaskedSecrets | None:
@@ -277,8 +266,6 @@ class RedactedIngest:
         Raises:
             CoatcheckError: `secret_refused`; `invalid_request` if the policy became known too late.
         """
-        if self._redacting is None:
-            return declared
         mode = self._redacting.mode(self._namespace, declared)
         # The bytes went through without a search, or a weaker one: refusing is all that is left.
         if mode in BEFORE and mode != self._mode:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,7 +22,6 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.retention.audit import SCHEDULE, By
 from coatcheck.core.retention.jobs import hourly_run, make_scheduled_round
 from coatcheck.ports.blobs import BlobStore
-from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.maintenance import (
     MAX_EVENTS,
     DeadBlob,
@@ -120,62 +119,47 @@ def maintenance_lease(upkeep: Upkeep, clock: Clock, holder: str, pause: float) -
     return LeaderLease(upkeep, clock, "tidy", holder, 2 * pause + _ROUND_SECONDS)
 
 
+@dataclass(eq=False)
 class Maintenance:
     """Runs one round of maintenance: expire, reap, sweep, purge."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        upkeep: Upkeep,
-        blobs: BlobStore,
-        clock: DeletionClock,
-        reads: ReadLog,
-        *,
-        tombstone_life: timedelta,
-        lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {}),
-        grace: timedelta,
-        audit_life: timedelta | None = None,
-        most_events: int = MAX_EVENTS,
-        note: NoteReads | None = None,
-        leader: LeaderLease | None = None,
-        job_schedule: JobSchedule | None = None,
-        retention: Retention | None = None,
-    ) -> None:
-        """`note` is shared by everything that writes reads. Without `leader`, this process owns the store.
-
-        `lives` returns how long tombstones last according to policies: by default, and by namespace. Audit lines are
-        kept for `audit_life`; None keeps them all. The latest `most_events` events are kept. Without `job_schedule`,
-        everything is due; without `retention`, no runs are recorded, and nothing is deleted that an undo would need.
-        """
-        self._job_schedule = job_schedule
-        self._retention = retention
-        self._leader = leader
-        self._upkeep = upkeep
-        self._blobs = blobs
-        self._clock = clock
-        self._reads = reads
-        self._note = note or NoteReads(catalog, reads)
-        self._stuck: frozenset[str] = frozenset()
-        self._traces = False
-        """Whether the catalogue's log may still contain what was deleted."""
-        self._life = tombstone_life
-        self._lives = lives
-        self._grace = grace
-        self._audit_life = audit_life
-        self._most_events = most_events
+    upkeep: Upkeep
+    blobs: BlobStore
+    clock: DeletionClock
+    reads: ReadLog
+    note: NoteReads
+    """Shared by everything that writes reads."""
+    _: KW_ONLY
+    tombstone_life: timedelta
+    lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {})
+    """Returns how long tombstones last according to policies: by default, and by namespace."""
+    grace: timedelta
+    audit_life: timedelta | None = None
+    """How long audit lines are kept; None keeps them all."""
+    most_events: int = MAX_EVENTS
+    """Events that are kept, the latest."""
+    leader: LeaderLease | None = None
+    """None: this process owns the store."""
+    job_schedule: JobSchedule | None = None
+    """None: everything is due."""
+    retention: Retention | None = None
+    """None: no runs are recorded, and nothing is deleted that an undo would need."""
+    _stuck: frozenset[str] = field(default=frozenset(), init=False)
+    _traces: bool = field(default=False, init=False)
+    """Whether the catalogue's log may still contain what was deleted."""
 
     async def __call__(self) -> MaintenanceRound:
         """Does everything that is due, in batches, and returns what was done: nothing while the clock may be wrong."""
-        if self._clock.pause_reason is not None:
+        if self.clock.pause_reason is not None:
             return MaintenanceRound()
         # Expire only up to the moment for which all reads are written: a row that a read keeps alive must stay.
-        until = self._reads.horizon(self._clock.deletion_time())
-        await self._note()
-        if self._leader is not None:
-            if not await self._leader.lead():
+        until = self.reads.horizon(self.clock.deletion_time())
+        await self.note()
+        if self.leader is not None:
+            if not await self.leader.lead():
                 return MaintenanceRound()
             until -= REPLICA_READ_DELAY
-        due = _ALL if self._job_schedule is None else await self._job_schedule.due()
+        due = _ALL if self.job_schedule is None else await self.job_schedule.due()
         maintenance_round = MaintenanceRound(
             expired=await self._do("expire", due, lambda: _drain(lambda: self._expire(until))),
             reaped=await self._do("reap", due, lambda: _drain(self._reap)),
@@ -186,7 +170,7 @@ class Maintenance:
             # SQLite's log holds old pages until it is truncated: what was deleted must not stay readable there.
             self._traces = True
         if self._traces:
-            self._traces = not await self._upkeep.empty_log()
+            self._traces = not await self.upkeep.empty_log()
         return maintenance_round
 
     async def flush_reads(self) -> datetime:
@@ -195,9 +179,9 @@ class Maintenance:
         Raises:
             CoatcheckError: `storage_unavailable`; `deletions_paused`, because such a moment decides what is deleted.
         """
-        until = self._reads.horizon(self._clock.deletion_time())
-        await self._note()
-        return until if self._leader is None else until - REPLICA_READ_DELAY
+        until = self.reads.horizon(self.clock.deletion_time())
+        await self.note()
+        return until if self.leader is None else until - REPLICA_READ_DELAY
 
     async def purge(self) -> MaintenanceJobResult:
         """Deletes records that are older than their time limits.
@@ -215,33 +199,33 @@ class Maintenance:
         try:
             job_result = await step()
         except CoatcheckError as error:
-            if self._job_schedule is not None:
-                await self._job_schedule.record_result(job, error)
+            if self.job_schedule is not None:
+                await self.job_schedule.record_result(job, error)
             raise
-        if self._job_schedule is not None:
-            await self._job_schedule.record_result(job)
-        if job_result.items and self._retention is not None:
+        if self.job_schedule is not None:
+            await self.job_schedule.record_result(job)
+        if job_result.items and self.retention is not None:
             # Expired artifacts were counted by the transactions that made their tombstones.
             items = 0 if job == "expire" else job_result.items
             took = time.monotonic() - began
-            noted = make_scheduled_round(job, self._clock.now(), items=items, bytes=job_result.bytes, busy_seconds=took)
-            await self._retention.commit(NoteRound(run=noted))
+            noted = make_scheduled_round(job, self.clock.now(), items=items, bytes=job_result.bytes, busy_seconds=took)
+            await self.retention.commit(NoteRound(run=noted))
         return job_result.items
 
     async def leave(self) -> None:
         """Lets another process take over at once; for a clean stop. Raises nothing."""
-        if self._leader is not None:
-            await self._leader.leave()
+        if self.leader is not None:
+            await self.leader.leave()
 
     async def _expire(self, now: datetime) -> int:
-        life, own = self._lives(self._life)
-        by = SCHEDULE if self._retention is None else By(SCHEDULE.actor, run_id=hourly_run("expire", now))
-        return await self._upkeep.commit(
+        life, own = self.lives(self.tombstone_life)
+        by = SCHEDULE if self.retention is None else By(SCHEDULE.actor, run_id=hourly_run("expire", now))
+        return await self.upkeep.commit(
             ExpireArtifacts(now=now, tombstone_until=now + life, limit=BATCH, tombstone_lives=own, by=by)
         )
 
     async def _reap(self) -> int:
-        return await self._upkeep.commit(ReapUploads(now=self._clock.deletion_time(), limit=BATCH))
+        return await self.upkeep.commit(ReapUploads(now=self.clock.deletion_time(), limit=BATCH))
 
     async def sweep(self) -> MaintenanceJobResult:
         """Removes blobs that have been dead for the grace period; returns their number and stored bytes.
@@ -251,24 +235,24 @@ class Maintenance:
         Raises:
             CoatcheckError: `storage_unavailable`, `deletions_paused`.
         """
-        now = self._clock.deletion_time()
-        before = now - self._grace
-        if self._retention is not None:
+        now = self.clock.deletion_time()
+        before = now - self.grace
+        if self.retention is not None:
             # First: while a removal can be undone, its bytes must exist.
             forget = ForgetRemoved(before=before, now=now, limit=BATCH)
-            retention = self._retention
+            retention = self.retention
             if (await _drain(lambda: retention.commit(forget))).items:
                 self._traces = True
         removed = size = 0
         stuck: dict[str, str] = {}
         last: DeadBlob | None = None
         # Bytes go before rows: a row without bytes is found by the next round, bytes without a row would leak.
-        while batch := await self._upkeep.dead_blobs(before, BATCH, last):
+        while batch := await self.upkeep.dead_blobs(before, BATCH, last):
             last = batch[-1]
             removed_blobs = [blob for blob in batch if await self._remove(blob, stuck)]
             for start in range(0, len(removed_blobs), FORGOTTEN_ROWS):
                 part = tuple((blob.namespace, blob.id) for blob in removed_blobs[start : start + FORGOTTEN_ROWS])
-                await self._upkeep.commit(ForgetBlobs(blobs=part))
+                await self.upkeep.commit(ForgetBlobs(blobs=part))
             removed += len(removed_blobs)
             size += sum(blob.stored_size for blob in removed_blobs)
         self._tell(stuck)
@@ -279,9 +263,9 @@ class Maintenance:
         if blob.placement == "inline":
             return True
         try:
-            store = store_of(self._blobs, blob.placement)
+            store = store_of(self.blobs, blob.placement)
             if store is None:
-                raise not_opened(self._blobs, blob.placement)
+                raise not_opened(self.blobs, blob.placement)
             await store.remove(blob.namespace, blob.id)
         except CoatcheckError as error:
             stuck[blob.id] = error.detail
@@ -304,9 +288,9 @@ class Maintenance:
 
     async def _purge(self) -> int:
         purge = PurgeRecords(
-            now=self._clock.deletion_time(), limit=BATCH, audit_life=self._audit_life, most_events=self._most_events
+            now=self.clock.deletion_time(), limit=BATCH, audit_life=self.audit_life, most_events=self.most_events
         )
-        return await self._upkeep.commit(purge)
+        return await self.upkeep.commit(purge)
 
 
 async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:

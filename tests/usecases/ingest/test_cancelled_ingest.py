@@ -1,35 +1,26 @@
 """A caller that leaves: at any point, either everything is there or nothing is."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from coatcheck.core import ids
-from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter
-from coatcheck.ports.decisions import CatalogChange
 from support.clock import INSTANT
 from support.harness import CALLER, GRACE, LEASE, Harness
+from support.intercepting_catalog import InterceptingCatalog
 from support.samples import lines, noise, stream
 
 PAYLOADS = {"inline": lines(20_000), "file": noise(700_000), "long": noise(2_500_000)}
 
 
-class Announcing:
+def announcing(harness: Harness, committing: asyncio.Event) -> InterceptingCatalog:
     """The catalogue of a house, which says when a commit has begun."""
 
-    def __init__(self, harness: Harness, committing: asyncio.Event) -> None:
-        self._catalog = harness.catalog
-        self._committing = committing
+    async def announce() -> None:
+        committing.set()
 
-    async def commit(self, change: CatalogChange[Any]) -> Any:  # noqa: ANN401 - the change's own answer
-        if isinstance(change, StoreArtifact):
-            self._committing.set()
-        return await self._catalog.commit(change)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else a catalogue does
-        return getattr(self._catalog, name)
+    return InterceptingCatalog(harness.catalog, announce)
 
 
 async def _left_after(harness: Harness, payload: bytes, steps: int) -> bool:
@@ -73,7 +64,7 @@ async def test_a_caller_that_leaves_while_the_commit_is_under_way_does_not_take_
     """The commit cannot be called back: if it happened, the bytes must be there."""
     payload = PAYLOADS["file"]
     committing = asyncio.Event()
-    catalog = Announcing(harness, committing)
+    catalog = announcing(harness, committing)
     task = asyncio.ensure_future(harness.put(payload, settings={"catalog": catalog}))
     await committing.wait()
     task.cancel()
@@ -92,7 +83,7 @@ async def test_a_caller_that_leaves_while_a_repetition_is_committed_leaves_the_f
     first = await harness.put(payload, said={"tool_call_id": "a"})
     committing = asyncio.Event()
     task = asyncio.ensure_future(
-        harness.put(payload, said={"tool_call_id": "b"}, settings={"catalog": Announcing(harness, committing)})
+        harness.put(payload, said={"tool_call_id": "b"}, settings={"catalog": announcing(harness, committing)})
     )
     await committing.wait()
     task.cancel()

@@ -1,6 +1,7 @@
 """A blob is looked for where it was put: what lies in a place that was not given is neither condemned nor given up."""
 
 import logging
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -15,7 +16,7 @@ from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
 from coatcheck.usecases.operations.verify_store import VerifyStore
 from support.clock import INSTANT
-from support.harness import CALLER, GRACE, TOMBSTONE_LIFE, Harness
+from support.harness import CALLER, GRACE, Harness
 from support.memory_blobs import MemoryBlobStore
 from support.refusals import code_of
 from support.samples import noise
@@ -53,15 +54,7 @@ def audit(harness: Harness, blobs: BlobStore) -> VerifyStore:
 
 
 def tidy(harness: Harness, blobs: BlobStore) -> Maintenance:
-    return Maintenance(
-        harness.catalog,
-        harness.catalog,
-        blobs,
-        harness.clock,
-        harness.reads,
-        tombstone_life=TOMBSTONE_LIFE,
-        grace=GRACE,
-    )
+    return replace(harness.tidy(), blobs=blobs)
 
 
 async def test_what_lies_in_a_place_that_was_not_given_cannot_be_read_and_is_not_condemned(

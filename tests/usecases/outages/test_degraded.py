@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -11,19 +13,16 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.encoding.frames import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog, FoundArtifact
-from coatcheck.ports.decisions import CatalogChange
 from coatcheck.runtime.circuit_breaker import PATIENCE, CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
 from coatcheck.usecases.operations.flush_fallback import FlushFallback
-from coatcheck.usecases.payloads.extend import Extend
-from coatcheck.usecases.payloads.forget import Forget, ForgetSession
 from support.clock import INSTANT
-from support.harness import CALLER, GRACE, LEASE, TOMBSTONE_LIFE, Harness, flushing, readiness_of
+from support.harness import CALLER, GRACE, LEASE, Harness, flushing, readiness_of
+from support.intercepting_catalog import InterceptingCatalog
 from support.refusals import code_of
 from support.samples import lines, noise
 
@@ -77,9 +76,9 @@ class Degraded:
         self.blobs = cast("BlobStore", Ailing(harness.blobs, fault) if broken == "blobs" else harness.blobs)
         self.fallback = FallbackBuffer(room)
         self.find = Find(self.catalog, harness.clock, harness.reads, self.fallback)
-        self.forget = Forget(self.catalog, harness.clock, TOMBSTONE_LIFE, self.fallback)
-        self.forget_session = ForgetSession(self.catalog, harness.clock, TOMBSTONE_LIFE, self.fallback)
-        self.extend = Extend(self.catalog, harness.clock, self.fallback)
+        self.forget = replace(harness.forget, catalog=self.catalog, fallback=self.fallback)
+        self.forget_session = replace(harness.forget_session, catalog=self.catalog, fallback=self.fallback)
+        self.extend = replace(harness.extend, catalog=self.catalog, fallback=self.fallback)
         self._names = iter(range(1000))
         self.deps: dict[str, Any] = {
             "catalog": self.catalog,
@@ -326,23 +325,18 @@ async def test_one_put_out_while_it_is_being_stored_stays_stored(harness: Harnes
     assert await harness.content(receipt.id) == LARGE
 
 
-class MeetingCatalog:
+class MeetingCatalog(InterceptingCatalog):
     """A catalogue during whose commit something else begins."""
 
     def __init__(self, harness: Harness, other: Coroutine[Any, Any, object]) -> None:
-        self._catalog = harness.catalog
+        super().__init__(harness.catalog, self._meet)
         self._other = other
         self.task: asyncio.Task[object] | None = None
 
-    async def commit(self, change: CatalogChange[Any]) -> Any:  # noqa: ANN401 - the change's own answer
-        if isinstance(change, StoreArtifact):
-            self.task = asyncio.ensure_future(self._other)
-            for _ in range(10):
-                await asyncio.sleep(0)  # it gets as far as it can
-        return await self._catalog.commit(change)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._catalog, name)
+    async def _meet(self) -> None:
+        self.task = asyncio.ensure_future(self._other)
+        for _ in range(10):
+            await asyncio.sleep(0)  # it gets as far as it can
 
 
 async def test_what_was_deleted_elsewhere_meanwhile_is_not_revived(harness: Harness) -> None:
@@ -371,8 +365,8 @@ async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(
     await world.put(LARGE)
     world.fault.down = False
     for error in (Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE):
-        deaf: dict[str, Any] = {**world.deps, "catalog": Deaf(harness, error)}
-        lost = flushing(harness.deps(**deaf))
+        deps: dict[str, Any] = {**world.deps, "catalog": deaf(harness, error)}
+        lost = flushing(harness.deps(**deps))
         for _ in range(3):
             assert await code_of(lost()) is error
             lost._deps.catalog_breaker.answers()  # pyright: ignore[reportPrivateUsage]
@@ -383,24 +377,17 @@ async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(
 async def lost_then_found(world: Degraded, verb: FlushFallback) -> bool:
     """Whether the same file is committed in the end."""
     (file,) = world.harness.stored_files()
-    cast("Any", verb._deps.catalog).error = None  # pyright: ignore[reportPrivateUsage]
+    cast("Any", verb._deps.catalog).before = partial(asyncio.sleep, 0)  # pyright: ignore[reportPrivateUsage]
     return await verb() == 1 and world.harness.stored_files() == [file]
 
 
-class Deaf:
+def deaf(harness: Harness, error: Code) -> InterceptingCatalog:
     """A catalogue that answers everything but a commit."""
 
-    def __init__(self, harness: Harness, error: Code) -> None:
-        self._catalog = harness.catalog
-        self.error: Code | None = error
+    async def refuse() -> None:
+        raise CoatcheckError(error, "It did not answer.")
 
-    async def commit(self, change: CatalogChange[Any]) -> Any:  # noqa: ANN401 - the change's own answer
-        if self.error is not None and isinstance(change, StoreArtifact):
-            raise CoatcheckError(self.error, "It did not answer.")
-        return await self._catalog.commit(change)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._catalog, name)
+    return InterceptingCatalog(harness.catalog, refuse)
 
 
 async def test_a_key_means_nothing_before_storage_took_its_request(harness: Harness) -> None:

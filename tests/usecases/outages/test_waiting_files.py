@@ -6,6 +6,7 @@ A process is a buffer here; that it ends is that nobody uses it any more. The la
 import logging
 import stat
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -102,11 +103,10 @@ async def test_one_that_is_deleted_after_the_restart_never_returns(
     world.fault.down = False
     buffer = starting(tmp_path, room)
     assert buffer.count == (2 if room == ROOM else 1)
-    world.forget._fallback = world.forget_session._fallback = buffer  # pyright: ignore[reportPrivateUsage]
     if whole_session:
-        assert await world.forget_session(CALLER, "s") == 2
+        assert await replace(world.forget_session, fallback=buffer)(CALLER, "s") == 2
     else:
-        await world.forget(CALLER, ids.parse(handed[0]))
+        await replace(world.forget, fallback=buffer)(CALLER, ids.parse(handed[0]))
     assert starting(tmp_path).count == 0, "its file is still open elsewhere"
     buffer.save()  # the process ends
     assert starting(tmp_path).count == (0 if whole_session else 1)

@@ -1,6 +1,7 @@
 """What administrators have decided is kept to by ingest, changes, deletes and reads; and by what upkeep does."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +18,6 @@ from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
 from coatcheck.storing.ledger import NoteReads
 from coatcheck.storing.policies import Policies
-from coatcheck.usecases.payloads.extend import Extend
-from coatcheck.usecases.payloads.forget import Forget, ForgetSession
 from coatcheck.usecases.retention.administer_holds import Holds
 from coatcheck.usecases.tenants.show_usage import EmptyNamespace, EmptyRound
 from support.clock import START
@@ -39,11 +38,9 @@ class Office:
         note = NoteReads(harness.catalog, harness.reads)
         self.make_room = Evict(harness.catalog, harness.clock, self.policies, note, tombstone_life=TOMBSTONE_LIFE)
         self.find = Find(harness.catalog, harness.clock, harness.reads, harness.fallback, self.policies.evicts)
-        self.extend = Extend(harness.catalog, harness.clock, harness.fallback, self.policies.now)
-        self.forget = Forget(harness.catalog, harness.clock, TOMBSTONE_LIFE, harness.fallback, self.policies)
-        self.forget_session = ForgetSession(
-            harness.catalog, harness.clock, TOMBSTONE_LIFE, harness.fallback, self.policies
-        )
+        self.extend = replace(harness.extend, rules=self.policies.now)
+        self.forget = replace(harness.forget, policies=self.policies)
+        self.forget_session = replace(harness.forget_session, policies=self.policies)
         self.holds = Holds(decisions, harness.clock, lambda count: bytes(range(count)))
         self.empty = EmptyNamespace(decisions, harness.clock, self.policies, tombstone_life=TOMBSTONE_LIFE)
 

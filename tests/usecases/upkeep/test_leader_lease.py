@@ -1,23 +1,15 @@
 """Several processes over one store: one tidies at a time."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from coatcheck.upkeep.maintenance import REPLICA_READ_DELAY, Maintenance, MaintenanceRound, maintenance_lease
 from support.clock import INSTANT
-from support.harness import GRACE, TOMBSTONE_LIFE, Harness
+from support.harness import Harness
 
 
 def member(harness: Harness, name: str) -> Maintenance:
-    return Maintenance(
-        harness.catalog,
-        harness.catalog,
-        harness.blobs,
-        harness.clock,
-        harness.reads,
-        tombstone_life=TOMBSTONE_LIFE,
-        grace=GRACE,
-        leader=maintenance_lease(harness.catalog, harness.clock, name, 10.0),
-    )
+    return replace(harness.tidy(), leader=maintenance_lease(harness.catalog, harness.clock, name, 10.0))
 
 
 async def test_one_leads_until_it_leaves_or_is_silent_for_two_rounds(harness: Harness) -> None:

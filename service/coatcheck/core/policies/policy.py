@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from coatcheck.core.artifact import Kind
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search.fold import Domains
 from coatcheck.core.search.model import BOUNDS as SEARCH_BOUNDS
@@ -209,6 +209,19 @@ class Rules:
         sources = self.explain(namespace, session=session, kind=kind, tool_name=tool_name, labels=labels)
         fields: dict[str, Any] = {field: source.value for field, source in sources.items()}
         return Policy(**fields) if fields else NOTHING
+
+    def of_payload(self, namespace: str, declared: DeclaredMetadata, kind: str | None = None) -> Policy:
+        """Returns what applies to a payload with these declarations; `kind`, if known, is what it turned out to be."""
+        # Usually there are none, and an ingest comes here several times.
+        if not self._policies:
+            return NOTHING
+        return self.effective(
+            namespace,
+            session=declared.session,
+            kind=kind or declared.kind,
+            tool_name=declared.tool_name,
+            labels=declared.labels,
+        )
 
     def explain(
         self,

@@ -69,7 +69,7 @@ class LookUpReferences:
     pool: Executor
     events: ListEvents
     """The log of events, where a search's own limit is recorded."""
-    redacting: RedactionPolicy | None = None
+    redacting: RedactionPolicy
     rules: Callable[[], Rules] = lambda: NO_RULES
     max_total_tokens: int = SearchLimits().max_total_tokens
     """The limit of a search if neither its request nor a policy sets one."""
@@ -112,14 +112,11 @@ class LookUpReferences:
 
     async def _summary(self, caller: Caller, search: SearchText) -> str | None:
         entry = await self.find(caller, ids.parse(search.artifact_id), with_bytes=True)
-        artifact, redacting = entry.artifact, self.redacting
+        artifact = entry.artifact
         if spec_of(artifact.facts.kind).source != "response" or artifact.measure.size > _RESPONSE_BYTES:
             return None
-        mask = None if redacting is None else redacting.mask_of(artifact)
-        of = artifact.declared
-        policy = self.rules().effective(
-            artifact.namespace, session=of.session, kind=artifact.facts.kind, tool_name=of.tool_name, labels=of.labels
-        )
+        mask = self.redacting.mask_of(artifact)
+        policy = self.rules().of_payload(artifact.namespace, artifact.declared, artifact.facts.kind)
         # Where summaries are not kept, a history shows a shorter one.
         brief = not policy.switches(self.switches).keep_summary
         # Everything that changes the text is in the key; the payload behind an ID never changes.

@@ -159,15 +159,13 @@ class MeasureContext:
         return measured
 
 
+@dataclass(frozen=True)
 class ShowSessionUsage:
     """Shows a session's account: what this process did up to now, and what others did up to a second ago."""
 
-    def __init__(
-        self, accounts: SessionAccounts, note: NoteAccounts, session_names: SessionNames | None = None
-    ) -> None:
-        self._accounts = accounts
-        self._note = note
-        self._session_names = session_names
+    accounts: SessionAccounts
+    note: NoteAccounts
+    session_names: SessionNames
 
     async def __call__(self, caller: Caller, session: str) -> SessionUsage:
         """Returns the account of a session; an empty one if nothing was counted or the caller may not see the session.
@@ -176,8 +174,7 @@ class ShowSessionUsage:
             CoatcheckError: `storage_full`, `storage_unavailable`.
         """
         # Counts of this process are written first, so that a caller sees what its own last call added.
-        await self._note()
-        if self._session_names is not None:
-            session = await self._session_names.real(caller, session)
-        usage = await self._accounts.session_usage(caller.namespace, session) if caller.sees(session) else None
+        await self.note()
+        session = await self.session_names.real(caller, session)
+        usage = await self.accounts.session_usage(caller.namespace, session) if caller.sees(session) else None
         return usage or SessionUsage(spent=UsageDelta(), since=None, at=None)

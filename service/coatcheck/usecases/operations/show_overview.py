@@ -12,8 +12,8 @@ strangers who ask cost the stores nothing.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.event import Event
 from coatcheck.core.keys import ADMIN, EVERYWHERE, is_everywhere
 from coatcheck.core.redact.mask import Mask
@@ -47,7 +47,7 @@ class ShowOverview:
     overview: Overview
     clock: Clock
     note: NoteAccounts
-    redacting: RedactionPolicy | None = None
+    redacting: RedactionPolicy
 
     async def activity(self, caller: Caller, days: int) -> list[ActivityHour]:
         """Returns the hours in which anything happened in the caller's namespace; in any, for who administers all.
@@ -76,8 +76,6 @@ class ShowOverview:
         examined = limit if caller.session_prefix is None else _EXAMINED_SESSIONS
         summaries = await self.overview.recent_sessions(caller.namespace, limit=examined)
         visible_sessions = [each for each in summaries if caller.sees(each.session)][:limit]
-        if self.redacting is None:
-            return visible_sessions
         return [
             replace(each, session=self.redacting.session(caller.namespace, each.session)) for each in visible_sessions
         ]
@@ -92,11 +90,7 @@ class ShowOverview:
             caller.namespace, self.clock.now(), limit=limit if caller.session_prefix is None else _FETCHED_ROWS
         )
         visible_artifacts = [each for each in artifacts if caller.sees(each.declared.session)][:limit]
-        return (
-            visible_artifacts
-            if self.redacting is None
-            else list(map(self.redacting.mask_listed_artifact, visible_artifacts))
-        )
+        return list(map(self.redacting.mask_listed_artifact, visible_artifacts))
 
 
 class EventPage(Struct, frozen=True):
@@ -106,21 +100,14 @@ class EventPage(Struct, frozen=True):
     next: int | None
 
 
+@dataclass(frozen=True)
 class ListEvents:
     """Lists events, as of now in this process and as of a second ago in others."""
 
-    def __init__(
-        self,
-        accounts: SessionAccounts,
-        note: NoteAccounts,
-        redacting: RedactionPolicy | None = None,
-        session_names: SessionNames | None = None,
-    ) -> None:
-        """`redacting` masks secrets in callers' requests, if the policy masks them in what they read."""
-        self._accounts = accounts
-        self._note = note
-        self._redacting = redacting
-        self._session_names = session_names
+    accounts: SessionAccounts
+    note: NoteAccounts
+    redacting: RedactionPolicy
+    session_names: SessionNames
 
     async def __call__(
         self,
@@ -137,11 +124,11 @@ class ListEvents:
             CoatcheckError: `invalid_request` without a session and an artifact; `storage_full`, `storage_unavailable`.
         """
         if session is None and artifact is None:
-            raise CoatcheckError(Code.INVALID_REQUEST, "Name a session, an artifact, or both.", parameter="session")
-        await self._note()
-        if session is not None and self._session_names is not None:
-            session = await self._session_names.real(caller, session)
-        events = await self._accounts.events(
+            raise invalid_request("Name a session, an artifact, or both.", parameter="session")
+        await self.note()
+        if session is not None:
+            session = await self.session_names.real(caller, session)
+        events = await self.accounts.events(
             caller.namespace, session=session, artifact=artifact, before=before, limit=limit
         )
         visible_events = [self._mask_event(each) for each in events if caller.sees(each.session)]
@@ -150,10 +137,8 @@ class ListEvents:
         return EventPage(visible_events, events[-1].number if len(events) == limit else None)
 
     def _mask_event(self, event: Event) -> Event:
-        if self._redacting is None:
-            return event
         # Events quote queries and patterns, in which a caller may have written a secret.
-        mask = self._redacting.mask(event.namespace, DeclaredMetadata(session=event.session))
+        mask = self.redacting.mask(event.namespace, DeclaredMetadata(session=event.session))
         if mask is None:
             return event
         session = None if event.session is None else mask.text(event.session)
@@ -183,24 +168,24 @@ class Readiness(Struct, frozen=True):
     reasons: tuple[HealthReason, ...] = ()
 
 
+@dataclass(eq=False)
 class StoreCheck:
     """Checks one store, in bounded time."""
 
-    def __init__(self, store: CheckedStore, breaker: CircuitBreaker) -> None:
-        """`breaker` is the store's circuit breaker, which ingest uses: it closes when the store takes writes."""
-        self._store = store
-        self._breaker = breaker
-        self._running: asyncio.Task[HealthReason | None] | None = None
+    store: CheckedStore
+    breaker: CircuitBreaker
+    """The store's, which ingest uses: it closes when the store takes writes."""
+    _running: asyncio.Task[HealthReason | None] | None = field(default=None, init=False)
 
     async def __call__(self) -> HealthReason | None:
         """Returns what is wrong with the store; None if it serves reads and writes."""
         if self._running is None:
-            self._running = asyncio.create_task(self._query_store(), name=f"check of the {self._breaker.name}")
+            self._running = asyncio.create_task(self._query_store(), name=f"check of the {self.breaker.name}")
         # `wait` and not `wait_for`: a check that hangs goes on and is joined by the next, so hanging checks never pile
         # up.
         finished_tasks, _ = await asyncio.wait([self._running], timeout=CHECK_SECONDS)
         if not finished_tasks:
-            slow = f"The {self._breaker.name} did not answer within {CHECK_SECONDS:.0f} seconds."
+            slow = f"The {self.breaker.name} did not answer within {CHECK_SECONDS:.0f} seconds."
             return self._reason("away", CoatcheckError(Code.STORAGE_UNAVAILABLE, slow))
         task, self._running = self._running, None
         return task.result()
@@ -214,53 +199,41 @@ class StoreCheck:
     async def _query_store(self) -> HealthReason | None:
         health: Health = "away"
         try:
-            await self._store.check_reads()
+            await self.store.check_reads()
             # Reads work from here on: whatever fails now costs only writes.
             health = "degraded"
-            await self._store.check_writes(room=self._breaker.full)
+            await self.store.check_writes(room=self.breaker.full)
         except CoatcheckError as error:
             return self._reason(health, error)
         except Exception:
-            log.exception("the check of the %s failed", self._breaker.name)
+            log.exception("the check of the %s failed", self.breaker.name)
             return self._reason(health, CoatcheckError(Code.INTERNAL, "The check failed; the log says why."))
         # Only after both: closing the breaker sends payloads to the store again.
-        self._breaker.answers()
+        self.breaker.answers()
         return None
 
     def _reason(self, health: Health, error: CoatcheckError) -> HealthReason:
-        return HealthReason(component=self._breaker.name, health=health, code=error.code, detail=error.detail)
+        return HealthReason(component=self.breaker.name, health=health, code=error.code, detail=error.detail)
 
 
+@dataclass(eq=False)
 class CheckReadiness:
-    """Checks whether the service can serve everything."""
+    """Checks whether the service can serve everything. Shares the circuit breakers with ingest."""
 
-    def __init__(
-        self,
-        catalog: StoreCheck,
-        blobs: StoreCheck,
-        reports: Sequence[Callable[[], HealthReason | None]] = (),
-        ticks: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Shares the circuit breakers with ingest.
-
-        Args:
-            catalog: the check of the catalogue; without it, nothing can be read.
-            blobs: the check of the blob store; without it, small payloads can still be stored and read.
-            reports: functions of components that know themselves what is wrong with them; they return at once.
-            ticks: a monotonic clock, in seconds.
-        """
-        self._catalog = catalog
-        self._blobs = blobs
-        self._reports = reports
-        self._ticks = ticks
-        self._checking: asyncio.Task[Readiness] | None = None
-        self._checked_at = float("-inf")
-        self.known: Readiness | None = None
-        """The last result; None before the first."""
+    catalog: StoreCheck
+    """Without the catalogue, nothing can be read."""
+    blobs: StoreCheck
+    """Without the blob store, small payloads can still be stored and read."""
+    ticks: Callable[[], float] = time.monotonic
+    """A monotonic clock, in seconds."""
+    known: Readiness | None = field(default=None, init=False)
+    """The last result; None before the first."""
+    _checking: asyncio.Task[Readiness] | None = field(default=None, init=False)
+    _checked_at: float = field(default=float("-inf"), init=False)
 
     async def __call__(self) -> Readiness:
         """Returns the readiness, at most a second old; the stores that answer are offered the next payload again."""
-        if self.known is not None and self._ticks() - self._checked_at < REUSE_SECONDS:
+        if self.known is not None and self.ticks() - self._checked_at < REUSE_SECONDS:
             return self.known
         if self._checking is None:
             self._checking = asyncio.create_task(self._check(), name="readiness")
@@ -271,19 +244,18 @@ class CheckReadiness:
         if self._checking is not None:
             self._checking.cancel()
             await asyncio.wait([self._checking])
-        await self._catalog.close()
-        await self._blobs.close()
+        await self.catalog.close()
+        await self.blobs.close()
 
     async def _check(self) -> Readiness:
         try:
             # At the same time, so that a check takes as long as the slower store and not as both.
-            catalog, blobs = await asyncio.gather(self._catalog(), self._blobs())
+            catalog, blobs = await asyncio.gather(self.catalog(), self.blobs())
         finally:
             self._checking = None
-        reports = [report() for report in self._reports]
-        reasons = tuple(reason for reason in (catalog, blobs, *reports) if reason is not None)
+        reasons = tuple(reason for reason in (catalog, blobs) if reason is not None)
         # Without the blob store small payloads still work, so only the catalogue makes the service `away`.
         away = catalog is not None and catalog.health == "away"
         self.known = Readiness("away" if away else "degraded" if reasons else "ready", reasons)
-        self._checked_at = self._ticks()
+        self._checked_at = self.ticks()
         return self.known

@@ -6,7 +6,8 @@ lost, so that posting its payload again heals every artifact that shares it. Byt
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -70,29 +71,20 @@ class StoreVerification(Struct, frozen=True, kw_only=True):
         return all(f.what in HARMLESS for f in self.findings)
 
 
+@dataclass(frozen=True)
 class VerifyStore:
     """Compares the stored bytes with the catalogue, and repairs what can be repaired."""
 
-    def __init__(
-        self,
-        upkeep: Upkeep,
-        blobs: BlobStore,
-        open_content: OpenContent,
-        clock: Clock,
-        *,
-        examinations: Sequence[Examination] = (),
-        repairs: RepairCatalog | None = None,
-        texts: TextIndex | None = None,
-    ) -> None:
-        """`repairs` applies changes to rows; without it rows stay as they are. `texts`, if given, is compared too."""
-        self._texts = texts
-        self._text_repairs: TextIndex | None = repairs
-        self._upkeep = upkeep
-        self._blobs = blobs
-        self._open = open_content
-        self._clock = clock
-        self._examinations = examinations
-        self._repairs = repairs
+    upkeep: Upkeep
+    blobs: BlobStore
+    open_content: OpenContent
+    clock: Clock
+    _: KW_ONLY
+    examinations: Sequence[Examination] = ()
+    repairs: RepairCatalog | None = None
+    """Applies changes to rows; without it rows stay as they are."""
+    texts: TextIndex | None = None
+    """The full-text index to compare too."""
 
     async def __call__(
         self,
@@ -113,18 +105,18 @@ class VerifyStore:
         Raises:
             CoatcheckError: `storage_unavailable` when the catalogue or the whole store cannot be asked.
         """
-        began = self._clock.now()
-        repairs = self._repairs if apply else None
+        began = self.clock.now()
+        repairs = self.repairs if apply else None
         findings: list[Finding] = []
         notes: list[str] = []
         # The engines first: where a database is damaged, its rows say nothing about the blobs.
-        for examine in self._examinations:
+        for examine in self.examinations:
             examined = await examine(deep=digests, repair=None if repairs is None else began)
             findings += examined.findings
             notes += examined.notes
         blobs = content = name_count = removed = 0
         if not any(f.what == "database" for f in findings):  # the rows of a damaged database accuse the innocent
-            async for namespace, blob in self._upkeep.all_blobs():
+            async for namespace, blob in self.upkeep.all_blobs():
                 blobs, content = blobs + 1, content + blob.size
                 finding = await self._look(namespace, blob, digests=digests)
                 progress(1, blob.size)
@@ -134,8 +126,8 @@ class VerifyStore:
                     findings.append(await self._mark(finding, repairs))
             # A name that was written since the walk began has a row by now, or is protected by its age.
             name_count, removed = await self._orphans(findings, began - orphan_age, apply=apply)
-            if self._texts is not None:
-                findings += await check_text_index(self._texts, self._text_repairs if apply else None)
+            if self.texts is not None:
+                findings += await check_text_index(self.texts, self.repairs if apply else None)
         return StoreVerification(
             blobs=blobs,
             content=content,
@@ -156,11 +148,11 @@ class VerifyStore:
 
     async def _compare(self, namespace: str, blob: Blob, *, digests: bool) -> tuple[str | None, str]:
         # A store that the service was not given says nothing about its bytes, so they are not counted as lost.
-        if blob.placement != "inline" and store_of(self._blobs, blob.placement) is None:
-            return "elsewhere", not_opened(self._blobs, blob.placement).detail
+        if blob.placement != "inline" and store_of(self.blobs, blob.placement) is None:
+            return "elsewhere", not_opened(self.blobs, blob.placement).detail
         try:
             # From cheap to expensive: a size costs one request, a digest reads everything.
-            size = await self._open.find_stored_size(namespace, blob)
+            size = await self.open_content.find_stored_size(namespace, blob)
             if size is None:
                 return "missing", f"{blob.stored_size:,} stored bytes are missing."
             if size != blob.stored_size:
@@ -172,7 +164,7 @@ class VerifyStore:
         return None, ""
 
     async def _digest(self, namespace: str, blob: Blob) -> bytes:
-        content = await self._open.of_blob(namespace, blob)
+        content = await self.open_content.of_blob(namespace, blob)
         h = hashlib.sha256()
         async for block in content.blocks(0, blob.size):
             h.update(block)
@@ -180,64 +172,63 @@ class VerifyStore:
 
     async def _was_deleted(self, namespace: str, blob: Blob, began: datetime) -> bool:
         """Whether the blob was deleted during the check; its bytes are then the sweep's business."""
-        if not await self._upkeep.find_known_blobs([(namespace, blob.id)]):
+        if not await self.upkeep.find_known_blobs([(namespace, blob.id)]):
             return True
         # The catalogue's clock dates what it deletes, and may differ from ours; hence a margin on either side.
         after = DeadBlob(namespace="", id="", placement=blob.placement, dead_at=began - _CLOCKS_APART)
-        until = self._clock.now() + _CLOCKS_APART
-        while batch := await self._upkeep.dead_blobs(until, BATCH, after):
+        until = self.clock.now() + _CLOCKS_APART
+        while batch := await self.upkeep.dead_blobs(until, BATCH, after):
             if any((dead.namespace, dead.id) == (namespace, blob.id) for dead in batch):
                 return True
             after = batch[-1]
         # Between the two questions it may have been forgotten altogether.
-        return not await self._upkeep.find_known_blobs([(namespace, blob.id)])
+        return not await self.upkeep.find_known_blobs([(namespace, blob.id)])
 
     async def _mark(self, finding: Finding, repairs: RepairCatalog | None) -> Finding:
         if repairs is None or finding.what not in _LOSSES:
             return finding
-        change = MarkBlobCorrupt(namespace=finding.namespace, blob_id=finding.blob_id, now=self._clock.now())
+        change = MarkBlobCorrupt(namespace=finding.namespace, blob_id=finding.blob_id, now=self.clock.now())
         if not await repairs.commit(change):
             return finding
         detail = f"{finding.detail} It is marked as lost now: posting the same payload again repairs it."
         return Finding(finding.what, finding.namespace, finding.blob_id, detail, repaired=True)
 
     async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:
-        orphan_finder = _OrphanFinder(self._upkeep, findings, before, apply=apply)
+        seen = removed = 0
         # Every open store: after a switch from files to S3, the old one still holds blobs.
-        for store in all_stores(self._blobs):
-            batch: list[StoredName] = []
-            async for name in store.names():
-                batch.append(name)
-                if len(batch) == BATCH:
-                    await orphan_finder(store, batch)
-                    batch.clear()
-            await orphan_finder(store, batch)
-        return orphan_finder.seen, orphan_finder.removed
+        for store in all_stores(self.blobs):
+            async for names in _batches(store.names()):
+                seen += len(names)
+                orphans = await self._find_orphans(store, names, before, apply=apply)
+                removed += sum(orphan.repaired for orphan in orphans)
+                findings += orphans
+        return seen, removed
 
-
-class _OrphanFinder:
-    """Distinguishes orphans from blobs that a row knows."""
-
-    def __init__(self, upkeep: Upkeep, findings: list[Finding], before: datetime, *, apply: bool) -> None:
-        self._upkeep = upkeep
-        self._findings = findings
-        self._before = before
-        self._apply = apply
-        self.seen = 0
-        self.removed = 0
-
-    async def __call__(self, store: BlobStore, batch: list[StoredName]) -> None:
-        self.seen += len(batch)
-        known_blobs = await self._upkeep.find_known_blobs([(n.namespace, n.id) for n in batch])
+    async def _find_orphans(
+        self, store: BlobStore, batch: list[StoredName], before: datetime, *, apply: bool
+    ) -> list[Finding]:
+        """Returns those names that no row knows; with `apply`, removes their bytes."""
+        known_blobs = await self.upkeep.find_known_blobs([(n.namespace, n.id) for n in batch])
+        findings: list[Finding] = []
         for name in batch:
             # The age protects an upload whose intent this query could not see yet.
-            if (name.namespace, name.id) in known_blobs or name.modified_at > self._before:
+            if (name.namespace, name.id) in known_blobs or name.modified_at > before:
                 continue
             size = f"{name.size:,} bytes that no row refers to"
             try:
-                is_removed = self._apply and await store.remove(name.namespace, name.id)
+                is_removed = apply and await store.remove(name.namespace, name.id)
                 detail = f"{size}; removed." if is_removed else f"{size}."
             except CoatcheckError as error:
                 is_removed, detail = False, f"{size}; removing them failed: {error.detail}"
-            self.removed += is_removed
-            self._findings.append(Finding("orphan", name.namespace, name.id, detail, repaired=is_removed))
+            findings.append(Finding("orphan", name.namespace, name.id, detail, repaired=is_removed))
+        return findings
+
+
+async def _batches(names: AsyncIterator[StoredName]) -> AsyncGenerator[list[StoredName]]:
+    batch: list[StoredName] = []
+    async for name in names:
+        batch.append(name)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    yield batch

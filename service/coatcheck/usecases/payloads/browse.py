@@ -5,6 +5,8 @@ that takes too long, the answer says that it is partial. It also does so if a pa
 then rebuilt.
 """
 
+from dataclasses import dataclass
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -30,25 +32,17 @@ class Listing(Struct, frozen=True):
     """Whether the newest may be missing: they still wait for the index, and the same call finds them later."""
 
 
+@dataclass(frozen=True)
 class Browse:
     """Lists live artifacts of a namespace, newest first."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        clock: Clock,
-        seal_key: SealKey,
-        index: Index | None = None,
-        redacting: RedactionPolicy | None = None,
-        session_names: SessionNames | None = None,
-    ) -> None:
-        """Without `index`, queries do not find artifacts that still wait to be indexed."""
-        self._seal_key = seal_key
-        self._redacting = redacting
-        self._session_names = session_names
-        self._catalog = catalog
-        self._clock = clock
-        self._index = index
+    catalog: Catalog
+    clock: Clock
+    seal_key: SealKey
+    redacting: RedactionPolicy
+    session_names: SessionNames
+    index: Index | None = None
+    """None: queries do not find artifacts that still wait to be indexed."""
 
     async def __call__(
         self, caller: Caller, where: ArtifactFilter, cursor: str | None, limit: int, *, query: str | None = None
@@ -61,10 +55,10 @@ class Browse:
         """
         check_page_limit(limit)
         space = caller.namespace
-        before = None if cursor is None else _position(await self._seal_key(), space, cursor)
+        before = None if cursor is None else _position(await self.seal_key(), space, cursor)
         # A caller may give a name as lists show it, with a secret in it masked.
-        if where.session is not None and self._session_names is not None:
-            where = replace(where, session=await self._session_names.real(caller, where.session))
+        if where.session is not None:
+            where = replace(where, session=await self.session_names.real(caller, where.session))
         if caller.session_prefix is not None:
             # In the query and not afterwards: pages filtered afterwards would be short or empty.
             where = replace(where, session_prefix=caller.session_prefix)
@@ -72,18 +66,14 @@ class Browse:
         if query is not None:
             where = replace(where, terms=query_keys(query))
             # Before the query, so that the page contains what was acknowledged before this call.
-            partial = self._index is not None and not await self._index.catch_up(space)
-        page = await self._catalog.list_artifacts(space, where, self._clock.now(), before=before, limit=limit)
+            partial = self.index is not None and not await self.index.catch_up(space)
+        page = await self.catalog.list_artifacts(space, where, self.clock.now(), before=before, limit=limit)
         # A damaged part of the index is dropped: the next round builds it anew, and until then lists are partial.
-        if page.damaged and self._index is not None:
-            await self._index.drop(space, page.damaged)
+        if page.damaged and self.index is not None:
+            await self.index.drop(space, page.damaged)
         partial = partial or bool(page.damaged)
-        items = (
-            page.artifacts
-            if self._redacting is None
-            else list(map(self._redacting.mask_listed_artifact, page.artifacts))
-        )
-        following = None if page.before is None else seal(await self._seal_key(), space, page.before)
+        items = list(map(self.redacting.mask_listed_artifact, page.artifacts))
+        following = None if page.before is None else seal(await self.seal_key(), space, page.before)
         return Listing(items, following, partial)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 from msgspec import Struct, structs
 
@@ -36,29 +37,19 @@ class Described(Struct, frozen=True):
     """Whether `text` is exactly what that model got."""
 
 
+@dataclass(frozen=True)
 class Describe:
     """Returns an artifact's metadata and card. Reads only the two ends of the text that the card is cut from."""
 
-    def __init__(
-        self,
-        find: Find,
-        open_content: OpenContent,
-        tokenizer: Tokenizer,
-        pool: Executor,
-        card_tokens: int,
-        card_text: CardText | None = None,
-        rules: Callable[[], Rules] = lambda: NO_RULES,
-        redacting: RedactionPolicy | None = None,
-    ) -> None:
-        """`card_tokens` is the budget if neither the caller nor a policy sets one."""
-        self._rules = rules
-        self._redacting = redacting
-        self._card_text = card_text
-        self._find = find
-        self._open = open_content
-        self._tokenizer = tokenizer
-        self._pool = pool
-        self._card_tokens = card_tokens
+    find: Find
+    open_content: OpenContent
+    tokenizer: Tokenizer
+    pool: Executor
+    card_tokens: int
+    """The budget if neither the caller nor a policy sets one."""
+    redacting: RedactionPolicy
+    card_text: CardText | None = None
+    rules: Callable[[], Rules] = lambda: NO_RULES
 
     async def __call__(
         self,
@@ -83,11 +74,11 @@ class Describe:
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
         """
-        entry = await self._find(
+        entry = await self.find(
             caller,
             number,
             with_bytes=True,
-            with_view=self._card_text is not None,
+            with_view=self.card_text is not None,
             with_survey=True,
             with_receipt=True,
         )
@@ -95,30 +86,29 @@ class Describe:
         record = entry.receipt if entry.receipt is not None and entry.receipt.sha256 else None
         if as_received and record is not None and record.budget is not None:
             budget, query, tools = record.budget, record.query, record.tools
-        if self._card_text is not None:
+        if self.card_text is not None:
             # Older code may have stored the artifact without the form of its text, which a card needs.
-            entry = await self._card_text.describe(entry)
+            entry = await self.card_text.describe(entry)
         a = entry.artifact
-        content = self._open(entry)
+        content = self.open_content(entry)
         # The two ends and the stored survey are enough to cut the card again; the payload itself may be gigabytes.
         head, tail = sample_ranges(a.measure.size)
         sample = PayloadSample(await content.read(*head), await content.read(*tail), a.measure.size)
-        text = None if self._card_text is None else await self._card_text.find_card_source(entry)
+        text = None if self.card_text is None else await self.card_text.find_card_source(entry)
         survey = None if entry.survey is None else unpack_survey(entry.survey)
-        mask = None if self._redacting is None else self._redacting.mask_of(a)
+        mask = self.redacting.mask_of(a)
 
         def work() -> RenderedCard:
-            draft, tokens, tokenizer = prepare(remake_draft(a, sample, text, survey), mask), budget, self._tokenizer
+            draft, tokens, tokenizer = prepare(remake_draft(a, sample, text, survey), mask), budget, self.tokenizer
             if tokens is None:
-                policy = policy_of(self._rules(), draft)
-                tokens = budget_of(draft, policy, self._card_tokens, tokenizer=tokenizer, mask=mask)
+                policy = policy_of(self.rules(), draft)
+                tokens = budget_of(draft, policy, self.card_tokens, tokenizer=tokenizer, mask=mask)
             return cut(draft, budget=tokens, query=query, tokenizer=tokenizer, mask=mask, tools=tools)
 
-        rendered_card = await in_pool(self._pool, work)
+        rendered_card = await in_pool(self.pool, work)
         # What was recognised now replaces what an older engine recognised; then secrets are masked in both.
         visible_artifact = a if rendered_card.facts is None else structs.replace(a, facts=rendered_card.facts)
-        if self._redacting is not None:
-            visible_artifact = self._redacting.mask_listed_artifact(visible_artifact)
+        visible_artifact = self.redacting.mask_listed_artifact(visible_artifact)
         is_unchanged = record is not None and hashlib.sha256(rendered_card.text.encode()).digest() == record.sha256
         # The receipt was masked by the policy of its time; what the present policy hides is hidden in it, too.
         if record is not None and mask is not None:

@@ -1,6 +1,7 @@
 """Change how long an artifact is kept, its pin and its labels. What was declared about its payload stays."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec import UNSET, UnsetType
@@ -17,23 +18,16 @@ from coatcheck.storing.find import gone_error, not_found, require_seen
 from coatcheck.storing.redaction import RedactionPolicy
 
 
+@dataclass(frozen=True)
 class Extend:
     """Changes an artifact's expiry, pin and labels."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        clock: Clock,
-        fallback: FallbackBuffer | None = None,
-        rules: Callable[[], Rules] = lambda: NO_RULES,
-        redacting: RedactionPolicy | None = None,
-    ) -> None:
-        """`rules` returns the current policies."""
-        self._redacting = redacting
-        self._rules = rules
-        self._catalog = catalog
-        self._fallback = fallback
-        self._clock = clock
+    catalog: Catalog
+    clock: Clock
+    fallback: FallbackBuffer
+    redacting: RedactionPolicy
+    rules: Callable[[], Rules] = lambda: NO_RULES
+    """Returns the current policies."""
 
     async def __call__(
         self,
@@ -55,16 +49,16 @@ class Extend:
         """
         if idle_ttl is not UNSET:
             check_idle_ttl(idle_ttl)
-        now = self._clock.now()
+        now = self.clock.now()
         # A caller bound to sessions learns nothing of artifacts outside them, not even that they exist.
-        await require_seen(self._catalog, self._fallback, caller, number, now)
+        await require_seen(self.catalog, self.fallback, caller, number, now)
         # It has no row yet, and the change that will create it is fixed.
-        if self._fallback is not None and self._fallback.find(caller.namespace, number, now) is not None:
+        if self.fallback.find(caller.namespace, number, now) is not None:
             raise CoatcheckError(
                 Code.STORAGE_UNAVAILABLE,
                 "The artifact is still waiting to be stored, and cannot change before that. Retry the same call.",
             )
-        answer = await self._catalog.commit(
+        answer = await self.catalog.commit(
             PatchArtifact(
                 namespace=caller.namespace,
                 number=number,
@@ -80,27 +74,20 @@ class Extend:
             raise not_found()
         if isinstance(answer, Gone):
             raise gone_error(answer)
-        return answer if self._redacting is None else self._redacting.mask_listed_artifact(answer)
+        return self.redacting.mask_listed_artifact(answer)
 
     async def _within(
         self, caller: Caller, number: int, now: datetime, ttl: int | None | UnsetType
     ) -> int | None | UnsetType:
         """Returns the requested time, cut to what the artifact's policy allows."""
-        rules = self._rules()
+        rules = self.rules()
         if ttl is UNSET or not rules:
             return ttl
-        entry = await self._catalog.find(caller.namespace, number, now)
+        entry = await self.catalog.find(caller.namespace, number, now)
         # Of what is not live, an expired artifact that is held for example, only the namespace is known here: its own
         # limit applies.
         if not isinstance(entry, FoundArtifact):
             policy = rules.effective(caller.namespace)
         else:
-            a = entry.artifact
-            policy = rules.effective(
-                caller.namespace,
-                session=a.declared.session,
-                kind=a.facts.kind,
-                tool_name=a.declared.tool_name,
-                labels=a.declared.labels,
-            )
+            policy = rules.of_payload(caller.namespace, entry.artifact.declared, entry.artifact.facts.kind)
         return resolve_terms(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl

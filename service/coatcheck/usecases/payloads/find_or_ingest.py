@@ -106,6 +106,18 @@ class _Asked(Struct, frozen=True):
     """Whether cards may name a tool to read on with."""
 
 
+class _Step(Struct, frozen=True):
+    """What every step of the answer about one payload needs."""
+
+    caller: Caller
+    identity: bytes
+    source: "_Source"
+    declared: DeclaredMetadata
+    budget: int | None
+    """None: no card."""
+    request: _Asked
+
+
 class _Key(Struct, frozen=True):
     """Everything that a card depends on; the ID stands for the payload."""
 
@@ -188,9 +200,9 @@ class FindOrIngest:
             parted, source = await self._open_source(payload)
             declared = _make_declared(payload, parted, request.keep)
             budget = max(request.budget, MIN_BUDGET) if payload.needs_card else None
-            artifact = request.live.get(ids.number(identity))
-            card = await self._recall_card(caller, identity, artifact, source, declared, budget, request.tools)
-            return card or await self._ingest_payload(caller, identity, source, declared, request, budget)
+            step = _Step(caller, identity, source, declared, budget, request)
+            card = await self._recall_card(step, request.live.get(ids.number(identity)))
+            return card or await self._ingest_payload(step)
         except CoatcheckError as error:
             return _make_unstored_card(payload, error)
 
@@ -199,48 +211,27 @@ class FindOrIngest:
         small = is_text(payload.content) and len(payload.content) <= SMALL
         return _make_source(payload) if small else await in_pool(self._deps.pool, _make_source, payload)
 
-    async def _recall_card(
-        self,
-        caller: Caller,
-        identity: bytes,
-        artifact: Artifact | None,
-        source: "_Source",
-        declared: DeclaredMetadata,
-        budget: int | None,
-        tools: bool,
-    ) -> PayloadCard | None:
+    async def _recall_card(self, step: "_Step", artifact: Artifact | None) -> PayloadCard | None:
         """Returns the card of what was found; None if that is nothing, or another payload, or cannot be read."""
         # A corrupt blob is repaired by storing the payload again; one without its middle is not what the history has.
         if artifact is None or artifact.blob.condemned or artifact.measure.dropped:
             return None
-        stored_metadata = artifact.declared
-        if (
-            ids.identity(
-                artifact.namespace, stored_metadata.session, stored_metadata.tool_call_id, artifact.measure.sha256
-            )
-            != identity
-        ):
+        stored, sha256 = artifact.declared, artifact.measure.sha256
+        if ids.identity(artifact.namespace, stored.session, stored.tool_call_id, sha256) != step.identity:
             return None
         try:
-            return await self._card_of(caller, artifact, _own(artifact.declared, declared), source.data, budget, tools)
+            return await self._card_of(step, artifact)
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
                 raise
             return None  # looking only saves work; storing will report what is wrong
 
-    async def _card_of(
-        self,
-        caller: Caller,
-        a: Artifact,
-        declared: DeclaredMetadata,
-        data: bytes,
-        budget: int | None,
-        tools: bool,
-    ) -> PayloadCard | None:
-        """Returns the card of a stored artifact, described by `declared`."""
-        mask = None if self._deps.redacting is None else self._deps.redacting.mask_of(a)
+    async def _card_of(self, step: "_Step", a: Artifact) -> PayloadCard | None:
+        """Returns the card of a stored artifact, described as this history declares it."""
+        declared, data, budget = _own(a.declared, step.declared), step.source.data, step.budget
+        mask = self._deps.redacting.mask_of(a)
         engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which is then described for its card
-        key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None, tools=tools)
+        key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None, tools=step.request.tools)
         cached_card = self._cards.get(key)
         if cached_card is None:
             # Checked once per card in the cache, not once per turn: a history comes again with every turn.
@@ -249,13 +240,10 @@ class FindOrIngest:
                     return None
             cached_card = _Known("", 0)
             if budget is not None:
-                described_artifact = (
-                    a
-                    if declared is a.declared
-                    else await in_pool(self._deps.pool, _redeclare_artifact, a, declared, data)
-                )
-                view = await self._view_of(caller, described_artifact)
-                cached_card = await in_pool(self._deps.pool, self._cut, described_artifact, data, view, key, mask)
+                if declared is not a.declared:
+                    a = await in_pool(self._deps.pool, _redeclare_artifact, a, declared, data)
+                view = await self._view_of(step.caller, a)
+                cached_card = await in_pool(self._deps.pool, self._cut, a, data, view, key, mask)
             self._cards.put(key, cached_card)
         return PayloadCard(id=a.id, text=cached_card.text if budget is not None else None, tokens=cached_card.tokens)
 
@@ -280,17 +268,10 @@ class FindOrIngest:
         )
         return _Known(rendered_card.text, rendered_card.tokens)
 
-    async def _ingest_payload(
-        self,
-        caller: Caller,
-        identity: bytes,
-        source: "_Source",
-        declared: DeclaredMetadata,
-        request: _Asked,
-        budget: int | None,
-    ) -> PayloadCard:
+    async def _ingest_payload(self, step: "_Step") -> PayloadCard:
+        caller, request, budget = step.caller, step.request, step.budget
         ingest_request = IngestRequest(
-            declared=declared,
+            declared=step.declared,
             ttl=request.keep.ttl,
             idle_ttl=request.keep.idle_ttl,
             pinned=request.keep.pinned,
@@ -301,17 +282,15 @@ class FindOrIngest:
             standalone=True,
             tools=request.tools,
         )
-        receipt = await self._ingest(caller, self._stream_blocks(source), ingest_request)
+        receipt = await self._ingest(caller, self._stream_blocks(step.source), ingest_request)
         if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently
-            artifact = (await self._live(caller, [identity])).get(ids.number(identity))
-            card = await self._recall_card(caller, identity, artifact, source, declared, budget, request.tools)
-            if card is not None:
+            live = await self._live(caller, [step.identity])
+            if (card := await self._recall_card(step, live.get(ids.number(step.identity)))) is not None:
                 return card
         # With masking, the key below would have to say whether this card was masked: it is left to the next look-up.
-        plain = self._deps.redacting is None or self._deps.redacting.never
-        if receipt.created and receipt.stored and plain:
-            card = _Known(receipt.text, receipt.tokens)
-            self._cards.put(_Key(caller.namespace, receipt.id, declared, ENGINE, budget, tools=request.tools), card)
+        if receipt.created and receipt.stored and self._deps.redacting.never:
+            key = _Key(caller.namespace, receipt.id, step.declared, ENGINE, budget, tools=request.tools)
+            self._cards.put(key, _Known(receipt.text, receipt.tokens))
         return PayloadCard(
             id=receipt.id,
             text=receipt.text if budget is not None else None,

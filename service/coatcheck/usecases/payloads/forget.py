@@ -4,6 +4,7 @@ Crash story: one transaction replaces the row with its tombstone and marks the b
 blob's bytes first and its row second; after a crash it can repeat both without harm.
 """
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from coatcheck.core.artifact import Caller, Gone
@@ -20,30 +21,21 @@ BATCH = 200
 """Artifacts deleted in one transaction, so few that others wait milliseconds at most."""
 
 
+@dataclass(frozen=True)
 class _Deletion:
     """What both verbs need."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        clock: Clock,
-        tombstone_life: timedelta,
-        fallback: FallbackBuffer | None = None,
-        policies: Policies | None = None,
-        session_names: SessionNames | None = None,
-    ) -> None:
-        """`policies` decide how long a namespace's tombstones last; `tombstone_life` is the default."""
-        self._policies = policies
-        self._session_names = session_names
-        self._fallback = fallback
-        self._catalog = catalog
-        self._clock = clock
-        self._life = tombstone_life
+    catalog: Catalog
+    clock: Clock
+    tombstone_life: timedelta
+    """How long tombstones last where no policy decides."""
+    fallback: FallbackBuffer
+    policies: Policies
+    """Decide how long a namespace's tombstones last."""
 
     def _tombstone_until(self, caller: Caller, now: datetime) -> datetime:
         """Returns the moment at which the tombstone of what is deleted `now` is forgotten."""
-        life = self._life
-        return now + (life if self._policies is None else self._policies.tombstone_life(caller.namespace, life))
+        return now + self.policies.tombstone_life(caller.namespace, self.tombstone_life)
 
 
 class Forget(_Deletion):
@@ -56,20 +48,17 @@ class Forget(_Deletion):
             CoatcheckError: `artifact_gone` if it was gone already, `artifact_not_found` if it is unknown, `held` if a
                 hold forbids it.
         """
-        await require_seen(self._catalog, self._fallback, caller, number, self._clock.now())
-        if self._fallback is None:
-            self._answer(await self._delete(caller, number), waited=False)
-            return
-        # Otherwise the flush could store the payload after the row was deleted and before the buffer forgets it.
-        async with self._fallback.alone_with(caller.namespace, number):
-            waited = self._fallback.find(caller.namespace, number, self._clock.now()) is not None
+        await require_seen(self.catalog, self.fallback, caller, number, self.clock.now())
+        # Alone, or the flush could store the payload after the row was deleted and before the buffer forgets it.
+        async with self.fallback.alone_with(caller.namespace, number):
+            waited = self.fallback.find(caller.namespace, number, self.clock.now()) is not None
             answer = await self._delete(caller, number)
-            self._fallback.forget(caller.namespace, number, durably=True)
+            self.fallback.forget(caller.namespace, number, durably=True)
         self._answer(answer, waited=waited)
 
     async def _delete(self, caller: Caller, number: int) -> bool | Gone | HoldConflict | None:
-        now = self._clock.now()
-        return await self._catalog.commit(
+        now = self.clock.now()
+        return await self.catalog.commit(
             DeleteArtifact(
                 namespace=caller.namespace,
                 number=number,
@@ -91,8 +80,11 @@ class Forget(_Deletion):
             raise not_found()
 
 
+@dataclass(frozen=True)
 class ForgetSession(_Deletion):
     """Deletes everything in a session."""
+
+    session_names: SessionNames
 
     async def __call__(self, caller: Caller, session: str) -> int:
         """Deletes a session's artifacts in batches; returns how many there were, 0 for an unused session.
@@ -101,15 +93,14 @@ class ForgetSession(_Deletion):
             CoatcheckError: `held` if a hold covers the session, and then nothing is deleted; or if holds cover some of
                 its artifacts, and then all others are deleted.
         """
-        if self._session_names is not None:
-            session = await self._session_names.real(caller, session)
+        session = await self.session_names.real(caller, session)
         require_session(caller, session)
         # First what waits in memory: stored in between, it is found by the batches below.
         total = await self._forget_waiting(caller, session)
         while True:
             # A fresh time for each batch, as a large session takes long.
-            now = self._clock.now()
-            outcome = await self._catalog.commit(
+            now = self.clock.now()
+            outcome = await self.catalog.commit(
                 DeleteSession(
                     namespace=caller.namespace,
                     session=session,
@@ -125,17 +116,15 @@ class ForgetSession(_Deletion):
             if outcome < BATCH:
                 break
         # Batches leave what is held; the caller is told only once nothing else is left.
-        conflict = await self._catalog.holds_within(caller.namespace, session, self._clock.now())
+        conflict = await self.catalog.holds_within(caller.namespace, session, self.clock.now())
         if conflict is not None:
             raise refusal_of_delete(conflict, deleted=total)
         return total
 
     async def _forget_waiting(self, caller: Caller, session: str) -> int:
         """Drops what waits in memory. What is being stored at this moment is stored first and then deleted."""
-        if self._fallback is None:
-            return 0
         total = 0
-        for key in self._fallback.of_session(caller.namespace, session):
-            async with self._fallback.alone_with(*key):
-                total += self._fallback.forget(*key, durably=True)
+        for key in self.fallback.of_session(caller.namespace, session):
+            async with self.fallback.alone_with(*key):
+                total += self.fallback.forget(*key, durably=True)
         return total

@@ -158,13 +158,7 @@ class Ingest:
         if (ceiling := rules.ceiling(caller.namespace)) is not None:
             limits.append(ceiling)
         if declared is not None and rules:
-            policy = rules.effective(
-                caller.namespace,
-                session=declared.session,
-                kind=declared.kind,
-                tool_name=declared.tool_name,
-                labels=declared.labels,
-            )
+            policy = rules.of_payload(caller.namespace, declared)
             if (policy_limit := value_or(policy.max_artifact_bytes, None)) is not None:
                 limits.append(policy_limit)
         return min(limits)

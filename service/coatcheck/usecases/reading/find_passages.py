@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.parts.blobs import blank_blobs, blank_unseen
@@ -148,9 +148,7 @@ class FindPassages(Reader):
             )
         terms = terms_of(query)
         if not terms.terms:
-            raise CoatcheckError(
-                Code.INVALID_REQUEST, "The query is blank: say in words what to look for.", parameter="query"
-            )
+            raise invalid_request("The query is blank: say in words what to look for.", parameter="query")
         part = _Kept(reading)
         looking = _Looking(part, terms, ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), self._tokenizer, concise=concise)
         scanner, passage_text = await self._scan(part, query, looking)

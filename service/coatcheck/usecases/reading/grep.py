@@ -7,14 +7,14 @@ is noted.
 
 import re
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.caches import BoundedCache
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import invalid_request
 from coatcheck.core.grep.matcher import (
     PIECE_BYTES,
     LineHit,
@@ -27,7 +27,15 @@ from coatcheck.core.grep.matcher import (
 from coatcheck.core.grep.text_lines import CONTEXT_BYTES, LINE_BYTES, MATCH_BYTES, Around, ShownHits, compose
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.parts.blobs import hidden_parts
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, ViewName, check_budget
+from coatcheck.core.read_answer import (
+    DEFAULT_TOKENS,
+    MAX_ARGUMENT_CHARS,
+    Section,
+    View,
+    ViewName,
+    check_budget,
+    text_budget,
+)
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.scan import PATTERN_BYTES
 from coatcheck.core.text.visible_text import Hidden, find_parts, find_written_positions, plain_lines
@@ -64,28 +72,32 @@ _ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?
 """Matches letters of a pattern that stand for no letter."""
 
 
-class PatternSearchRequest(Struct, frozen=True, kw_only=True):
+class SearchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a caller of the HTTP interface says about a search."""
+
+    pattern: Annotated[
+        str, Meta(min_length=1, max_length=1000, description="Regular expression (RE2).", examples=["error|fatal"])
+    ]
+    literal: Annotated[bool, Meta(description="Whether the pattern is literal text, not an expression.")] = False
+    ignore_case: Annotated[bool, Meta(description="Whether to ignore upper and lower case.")] = False
+    context: Annotated[int, Meta(ge=0, le=MAX_CONTEXT, description="Lines to show around a match.")] = 2
+    offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the previous answer.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of matches to show.")] = DEFAULT_LIMIT
+    section: Section | None = None
+    """Nothing outside it is searched or shown; lines and bytes count in the view."""
+    view: View | None = None
+    """None: text with a section, raw without."""
+    max_tokens: Annotated[int, text_budget(MIN_TOKENS)] = DEFAULT_TOKENS
+
+
+class PatternSearchRequest(SearchQuery, frozen=True, kw_only=True):
     """A caller's request for a search."""
 
-    pattern: str
-    literal: bool = False
-    ignore_case: bool = False
-    context: int = 2
-    """Lines shown before and after a match, 0 to 20."""
-    offset: int = 0
-    """Hits to skip."""
     from_line: int = 1
     """The line where the search begins, counted from 1 in the view; hits are counted from there. A line before the
     section means its first."""
     from_byte: int = 0
     """Bytes of that line to skip; if it has no more than that, the search begins on the next line."""
-    limit: int = DEFAULT_LIMIT
-    """Maximum hits to show, 1 to 200."""
-    view: str | None = None
-    """`raw` or `text`; absent: text with a section, raw without."""
-    section: str | None = None
-    """Nothing outside it is searched or shown; lines and bytes count in the view."""
-    max_tokens: int = DEFAULT_TOKENS
     plain: bool = False
     """Whether lines are searched as a reader takes them (core/text/plain_lines) rather than as they are written."""
 
@@ -300,12 +312,10 @@ def _check(ask: PatternSearchRequest) -> None:
     bounds = (("limit", ask.limit, 1, MAX_LIMIT), ("context", ask.context, 0, MAX_CONTEXT))
     for name, value, least, most in bounds:
         if not least <= value <= most:
-            raise CoatcheckError(Code.INVALID_REQUEST, f"{name} must be {least} to {most}.", parameter=name)
+            raise invalid_request(f"{name} must be {least} to {most}.", parameter=name)
     if not 0 <= ask.offset < 2**53:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            "offset is the number of matching lines to skip: 0 or the `next` of the last answer.",
-            parameter="offset",
+        raise invalid_request(
+            "offset is the number of matching lines to skip: 0 or the `next` of the last answer.", parameter="offset"
         )
 
 

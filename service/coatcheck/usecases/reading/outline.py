@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Caller, Kind
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.line_scanner import LineScanner, times
 from coatcheck.core.outline.model import Landmarks, OutlineEntries, OutlineEntry, OutlineReader, OutlineScanner
@@ -271,8 +271,6 @@ def _past_end(reading: ViewReading, offset: int, total: int) -> CoatcheckError:
 def _check(offset: int, limit: int | None, max_tokens: int) -> None:
     check_budget(max_tokens, MIN_TOKENS)
     if offset < 0:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST, "offset is the number of entries to skip: 0 or more.", parameter="offset"
-        )
+        raise invalid_request("offset is the number of entries to skip: 0 or more.", parameter="offset")
     if limit is not None and not 1 <= limit <= MAX_LIMIT:
-        raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_LIMIT:,}.", parameter="limit")
+        raise invalid_request(f"limit must be 1 to {MAX_LIMIT:,}.", parameter="limit")

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from coatcheck.core.artifact import Caller, LineFields
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.outline.section_names import SectionPart, nth_section
 from coatcheck.core.parts.blobs import ends_inside, hidden_parts
 from coatcheck.core.read_answer import (
@@ -352,9 +352,7 @@ def _check_binary(reading: ViewReading, unit: Unit, max_tokens: int) -> None:
 def _from_cursor(ask: ReadRequest, number: int) -> Cursor:
     at = cursors.read(ask.cursor or "", number)
     if ask.offset is not None or (ask.unit is not None and ask.unit != at.unit):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST, "A cursor says where to read and in which unit: give it without offset and unit."
-        )
+        raise invalid_request("A cursor says where to read and in which unit: give it without offset and unit.")
     return at
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from coatcheck.core.artifact import Artifact, Caller
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.jsonpath import page as cursors
 from coatcheck.core.jsonpath.children import collect
 from coatcheck.core.jsonpath.descend import not_json
@@ -335,11 +335,9 @@ def _plan_query(path: str) -> QueryPlan:
 def _check(limit: int | None, max_tokens: int, fields: tuple[str, ...]) -> None:
     check_budget(max_tokens, MIN_TOKENS)
     if limit is not None and not 1 <= limit <= MAX_LIMIT:
-        raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_LIMIT:,}.", parameter="limit")
+        raise invalid_request(f"limit must be 1 to {MAX_LIMIT:,}.", parameter="limit")
     if len(fields) > MAX_FIELDS or not all(fields):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST, f"fields must be 1 to {MAX_FIELDS} names, joined with commas.", parameter="fields"
-        )
+        raise invalid_request(f"fields must be 1 to {MAX_FIELDS} names, joined with commas.", parameter="fields")
 
 
 def _location(hit: ValueHit) -> str | None:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Gone
-from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.keys import check_page_limit, is_everywhere, not_a_cursor, resolve_administered
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
+from coatcheck.core.keys import check_page_limit, is_everywhere, not_a_cursor, resolve_administered, resolve_listed
 from coatcheck.core.retention.audit import (
     MAX_NAMED_HOLDS,
     MAX_REASON_CHARS,
@@ -155,7 +155,7 @@ class Holds:
             CoatcheckError: `forbidden`, `invalid_request`, `invalid_cursor`.
         """
         check_page_limit(limit)
-        only = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
+        only = resolve_listed(caller, namespace)
         if after is not None and not is_hold_id(after):
             raise not_a_cursor()
         # One more than the page has, which tells whether another page follows.
@@ -169,17 +169,13 @@ def _hold_not_found() -> CoatcheckError:
 
 def _check(reason: str, number: int | None, session: str | None, until: datetime | None, now: datetime) -> None:
     if not 1 <= len(reason.strip()) <= len(reason) <= MAX_REASON_CHARS or "\0" in reason:
-        raise _invalid(f"A hold needs a reason of 1 to {MAX_REASON_CHARS} characters.", "reason")
+        raise invalid_request(f"A hold needs a reason of 1 to {MAX_REASON_CHARS} characters.", field="reason")
     if number is not None and session is not None:
-        raise _invalid("A hold covers an artifact or a session: give one of the two.", "session")
+        raise invalid_request("A hold covers an artifact or a session: give one of the two.", field="session")
     if until is not None and until <= now:
-        raise _invalid("A hold cannot end in the past: give a later `until`, or none.", "until")
+        raise invalid_request("A hold cannot end in the past: give a later `until`, or none.", field="until")
 
 
 def two_ends() -> CoatcheckError:
     """Returns the error for a hold that gives both a moment and a duration for its end."""
-    return _invalid("Give one of `until` and `ttl`: both set when the hold ends.", "ttl")
-
-
-def _invalid(detail: str, field: str) -> CoatcheckError:
-    return CoatcheckError(Code.INVALID_REQUEST, detail, field=field)
+    return invalid_request("Give one of `until` and `ttl`: both set when the hold ends.", field="ttl")

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.keys import resolve_administered
 from coatcheck.core.retention.audit import By
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
@@ -84,7 +84,7 @@ class UndoRemoval:
                 cannot is said of it.
         """
         if not 1 <= len(numbers) <= LIMIT:
-            raise CoatcheckError(Code.INVALID_REQUEST, f"Name 1 to {LIMIT} artifacts.", parameter="artifacts")
+            raise invalid_request(f"Name 1 to {LIMIT} artifacts.", parameter="artifacts")
         namespace, since = resolve_administered(caller, namespace), self._since()
         removals = [
             (number, await self.retention.find_removal(namespace, number, since)) for number in dict.fromkeys(numbers)
@@ -149,8 +149,7 @@ class UndoRemoval:
         # An artifact that has expired would be removed again at once.
         over = artifact.expires_at is not None and artifact.expires_at <= now
         if over and ttl is None:
-            raise CoatcheckError(
-                Code.INVALID_REQUEST,
+            raise invalid_request(
                 f'{artifact.id} has expired: set its new lifetime with ttl (seconds, or text like "7d").',
                 parameter="ttl",
             )

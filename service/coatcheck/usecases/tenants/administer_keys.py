@@ -7,6 +7,7 @@ revoked, and can be used by nobody.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -32,6 +33,7 @@ from coatcheck.core.keys import (
     read_namespace_cursor,
     require_everywhere,
     resolve_administered,
+    resolve_listed,
 )
 from coatcheck.core.rates import Rates
 from coatcheck.ports.keys import Keys, MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
@@ -55,24 +57,16 @@ class NamespacesPage(Struct, frozen=True):
     next: str | None = None
 
 
+@dataclass(frozen=True)
 class AdministerKeys:
     """Creates, lists and revokes keys."""
 
-    def __init__(
-        self, keys: Keys, clock: Clock, random: Callable[[int], bytes], on_created: Callable[[], None] = lambda: None
-    ) -> None:
-        """Reads nothing until a method is called.
-
-        Args:
-            keys: the store of keys.
-            clock: the clock that decides.
-            random: returns the given number of bytes that nobody can guess.
-            on_created: called when a key has been created.
-        """
-        self._keys = keys
-        self._clock = clock
-        self._random = random
-        self._on_created = on_created
+    keys: Keys
+    clock: Clock
+    random: Callable[[int], bytes]
+    """Returns the given number of bytes that nobody can guess."""
+    on_created: Callable[[], None] = lambda: None
+    """Called when a key has been created."""
 
     async def create(
         self,
@@ -104,8 +98,8 @@ class AdministerKeys:
         terms = tuple(sorted(set(scopes)))
         check_terms(namespace=space, name=name, scopes=terms, session_prefix=session_prefix)
         check_rates(rates.requests, rates.bytes)
-        now = self._clock.now()
-        key, secret = make(self._random(ID_BYTES), self._random(SECRET_BYTES))
+        now = self.clock.now()
+        key, secret = make(self.random(ID_BYTES), self.random(SECRET_BYTES))
         info = KeyInfo(
             id=key.id,
             namespace=space,
@@ -118,9 +112,9 @@ class AdministerKeys:
             requests_per_minute=rates.requests,
             bytes_per_minute=rates.bytes,
         )
-        await self._keys.commit(MakeKey(info=info, digest=key.digest, by=caller))
+        await self.keys.commit(MakeKey(info=info, digest=key.digest, by=caller))
         # This process refuses callers without a key from now on, without waiting for its next look-up.
-        self._on_created()
+        self.on_created()
         return info, secret
 
     async def list(self, caller: Caller, *, namespace: str | None, before: str | None, limit: int) -> KeysPage:
@@ -130,10 +124,10 @@ class AdministerKeys:
             CoatcheckError: `forbidden`; `invalid_request`; `invalid_cursor`.
         """
         check_page_limit(limit)
-        space = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
+        space = resolve_listed(caller, namespace)
         if before is not None and not KEY_ID.fullmatch(before):
             raise not_a_cursor()
-        keys = await self._keys.list_keys(space, before=before, limit=limit + 1)
+        keys = await self.keys.list_keys(space, before=before, limit=limit + 1)
         return KeysPage(tuple(keys[:limit]), keys[limit - 1].id if len(keys) > limit else None)
 
     async def revoke(self, caller: Caller, key_id: str) -> KeyInfo:
@@ -143,20 +137,20 @@ class AdministerKeys:
             CoatcheckError: `key_not_found`, also for a key that is not the caller's to administer.
         """
         space = None if is_everywhere(caller) else caller.namespace
-        change = RevokeKey(key_id=key_id, namespace=space, now=self._clock.now(), by=caller)
+        change = RevokeKey(key_id=key_id, namespace=space, now=self.clock.now(), by=caller)
         # Text that cannot be a key's ID is answered like an unknown one, without a query.
-        info = await self._keys.commit(change) if KEY_ID.fullmatch(key_id) else None
+        info = await self.keys.commit(change) if KEY_ID.fullmatch(key_id) else None
         if info is None:
             raise CoatcheckError(Code.KEY_NOT_FOUND, "There is no key with this ID. List the keys to see their IDs.")
         return info
 
 
+@dataclass(frozen=True)
 class AdministerNamespaces:
     """Creates, lists, disables and enables namespaces."""
 
-    def __init__(self, keys: Keys, clock: Clock) -> None:
-        self._keys = keys
-        self._clock = clock
+    keys: Keys
+    clock: Clock
 
     async def create(self, caller: Caller, name: str) -> tuple[NamespaceInfo, bool]:
         """Creates a namespace if there is none of this name; also returns whether it is new.
@@ -166,7 +160,7 @@ class AdministerNamespaces:
         """
         require_everywhere(caller)
         check_namespace(name)
-        return await self._keys.commit(MakeNamespace(name=name, now=self._clock.now(), by=caller))
+        return await self.keys.commit(MakeNamespace(name=name, now=self.clock.now(), by=caller))
 
     async def list(self, caller: Caller, *, cursor: str | None, limit: int) -> NamespacesPage:
         """Returns the namespaces. An administrator of one sees only that one.
@@ -177,7 +171,7 @@ class AdministerNamespaces:
         after = read_namespace_cursor(cursor)
         check_page_limit(limit)
         only = None if is_everywhere(caller) else caller.namespace
-        namespaces = await self._keys.list_namespaces(after=after or "", limit=limit + 1, only=only)
+        namespaces = await self.keys.list_namespaces(after=after or "", limit=limit + 1, only=only)
         last = namespaces[limit - 1].name if len(namespaces) > limit else None
         return NamespacesPage(tuple(namespaces[:limit]), namespace_cursor(last))
 
@@ -188,8 +182,8 @@ class AdministerNamespaces:
             CoatcheckError: `forbidden`; `namespace_not_found`.
         """
         require_everywhere(caller)
-        change = SwitchNamespace(name=name, disabled=disabled, now=self._clock.now(), by=caller)
-        info = await self._keys.commit(change)
+        change = SwitchNamespace(name=name, disabled=disabled, now=self.clock.now(), by=caller)
+        info = await self.keys.commit(change)
         if info is None:
             raise CoatcheckError(
                 Code.NAMESPACE_NOT_FOUND,

@@ -8,6 +8,7 @@ after it, the schedule of any replica continues.
 """
 
 import logging
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
@@ -18,11 +19,10 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import (
     check_namespace,
     check_page_limit,
-    is_everywhere,
     namespace_cursor,
     read_namespace_cursor,
     require_everywhere,
-    resolve_administered,
+    resolve_listed,
 )
 from coatcheck.core.policies.policy import value_or
 from coatcheck.core.policies.quota import QuotaLimits, Usage
@@ -68,12 +68,12 @@ class UsagePage(Struct, frozen=True):
     next: str | None = None
 
 
+@dataclass(frozen=True)
 class ShowUsage:
     """Lists how much each namespace holds."""
 
-    def __init__(self, decisions: Decisions, policies: Policies) -> None:
-        self._decisions = decisions
-        self._policies = policies
+    decisions: Decisions
+    policies: Policies
 
     async def __call__(self, caller: Caller, namespace: str | None, *, cursor: str | None, limit: int) -> UsagePage:
         """Returns namespaces by name; all of them if the caller administers all and names none.
@@ -83,8 +83,8 @@ class ShowUsage:
         """
         after = read_namespace_cursor(cursor)
         check_page_limit(limit)
-        only = None if namespace is None and is_everywhere(caller) else resolve_administered(caller, namespace)
-        usages = await self._decisions.usages(only, after=after or "", limit=limit + 1)
+        only = resolve_listed(caller, namespace)
+        usages = await self.decisions.usages(only, after=after or "", limit=limit + 1)
         # A namespace in which nothing was ever stored has no row, but its administrator may ask for it.
         if only is not None and not usages and not after:
             usages = [Usage(namespace=only)]
@@ -92,7 +92,7 @@ class ShowUsage:
         return UsagePage(tuple(map(self._line, usages[:limit])), namespace_cursor(last))
 
     def _line(self, usage: Usage) -> NamespaceUsage:
-        policy = self._policies.effective(usage.namespace)
+        policy = self.policies.effective(usage.namespace)
         limits = QuotaLimits(value_or(policy.max_bytes, None), value_or(policy.max_artifacts, None))
         return NamespaceUsage.of(usage, limits, value_or(policy.evict, "off"))
 
@@ -111,14 +111,15 @@ class EmptyRound(Struct, frozen=True, kw_only=True):
     """Namespaces that are now empty and no longer being deleted."""
 
 
+@dataclass(frozen=True)
 class EmptyNamespace:
     """Deletes namespaces with everything in them, in batches."""
 
-    def __init__(self, decisions: Decisions, clock: Clock, policies: Policies, *, tombstone_life: timedelta) -> None:
-        self._decisions = decisions
-        self._clock = clock
-        self._policies = policies
-        self._life = tombstone_life
+    decisions: Decisions
+    clock: Clock
+    policies: Policies
+    _: KW_ONLY
+    tombstone_life: timedelta
 
     async def begin(self, caller: Caller, namespace: str) -> Usage:
         """Begins to delete a namespace; returns what it holds. Repeating it changes nothing.
@@ -129,17 +130,17 @@ class EmptyNamespace:
         """
         require_everywhere(caller)
         check_namespace(namespace)
-        if not await self._decisions.usages(namespace):
+        if not await self.decisions.usages(namespace):
             raise CoatcheckError(
                 Code.NAMESPACE_NOT_FOUND, f"Nothing was ever stored in a namespace {namespace!r}. Check its name."
             )
         by = By.of(caller)
-        outcome = await self._decisions.commit(
-            MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=True, by=by)
+        outcome = await self.decisions.commit(
+            MarkNamespace(namespace=namespace, now=self.clock.now(), deleting=True, by=by)
         )
         if isinstance(outcome, HoldConflict):
             raise refusal_of_delete(outcome)
-        return (await self._decisions.usages(namespace))[0]
+        return (await self.decisions.usages(namespace))[0]
 
     async def __call__(self) -> EmptyRound:
         """Deletes what no hold covers in every namespace that is being deleted; returns what went.
@@ -148,7 +149,7 @@ class EmptyNamespace:
             CoatcheckError: `storage_unavailable`; the next round continues.
         """
         artifacts = namespaces = 0
-        for usage in await self._decisions.list_marked_namespaces():
+        for usage in await self.decisions.list_marked_namespaces():
             artifacts += await self._drain(usage.namespace)
             namespaces += await self._end(usage.namespace)
         return EmptyRound(artifacts=artifacts, namespaces=namespaces)
@@ -156,12 +157,12 @@ class EmptyNamespace:
     async def _drain(self, namespace: str) -> int:
         total = 0
         while True:
-            now = self._clock.now()
-            count = await self._decisions.commit(
+            now = self.clock.now()
+            count = await self.decisions.commit(
                 DeleteNamespace(
                     namespace=namespace,
                     now=now,
-                    tombstone_until=now + self._policies.tombstone_life(namespace, self._life),
+                    tombstone_until=now + self.policies.tombstone_life(namespace, self.tombstone_life),
                     limit=BATCH,
                 )
             )
@@ -171,13 +172,13 @@ class EmptyNamespace:
 
     async def _end(self, namespace: str) -> bool:
         """Removes the mark when nothing is left; until then it fences uploads that are under way."""
-        usage = (await self._decisions.usages(namespace))[0]
+        usage = (await self.decisions.usages(namespace))[0]
         # Held artifacts and open uploads keep the mark: without it, an upload could still commit after the namespace
         # was reported deleted.
         if usage.artifacts or usage.reserved:
             return False
-        change = MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=False, by=SCHEDULE)
-        ended = await self._decisions.commit(change)
+        change = MarkNamespace(namespace=namespace, now=self.clock.now(), deleting=False, by=SCHEDULE)
+        ended = await self.decisions.commit(change)
         if ended is True:
             log.info("namespace %r is deleted", namespace)
         return ended is True

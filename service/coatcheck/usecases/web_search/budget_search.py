@@ -148,7 +148,7 @@ class SearchResults:
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
-    redacting: RedactionPolicy | None = None
+    redacting: RedactionPolicy
     rules: Callable[[], Rules] = lambda: NO_RULES
     switches: Switches = field(default_factory=Switches)
     """Where no policy decides."""
@@ -180,7 +180,7 @@ class SearchResults:
         notices = [*receipt.warnings]
         if incoming.notice is not None:
             notices.append(Notice("secrets_masked", incoming.notice))
-        mask = None if self.redacting is None else self.redacting.mask(caller.namespace, declared)
+        mask = self.redacting.mask(caller.namespace, declared)
         session_sources = SessionSources(())
         # Only a stored response can be cited by ID, and compared with the session's earlier ones.
         if receipt.stored:
@@ -243,10 +243,8 @@ class SearchResults:
 
     def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Shape":
         """Returns the request's limits, else the most specific policy's, else the settings'; sites that all allow."""
-        of, otherwise = ask.declared, self.limits
-        policy = self.rules().effective(
-            caller.namespace, session=of.session, kind=SEARCH_RESPONSE, tool_name=of.tool_name, labels=of.labels
-        )
+        otherwise = self.limits
+        policy = self.rules().of_payload(caller.namespace, ask.declared, SEARCH_RESPONSE)
         limits = SearchLimits(
             max_results=_first(ask.max_results, policy.search_max_results, otherwise.max_results),
             max_tokens_per_result=_first(

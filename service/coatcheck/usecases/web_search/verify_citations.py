@@ -9,6 +9,7 @@ import codecs
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, LineFields
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.outline.section_names import no_section, nth_section
 from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.read_answer import ViewName
@@ -88,22 +89,16 @@ class _Source(Struct, frozen=True):
     """Whether the view has more than this."""
 
 
+@dataclass(frozen=True)
 class VerifyCitations:
     """Checks whether quotations stand in the artifacts that they cite."""
 
-    def __init__(
-        self,
-        open_view: OpenView,
-        pool: Executor,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE_SECONDS,
-    ) -> None:
-        """`clock` returns seconds and never steps back."""
-        self._view = open_view
-        self._pool = pool
-        self._clock = clock
-        self._patience = patience
+    open_view: OpenView
+    pool: Executor
+    _: KW_ONLY
+    clock: Callable[[], float] = time.monotonic
+    """Returns seconds and never steps back."""
+    patience: float = PATIENCE_SECONDS
 
     async def __call__(self, caller: Caller, quotations: list[Quotation]) -> list[QuotationCheck | CoatcheckError]:
         """Returns the result for each, in the order given; an error for one that could not be checked.
@@ -112,16 +107,14 @@ class VerifyCitations:
             CoatcheckError: `invalid_request` for more than MAX_QUOTATIONS.
         """
         if len(quotations) > MAX_QUOTATIONS:
-            raise CoatcheckError(
-                Code.INVALID_REQUEST, f"At most {MAX_QUOTATIONS} quotations in one call.", parameter="quotes"
-            )
-        ends = self._clock() + self._patience
+            raise invalid_request(f"At most {MAX_QUOTATIONS} quotations in one call.", parameter="quotes")
+        ends = self.clock() + self.patience
         out: dict[int, QuotationCheck | CoatcheckError] = {}
-        view_cache = _ViewCache(self._view, caller)
+        view_cache = _ViewCache(self.open_view, caller)
         # By citation, so that each artifact is opened once; the answer restores the given order.
         for place in sorted(range(len(quotations)), key=lambda place: (quotations[place].citation, place)):
             try:
-                if self._clock() >= ends:
+                if self.clock() >= ends:
                     raise _too_slow()
                 out[place] = await self._check_quotation(view_cache, quotations[place])
             except CoatcheckError as error:
@@ -136,7 +129,7 @@ class VerifyCitations:
         cited = await _find_cited(reading, name, quotation)
         source = await view_cache.source(reading, cited)
         within = None if cited is None else _within(source, cited)
-        match = await in_pool(self._pool, _verify, quotation.quote, source, within, reading.fields)
+        match = await in_pool(self.pool, _verify, quotation.quote, source, within, reading.fields)
         checked = _answer(reading, quotation, source, match)
         # Comparison needs the stored bytes with fillers; markers come in only when all positions are final.
         return checked if reading.mask is None else reveal_strings(checked, reading.mask)

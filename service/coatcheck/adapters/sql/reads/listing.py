@@ -22,8 +22,9 @@ from coatcheck.adapters.sql.changes.tombstone import is_live
 from coatcheck.adapters.sql.dialect import NAMESPACE, UtcDateTime, among, bind_seqs, contains_text, equal, has_label
 from coatcheck.adapters.sql.tables import artifacts, blobs, removed, removed_views
 from coatcheck.core.artifact import Artifact
+from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
-from coatcheck.ports.retention import RemovedArtifact, RemovedView
+from coatcheck.ports.retention import RemovedArtifact
 
 STRETCH = 5_000
 """Rows that the first statement examines, in tens of milliseconds; later ones examine as many as time allows."""
@@ -191,8 +192,8 @@ def _removal_of_row(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN
     )
 
 
-def _views(conn: Connection, seq: int, namespace: str) -> tuple[RemovedView, ...]:
-    kept: list[RemovedView] = []
+def _views(conn: Connection, seq: int, namespace: str) -> tuple[FoundView, ...]:
+    kept: list[FoundView] = []
     statement = (
         select(removed_views.c.blob_seq, blobs.c.namespace, *rows.view_columns(removed_views, blobs))
         .join_from(removed_views, blobs, blobs.c.seq == removed_views.c.blob_seq, isouter=True)
@@ -204,5 +205,5 @@ def _views(conn: Connection, seq: int, namespace: str) -> tuple[RemovedView, ...
         blob = found.blob if owner == namespace else None
         # Its bytes are gone, or the row is another blob's by now: the view can be made again.
         if blob_seq is None or (blob is not None and blob.size == found.view.measure.size):
-            kept.append(RemovedView(found.view, blob))
+            kept.append(FoundView(found.view, blob))
     return tuple(kept)
