@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import uvicorn
 
 from coatcheck.adapters.system import SystemClock
-from coatcheck.api.content import send_response
+from coatcheck.api.content import send_content
 from coatcheck.api.http.representation import payload, request_fields, respond
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure
 from coatcheck.core.encoding.seekable import FrameEncoder
@@ -97,7 +97,7 @@ def application(kept: dict[int, FoundArtifact], pool: ThreadPoolExecutor) -> Any
         response = respond(payload(found.artifact, opened(found)), scope["method"], fields)
         if response.error is not None:
             response.headers.append(("Content-Length", "0"))
-        await send_response(response, receive, send)
+        await send_content(response, receive, send)
 
     return app
 

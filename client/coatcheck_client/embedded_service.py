@@ -190,13 +190,13 @@ class _ServiceConnection:
     def _find_other(self) -> _Address | None:
         """Returns where the service answers that has the directory, if it tells where."""
         try:
-            told = json.loads((self._data / ADDRESS_FILE).read_text("utf-8"))
+            record = json.loads((self._data / ADDRESS_FILE).read_text("utf-8"))
         except (OSError, ValueError):
             return None
-        if folder := told.get("run_folder"):
+        if folder := record.get("run_folder"):
             joined = _join(Path(folder))
             return None if joined is None else self._hold(joined, Path(folder))
-        url = told.get("url")
+        url = record.get("url")
         if not url:
             return None
         try:

@@ -3,19 +3,18 @@
 import json
 import os
 import subprocess
-import threading
 from collections.abc import Generator
 from datetime import timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coatcheck.adapters.system import SystemClock
-from coatcheck.cli.doctor import Finding, examine
+from coatcheck.cli.doctor import Diagnosis, examine
 from coatcheck.settings import Settings
+from support.http_server import QuietHandler, http_server
 from support.service import COMMAND, Service, serving
 
 HOOK = {"type": "command", "command": "coatcheck hook claude-code"}
@@ -50,7 +49,7 @@ def http_hook(url: str) -> dict[str, Any]:
     return {"type": "http", "url": f"{url}/v1/hooks/claude-code"}
 
 
-def only(settings: Settings, check: str) -> Finding:
+def only(settings: Settings, check: str) -> Diagnosis:
     """The finding of one check, which is there once."""
     (finding,) = [each for each in examine(settings) if each.check == check]
     return finding
@@ -83,27 +82,18 @@ def other_program() -> Generator[tuple[str, dict[str, Any]]]:
     """Another program on the port: its URL, and what it answers to each path."""
     answers: dict[str, Any] = {"headers": {}}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
-            body = json.dumps(answers.get(self.path, {"name": "another"})).encode()
-            self.send_response_only(200)
-            for name, value in {"content-length": str(len(body)), **answers["headers"]}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, json.dumps(answers.get(self.path, {"name": "another"})).encode(), **answers["headers"])
 
-        do_POST = do_DELETE = do_GET  # noqa: N815 - as above
+        do_POST = do_DELETE = do_GET  # noqa: N815 - the names that http.server calls
 
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
+        def send_response(self, code: int, message: str | None = None) -> None:
+            """Sends no date of its own."""
+            self.send_response_only(code, message)
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", answers
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with http_server(Handler) as url:
+        yield url, answers
 
 
 def test_another_program_on_the_port_is_told_apart(other_program: tuple[str, dict[str, Any]], home: Path) -> None:

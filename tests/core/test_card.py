@@ -116,22 +116,6 @@ def test_facts_take_less_of_a_card_that_answers_a_query() -> None:
     assert plain.shape == asked.shape
 
 
-def test_counts_with_words_of_the_query_come_first() -> None:
-    names = ("carrier", "cabin", "terminal", "gate", "fare")
-    flights = [
-        {
-            "flight": f"AY{n}",
-            **{name: f"{name}-{n % at}" for at, name in enumerate(names, 3)},
-            "price": {"total": n * 37 % 900 + 0.5},
-        }
-        for n in range(120)
-    ]
-    data = json.dumps(flights, indent=1).encode()
-    plain, asked = (card_of(data, DeclaredMetadata(), 200, query)[0].shape for query in (None, "cheapest price"))
-    assert not any("price.total" in line for line in plain)
-    assert any(line.startswith("120 $[*]: price.total 0.5 (AY0) to ") for line in asked)
-
-
 @pytest.mark.parametrize("name", ["log", "page", "json", "forged", "chinese", "zip", "a million spaces"])
 def test_the_budget_holds_in_the_other_encoding_too(name: str) -> None:
     data, said = EVERYTHING[name]
@@ -247,16 +231,6 @@ def test_json_shows_every_key() -> None:
     _, text, _ = card_of(*ORDINARY["json"], 400)
     assert "\n$: 300 elements\n$[*]: id, name, owner, tags\n$[*].owner: login, admin\n" in text
     assert f' {MARK} Next: read_artifact(artifact_id="{ARTIFACT}", ' in text.splitlines()[-1]
-
-
-def test_titles_are_shortened_before_a_url_is_left_out() -> None:
-    long = "How the oldest harbour of the northern coast was built, told by those who were there, part "
-    every = [{"title": f"{long}{n}", "url": f"https://example.org/{n}/harbour", "snippet": "Stone."} for n in range(6)]
-    data = json.dumps(every, indent=2).encode()
-    _, text, tokens = card_of(data, DeclaredMetadata(tool_name="web_search"), 256)
-    assert all(f"| https://example.org/{n}/harbour\n" in text for n in range(6))
-    assert tokens <= 256
-    assert f"{long}5 |" in card_of(data, DeclaredMetadata(tool_name="web_search"), 600)[1]
 
 
 def test_search_results_show_every_title_and_url() -> None:
@@ -463,3 +437,19 @@ def test_the_next_call_of_an_access_log_searches_for_requests_that_the_server_fa
     card, _, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
     assert card.next is not None
     assert card.next.arguments["pattern"] == '" 502'
+
+
+def test_counts_with_words_of_the_query_come_first() -> None:
+    names = ("carrier", "cabin", "terminal", "gate", "fare")
+    flights = [
+        {
+            "flight": f"AY{n}",
+            **{name: f"{name}-{n % at}" for at, name in enumerate(names, 3)},
+            "price": {"total": n * 37 % 900 + 0.5},
+        }
+        for n in range(120)
+    ]
+    data = json.dumps(flights, indent=1).encode()
+    plain, asked = (card_of(data, DeclaredMetadata(), 200, query)[0].shape for query in (None, "cheapest price"))
+    assert not any("price.total" in line for line in plain)
+    assert any(line.startswith("120 $[*]: price.total 0.5 (AY0) to ") for line in asked)

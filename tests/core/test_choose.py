@@ -10,7 +10,6 @@ from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.outliers import outlying_lines
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
-from coatcheck.core.choose.worth import licence_lines
 from coatcheck.core.survey import Region
 from coatcheck.core.text.lexicon import level_of
 from coatcheck.core.text.visible_text import visible
@@ -223,53 +222,6 @@ def test_statements_that_all_begin_alike_do_not_hide_another() -> None:
     rows.insert(371, "image shop:current: manifest not found, using what is there")
     _, text, _ = card_of("\n".join([*rows, "Done. Your build exited with 1."]).encode(), DeclaredMetadata(), 300)
     assert "manifest not found" in text
-
-
-LICENCE = """Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy at https://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License."""
-
-
-@pytest.mark.parametrize("mark", ["# ", "// ", " * ", ""])
-def test_what_a_file_says_of_itself_is_shown_rather_than_its_licence(mark: str) -> None:
-    header = [
-        "Copyright 2024 The Meter Authors",
-        "",
-        *LICENCE.split("\n"),
-        "",
-        "Reads meters over Modbus, one at a time.",
-    ]
-    rng = random.Random(9)
-    names = ["".join(rng.choices("abcdefghij", k=7)) for _ in range(900)]
-    body = [f"{names[n]}_{names[n + 1]} = load_{names[n + 2]}({names[n + 3]}.{names[n + 4]})" for n in range(800)]
-    text = "\n".join([*(f"{mark}{line}".rstrip() for line in header), "", *body])
-    shown = card_of(text.encode(), DeclaredMetadata(), 256)[1]
-    assert "Reads meters over Modbus" in shown
-    assert "See the License for the specific language" not in shown
-
-
-@pytest.mark.parametrize("text", ["(c) 1999\n", "copyright", "#\n# (c) 2001\n#\n", "/*\n" * 80 + "licence"])
-def test_no_mark_of_a_licence_is_too_odd(text: str) -> None:
-    assert licence_lines(Units([Region(0, 1, text.encode() * 9)])) is not None
-    assert card_of((text * 90).encode(), DeclaredMetadata(), 128)[1]
-
-
-def test_a_licence_alone_is_shown_like_any_text() -> None:
-    text = f"{LICENCE}\n\n{'Redistribution of the work in any form is permitted. ' * 200}"
-    assert "Licensed under the Apache License" in card_of(text.encode(), DeclaredMetadata(), 256)[1]
-
-
-def test_a_text_of_licences_is_shown_from_its_beginning() -> None:
-    terms = [f"Redistribution of part {n} is permitted under this licence, without warranty." for n in range(70)]
-    rest = [f"The library number {n} was added by hand and is listed in section {n % 9}." for n in range(300)]
-    text = "\n".join(["The picture library is", "licensed under the open licence of 2010:", *terms, *rest])
-    assert "licensed under the open licence of 2010:" in card_of(text.encode(), DeclaredMetadata(), 400)[1]
 
 
 @pytest.mark.parametrize("budget", [200, 220, 256, 300])

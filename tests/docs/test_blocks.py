@@ -12,7 +12,7 @@ from support.pages import PAGES, ROOT, Block, blocks, is_of_a_stack, steps
 NOT_RUN: Final = Counter(
     {
         "it keeps the terminal": 3,
-        "installs from a package registry": 3,
+        "installs from a package registry": 4,
         "needs Node.js, and fetches programs from npm": 2,
         "needs a public host name": 1,
         "needs a certificate and nginx": 1,

@@ -6,6 +6,7 @@ import re
 import zipfile
 from collections import Counter
 from difflib import SequenceMatcher
+from typing import Final
 
 import pytest
 
@@ -30,6 +31,9 @@ from media.views import text_of, view_of
 SEEDS = range(4)
 _MARK = re.compile(r"\[(?:\^?e?\d+|note:|image: .*?)\]|\[note: | \] |(?m:^ *(?:\d+\.|[-•\u2013◦]) )")
 
+_COLUMN: Final = re.compile(r"(?<=\| )(?:name|count|note): ", re.IGNORECASE)
+"""The names of columns, which the rows of a book repeat."""
+
 
 def words(text: str) -> list[str]:
     return re.findall(r"\w+", _MARK.sub(" ", text).casefold())
@@ -38,9 +42,10 @@ def words(text: str) -> list[str]:
 def body(found: ExtractedText) -> str:
     """The text without its first line, which is ours, and without what pandoc leaves out."""
     text = found.text or b""
-    apart = [each for each in found.sections if each.title in {"Headers", "Footers"}]
-    text = text[: apart[0].start] if apart else text
-    return text.decode().partition("\n")[2]
+    for each in reversed(found.sections):  # of a book, each chapter has its links
+        if each.title in {"Headers", "Footers", "Links"}:
+            text = text[: each.start] + text[each.end :]
+    return _COLUMN.sub("", text.decode().partition("\n")[2])
 
 
 def compared(ours: list[str], theirs: list[str]) -> tuple[float, float, float]:

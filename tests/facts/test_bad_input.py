@@ -8,7 +8,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from time import perf_counter
+from time import process_time
 from typing import Final
 
 import pytest
@@ -113,9 +113,9 @@ MANY_KEYS: Final[dict[str, object]] = {
 @pytest.mark.parametrize("name", MANY_KEYS)
 def test_json_with_tens_of_thousands_of_keys_costs_bounded_time_and_room(name: str) -> None:
     data = json.dumps(MANY_KEYS[name]).encode()
-    begin = perf_counter()
+    begin = process_time()
     facts = recognise(sample_of(data), DeclaredMetadata())
-    assert perf_counter() - begin < 5
+    assert process_time() - begin < 5
     assert len("".join(facts.shape)) < 40_000
 
 

@@ -58,7 +58,6 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_interfaces.interfaces, 120),
     (made_manifests.manifests, 80),
     (made_manuals.manuals, 120),
-    (made_settings.mappings, 80),
     (made_settings.titled, 60),
     (made_git.unified, 80),
     (made_pages.pages, 120),

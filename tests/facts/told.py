@@ -35,7 +35,6 @@ _LAST: Final = re.compile(
 _BYTES: Final = re.compile(r"(\S+), (\d+) bytes?, sha256 ([0-9a-f]{16})…")
 _LIKE: Final = re.compile(r"(\d+) like line (\d+)")
 _WITH: Final = re.compile(r"(\d+) with (.+)", re.DOTALL)
-_HEADINGS: Final = re.compile(r"(Largest sections|Sections) from line (\d+)( \(with lines\))?: (.+)")
 _NAMED: Final = ("Title", "URL", "Canonical", "Tool", "Command")
 _DIGITS: Final = re.compile(r"[0-9]+")
 
@@ -105,60 +104,14 @@ def _above(shown: Shown, lines: list[str]) -> None:
         if found:
             assert int(found[2]) == len(shown.case.data)
             continue
-        if _HEADINGS.fullmatch(line):
-            understood(shown, line)
-            _headings(shown, line)
-            continue
         assert left, f"no fact: {line!r}"
         whole = left.pop(0)
-        begun, shortened, url = line.partition(" … | ")
-        if shortened:
-            assert whole.startswith(f"{begun} "), (line, whole)
-            assert whole.endswith(f" | {url}") or (url == "…" and line is lines[-1]), (line, whole)
-        elif line != whole:
+        if line != whole:
             assert line.endswith(" …"), line
             _clipped(line.removesuffix(" …"), whole)
             assert not left or line is lines[-1]
         if line != whole and line.endswith("…"):
             left.clear()
-
-
-def _headings(shown: Shown, line: str) -> None:
-    """The headings from a line of the text view on: in order, in their lines; if not the largest, all outer ones."""
-    found = _HEADINGS.fullmatch(line)
-    assert found is not None
-    code = re.compile(r"^(```|~~~~)\n.*?^\1$", re.MULTILINE | re.DOTALL)
-    prose = code.sub(lambda fenced: "\n" * fenced[0].count("\n"), shown.view.decode())
-    marked = [(n, re.match(r"(#{1,6}) (.+)", text)) for n, text in enumerate(prose.split("\n"), 1)]
-    beside = _beside(shown)
-    known = [(n, len(mark[1]), one_line(mark[2])) for n, mark in marked if mark and n not in beside]
-    after = [(n, level, title) for n, level, title in known if n >= int(found[2])]
-    assert after[0][0] == int(found[2]), line
-    told, named, left = found[4].split("; "), list[int](), list(after)
-    for item in told:
-        title, number = (item.rpartition(" ")[0], int(item.rpartition(" ")[2])) if found[3] else (item, 0)
-        while left and not (_is_title(title, left[0][2]) and number in {0, left[0][0]}):
-            del left[0]
-        assert left, f"no heading: {item!r} of {line!r}"
-        named.append(left.pop(0)[0])
-    deepest = max(level for n, level, _ in after if n in named)
-    if found[1] == "Sections":
-        assert len(told) == sum(level <= deepest for _, level, _ in after), line
-        return
-    texts = shown.view.split(b"\n")
-    end = min((line for line in beside if line > after[-1][0]), default=len(texts))
-    ends = {n: next((m for m, other, _ in after if m > n and other <= level), end) for n, level, _ in after}
-    sizes = {n: (-level, len(b"\n".join(texts[n - 1 : ends[n] - 1]))) for n, level, _ in after if level <= deepest}
-    least, most = (
-        min(sizes[n] for n in named),
-        max((size for n, size in sizes.items() if n not in named), default=(-9, 0)),
-    )
-    assert least[0] > most[0] or least[1] >= most[1] - 1, line
-
-
-def _is_title(told: str, title: str) -> bool:
-    """Whether a title is told, whole or marked as cut."""
-    return told == title or (told.endswith("…") and len(told) > 100 and title.startswith(told[:-1]))
 
 
 def _clipped(line: str, whole: str) -> None:

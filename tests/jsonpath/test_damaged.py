@@ -335,47 +335,6 @@ def test_what_is_odd_or_very_deep_is_in_the_total() -> None:
     assert {(page.total, page.exact) for page in all_pages(data, "$[*]", 5)} == {(23, True)}
 
 
-# ------------------------------------------------------------------------------------- members with the same name
-
-
-DOUBLE = b'{"a":1,"a":2,"b":{"x":1,"x":[1,2]},"\\u0062":{"x":3},"c":4}'
-
-
-@pytest.mark.parametrize(
-    ("path", "values"),
-    [
-        ("$.*", [2, {"x": 3}, 4]),
-        ("$[*].x", [3]),
-        ("$[?@.x]", [{"x": 3}]),
-        ("$[?@ > 0]", [2, 4]),
-        ("$.b.*", [3]),
-    ],
-)
-async def test_of_members_with_the_same_name_the_last_counts_among_all(
-    desk: JsonHarness, path: str, values: list[object]
-) -> None:
-    answer = await desk.ask(await desk.put(DOUBLE), path)
-    assert (shown(answer), answer.total, answer.total_exact) == (values, len(values), True)
-
-
-@pytest.mark.parametrize("limit", [1, 2, 7, 1_000])
-def test_that_is_so_on_every_page(limit: int) -> None:
-    rng = random.Random(limit)
-    members = [(f"n{rng.randrange(300)}", n) for n in range(1_000)]
-    data = b"{%b}" % b", ".join(b'"%b": %d' % (name.encode(), value) for name, value in members)
-    pages = all_pages(b'{"of":' + data + b"}", "$.of.*", limit)
-    found = {str(hit.path[1]): json.loads(hit.text) for page in pages for hit in page.hits}
-    assert found == dict(members)
-    assert sum(len(page.hits) for page in pages) == len(found)
-    assert {(page.total, page.exact) for page in pages} == {(len(found), True)}
-
-
-def test_in_a_line_of_a_large_document_it_is_so_by_name_and_by_star() -> None:
-    data = b"\n".join([DOUBLE] * 3 + [dumps("x" * 1_000_000)] * 9)
-    assert [hit.text for hit in page_of(data, "$[2].a").hits] == ["2"]
-    assert [hit.text for hit in page_of(data, "$[2].*").hits] == ["2", '{"x":3}', "4"]
-
-
 # ----------------------------------------------------------------------------------------------- whatever it is
 
 PATHS = [

@@ -10,8 +10,9 @@ import pytest
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.page import Resume, ValuePage
 from coatcheck.core.jsonpath.query import normalize_path
-from coatcheck.core.jsonpath.structure import StructureReader, mend_document, span_of
+from coatcheck.core.jsonpath.structure import span_of
 from coatcheck.core.jsonpath.walk import WalkSource
+from coatcheck.core.text.json_skeleton import StructureReader, find_complete_part
 from jsonpath.json_harness import dumps, page_of, plainly
 
 NAMES = ["a", "b", "id", "ö", "x y", "q\"'", "\\", "", "\t", "日本"]
@@ -208,9 +209,9 @@ def test_a_cut_document_keeps_what_is_whole(seed: int) -> None:
     value = {"items": [document(rng, 2) for _ in range(6)]}
     data = dumps(value)
     for end in range(2, len(data) - 1):
-        mend = mend_document(data[:end])
-        assert mend is not None
-        json.loads(mend)
+        part = find_complete_part(data[:end])
+        assert part is not None
+        json.loads(data[: part[0]] + part[1])
         page = page_of(data[:end], "$.items[*]")
         assert page.partial
         whole = [json.loads(h.text) for h in page.hits]

@@ -288,17 +288,6 @@ def test_what_is_wrong_is_told_though_it_is_long_and_in_a_list() -> None:
     assert card.next.arguments["path"] == "$.errors[0]"
 
 
-def test_a_notebook_is_told_with_the_last_short_line_that_each_cell_printed() -> None:
-    out: dict[str, object] = {
-        "output_type": "stream",
-        "name": "stdout",
-        "text": ["AUC = 0.6945\n", "{'w': [" + "0.25, " * 40 + "]}\n"],
-    }
-    cells = [{"cell_type": "code", "source": f"step({n})", "outputs": [out] * (n == 3)} for n in range(9)]
-    data = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
-    assert "cell 3 code: step(3) (printed: AUC = 0.6945); cell 4" in card_of(data, DeclaredMetadata(), 400)[1]
-
-
 def test_the_only_failed_record_and_the_odd_one_are_told_by_name() -> None:
     tests = [{"id": f"t{n}", "title": f"counts {n * 7} days", "status": "passed", "took": n % 3} for n in range(90)]
     tests[41]["status"], tests[60]["status"] = "failed", "pending"

@@ -181,7 +181,7 @@ async def test_lists_that_are_cut_short_say_no_more_than_was_read_of_them(shelf:
         return dict(said(await outline(shelf, await shelf.put(text.encode(), kind=Kind.JSON))))["$.a"]
 
     assert await first('{"a": [1, 2], "b": [1, 2') == "array of 2 ints"
-    assert await first('{"b": 1, "a": [1, 2, null') == "array of at least 3 ints or nulls"
+    assert await first('{"b": 1, "a": [1, 2, null') == "array of at least 2 ints"
     assert await first('{"b": 1, "a": [') == "array"
     assert await first('{"a": ["x"]}') == "array of 1 string"
     assert await first(json.dumps({"a": [None, 1.5, True] * 334})) == "array of 1,002 nulls, bools or numbers"

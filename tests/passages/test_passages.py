@@ -282,19 +282,6 @@ def test_the_only_word_everywhere_ends_the_scan_early() -> None:
     assert scanner.end < 300_000
 
 
-def test_words_that_are_everywhere_are_found_as_rare_ones_are() -> None:
-    text = "stonework stone, Stone astone milestone bridges bridge un_stone x " * 3_000
-    terms = terms_of("stone bri stonework").terms
-    dense, sparse = PassageScanner(terms, most=1 << 20), PassageScanner(terms, most=1 << 20)
-    dense.feed(text.encode(), last=True)
-    sparse.feed(text.replace(" x ", " é ").encode(), last=True)  # not ASCII: looked at by one pattern for all terms
-    found, expected = dense.hits(), sparse.hits()
-    longer = len(" é ".encode()) - len(" x ")
-    line = len(text) // 3_000
-    assert found.terms.tolist() == expected.terms.tolist()
-    assert found.at.tolist() == [at - at // (line + longer) * longer for at in expected.at.tolist()]
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_where_blocks_end_changes_nothing(seed: int) -> None:
     rng = random.Random(seed)
@@ -311,70 +298,6 @@ def test_where_blocks_end_changes_nothing(seed: int) -> None:
     assert parts.hits().at.tolist() == whole.hits().at.tolist()
     assert parts.hits().terms.tolist() == whole.hits().terms.tolist()
     assert parts.end == whole.end == len(data)
-
-
-@pytest.mark.parametrize("size", [20_000, 1_000_000])
-@pytest.mark.parametrize(
-    ("query", "line"),
-    [
-        ("Tests in error:", "[ERROR] Tests in error:"),
-        ('"the end of it all"', "and so the END came: the end of it all."),
-        ("数据库连接失败", "昨天数据库连接失败了"),
-        ("is it what it was?", "Is it what it was, he asked"),
-    ],
-    ids=["a heading of output", "in quotes", "without blanks", "frequent words"],
-)
-async def test_the_very_words_of_a_query_come_before_all_other_places(
-    shelf: ReadingHarness, query: str, line: str, size: int
-) -> None:
-    others = "error: tests failed in error tests, error in tests: end all of it the end\n数据库失败连接 失败数据库\n"
-    others += "was it is what\n"
-    data = (others * (size // len(others)) + line + "\n" + others * 50).encode()
-    answer = await ask(shelf, data, query, 128)
-    best = max(answer.windows, key=lambda passage: passage.score)
-    assert line in best.text
-    assert all(" " not in term for term in answer.terms + answer.missing)
-
-
-def test_a_phrase_is_several_words_and_not_a_page_of_them() -> None:
-    phrases = {
-        "river": None,
-        "数据": None,
-        "数据库连接": "数据库连接",
-        "  the   River? ": "the river",
-        "a " * 100: ("a " * 100).strip(),
-        "ab " * 100: None,
-        "ab " * 10_000: None,
-        "src/main.py": None,
-        "": None,
-    }
-    found = {query: terms_of(query).phrase for query in phrases}
-    assert {query: phrase and phrase.stem for query, phrase in found.items()} == phrases
-
-
-async def test_a_phrase_that_is_not_there_changes_no_answer_and_is_not_named(shelf: ReadingHarness) -> None:
-    data = filler(5_000).encode() + b"needle of the river\n" + b"river " * 700_000
-    answer = await ask(shelf, data, "needle in the river needle", 512)
-    assert (answer.terms, answer.missing, answer.stopped) == (["needle", "river"], [], "end")
-    assert "needle of the river" in answer.text
-    assert "Not found" not in answer.text
-
-
-def test_where_words_and_their_phrase_are_everywhere_the_scan_ends_early() -> None:
-    terms = terms_of("river stone").all_terms
-    scanner = PassageScanner(terms)
-    for at in range(64):
-        scanner.feed(b"stone river stone\n" * 10_000, last=at == 63)
-    assert (scanner.full, scanner.end < scanner.fed, len(scanner.hits().at) > 0) == (True, True, True)
-
-
-def test_words_that_are_everywhere_without_their_phrase_are_said_to_be() -> None:
-    alone, both = PassageScanner(terms_of("river stone").terms), PassageScanner(terms_of("river stone").all_terms)
-    for scanner in (alone, both):
-        for at in range(64):
-            scanner.feed(b"stone and river\n" * 10_000, last=at == 63)
-    assert (both.full, both.end) == (alone.full, alone.end) == (True, both.end)
-    assert both.end < both.fed
 
 
 async def test_the_word_itself_comes_before_its_other_forms_however_often_they_stand(shelf: ReadingHarness) -> None:

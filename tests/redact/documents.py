@@ -190,3 +190,29 @@ _KINDS: dict[str, Callable[[list[str], Random], Document]] = {
     "encoded": _encoded,
     "large": _large,
 }
+
+
+_PREFIX = "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t"
+_GRAM = 12
+"""Characters of a secret that must not come out; of a shorter one, all."""
+
+
+def leaked(secret: str, text: str) -> str | None:
+    """A part of the secret that stands in the text."""
+    plain = secret.strip("\"' ")
+    if len(plain) <= _GRAM:
+        return plain if len(plain) >= 8 and plain in text else None
+    for at in range(0, len(plain) - _GRAM + 1, 3):
+        gram = plain[at : at + _GRAM]
+        if gram in text and not _common(gram):
+            return gram
+    return None
+
+
+def _common(gram: str) -> bool:
+    """What every secret of a kind has, and texts have besides."""
+    return (
+        gram.startswith(("-----", "https://", "http://", "api_org_", "bundle_"))
+        or len(set(gram)) < 5
+        or gram in _PREFIX
+    )

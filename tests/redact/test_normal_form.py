@@ -10,7 +10,7 @@ from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.normal_form import normal_forms
 from redact import documents, planted_secrets
-from redact.flood import leaked
+from redact.documents import leaked
 
 NAMED = 'adafruit_api_key = "1enlq2x2h5lrrhemw4y69wcwx96ej0x5"'
 

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Generator, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from os.path import expandvars
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -61,7 +62,7 @@ _MCP_SETTINGS: Final = (
 """Files in which hosts name their MCP servers, under `mcpServers`."""
 
 
-class Finding(Struct, frozen=True):
+class Diagnosis(Struct, frozen=True):
     """What one look found."""
 
     check: str
@@ -98,7 +99,7 @@ def doctor(service: ServiceClient, data: str | None) -> None:
         raise SystemExit(Exit.NOTHING)
 
 
-def examine(settings: Settings) -> Generator[Finding]:
+def examine(settings: Settings) -> Generator[Diagnosis]:
     """Yields what is found, in the order in which one would mend it."""
     headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
     with httpx.Client(base_url=settings.url, headers=headers, timeout=_ANSWER_SECONDS, trust_env=False) as client:
@@ -113,11 +114,11 @@ def examine(settings: Settings) -> Generator[Finding]:
     yield _examine_mcp(settings)
 
 
-def _examine_service(client: httpx.Client) -> Generator[Finding, None, bool]:
+def _examine_service(client: httpx.Client) -> Generator[Diagnosis, None, bool]:
     try:
         ready = client.get("/health/ready")
     except httpx.HTTPError as error:
-        yield Finding(
+        yield Diagnosis(
             "service",
             "wrong",
             f"{client.base_url} cannot be reached ({error}). Start it with `coatcheck serve`, or name another with "
@@ -126,13 +127,13 @@ def _examine_service(client: httpx.Client) -> Generator[Finding, None, bool]:
         return False
     status = read_object(ready)
     if "status" not in status:
-        yield Finding("service", "wrong", f"{client.base_url} is another program: it answers {ready.status_code}.")
+        yield Diagnosis("service", "wrong", f"{client.base_url} is another program: it answers {ready.status_code}.")
         return False
     reasons = ", ".join(status.get("reasons", ()))
     if status["status"] == "ready":
-        yield Finding("service", "ok", f"{client.base_url} answers and is ready.")
+        yield Diagnosis("service", "ok", f"{client.base_url} answers and is ready.")
     else:
-        yield Finding(
+        yield Diagnosis(
             "service",
             "wrong",
             f"{client.base_url} answers, but is {status['status']} ({reasons}): see its log, and "
@@ -143,12 +144,12 @@ def _examine_service(client: httpx.Client) -> Generator[Finding, None, bool]:
     return True
 
 
-def _examine_version(client: httpx.Client) -> Finding:
+def _examine_version(client: httpx.Client) -> Diagnosis:
     version = read_object(client.get("/v1/openapi.json")).get("info", {}).get("version", "")
     if version == __version__:
-        return Finding("version", "ok", f"{version}, here and at the service.")
+        return Diagnosis("version", "ok", f"{version}, here and at the service.")
     state: Literal["note", "wrong"] = "wrong" if version.split(".")[:2] < __version__.split(".")[:2] else "note"
-    return Finding(
+    return Diagnosis(
         "version",
         state,
         f"The service is {version or 'unknown'}, and this command is {__version__}: upgrade the older one with "
@@ -156,15 +157,15 @@ def _examine_version(client: httpx.Client) -> Finding:
     )
 
 
-def _examine_clock(response: httpx.Response) -> Finding:
+def _examine_clock(response: httpx.Response) -> Diagnosis:
     try:
-        told = parsedate_to_datetime(response.headers["date"])
+        server_time = parsedate_to_datetime(response.headers["date"])
     except (KeyError, ValueError):
-        return Finding("clock", "note", "The service does not tell its time.")
-    seconds = (SystemClock().now() - told).total_seconds()
+        return Diagnosis("clock", "note", "The service does not tell its time.")
+    seconds = (SystemClock().now() - server_time).total_seconds()
     if abs(seconds) <= _CLOCK_SECONDS:
-        return Finding("clock", "ok", f"Its clock and this one differ by {abs(seconds):.0f} s.")
-    return Finding(
+        return Diagnosis("clock", "ok", f"Its clock and this one differ by {abs(seconds):.0f} s.")
+    return Diagnosis(
         "clock",
         "wrong",
         f"Its clock is {abs(seconds):,.0f} s {'behind' if seconds > 0 else 'ahead of'} this one, so that times to live "
@@ -172,7 +173,7 @@ def _examine_clock(response: httpx.Response) -> Finding:
     )
 
 
-def _examine_key(client: httpx.Client, *, has_key: bool) -> Generator[Finding]:
+def _examine_key(client: httpx.Client, *, has_key: bool) -> Generator[Diagnosis]:
     """Tries what each scope allows, without changing anything: what is refused for the scope is refused first."""
     probes: dict[str, Callable[[], httpx.Response]] = {
         "read": lambda: client.get("/v1/artifacts", params={"limit": 1}),
@@ -181,17 +182,17 @@ def _examine_key(client: httpx.Client, *, has_key: bool) -> Generator[Finding]:
         "admin": lambda: client.get("/v1/admin/usage", params={"limit": 1}),
     }
     answers = {scope: probe() for scope, probe in probes.items()}
-    if any(answer.status_code == httpx.codes.UNAUTHORIZED for answer in answers.values()):
+    if any(answer.status_code == HTTPStatus.UNAUTHORIZED for answer in answers.values()):
         what = "does not know the key (--key, COATCHECK_KEY)" if has_key else "needs a key"
-        yield Finding(
+        yield Diagnosis(
             "key",
             "wrong",
             f"The service {what}: create one where it runs with `coatcheck key create NAME`, and set COATCHECK_KEY.",
         )
         return
-    scopes = [scope for scope, answer in answers.items() if answer.status_code != httpx.codes.FORBIDDEN]
+    scopes = [scope for scope, answer in answers.items() if answer.status_code != HTTPStatus.FORBIDDEN]
     if missing := {"read", "ingest"}.difference(scopes):
-        yield Finding(
+        yield Diagnosis(
             "key",
             "wrong",
             f"The key may {', '.join(scopes) or 'do nothing'}, but an agent also needs {', '.join(sorted(missing))}: "
@@ -199,29 +200,29 @@ def _examine_key(client: httpx.Client, *, has_key: bool) -> Generator[Finding]:
         )
     else:
         who = "The key may" if has_key else "No key is needed; callers may"
-        yield Finding("key", "ok", f"{who} {', '.join(scopes)}.")
+        yield Diagnosis("key", "ok", f"{who} {', '.join(scopes)}.")
 
 
-def _examine_disk(settings: Settings) -> Generator[Finding]:
+def _examine_disk(settings: Settings) -> Generator[Diagnosis]:
     """Looks at the data directory, if it is on this machine."""
     if settings.database_url or not is_loopback(httpx.URL(settings.url).host.replace("localhost", "127.0.0.1")):
         return
     if not holds_store(settings):
-        yield Finding(
+        yield Diagnosis(
             "disk", "note", f"There is no store in {Path(settings.data).resolve()}: name its directory with --data."
         )
         return
     free, reserve = shutil.disk_usage(settings.data).free, Path(settings.data) / RESERVE_FILE
     held = reserve.stat().st_size if reserve.exists() else 0
     if free + held < 2 * settings.reserve_bytes:
-        yield Finding(
+        yield Diagnosis(
             "disk",
             "wrong",
             f"{render_size(free)} are free for {settings.data}: payloads are refused soon. Free some space, or lower "
             "times to live with `coatcheck policy`.",
         )
     elif held < settings.reserve_bytes:
-        yield Finding(
+        yield Diagnosis(
             "disk",
             "wrong",
             f"The reserve for deletions on a full disk has {render_size(held)} of "
@@ -229,55 +230,55 @@ def _examine_disk(settings: Settings) -> Generator[Finding]:
             "some space.",
         )
     else:
-        yield Finding("disk", "ok", f"{render_size(free)} free, and a reserve of {render_size(held)}.")
+        yield Diagnosis("disk", "ok", f"{render_size(free)} free, and a reserve of {render_size(held)}.")
 
 
-def _examine_rules() -> Finding:
+def _examine_rules() -> Diagnosis:
     days = (SystemClock().now() - datetime.fromisoformat(RELEASED).replace(tzinfo=UTC)).days
     if days <= _RULES_DAYS:
-        return Finding("redaction", "ok", f"The rules are of {RELEASED}.")
-    return Finding(
+        return Diagnosis("redaction", "ok", f"The rules are of {RELEASED}.")
+    return Diagnosis(
         "redaction", "note", f"The rules are of {RELEASED}, {days} days ago: a newer release knows newer keys."
     )
 
 
-def _examine_extras() -> Generator[Finding]:
+def _examine_extras() -> Generator[Diagnosis]:
     for extra, (module, what) in _EXTRAS.items():
         try:
             found = importlib.util.find_spec(module) is not None
         except ModuleNotFoundError:  # of the package that the module is in
             found = False
         if found:
-            yield Finding(f"extra {extra}", "ok", f"Installed: {what}.")
+            yield Diagnosis(f"extra {extra}", "ok", f"Installed: {what}.")
         else:
-            yield Finding(f"extra {extra}", "note", f"Not here, so no {what}: pip install 'coatcheck[{extra}]'")
+            yield Diagnosis(f"extra {extra}", "note", f"Not here, so no {what}: pip install 'coatcheck[{extra}]'")
 
 
-def _examine_claude_code() -> Generator[Finding]:
+def _examine_claude_code() -> Generator[Diagnosis]:
     """Looks for the hook in the settings of Claude Code, and tries each one that is found."""
     hooks: list[tuple[Path, str, dict[str, Any]]] = []
     is_off = False
     for path, content in _read_each(_CLAUDE_SETTINGS, json.loads):
         if isinstance(content, str):
-            yield Finding("Claude Code", "wrong", f"{path} cannot be read, and Claude Code ignores it: {content}")
+            yield Diagnosis("Claude Code", "wrong", f"{path} cannot be read, and Claude Code ignores it: {content}")
             continue
         is_off = is_off or content.get("disableAllHooks") is True
         for group in content.get("hooks", {}).get("PostToolUse", ()):
             hooks += [(path, group.get("matcher", ""), hook) for hook in group.get("hooks", ()) if _is_ours(hook)]
     if not hooks:
-        yield Finding("Claude Code", "note", "No hook is installed: see docs/how-to/claude-code.md.")
+        yield Diagnosis("Claude Code", "note", "No hook is installed: see docs/how-to/claude-code.md.")
     for path, matcher, hook in hooks:
         what = f"The hook in {path}"
         if is_off:
-            yield Finding("Claude Code", "wrong", f"{what} is ignored, because disableAllHooks is true.")
+            yield Diagnosis("Claude Code", "wrong", f"{what} is ignored, because disableAllHooks is true.")
         elif (reason := _try_hook(hook)) is not None:
-            yield Finding("Claude Code", "wrong", f"{what} does not answer: {reason}")
+            yield Diagnosis("Claude Code", "wrong", f"{what} does not answer: {reason}")
         elif matcher not in {"", "*"} and "Bash" not in matcher:
-            yield Finding("Claude Code", "note", f"{what} answers, but not for Bash: its matcher is {matcher!r}.")
+            yield Diagnosis("Claude Code", "note", f"{what} answers, but not for Bash: its matcher is {matcher!r}.")
         else:
-            yield Finding("Claude Code", "ok", f"{what} answers, and an output was replaced by its card.")
+            yield Diagnosis("Claude Code", "ok", f"{what} answers, and an output was replaced by its card.")
     if len(hooks) > 1:
-        yield Finding("Claude Code", "wrong", f"{len(hooks)} hooks replace the same results: keep one of them.")
+        yield Diagnosis("Claude Code", "wrong", f"{len(hooks)} hooks replace the same results: keep one of them.")
 
 
 def _is_ours(hook: dict[str, Any]) -> bool:
@@ -326,41 +327,41 @@ def _try_hook(hook: dict[str, Any]) -> str | None:
     return None
 
 
-def _examine_codex() -> Generator[Finding]:
+def _examine_codex() -> Generator[Diagnosis]:
     """Looks for what Codex would ignore: it takes no replacement from a hook."""
     for path, content in _read_each(_CODEX_SETTINGS, tomllib.loads):
         if isinstance(content, str):
-            yield Finding("Codex", "wrong", f"{path} cannot be read: {content}")
+            yield Diagnosis("Codex", "wrong", f"{path} cannot be read: {content}")
         elif "hook claude-code" in json.dumps(content.get("hooks", {}), default=str):
-            yield Finding(
+            yield Diagnosis(
                 "Codex",
                 "wrong",
                 f"The hook in {path} is ignored: Codex lets no hook replace an output. Put its servers behind "
                 "`coatcheck mcp-wrap` instead: docs/how-to/codex.md.",
             )
         elif names := _our_servers(content.get("mcp_servers", {})):
-            yield Finding("Codex", "ok", f"{path} starts {', '.join(names)} with coatcheck.")
+            yield Diagnosis("Codex", "ok", f"{path} starts {', '.join(names)} with coatcheck.")
 
 
-def _examine_mcp(settings: Settings) -> Finding:
+def _examine_mcp(settings: Settings) -> Diagnosis:
     """Looks for MCP servers that are ours, or wrapped by us."""
     found: list[str] = []
     for path, content in _read_each(_MCP_SETTINGS, json.loads):
         if isinstance(content, str):
-            return Finding("MCP", "wrong", f"{path} cannot be read, so its host starts no server: {content}")
+            return Diagnosis("MCP", "wrong", f"{path} cannot be read, so its host starts no server: {content}")
         servers: dict[str, Any] = content.get("mcpServers", {})
         for name in _our_servers(servers):
             command, url = servers[name].get("command"), servers[name].get("url")
-            if command is not None and shutil.which(command) is None:
-                return Finding(
+            if command is not None and shutil.which(str(command)) is None:
+                return Diagnosis(
                     "MCP", "wrong", f"{path} starts {name} with {command!r}, which is not in PATH: use its whole path."
                 )
             if url is not None and httpx.URL(url).host != httpx.URL(settings.url).host:
-                return Finding("MCP", "note", f"{path} has {name} at {url}, another service than {settings.url}.")
+                return Diagnosis("MCP", "note", f"{path} has {name} at {url}, another service than {settings.url}.")
             found.append(f"{name} ({path})")
     if found:
-        return Finding("MCP", "ok", f"Found: {', '.join(found)}.")
-    return Finding("MCP", "note", "No host here has the tools over MCP: see docs/how-to/read-artifact.md.")
+        return Diagnosis("MCP", "ok", f"Found: {', '.join(found)}.")
+    return Diagnosis("MCP", "note", "No host here has the tools over MCP: see docs/how-to/read-artifact.md.")
 
 
 def _our_servers(servers: dict[str, Any]) -> list[str]:

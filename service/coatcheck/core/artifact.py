@@ -13,7 +13,7 @@ from msgspec import Struct
 from coatcheck.core.rates import Rates
 from coatcheck_client.contract.answers import TokenCount
 
-ENGINE = 12
+ENGINE = 13
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
 is recognised again. Within a version, the same input gives the same card."""
 _FORMS: Final = 6
@@ -448,8 +448,6 @@ class PayloadSample(Struct, frozen=True):
     size: int
     masked: tuple[str, ...] = ()
     """Names of the rules, by number, whose fillers replace secrets in it; see core/redact. Empty: there are none."""
-    token_ends: bytes = b""
-    """Where each token of the payload ends, as 32-bit numbers, if its tokens were counted at once; see core/text."""
 
     @property
     def whole(self) -> bool:

@@ -5,13 +5,11 @@ SHA-256 protects it as well as a slow hash would; the checksum distinguishes a m
 without a query. Only the SHA-256 of the whole text is stored. Randomness and time are arguments, and no value here
 shows a secret by its `repr`.
 
-A cookie holds the key sealed, by a synthetic initialisation vector (RFC 5297 section 3) of keyed BLAKE2b. Whoever has
+A cookie holds the key sealed (`core/opaque.py`). Whoever has
 the cookie can use the page for SESSION_SECONDS. The service's secret alone, or its database alone, is not enough to
 make one, because the key inside is checked like any presented key; so a revoked key ends all of its sessions.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -24,6 +22,7 @@ from msgspec import Meta, Struct
 
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.opaque import decode_word, encode_word, seal, unseal
 from coatcheck.core.rates import MAX_LIMIT, Rates
 
 PREFIX: Final = "ck_live_"
@@ -336,9 +335,7 @@ def _base62(value: int, digits: int) -> str:
 
 def namespace_cursor(name: str | None) -> str | None:
     """Returns the cursor of a list that continues after a namespace; it encodes the name, which could be any word."""
-    if name is None:
-        return None
-    return base64.urlsafe_b64encode(msgspec.json.encode([name])).decode().rstrip("=")
+    return None if name is None else encode_word(name.encode())
 
 
 def read_namespace_cursor(text: str | None) -> str | None:
@@ -350,10 +347,10 @@ def read_namespace_cursor(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        (name,) = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=tuple[str])
-    except (ValueError, msgspec.MsgspecError) as error:
+        name = decode_word(text).decode()
+    except ValueError as error:
         raise not_a_cursor() from error
-    if not NAMESPACE.fullmatch(name) or namespace_cursor(name) != text:  # each name has exactly one cursor
+    if not NAMESPACE.fullmatch(name):
         raise not_a_cursor()
     return name
 
@@ -372,16 +369,8 @@ SESSION_SECONDS: Final = 12 * 3600
 """Seconds that a browser stays signed in."""
 _SKEW: Final = 60
 """Seconds by which the clocks of replicas may differ."""
-_VERSION: Final = b"\x01"
-_TAG_BYTES: Final = 24
-"""Bytes of a session's tag, from which its keystream is derived as well: 192 bits neither collide nor can be
-guessed."""
-_TIME_BYTES: Final = 8
-"""Bytes of the sign-in's time."""
-_BLOCK_BYTES: Final = 64
-"""Bytes of one digest of BLAKE2b, which the keystream is made of."""
-_MAX_SEALED_CHARS: Final = 512
-"""Maximum characters of a sealed key."""
+_SESSION: Final = b"page session"
+"""Purpose of a session's seal."""
 
 
 class KeySession(NamedTuple):
@@ -394,10 +383,8 @@ class KeySession(NamedTuple):
 
 
 def seal_session(secret: bytes, session: KeySession) -> str:
-    """Returns a session as characters of `A-Z a-z 0-9 - _`, which reveal the key only to the holder of the secret."""
-    plain = session.since.to_bytes(_TIME_BYTES, "big") + session.key.encode()
-    tag = _tag(secret, plain)
-    return base64.urlsafe_b64encode(_VERSION + tag + _hidden(secret, tag, plain)).decode().rstrip("=")
+    """Returns a session as a word that reveals the key only to the holder of the secret."""
+    return seal(secret, _SESSION, msgspec.msgpack.encode(session))
 
 
 def open_session(secret: bytes, word: str, now: int) -> KeySession:
@@ -406,37 +393,13 @@ def open_session(secret: bytes, word: str, now: int) -> KeySession:
     Raises:
         ValueError: the word was not made with this secret, or has expired.
     """
-    if len(word) > _MAX_SEALED_CHARS or not word.isascii():
-        raise ValueError("not a session")
-    try:
-        data = base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True)
-    except binascii.Error:
-        raise ValueError("not a session") from None
-    tag, hidden = data[1 : 1 + _TAG_BYTES], data[1 + _TAG_BYTES :]
-    plain = _hidden(secret, tag, hidden)
-    if data[:1] != _VERSION or not hmac.compare_digest(_tag(secret, plain), tag):
-        raise ValueError("not a session")
-    since = int.from_bytes(plain[:_TIME_BYTES], "big")
-    if not since - _SKEW <= now < since + SESSION_SECONDS:
+    session = msgspec.msgpack.decode(unseal(secret, _SESSION, word), type=KeySession)
+    if not session.since - _SKEW <= now < session.since + SESSION_SECONDS:
         raise ValueError("the session is over")
-    return KeySession(plain[_TIME_BYTES:].decode(), since)
+    return session
 
 
 def form_token(secret: bytes, session: str | None) -> str:
     """Returns the token of a session's forms, which other sites' forms lack; None: nobody signed in."""
     data = b"" if session is None else session.encode()
-    return hashlib.blake2b(data, digest_size=_TAG_BYTES, key=secret, person=b"page form").hexdigest()
-
-
-def _tag(secret: bytes, plain: bytes) -> bytes:
-    return hashlib.blake2b(plain, digest_size=_TAG_BYTES, key=secret, person=b"page session").digest()
-
-
-def _hidden(secret: bytes, tag: bytes, data: bytes) -> bytes:
-    """Returns the data combined with a keystream, which hides it, or reveals it again."""
-    blocks = range((len(data) + _BLOCK_BYTES - 1) // _BLOCK_BYTES)
-    stream = b"".join(
-        hashlib.blake2b(tag + number.to_bytes(4, "big"), key=secret, person=b"page stream").digest()
-        for number in blocks
-    )
-    return bytes(a ^ b for a, b in zip(data, stream, strict=False))
+    return hashlib.blake2b(data, digest_size=24, key=secret, person=b"page form").hexdigest()

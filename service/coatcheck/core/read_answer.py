@@ -80,7 +80,6 @@ DEFAULT_TOKENS = 4_000
 """Budget of a read that names none: half the largest, so that a page and its neighbour fit one turn."""
 MAX_ARGUMENT_CHARS = 30_000
 """With 8,000 tokens, below the sizes at which agents' hosts cut a tool result again."""
-ViewName = Literal["raw", "text"]
 View = Annotated[
     Literal["raw", "text"],
     Meta(

@@ -19,11 +19,11 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import Action
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.outline.section_names import SectionPart, no_section, nth_section, part
-from coatcheck.core.read_answer import MAX_ARGUMENT_CHARS, ViewName, is_binary, is_plain
+from coatcheck.core.read_answer import MAX_ARGUMENT_CHARS, is_binary, is_plain
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import reveal_answer, sections_of
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views.view import OPENED, Section, ViewMeasure, outer_asides
+from coatcheck.core.views.view import OPENED, Section, ViewMeasure, ViewName, outer_asides
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.catalog import FoundArtifact

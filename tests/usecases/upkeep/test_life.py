@@ -10,7 +10,7 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import SAMPLE_BYTES, Caller
 from coatcheck.core.errors import Code
-from coatcheck.core.views.cursor import unseal
+from coatcheck.core.opaque import unseal_position
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.find import STEP
 from coatcheck.storing.ledger import ReadLog
@@ -262,7 +262,7 @@ async def test_cursors_do_not_tell_how_much_others_stored_meanwhile(harness: Har
     second = (await harness.browse(CALLER, ArtifactFilter(), None, 1)).next
     assert second is not None
     key = await SealKey(harness.catalog, harness.clock, lambda: "another")()
-    seqs = [unseal(key, CALLER.namespace, cursor) for cursor in (first, second)]
+    seqs = [unseal_position(key, CALLER.namespace, cursor) for cursor in (first, second)]
     assert seqs[1] - seqs[0] > 5  # what is sealed would tell
     raw = [base64.urlsafe_b64decode(cursor) for cursor in (first, second)]
     assert sum(a == b for a, b in zip(*raw, strict=True)) < 6

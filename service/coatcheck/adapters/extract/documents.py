@@ -52,7 +52,7 @@ _BOOKMARKS: Final = 40
 _MIN_BOOKMARKS: Final = 4
 """Bookmarks of the first level below which those of the second are named as well."""
 _TITLE: Final = 120
-"""Maximum characters of a bookmark's title."""
+"""Maximum characters of a bookmark."""
 _EXCEL: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _TOO_MUCH: Final = "Too much for the memory and time of a text view: what it says was not read."
 _WORKBOOKS: Final = (_EXCEL, "application/vnd.oasis.opendocument.spreadsheet")
@@ -166,7 +166,7 @@ def _is_open(reader: Any) -> bool:  # noqa: ANN401 - of a library without types
 
 
 def _bookmarks(reader: Any) -> list[str]:  # noqa: ANN401 - of a library without types
-    """Returns the outermost bookmarks with their pages, and the next level's if they are few; none if any is broken."""
+    """Returns the outermost bookmarks, with those in them if they are few, each with its page; none if any is bad."""
     levels: tuple[list[str], list[str]] = ([], [])
     try:
         for each in reader.outline:

@@ -27,7 +27,6 @@ from msgspec import structs
 from coatcheck.adapters.extract.archives import STOPPABLE_METHODS
 from coatcheck.adapters.extract.office_xml import (
     BODY,
-    BOOK,
     DRAWING,
     NOTES,
     OPEN,
@@ -44,6 +43,8 @@ from coatcheck.adapters.extract.office_xml import (
 )
 from coatcheck.adapters.extract.wire import ViewWriter
 from coatcheck.core.extract.blocks import one_line
+from coatcheck.core.extract.page import extract_page
+from coatcheck.core.parts.charset import decode
 from coatcheck.core.text.count import format_count
 from coatcheck.core.views.view import ExtractedText
 
@@ -291,10 +292,13 @@ def _write_book(package: _Package, name: str) -> None:
         part = posixpath.normpath(posixpath.join(posixpath.dirname(root), href))
         if item is None or get(item, "properties") == "nav" or writer.late:  # which lists the chapters
             continue
-        blocks = TextReader(BOOK, writer).read(package.part(part))
-        if not any(block.level for block in blocks[:1]):
+        chapter = extract_page(decode(package.part(part), None), None, is_article=True)
+        if chapter is None or not any(section.start == 0 for section in chapter.sections):
             writer.heading(posixpath.basename(href))
-        _write(writer, blocks)
+        else:
+            writer.put("")
+        if chapter is not None:
+            writer.include(chapter, 0)
 
 
 _EMPTY: Final = re.compile(rb"<c(\s[^<>]*)?>\s*<f(?:\s[^<>]*)?(?:/>|(?<!/)>[^<]*</f>)\s*(?:<v>\s*</v>|<v\s*/>)?\s*</c>")

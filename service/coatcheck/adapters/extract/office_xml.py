@@ -8,14 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from html import unescape
 from typing import Final, final
 from xml.parsers import expat
 
 from msgspec import Struct
 
 from coatcheck.adapters.extract.wire import ViewWriter
-from coatcheck.core.extract.boilerplate import words
 from coatcheck.core.records.yaml import XmlRefusalError, xml_parser
 
 Attributes = Mapping[str, str]
@@ -34,7 +32,6 @@ _ELEMENT_CHARS: Final = 4096
 _BLANKS: Final = re.compile(r"[^\S\v]+")
 _LINE_END: Final = "\v"
 """Ends a line within a paragraph: a line feed between elements is only a blank."""
-_ENTITY: Final = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)[A-Za-z]\w{1,30};")
 BODY: Final = ""
 NOTES: Final = "Notes"
 SLIDE: Final = "\f"
@@ -69,8 +66,6 @@ class Paragraph(Struct):
     """The list that it is an item of; empty or `0`: none."""
     depth: int = 0
     """Level of that list, from 0."""
-    is_verbatim: bool = False
-    """Whether its line feeds end lines."""
 
 
 class Style(Struct):
@@ -142,13 +137,10 @@ class Grammar(Struct, frozen=True):
     cells: frozenset[str] = frozenset({"tc"})
     """Elements of cells, whose paragraphs are joined."""
     paragraphs: frozenset[str] = frozenset({"p"})
-    is_flow: bool = False
-    """Whether text may stand beside paragraphs, and is ended by them."""
     areas: Mapping[str, str] = {}
     """Elements whose paragraphs stand apart, with the name of where."""
 
 
-_HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 DRAWING: Final = Grammar(
     words=frozenset({"t", "v", "text"}), signs={"br": _LINE_END}, paragraphs=frozenset({"p", "v", "text"})
 )
@@ -173,22 +165,6 @@ OPEN: Final = Grammar(
         },
     },
 )
-_CELLS: Final = frozenset({"td", "th"})
-_BLOCKS: Final = words(
-    "address article aside blockquote body caption dd div dl dt figcaption figure footer header hr li main nav ol p "
-    "pre section table tr ul"
-)
-BOOK: Final = Grammar(
-    skipped=frozenset({"head", "script", "style"}),
-    signs={"br": _LINE_END},
-    cells=_CELLS,
-    paragraphs=_BLOCKS | _CELLS | _HEADINGS.keys(),
-    is_flow=True,
-)
-"""XHTML, as the chapters of a book are written."""
-
-
-_LISTS: Final = frozenset({"list", "ol", "ul"})
 
 
 class _List(Struct):
@@ -215,7 +191,7 @@ class TextReader:
         self._grammar = grammar
         self._writer = writer
         self._styles = styles or {}
-        self._ordered = {*ordered, *[("ol", depth) for depth in range(MAX_LEVEL)]}
+        self._ordered = {*ordered}
         self.blocks: list[Block] = []
         self.hidden = False
         """Whether the slide is hidden."""
@@ -246,7 +222,6 @@ class TextReader:
             "comment": lambda a: setattr(self, "_label", f"[comment {get(a, 'id')}] {get(a, 'author')}:"),
             "docPr": self._add_picture,
             "cNvPr": self._add_picture,
-            "img": self._add_picture,
             "txbxContent": lambda _: self._put(Block("[text box]")),
             "text-box": lambda _: None if self._place else self._put(Block("[text box]")),
             "s": lambda a: self._add(" " * min(number(get(a, "c")) or 1, _SPACES) * (grammar is OPEN)),
@@ -265,8 +240,6 @@ class TextReader:
 
     def read(self, data: bytes) -> list[Block]:
         """Returns the blocks of a part, as far as it is well-formed, and time and room are left."""
-        if self._grammar is BOOK:
-            data = _ENTITY.sub(lambda match: unescape(match[0]), data.decode("utf-8", "replace")).encode()
         parser = xml_parser()
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -326,18 +299,12 @@ class TextReader:
             cell = " ".join(self._cells.pop())
             if self._rows:
                 self._rows[-1].append(cell)
-        elif name in _LISTS and self._lists:
+        elif name == "list" and self._lists:
             self._lists.pop()
 
     def _begin_paragraph(self, name: str, attributes: Attributes) -> None:
-        level = (number(get(attributes, "outline-level")) or 1) if name == "h" else _HEADINGS.get(name, 0)
-        if self._grammar.is_flow and self._paragraphs:
-            self._end_paragraph(self._paragraphs[-1])
-        self._paragraphs.append(Paragraph([], level, is_verbatim=name == "pre"))
-        if name in _LISTS:
-            self._lists.append(_List(name))
-        elif name == "li":
-            self._begin_item(attributes)
+        level = (number(get(attributes, "outline-level")) or 1) if name == "h" else 0
+        self._paragraphs.append(Paragraph([], level))
 
     def _characters(self, text: str) -> None:
         if not self._skipped and (self._reading or not self._grammar.words):
@@ -345,8 +312,7 @@ class TextReader:
 
     def _add(self, text: str) -> None:
         if self._paragraphs:
-            paragraph = self._paragraphs[-1]
-            paragraph.parts.append(text.replace("\n", _LINE_END) if paragraph.is_verbatim else text)
+            self._paragraphs[-1].parts.append(text)
             self._chars += len(text)
 
     def _set(self, name: str, value: object) -> None:
@@ -360,7 +326,7 @@ class TextReader:
             paragraph.level, paragraph.list_id = style.level, style.list_id
 
     def _add_picture(self, attributes: Attributes) -> None:
-        text = f"[image: {get(attributes, 'descr') or get(attributes, 'alt')}]"
+        text = f"[image: {get(attributes, 'descr')}]"
         if text != "[image: ]":
             self._add(text) if self._paragraphs else self._put(Block(text))
 

@@ -1,22 +1,19 @@
 """Messages between the service and its workers, and the writer of text views.
 
-Messages are MessagePack over a pipe, each preceded by its length. A `ViewWriter` keeps a view within limits of size,
-time and sections.
+Messages are MessagePack, each sent as one message of `multiprocessing.connection`. A `ViewWriter` keeps a view within
+limits of size, time and sections.
 """
 
-import struct
 import time
 from typing import Final, final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from typing_extensions import override
 
-from coatcheck.core.extract.blocks import SectionStart, one_line, sections
+from coatcheck.core.extract.blocks import SectionStart, TextWriter, one_line
 from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText, Section, TextForm
 
-HEADER: Final = struct.Struct(">I")
-"""Length of the message that follows, in bytes."""
 LONGEST: Final = 192 * 1024**2
 """Maximum bytes of a message: a payload or a view, with its metadata."""
 
@@ -44,16 +41,10 @@ class ExtractAnswer(Struct, frozen=True, array_like=True):
     """Peak memory of the worker in bytes, if the system provides it."""
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
+encode_message: Final = msgspec.msgpack.Encoder().encode
 decode_job: Final = msgspec.msgpack.Decoder(ExtractJob).decode
 decode_answer: Final = msgspec.msgpack.Decoder(ExtractAnswer).decode
 """Both raise msgspec.MsgspecError for an invalid message."""
-
-
-def frame_message(message: ExtractJob | ExtractAnswer) -> bytes:
-    """Returns a message as it is sent through the pipe."""
-    body = _encode(message)
-    return HEADER.pack(len(body)) + body
 
 
 def check(extracted: ExtractedText, payload: bytes) -> None:
@@ -89,17 +80,14 @@ _MAX_LEVEL: Final = 6
 
 
 @final
-class ViewWriter:
-    """Gathers lines under titles. Sections are named `p1`, `p2`, … in the order of `begin`."""
+class ViewWriter(TextWriter):
+    """Gathers lines under titles, within limits of size, time and sections."""
 
     def __init__(self, until: float) -> None:
         """`until` is the CPU time of this process, in seconds, after which nothing more is accepted."""
+        super().__init__()
         self._until = until
         self._read_until = until - _WRITING * (until - time.process_time())
-        self._parts: list[bytes] = []
-        self._starts: list[SectionStart] = []
-        self._size = 0
-        self._lines = 0
         self.partial = False
 
     @property
@@ -115,18 +103,19 @@ class ViewWriter:
     @property
     def room(self) -> int:
         """Bytes of text that may still be written."""
-        return TEXT_BYTES - self._size
+        return TEXT_BYTES - self.size
 
-    def begin(self, title: str, level: int = 1, *, aside: bool = False) -> None:
+    @override
+    def begin(self, title: str, level: int = 1, *, url: str | None = None, aside: bool = False) -> None:
         """Starts a section with this title; beyond MAX_SECTIONS, the text continues in the last one."""
         if len(self._starts) < MAX_SECTIONS:
-            self._starts.append(SectionStart(one_line(title), level, self._size, self._lines + 1, aside=aside))
+            super().begin(title, level, url=url, aside=aside)
         else:
             self.partial = True
 
     def heading(self, title: str, level: int = 1, *, aside: bool = False) -> bool:
         """Starts a section with this title as its first line, after an empty one. Returns False as `put`."""
-        if self._size and not self.put(""):
+        if self.size and not self.put(""):
             return False
         start_count = len(self._starts)
         self.begin(title, level, aside=aside)
@@ -137,35 +126,30 @@ class ViewWriter:
 
     def include(self, extracted: ExtractedText, level: int) -> None:
         """Writes another view, whose sections become parts of the open section of this level."""
-        size, lines = self._size, self._lines
+        size, lines = self.size, self._lines
         if self.put((extracted.text or b"").decode()):
             for each in extracted.sections[: MAX_SECTIONS - len(self._starts)]:
                 at, line = size + each.start, lines + each.line
                 start = SectionStart(each.title, level + each.level, at, line, aside=each.aside)
                 if each.aside:
-                    start = replace(start, end=min(size + each.end, self._size), end_line=line + each.lines)
+                    start.end, start.end_line = min(size + each.end, self.size), line + each.lines
                 self._starts.append(start)
         self.partial = self.partial or extracted.partial
 
+    @override
     def put(self, text: str) -> bool:
         """Writes text and ends its line. Returns False, writing nothing, if there is no more room or time."""
         data = f"{text.rstrip()}\n".encode("utf-8", "replace")
-        if self._size + len(data) > TEXT_BYTES or self.late:
+        if len(data) > self.room or self.late:
             self.partial = True
             return False
-        self._parts.append(data)
-        self._size += len(data)
-        self._lines += data.count(b"\n")
+        self.write(data)
         return True
 
-    def finish(self, extractor: str) -> ExtractedText | None:
+    @override
+    def finish(self, extractor: str, prefix: str = "p", *, partial: bool = False) -> ExtractedText | None:
         """Returns the view; None if nothing was written."""
-        if not self._parts:
-            return None
-        view_sections = sections(self._starts, prefix="p", size=self._size, lines=self._lines)
-        return ExtractedText(
-            text=b"".join(self._parts), sections=view_sections, extractor=extractor, partial=self.partial
-        )
+        return super().finish(extractor, prefix, partial=partial or self.partial)
 
 
 def cell(value: object, chars: int = _CELL) -> str:

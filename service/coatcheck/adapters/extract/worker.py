@@ -1,4 +1,4 @@
-"""A worker process: reads payloads from its input, makes their text views, writes them to its output.
+"""A worker process: receives payloads through the socket that is its input, and answers with their text views.
 
 Run as `python -m coatcheck.adapters.extract.worker BYTES`, with the memory it may address. It ends when its input ends,
 so it never outlives the service; while it works, an alarm that cannot be blocked ensures that. It opens no files or
@@ -10,12 +10,14 @@ import os
 import resource
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from math import ceil
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, decode_job, frame_message
+from coatcheck.adapters.extract.wire import LONGEST, ExtractAnswer, ExtractJob, decode_job, encode_message
 from coatcheck.core.views.view import ExtractedText
 
 _GRACE: Final = 2
@@ -30,25 +32,25 @@ def main() -> None:
     """Serves until the input ends."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, int(sys.argv[1]))
-    output = os.dup(1)
-    os.dup2(2, 1)  # output that a library prints is not an answer
+    connection = Connection(os.dup(0))
     import_module("coatcheck.core.extract")  # after the limits are set, and before anybody waits for it
 
     gc.disable()  # a page creates hundreds of thousands of objects, none of them in cycles
-    _write(output, ExtractAnswer())
-    while (body := _message(0)) is not None:
-        extract_job = decode_job(body)
-        del body
-        _alarm(extract_job.seconds + _GRACE)
-        try:
-            answer = ExtractAnswer(_extract(extract_job), None, _peak())
-        except Exception as error:  # noqa: BLE001 - whatever a payload does, the service learns of it
-            answer = ExtractAnswer(None, type(error).__name__, _peak())
-        del extract_job
-        _write(output, answer)
-        signal.alarm(0)
-        del answer
-        gc.collect()
+    connection.send_bytes(encode_message(ExtractAnswer()))
+    # The input ends with the service.
+    with suppress(EOFError, ConnectionError):
+        while True:
+            extract_job = decode_job(connection.recv_bytes(LONGEST))
+            _alarm(extract_job.seconds + _GRACE)
+            try:
+                answer = ExtractAnswer(_extract(extract_job), None, _peak())
+            except Exception as error:  # noqa: BLE001 - whatever a payload does, the service learns of it
+                answer = ExtractAnswer(None, type(error).__name__, _peak())
+            del extract_job
+            connection.send_bytes(encode_message(answer))
+            signal.alarm(0)
+            del answer
+            gc.collect()
 
 
 def _extract(extract_job: ExtractJob) -> ExtractedText | None:
@@ -89,31 +91,6 @@ def _peak() -> int:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmHWM:"))
     except (OSError, StopIteration):  # not Linux
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
-
-
-def _message(source: int) -> bytes | None:
-    header = _exactly(source, HEADER.size)
-    if header is None:
-        return None
-    (size,) = HEADER.unpack(header)
-    return _exactly(source, size) if size <= LONGEST else None
-
-
-def _exactly(source: int, size: int) -> bytes | None:
-    """Returns exactly `size` bytes; None if the input ends before."""
-    data = bytearray()
-    while len(data) < size:
-        piece = os.read(source, min(size - len(data), 1 << 20))
-        if not piece:
-            return None
-        data += piece
-    return bytes(data)
-
-
-def _write(output: int, answer: ExtractAnswer) -> None:
-    data = memoryview(frame_message(answer))
-    while data:
-        data = data[os.write(output, data) :]
 
 
 if __name__ == "__main__":

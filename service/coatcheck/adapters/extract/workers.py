@@ -1,28 +1,27 @@
 """A few worker processes, each behind a thread: started when first needed, kept warm, replaced when lost.
 
 If all are busy and the queue is full, a job is refused at once. A worker is used by one thread at a time, which blocks;
-it gets jobs with a time limit, and is killed beyond that. The process gets two pipes and nothing else: no socket, lock
-or file, and none of the service's environment.
+it gets jobs with a time limit, and is killed beyond that. The process gets one socket, to the service, and nothing
+else: no lock or file, and none of the service's environment.
 """
 
 import logging
 import os
-import selectors
+import socket
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from typing import Final, Self
 
 import msgspec
 
-from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, decode_answer, frame_message
+from coatcheck.adapters.extract.wire import LONGEST, ExtractAnswer, ExtractJob, decode_answer, encode_message
 
 _START_SECONDS: Final = 30.0
 """A start takes half a second; a busy machine may need longer."""
-_BLOCK_BYTES: Final = 1 << 20
-"""Bytes written to a pipe, or read from it, at once."""
 
 
 class WorkerLost(Exception):  # noqa: N818 - what happened to it
@@ -36,16 +35,11 @@ class WorkerDied(WorkerLost):
 class Worker:
     """A worker process. Do not use it after WorkerLost."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        if process.stdin is None or process.stdout is None:
-            raise ValueError("a worker needs its pipes")
+    def __init__(self, process: "subprocess.Popen[bytes]", connection: Connection) -> None:
         self._process = process
-        self._input = process.stdin.fileno()
-        self._output = process.stdout.fileno()
+        self._connection = connection
         self.jobs = 0
         """Number of jobs done."""
-        for end in (self._input, self._output):
-            os.set_blocking(end, False)
 
     @classmethod
     def start(cls, memory: int) -> Self:
@@ -58,20 +52,22 @@ class Worker:
             WorkerLost: it did not start.
         """
         command = [sys.executable, "-P", "-s", "-m", "coatcheck.adapters.extract.worker", str(memory)]
-        try:
-            process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise WorkerLost(f"cannot be started: {error}") from error
-        worker = cls(process)
-        worker._exchange(b"", _START_SECONDS)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            try:
+                process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+                    command,
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,  # output that a library prints is not an answer
+                    stderr=subprocess.DEVNULL,
+                    env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise WorkerLost(f"cannot be started: {error}") from error
+            worker = cls(process, Connection(ours.detach()))
+        worker._exchange(None, _START_SECONDS)
         return worker
 
     @property
@@ -86,7 +82,7 @@ class Worker:
             WorkerLost: it was not done in time, or never will be. The process no longer exists.
         """
         self.jobs += 1
-        return self._exchange(frame_message(job), seconds)
+        return self._exchange(job, seconds)
 
     def end(self) -> None:
         """Ends it at once, for threads other than the one that uses it, which then gets WorkerLost."""
@@ -96,57 +92,31 @@ class Worker:
         """Kills it and waits until it has ended. May be repeated."""
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._connection.close()
 
-    def _exchange(self, data: bytes, seconds: float) -> ExtractAnswer:
-        """Writes a message and returns the answer."""
+    def _exchange(self, job: ExtractJob | None, seconds: float) -> ExtractAnswer:
+        """Sends a job, and returns the next answer."""
+        # Whatever the worker does not read, or does not write, its end by the timer ends the wait for it.
+        is_late = threading.Event()
+
+        def expire() -> None:
+            is_late.set()
+            self._process.kill()
+
+        timer = threading.Timer(seconds, expire)
+        timer.start()
         try:
-            return decode_answer(self._talk(memoryview(data), time.monotonic() + seconds))
-        except (EOFError, BrokenPipeError) as error:
+            if job is not None:
+                self._connection.send_bytes(encode_message(job))
+            return decode_answer(self._connection.recv_bytes(LONGEST))
+        except (EOFError, OSError, msgspec.MsgspecError) as error:
             self.kill()
-            raise WorkerDied(type(error).__name__) from error
-        except (OSError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
-            self.kill()
-            raise WorkerLost(type(error).__name__) from error
-
-    def _talk(self, rest: memoryview, deadline: float) -> bytes:
-        """Writes what is left to write; reads until a whole message has arrived."""
-        answer = bytearray()
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._output, selectors.EVENT_READ)
-            if rest:
-                selector.register(self._input, selectors.EVENT_WRITE)
-            while len(answer) < HEADER.size or len(answer) < _whole(answer):
-                wait = deadline - time.monotonic()
-                if wait <= 0:
-                    raise TimeoutError
-                for key, _ in selector.select(wait):
-                    if key.fd == self._output:
-                        answer += _read(self._output)
-                    else:
-                        rest = rest[os.write(self._input, rest[:_BLOCK_BYTES]) :]
-                        if not rest:
-                            selector.unregister(self._input)
-        if _whole(answer) != len(answer):
-            raise ValueError("more than one answer")
-        return bytes(memoryview(answer)[HEADER.size :])
-
-
-def _read(output: int) -> bytes:
-    piece = os.read(output, _BLOCK_BYTES)
-    if not piece:
-        raise EOFError
-    return piece
-
-
-def _whole(answer: bytearray) -> int:
-    """Returns the length of the message that begins here, including its header."""
-    size: int = HEADER.unpack_from(answer)[0]
-    if size > LONGEST:
-        raise ValueError("the answer is too long")
-    return HEADER.size + size
+            if is_late.is_set():
+                raise WorkerLost("TimeoutError") from error
+            kind = WorkerDied if isinstance(error, EOFError | ConnectionError) else WorkerLost
+            raise kind(type(error).__name__) from error
+        finally:
+            timer.cancel()
 
 
 log = logging.getLogger(__name__)

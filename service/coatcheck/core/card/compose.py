@@ -182,7 +182,7 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
         asides=asides if inputs.query else (),
         is_view=inputs.text is not None,
     )
-    return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer, inputs.token_ends))
+    return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
 
 
 def _units(inputs: CardInput, asides: tuple[Section, ...]) -> Units:

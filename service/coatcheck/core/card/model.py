@@ -3,18 +3,13 @@
 from functools import cached_property
 from typing import Final, Literal
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, LineFields, Marker, Measure, PayloadSample
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
-from coatcheck.core.parts.blobs import find_blob_names
 from coatcheck.core.records.describe import share_of
 from coatcheck.core.survey import Survey
-from coatcheck.core.text.count import keeps_ends
-from coatcheck.core.text.visible_text import has_controls
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import Section, ViewMeasure
 from coatcheck.core.views.window import Extent, LineExtent
@@ -74,24 +69,6 @@ class CardInput(Struct, frozen=True, dict=True):
             return self.measure
         m = self.text.measure
         return Measure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens, sha256=b"", utf8=True)
-
-    @cached_property
-    def token_ends(self) -> npt.NDArray[np.generic] | None:
-        """Where each token of the payload ends; None if it is too large for that, or not shown byte for byte."""
-        sample, measure = self.sample, self.measure
-        at_once = sample.whole and measure.tokens.exact and keeps_ends(sample.size)
-        if (
-            self.text is not None
-            or self.fields is not None
-            or sample.masked
-            or not (at_once and measure.utf8)
-            or has_controls(sample.head)
-            or find_blob_names(sample.head)
-        ):
-            return None
-        if sample.token_ends:
-            return np.frombuffer(sample.token_ends, np.uint32)
-        return self.tokenizer.ends(sample.head.decode())
 
     @property
     def brief(self) -> bool:

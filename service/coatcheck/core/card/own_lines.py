@@ -31,8 +31,6 @@ _PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 """Content types that a page has unless something else is said."""
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
-_RESULT: Final = re.compile(r"^(r\d+ .{16,32})(?:(?= )|(?<=[\u3000-\uffff])).{12,}( \| \S+)$")
-"""Matches a search result, a long title before a URL: a reader can do without the whole title, not without the URL."""
 _COUNTS: Final = re.compile(r"\d+ [^'\"]+")
 """Matches what is before the counts of records."""
 _ITEMS: Final = 3
@@ -101,7 +99,8 @@ class OwnLines:
         most = int((room - self.cost) * share)
         uses_query = inputs.query and share < 1 and not shows_records(facts.shape)
         self._add_facts(max(most // 3, min(most, _ASKED)) if uses_query else most, most)
-        if inputs.text is not None and not inputs.brief:
+        # Of a page, its opening says more.
+        if inputs.text is not None and not inputs.brief and inputs.spec.text_view != "page":
             self._add_headings(inputs.text, room - self.cost)
 
     def _reserve(self, line: str, room: int) -> bool:
@@ -130,12 +129,9 @@ class OwnLines:
 
         Items with a word of the query stand first in their facts, and fit into `sought_room` tokens.
         """
-        most, wide, shape = self.cost + room, self.cost + sought_room, self._inputs.facts.shape
-        result_rows = [number for number, line in enumerate(shape) if _RESULT.match(line)]
-        if result_rows and sum(map(self._cost, shape[: result_rows[-1] + 1])) > room:
-            shape = [_RESULT.sub(r"\1 …\2", line) for line in shape]
+        most, wide = self.cost + room, self.cost + sought_room
         words = _words_of(self._inputs.query)
-        for raw in shape:
+        for raw in self._inputs.facts.shape:
             line, limit = one_line(raw), most
             if words is not None:
                 line, sought = _order_items(line, words)

@@ -3,9 +3,6 @@
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
-import numpy as np
-import numpy.typing as npt
-
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import Worth
 from coatcheck.core.text.excerpt import counts
@@ -37,25 +34,9 @@ _BETWEEN: Final = 1.5
 class Selection:
     """Units being chosen. The same arguments choose the same units."""
 
-    def __init__(
-        self,
-        units: Units,
-        worth: Worth,
-        budget: int,
-        tokenizer: Tokenizer,
-        token_ends: npt.NDArray[np.generic] | None = None,
-    ) -> None:
-        """Chooses.
-
-        Args:
-            units: those of a text.
-            worth: of each of them.
-            budget: tokens.
-            tokenizer: counts them.
-            token_ends: where each token of the text ends, if that is known and its bytes are shown as they are.
-        """
+    def __init__(self, units: Units, worth: Worth, budget: int, tokenizer: Tokenizer) -> None:
+        """Chooses units of a text by the worth of each, for `budget` tokens, as `tokenizer` counts them."""
         self._units = units
-        self._token_ends = token_ends
         self.worth = worth
         self._tokenizer = tokenizer
         self._left = budget
@@ -218,16 +199,13 @@ class Selection:
         return out
 
     def _price(self, positions: set[int]) -> None:
-        """Counts units, by the tokens of the whole text if these are known."""
+        """Counts the tokens of units."""
         order, thrift = sorted(positions), self.worth.weights.thrift
         for place, price in zip(order, self._count_tokens(order) if order else (), strict=True):
             self._prices[place] = price
             self._costs[place] = price**thrift
 
     def _count_tokens(self, order: list[int]) -> list[int]:
-        if self._token_ends is not None:
-            ends = [0, *self._token_ends.searchsorted(self._units.end, "right").tolist()]
-            return [max(1, ends[place + 1] - ends[place]) for place in order]
         # Many in one encoding, as they will be shown: a control character costs several tokens.
         block = b"\n".join([self._units.text[place] for place in order])
         texts = [f"{text}\n" for text in block.decode("utf-8", "replace").split("\n")]

@@ -55,44 +55,6 @@ OUTCOME: Final = CardWeights(
 DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.15, cover=4.0)
 
 
-_LICENCE_LINES: Final = 60
-"""Lines at the beginning among which a licence is searched for."""
-_MAX_LICENCE_SHARE: Final = 0.5
-"""Maximum share of a text that is its licence; a text of more, or one whose licence goes on, is about it."""
-_LICENCE: Final = BlockPattern(
-    r"copyright|\(c\) (?:19|20)|\blicen[cs]e|SPDX-|all rights reserved|\bwarrant|redistribut|permission is hereby",
-    ignore_case=True,
-)
-_LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2}")
-
-
-def licence_lines(units: Units) -> set[int]:
-    """Returns the lines of the licence that a text begins with, whole paragraphs of it, and what is between them.
-
-    What the first paragraph says before the licence belongs to the text.
-    """
-    text = units.text[:_LICENCE_LINES]
-    rows = set(_LICENCE.rows(b"\n".join(text)))
-    if not rows:
-        return rows
-    # A paragraph is what stands between lines without letters: rules, blank lines, lone comment signs.
-    paragraphs: list[list[int]] = []
-    for place in (place for place, line in enumerate(text) if _LETTERS.search(line)):
-        if not paragraphs or paragraphs[-1][-1] != place - 1:
-            paragraphs.append([])
-        paragraphs[-1].append(place)
-    numbers: set[int] = set()
-    for nth, paragraph in enumerate(paragraphs):
-        licensed = [place for place in paragraph if place in rows]
-        if licensed:
-            numbers.update(paragraph if nth else paragraph[paragraph.index(licensed[0]) :])
-    between = range(min(numbers, default=0), max(numbers, default=0))
-    numbers.update(place for place in between if not _LETTERS.search(text[place]))
-    # Where the licence reaches the last line that was examined, its end is unknown, and hiding a part of it is no use.
-    goes_on = any(place in numbers for lines in paragraphs[-1:] for place in lines)
-    return set() if goes_on or len(numbers) > _MAX_LICENCE_SHARE * len(units) else numbers
-
-
 _VERDICT: Final = 6.0
 """Worth of the line that states an outcome, and of a summary: more than any failure but a grave one."""
 _NOVEL: Final = 2.0
@@ -105,9 +67,6 @@ _QUERY: Final = 10.0
 """Worth of the best answer to a query."""
 _MIN_WORTH: Final = 0.05
 """Worth below which the reach of an end is over: without a bound, every line of a long text would get some."""
-_WORDLESS: Final = 0.1
-"""Share of its worth that a line of signs has left: alone it says nothing."""
-_WORD: Final = re.compile(rb"[\w\x80-\xff]{2}")
 _CLEAN_UP: Final = 0.2
 """Share of its reach that the end of a text has left below a failed end."""
 _LAST: Final = 12
@@ -312,34 +271,29 @@ def worth_of(
     add_statements(base, units, flags, active_weights.statements, lines, ends)
     if compared is not None:
         _novel(base, units, compared)
-    # A licence keeps what its words state, but has no worth for where it stands or for being odd; asides have none.
-    licence = licence_lines(units) if weights is None and not outcome else set[int]()
     beside = _beside(units, asides) if is_view else set[int]()
-    licence |= beside
-    exempt = _add_oddness(base, units, licence)
+    exempt = _add_oddness(base, units)
     base = {place: worth for place, worth in base.items() if place not in beside}
     # The next call of a card searches for what units say; that a unit stands at an end is no reason to read it.
     statement_worth = base.copy()
     # Where units stand: near an end, or as the one that says how it went.
-    _ends(base, units, active_weights, reach, licence, ends)
+    _ends(base, units, active_weights, reach, beside, ends)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
     summary_worth = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(summary_worth)
-    # Lines of signs lose most of it, whatever gave it to them.
-    base.update({place: worth * _WORDLESS for place, worth in base.items() if not _WORD.search(units.text[place])})
     answering = answers(units, query, outcome=outcome, document=document) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    topics = Topics(units, active_weights.cover, licence) if active_weights.cover else None
+    topics = Topics(units, active_weights.cover, beside) if active_weights.cover else None
     return Worth(active_weights, base, flags, topics, statement_worth, {*exempt, *answering, *summary_worth}, beside)
 
 
-def _add_oddness(base: dict[int, float], units: Units, licence: set[int]) -> set[int]:
+def _add_oddness(base: dict[int, float], units: Units) -> set[int]:
     """Adds the worth of lines that differ from nearly all others; returns those that differ by a word or a number."""
     words, numbers = odd_words(units), outlying_lines(units)
     for positions in (odd_lines(units), words, numbers):
-        for place in {*positions} - licence:
+        for place in positions:
             base[place] = max(base.get(place, 0.0), _ODD / len(positions) ** 0.5)
     return {*words, *numbers}
 
@@ -362,9 +316,9 @@ def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
 
 
 def _ends(
-    base: dict[int, float], units: Units, weights: CardWeights, reach: float, licence: set[int], failed: list[int]
+    base: dict[int, float], units: Units, weights: CardWeights, reach: float, beside: set[int], failed: list[int]
 ) -> None:
-    """Adds the worth of the ends: less with each byte between a unit and its end, those of a licence aside.
+    """Adds the worth of the ends: less with each byte between a unit and its end, asides left out.
 
     What led to each of the `failed` ends is worth as much as the end of the text, which then only cleans up.
     """
@@ -377,7 +331,7 @@ def _ends(
     ):
         passed = 0
         for place in positions:
-            if place in licence:
+            if place in beside:
                 continue
             value = worth * exp(-passed / (share * reach))
             if value < _MIN_WORTH:

@@ -197,8 +197,7 @@ class PayloadEncoder:
     def sample(self) -> PayloadSample:
         """Returns the ends of the payload, or all of a short one; the same as a read of `sample_ranges` would."""
         if self.size <= 2 * SAMPLE_BYTES:
-            ends = self._meter.ends if self._utf8 is not None else b""
-            return PayloadSample(bytes(self._head), b"", self.size, token_ends=ends)
+            return PayloadSample(bytes(self._head), b"", self.size)
         tail = self._tail
         if len(tail) < SAMPLE_BYTES:
             tail = self._head[len(tail) - SAMPLE_BYTES :] + tail

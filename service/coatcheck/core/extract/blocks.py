@@ -6,17 +6,17 @@ The caller finds the blocks in a page; this module decides how they look and whe
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, final
 from urllib.parse import urldefrag, urljoin, urlsplit
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from coatcheck.core.views.view import LINKS, MAX_SECTIONS, TITLE_CHARS, Section
+from coatcheck.core.views.view import LINKS, MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section
 
 
-class SectionStart(Struct, frozen=True):
+class SectionStart(Struct):
     """Where a part of a view begins, always at the start of a line."""
 
     title: str
@@ -92,29 +92,37 @@ def _select_starts(starts: Sequence[SectionStart]) -> Sequence[int]:
     return [place for place, start in enumerate(starts) if start.level <= deepest][:MAX_SECTIONS]
 
 
-def locate_headings(headings: Iterable[tuple[int, str, int, str | None]], data: bytes) -> list[SectionStart]:
-    """Returns starts in order, from (byte, title, level, URL), with their lines counted in one pass."""
-    lines = LineCounter(data)
-    return [SectionStart(title, level, place, lines.at(place), url) for place, title, level, url in headings]
+class TextWriter:
+    """Writes a text whose parts become sections, in the order of `begin`. Linear in what is written."""
 
+    def __init__(self) -> None:
+        self.size = 0
+        """Bytes so far."""
+        self._lines = 0
+        self._pieces: list[bytes] = []
+        self._starts: list[SectionStart] = []
 
-class LineCounter:
-    """Counts lines up to positions in ascending order, in one pass."""
+    def begin(self, title: str, level: int = 1, *, url: str | None = None, aside: bool = False) -> None:
+        """Starts a section with this title where the text has come to, which is the start of a line."""
+        self._starts.append(SectionStart(title, level, self.size, self._lines + 1, url, aside))
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at, self._line = 0, 1
+    def write(self, data: bytes) -> None:
+        """Writes whole lines."""
+        self._pieces.append(data)
+        self.size += len(data)
+        self._lines += data.count(b"\n")
 
-    def at(self, place: int) -> int:
-        """Returns the line, from 1, of the byte at `place`, which is not before the one asked for last."""
-        self._line += self._data.count(b"\n", self._at, place)
-        self._at = place
-        return self._line
+    def put(self, text: str) -> bool:
+        """Writes text and ends its line. Returns whether there was room for it."""
+        self.write(f"{text}\n".encode("utf-8", "replace"))
+        return True
 
-
-def count_lines(data: bytes) -> int:
-    """Returns the number of lines as a ViewMeasure counts them."""
-    return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+    def finish(self, extractor: str, prefix: str = "p", *, partial: bool = False) -> ExtractedText | None:
+        """Returns the view, with sections named by this prefix and a number; None if nothing was written."""
+        if not self.size:
+            return None
+        text_sections = sections(self._starts, prefix=prefix, size=self.size, lines=self._lines)
+        return ExtractedText(text=b"".join(self._pieces), sections=text_sections, extractor=extractor, partial=partial)
 
 
 _MAX_LINKS: Final = 200
@@ -131,29 +139,22 @@ MAIN: Final = "Article"
 """What is written where the page returns from an aside to what it is about."""
 
 
-class Blocks:
-    """A text under construction. Every method is linear in its input."""
+@final
+class Blocks(TextWriter):
+    """A page's text under construction. Every method is linear in its input."""
 
     def __init__(self, base: str | None) -> None:
         """`base` is the page's URL, against which relative links are resolved."""
+        super().__init__()
         self._base = base
         self._here = urldefrag(base).url if base else ""
-        self._parts: list[str] = []
-        self._size = 0
-        self._starts: list[SectionStart] = []
-        """Parts so far; their lines are counted at the end."""
-        self._ends: dict[int, int] = {}
-        """By the number of a part that is an aside: the byte where it ends."""
-        self._aside: int | None = None
-        """The number of the open aside."""
+        self._aside: SectionStart | None = None
+        """The open aside."""
         self._links: dict[str, dict[str, str]] = {}
         """By title of the aside, or an empty one: words by URL."""
         self._tight = False
-
-    @property
-    def size(self) -> int:
-        """Bytes so far."""
-        return self._size
+        self._needs_gap = False
+        """Whether an empty line is due before another block."""
 
     @property
     def in_aside(self) -> bool:
@@ -163,18 +164,21 @@ class Blocks:
     def begin_aside(self, title: str, *, outer: bool) -> None:
         """Begins an aside, a section of its own; one that is not an outer one lies within the section around it."""
         self._gap()
-        self._aside = len(self._starts)
-        self._starts.append(SectionStart(title, 1 if outer else _INNER, self._size, 0, aside=True))
-        self._put(f"[{title}]\n")
+        self.begin(title, 1 if outer else _INNER, aside=True)
+        self._aside = self._starts[-1]
+        self._put(f"[{title}]")
 
     def end_aside(self) -> None:
         """Ends the open aside, if one is; what follows is again what the page is about."""
         if self._aside is not None:
             self._gap()
-            self._put(f"[{MAIN}]\n\n")
-            self._ends[self._aside] = self._size
-            self._aside = None
-            self._tight = False
+            self._put(f"[{MAIN}]\n")
+            self._close_aside(self._aside)
+
+    def _close_aside(self, aside: SectionStart) -> None:
+        aside.end, aside.end_line = self.size, self._lines + 1
+        self._aside = None
+        self._tight = self._needs_gap = False
 
     def heading(self, level: int, text: str) -> None:
         """Adds a heading, which begins a section, except within an inner aside; one without words is dropped."""
@@ -182,10 +186,10 @@ class Blocks:
         if flat:
             level = min(max(level, 1), _MAX_LEVEL)
             self._gap()
-            around = 0 if self._aside is None else self._starts[self._aside].level
+            around = 0 if self._aside is None else self._aside.level
             if around != _INNER:
-                self._starts.append(SectionStart(flat, level + around, self._size, 0, aside=around > 0))
-            self._put(f"{'#' * level} {flat}\n")
+                self.begin(flat, level + around, aside=around > 0)
+            self._put(f"{'#' * level} {flat}")
 
     def paragraph(self, text: str) -> None:
         """Adds a paragraph; line feeds are kept, other blanks are folded."""
@@ -208,7 +212,7 @@ class Blocks:
             self.paragraph(flat[0])
         elif any(flat):
             self._gap(tight=True)
-            self._put(f"| {' | '.join(flat)} |\n")
+            self._put(f"| {' | '.join(flat)} |")
 
     def code(self, text: str) -> None:
         """Adds code, line by line."""
@@ -216,11 +220,11 @@ class Blocks:
         if body.strip():
             self._gap()
             fence = "```" if "```" not in body else "~~~~"
-            self._put(f"{fence}\n{body}\n{fence}\n")
+            self._put(f"{fence}\n{body}\n{fence}")
 
     def link(self, text: str, url: str) -> None:
         """Adds the target of some words of the text. Links to the page itself are ignored."""
-        group = self._links.setdefault("" if self._aside is None else self._starts[self._aside].title, {})
+        group = self._links.setdefault("" if self._aside is None else self._aside.title, {})
         if len(group) >= _MAX_LINKS or not url or len(url) > _URL_CHARS or url[0] == "#":
             return
         try:
@@ -231,56 +235,40 @@ class Blocks:
         if parts.scheme in {"http", "https"} and parts.netloc and full != self._here and full not in group:
             group[full] = " ".join(text[: 4 * _LINK_CHARS].split())[:_LINK_CHARS]
 
-    def end(self) -> tuple[bytes, tuple[Section, ...]]:
-        """Returns the text followed by its links, by aside, and its sections."""
+    def add_links(self) -> None:
+        """Ends the text with its links, by aside."""
         if self._aside is not None:
-            self._ends[self._aside] = self._size
-            self._aside = None
-        if self._size and any(self._links.values()):
-            self._put_links()
-        data = "".join(self._parts).encode()
-        return data, sections(self._with_lines(data), prefix="s", size=len(data), lines=count_lines(data))
-
-    def _put_links(self) -> None:
+            self._close_aside(self._aside)
+        if not self.size or not any(self._links.values()):
+            return
         self._gap()
-        self._starts.append(SectionStart(LINKS, 1, self._size, 0, aside=True))
-        self._put(f"# {LINKS}\n")
+        self.begin(LINKS, aside=True)
+        self._put(f"# {LINKS}")
         for title in sorted(self._links):  # those of the article first
             if title and self._links[title]:
                 self._gap()
-                self._starts.append(SectionStart(f"{LINKS} of {title}", 2, self._size, 0, aside=True))
-                self._put(f"## {LINKS} of {title}\n")
+                self.begin(f"{LINKS} of {title}", 2, aside=True)
+                self._put(f"## {LINKS} of {title}")
             self._tight = False
             for url, words in self._links[title].items():
                 self._gap(tight=True)
-                self._put(f"- {words}: {url}\n" if words else f"- {url}\n")
-
-    def _with_lines(self, data: bytes) -> list[SectionStart]:
-        """Returns the parts with their lines."""
-        positions = sorted({*[start.at for start in self._starts], *self._ends.values()})
-        counter = LineCounter(data)
-        lines = {place: counter.at(place) for place in positions}
-        return [
-            structs.replace(start, line=lines[start.at], end=end, end_line=0 if end is None else lines[end])
-            for number, start in enumerate(self._starts)
-            for end in [self._ends.get(number)]
-        ]
+                self._put(f"- {words}: {url}" if words else f"- {url}")
 
     def _add(self, text: str, *, mark: str = "", indent: str = "", tight: bool = False) -> None:
         """Adds a block of lines, the first after `mark`, the others after `indent`; none for an empty text."""
         if text:
             self._gap(tight=tight)
-            self._put(f"{mark}{text.replace(chr(10), chr(10) + indent)}\n")
+            self._put(f"{mark}{text.replace(chr(10), chr(10) + indent)}")
 
     def _gap(self, *, tight: bool = False) -> None:
         """Adds an empty line between blocks, but not between two items or two rows."""
-        if self._size and not (tight and self._tight) and self._size not in self._ends.values():
-            self._put("\n")
+        if self._needs_gap and not (tight and self._tight):
+            self.put("")
         self._tight = tight
 
     def _put(self, text: str) -> None:
-        self._parts.append(text)
-        self._size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+        self.put(text)
+        self._needs_gap = True
 
 
 def _fold_blanks(text: str) -> str:

@@ -16,7 +16,9 @@ _SCRIPT: Final = re.compile(r"<script\b[^<>]*>", re.IGNORECASE)
 NO_TEXT: Final = "[No text without JavaScript. view=raw has the source of the page.]"
 
 
-def extract_page(text: str, url: str | None, *, partial: bool = False) -> ExtractedText | None:
+def extract_page(
+    text: str, url: str | None, *, partial: bool = False, is_article: bool = False
+) -> ExtractedText | None:
     """Returns the text view of a page, all of its visible text in its order; None if it has none.
 
     What is around its article is in asides. What it says to browsers without scripts is there if there is nothing else.
@@ -25,6 +27,7 @@ def extract_page(text: str, url: str | None, *, partial: bool = False) -> Extrac
         text: its markup.
         url: its address, against which relative links are resolved.
         partial: whether the markup is only the beginning of the page.
+        is_article: whether nothing in it is beside an article, as in a chapter of a book.
     """
     markup = without_opaque(text)
     reader = _read(without_noscript(markup))
@@ -33,7 +36,7 @@ def extract_page(text: str, url: str | None, *, partial: bool = False) -> Extrac
         reader = _read(markup)
         if reader.blocks or _SCRIPT.search(text):
             blocks.paragraph(NO_TEXT)
-    main = article_blocks(reader)
+    main = [True] * len(reader.blocks) if is_article else article_blocks(reader)
     first, last = main.index(True) if True in main else 0, len(main) - 1 - main[::-1].index(True) if True in main else 0
     for place, block in enumerate(reader.blocks):
         if main[place]:
@@ -42,10 +45,8 @@ def extract_page(text: str, url: str | None, *, partial: bool = False) -> Extrac
             outside = place < first or place > last
             blocks.begin_aside("Navigation" if place < first else AROUND if place < last else "Footer", outer=outside)
         _render(blocks, block)
-    data, sections = blocks.end()
-    if not data:
-        return None
-    return ExtractedText(text=data, sections=sections, extractor=EXTRACTOR, partial=partial or reader.partial)
+    blocks.add_links()
+    return blocks.finish(EXTRACTOR, "s", partial=partial or reader.partial)
 
 
 def _read(markup: str) -> PageReader:

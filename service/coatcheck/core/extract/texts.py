@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from coatcheck.core.extract.blocks import count_lines, locate_headings, one_line, sections
+from coatcheck.core.extract.blocks import TextWriter, one_line
 from coatcheck.core.extract.boilerplate import TAG, words
 from coatcheck.core.media.archives import format_size
 from coatcheck.core.parts.blobs import name_blobs
@@ -102,6 +102,8 @@ NOTEBOOK_EXTRACTOR: Final = "notebook 1"
 _NOTEBOOK_MEMBER: Final = re.compile(rb'"nbformat"\s*:\s*[2-9]')
 _TITLE: Final = 80
 """Characters of a cell's first line that are in its title."""
+_EXCEPTION: Final = 120
+"""Characters of an exception."""
 _OLD_TYPES: Final = {
     **{name: f"text/{name}" for name in ("html", "latex")},
     **{name: f"image/{name}" for name in ("png", "jpeg")},
@@ -128,25 +130,36 @@ def extract_notebook(data: bytes) -> ExtractedText | None:
     cells = cells_of(value)
     if cells is None:
         return None
-    # Sections are kept by their bytes, so that each piece is measured in UTF-8 as it is written.
-    out: list[str] = []
-    headings: list[tuple[int, str, int, str | None]] = []
-    size = 0
+    writer = TextWriter()
     for number, cell in enumerate(cells):
-        source = _text(cell.get("source", cell.get("input")))
-        first = next((line for line in source.splitlines() if line.strip()), "")
-        title = one_line(f"cell {number} {cell.get('cell_type') or ''}{f': {first[:_TITLE]}' if first else ''}")
-        lines = [f"{chr(10) if out else ''}## {title}", *([source.rstrip()] if source.strip() else [])]
+        source, title = _source_of(cell), title_of(number, cell)
+        if writer.size:
+            writer.put("")
+        writer.begin(title)
+        lines = [f"## {title}", *([source.rstrip()] if source.strip() else [])]
         for output in _dicts(cell.get("outputs")):
             lines += [f"[out] {each}" if "\n" not in each else f"[out]\n{each}" for each in _outputs(output)]
         lines += [f"[attached: {one_line(name)}]" for name in _dict(cell.get("attachments"))]
-        piece = "\n".join(lines) + "\n"
-        headings.append((size + bool(out), title, 1, None))
-        out.append(piece)
-        size += len(piece.encode("utf-8", "replace"))
-    text = "".join(out).encode("utf-8", "replace")
-    outline = sections(locate_headings(headings, text), prefix="p", size=len(text), lines=count_lines(text))
-    return ExtractedText(text=text, sections=outline, extractor=NOTEBOOK_EXTRACTOR) if text else None
+        writer.put("\n".join(lines))
+    return writer.finish(NOTEBOOK_EXTRACTOR)
+
+
+def _source_of(cell: dict[str, Any]) -> str:
+    return _text(cell.get("source", cell.get("input")))
+
+
+def title_of(number: int, cell: dict[str, Any]) -> str:
+    """Returns the title of a cell: its number, its type and its first line."""
+    first = next((line for line in _source_of(cell).splitlines() if line.strip()), "")
+    return one_line(f"cell {number} {cell.get('cell_type') or ''}{f': {first[:_TITLE]}' if first else ''}")
+
+
+def failure_of(cell: dict[str, Any]) -> str | None:
+    """Returns the exception that a cell raised."""
+    error = next((each for each in _dicts(cell.get("outputs")) if "ename" in each), None)
+    return (
+        None if error is None else one_line(f"{error['ename']}: {error.get('evalue') or ''}"[:_EXCEPTION]).rstrip(": ")
+    )
 
 
 def cells_of(value: object) -> list[dict[str, Any]] | None:
@@ -266,29 +279,21 @@ def is_parts(value: list[object]) -> bool:
     return typed > 0
 
 
-def _write_parts(value: list[object], structured: object, *, failed: bool) -> ExtractedText:
-    out: list[bytes] = []
-    headings: list[tuple[int, str, int, str | None]] = []
-    size = 0
-
-    def put(title: str, text: str, url: str | None) -> None:
-        nonlocal size
-        body = text if text.endswith("\n") or not text else f"{text}\n"
-        heading = f"{chr(10) if out else ''}# Part {len(headings) + 1}: {one_line(title)}\n"
-        piece = heading.encode("utf-8", "replace") + name_blobs(body.encode("utf-8", "replace"))
-        headings.append((size + bool(out), title, 1, url))
-        out.append(piece)
-        size += len(piece)
-
+def _write_parts(value: list[object], structured: object, *, failed: bool) -> ExtractedText | None:
+    writer = TextWriter()
+    parts_of_text: list[tuple[str, str, str | None]] = list(map(_part, value))
     if failed:
-        put("error", "The result says that the call failed.", None)
-    for part in value:
-        put(*_part(part))
+        parts_of_text.insert(0, ("error", "The result says that the call failed.", None))
     if structured is not None:
-        put("structured content", _json(structured), None)
-    data = b"".join(out)
-    outline = sections(locate_headings(headings, data), prefix="p", size=len(data), lines=count_lines(data))
-    return ExtractedText(text=data, sections=outline, extractor=PARTS_EXTRACTOR)
+        parts_of_text.append(("structured content", _json(structured), None))
+    for number, (title, text, url) in enumerate(parts_of_text, 1):
+        if writer.size:
+            writer.put("")
+        writer.begin(title, url=url)
+        writer.put(f"# Part {number}: {one_line(title)}")
+        body = text if text.endswith("\n") or not text else f"{text}\n"
+        writer.write(name_blobs(body.encode("utf-8", "replace")))
+    return writer.finish(PARTS_EXTRACTOR)
 
 
 def _part(part: object) -> tuple[str, str, str | None]:

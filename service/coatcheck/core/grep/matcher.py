@@ -210,7 +210,6 @@ class PatternScan:
         self.overlap = min(OVERLAP_BYTES, self.piece // 2)
         self._slice = _bytes_in(_SLICE_SECONDS, pattern)
         self._begun = False
-        self._ahead: tuple[int, int, tuple[int, int] | None] | None = None
         self._pattern = pattern
         self._size = size
         self._skip = skip
@@ -291,7 +290,6 @@ class PatternScan:
         """Searches matches that begin before `stop`, looking no further than `end`."""
         buffer = self._buffer
         ends_line = stop > 0 and buffer[stop - 1] == 10  # noqa: PLR2004 - LF
-        self._ahead = None
         # Only where one call may take noticeably long is its time judged in advance.
         large = (end - position) * self._pattern.byte_seconds > _GRACE_SECONDS
         find, clock = self._pattern.find, self._clock
@@ -301,14 +299,9 @@ class PatternScan:
                 self._at = self._base + position
                 return
             self._begun = True
-            match = find(buffer, position, end) if self._ahead is None else self._find(position, end)
+            match = find(buffer, position, end)
             if match is None or match[0] > stop or (match[0] == stop and (ends_line or not last)):
                 break
-            # Hits outside the page are only counted, which is cheaper.
-            after = self._pass_by(match, position)
-            if after >= 0:
-                position = after
-                continue
             # The line in which the match is begins behind the last line feed before it.
             before = buffer.rfind(b"\n", position, match[0])
             if before >= 0:
@@ -325,30 +318,6 @@ class PatternScan:
         """
         worst = size * self._pattern.byte_seconds
         return self._begun and self._clock() + worst > self._deadline + _GRACE_SECONDS
-
-    def _find(self, position: int, end: int) -> tuple[int, int] | None:
-        """Returns the next match, which collecting a hit may have found already."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            start, known_end, match = ahead
-            if known_end == end and start <= position and (match is None or match[0] >= position):
-                return match
-        return self._pattern.find(self._buffer, position, end)
-
-    def _pass_by(self, match: tuple[int, int], position: int) -> int:
-        """Counts a hit outside the page in the cheapest way, if its line is certainly short.
-
-        Returns -1 if it is not.
-        """
-        if self._line_start != self._base + position or self._skip <= self.count < self._skip + self._keep:
-            return -1
-        # Every line that begins at `position` or later and ends by then is no longer than a stretch.
-        line_end = self._buffer.find(b"\n", match[1], position + STRETCH_BYTES + 1)
-        if line_end < 0:
-            return -1
-        self.count += 1
-        self._line_start = self._base + line_end + 1
-        return line_end + 1
 
     def _hit(self, match: tuple[int, int], end: int, *, last: bool) -> int:
         """Counts a hit, keeps it if it belongs to the page, and returns where to continue."""
@@ -381,7 +350,6 @@ class PatternScan:
             start, end = matches[-1]
             following = max(end, start + 1)
             found_next = self._pattern.find(self._buffer, following, bound) if following < bound else None
-            self._ahead = (following, bound, found_next)
             if found_next is None or found_next[0] >= limit:
                 break
             if len(matches) == MAX_MATCHES:

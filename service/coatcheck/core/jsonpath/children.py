@@ -16,7 +16,6 @@ import msgspec
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.descend import (
-    AT_HAND_BYTES,
     NO_JSON,
     DescentPosition,
     begin,
@@ -38,8 +37,9 @@ from coatcheck.core.jsonpath.query import (
     Wildcard,
     normalize_path,
 )
-from coatcheck.core.jsonpath.structure import DECODED_BYTES, BrokenError, TooDeepError, decode, mend_document, too_large
+from coatcheck.core.jsonpath.structure import DECODED_BYTES, BrokenError, TooDeepError, decode, too_large
 from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, Want
+from coatcheck.core.text.json_skeleton import find_complete_part
 
 _STEP_BYTES: Final = 256
 """Bytes whose decoding counts as one step."""
@@ -74,7 +74,6 @@ class Children:
         self._plain = not rest and self._holds is None
         self._index = page_builder.start.index
         self._wanted: range | None = None
-        self._last_counts = False
 
     def run(self) -> Walk[None]:
         """Takes children until there are no more, the page is complete, or time is up.
@@ -84,13 +83,7 @@ class Children:
         """
         if isinstance(self._selector, Slice):
             self._wanted = yield from self._range(self._selector)
-        # In a short object, all members come in one batch, so that the last of equal names can count.
-        window = (
-            (yield from self._all_names())
-            if self._place.kind == "object" and self._place.source.last_duplicate_wins
-            else 0
-        )
-        reader = self._place.children(self._page_builder.start.byte, longest=DECODED_BYTES, window=window)
+        reader = self._place.children(self._page_builder.start.byte, longest=DECODED_BYTES)
         while self._page_builder.spent_at is None and not self._past():
             batch = yield from reader.next()
             if batch is None:
@@ -99,18 +92,6 @@ class Children:
                 yield from self._long(batch, reader)
             else:
                 self._take(batch)
-
-    def _all_names(self) -> Walk[int]:
-        """Returns how many bytes to read first to have all names of a short object: the last of equal names counts."""
-        source, at = self._place.source, self._place.at
-        end = min(source.size, at + AT_HAND_BYTES)
-        try:
-            end = yield from walk.end_of(source._replace(size=end), at)
-        except CutShortError:
-            if end < source.size:
-                return 0
-        self._last_counts = True
-        return end - at
 
     def _range(self, selector: Slice) -> Walk[range]:
         if (selector.start or 0) >= 0 and (selector.stop or 0) >= 0:
@@ -131,13 +112,12 @@ class Children:
             begin = max(first, self._wanted.start)
             begin += (self._wanted.start - begin) % self._wanted.step
             numbers = range(begin - first, min(len(numbers), self._wanted.stop - first), self._wanted.step)
-        followed = _find_duplicates(batch) if self._last_counts else frozenset[int]()
         for at in range(0, len(numbers), _BATCH_CHILDREN):
             some = numbers[at : at + _BATCH_CHILDREN]
             children = self._together(batch, some) or [None] * len(some)
             starts, ends = (each[some.start : some.stop : some.step].tolist() for each in (batch.starts, batch.ends))
             for number, start, end, one in zip(some, starts, ends, children, strict=True):
-                if number not in followed and not self._child(batch, number, start, end - start, first + number, one):
+                if not self._child(batch, number, start, end - start, first + number, one):
                     return
 
     def _together(self, batch: ChildBatch, numbers: range) -> list[Held] | None:
@@ -219,14 +199,6 @@ class Children:
         page_builder.put_written(raw, [*self._place.path, name], (at, end), resume)
 
 
-def _find_duplicates(batch: ChildBatch) -> frozenset[int]:
-    """Returns the members that another one with the same name follows, which is the one that counts."""
-    members = ((n, walk.text_of(batch, n)) for n in range(len(batch.starts)))
-    names = {n: walk.name_of(member[2]) for n, member in members if member is not None}
-    last = {name: n for n, name in names.items()}
-    return frozenset(names.keys() - last.values()) if len(last) < len(names) else frozenset()
-
-
 _LEFT_OUT: Final = object()
 """Stands for a line that is not JSON, so that the others keep their indices."""
 _CLOSED: Final = frozenset(b'[{"')
@@ -240,7 +212,7 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
         CoatcheckError: `not_json`, `json_too_large`.
     """
     page_builder = PageBuilder(ask, clock)
-    document = yield from sniff(ask.size, last=ask.size <= DECODED_BYTES)
+    document = yield from sniff(ask.size)
     # Damage does not end a page: what was found before it is shown, and what is wrong is said.
     message = None
     first = yield from begin(document, ask.plan.descent)
@@ -338,9 +310,9 @@ def _decode_value(raw: bytes, place: DescentPosition, page_builder: PageBuilder)
             "only, with at most a [*] at its end, which may go as deep as the document does.",
         ) from None
     except BrokenError:
-        rest = mend_document(raw) if page_builder.cut_short else None
+        part = find_complete_part(raw) if page_builder.cut_short else None
         try:
-            decoded = decode(rest) if rest is not None else None
+            decoded = None if part is None else decode(raw[: part[0]] + part[1])
         except (BrokenError, TooDeepError):
             decoded = None
         if decoded is None:

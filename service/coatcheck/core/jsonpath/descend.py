@@ -47,16 +47,14 @@ class DescentPosition(NamedTuple):
     missing: Step | None = None
     """The first step without a member or element; None if every step leads somewhere."""
 
-    def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW_BYTES, window: int = 0) -> walk.Reader:
+    def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW_BYTES) -> walk.Reader:
         """Returns a reader of the container's contents, from the first child or the one at byte `resume`."""
         if self.source.lines:
             return LineReader(self.source, resume or self.at)
-        has_names = self.kind == "object"
-        window = window or walk.FIRST_WINDOW_BYTES
-        return ChildReader(self.source, resume or self.at + 1, has_names=has_names, longest=longest, window=window)
+        return ChildReader(self.source, resume or self.at + 1, has_names=self.kind == "object", longest=longest)
 
 
-def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
+def sniff(size: int) -> Walk[DescentPosition]:
     """Returns the document: one value, or lines.
 
     Raises:
@@ -64,7 +62,7 @@ def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
     """
     head = yield walk.Want(0, walk.FIRST_WINDOW_BYTES)
     start = len(_BOM) if head.startswith(_BOM) else 0
-    source = WalkSource(size, last)
+    source = WalkSource(size)
     try:
         start, first = yield from walk.significant(source, start)
     except CutShortError:
@@ -110,7 +108,7 @@ def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> 
     if element is None:
         return document._replace(missing=_step(path[0]))
     start, end, index = element
-    return DescentPosition(WalkSource(end, last_duplicate_wins=True), start, path=[index], line=index)
+    return DescentPosition(WalkSource(end), start, path=[index], line=index)
 
 
 def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:

@@ -77,25 +77,18 @@ def is_object(value: object) -> TypeGuard[dict[str, object]]:
 
 
 def _child(node: Node, selector: Selector) -> Node | None:
+    """Returns the member or element that a name or an index selects."""
     location, value = node
-    child_value = value_at(value, selector)
-    if child_value is NOTHING:
-        return None
     if is_object(value):
-        return (location, cast("Name", selector).name), child_value
-    index = cast("Name | IndexSelector", selector).index or 0
-    return (location, index if index >= 0 else index + len(cast("list[object]", value))), child_value
-
-
-def value_at(value: object, selector: Selector) -> object:
-    """Returns the member or element that a name or an index selects; NOTHING if there is none."""
-    if is_object(value):
-        return value.get(selector.name, NOTHING) if isinstance(selector, Name) else NOTHING
+        if not isinstance(selector, Name) or selector.name not in value:
+            return None
+        return (location, selector.name), value[selector.name]
     index = cast("Name | IndexSelector", selector).index if is_array(value) else None
     if index is None:
-        return NOTHING
+        return None
     elements = cast("list[object]", value)
-    return elements[index] if -len(elements) <= index < len(elements) else NOTHING
+    index += len(elements) if index < 0 else 0
+    return ((location, index), elements[index]) if 0 <= index < len(elements) else None
 
 
 def _children(node: Node) -> Iterator[Node]:
@@ -261,11 +254,8 @@ def path(segments: tuple[Segment, ...], *, absolute: bool) -> Operand:
     def holds(value: object, root: object, effort: Effort) -> bool:
         return next(iter(nodes(value, root, effort)), None) is not None
 
-    def single(value: object, root: object, _effort: Effort) -> object:
-        result = root if absolute else value
-        for segment in segments:
-            result = value_at(result, segment.selectors[0])
-        return result
+    def single(value: object, root: object, effort: Effort) -> object:
+        return next((found for _, found in nodes(value, root, effort)), NOTHING)
 
     singular = all(segment.singular for segment in segments)
     refusal = "" if singular else "only a path to a single value can be compared: no *, .., slices or filters in it"

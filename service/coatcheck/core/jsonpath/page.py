@@ -5,9 +5,6 @@ It is bound to one artifact and one query; URL-safe and checked but not secret: 
 no state for it.
 """
 
-import base64
-import binascii
-import hashlib
 import json
 from collections.abc import Callable
 from typing import Final, Literal
@@ -19,6 +16,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.filters import is_object
 from coatcheck.core.jsonpath.query import Effort, Location, QueryPlan, Step, normalize_path, steps
 from coatcheck.core.jsonpath.structure import ODD, BrokenError, TooDeepError, decode, span_of
+from coatcheck.core.opaque import read_cursor, write_cursor
 
 Kind = Literal["object", "array", "string", "number", "boolean", "null"]
 State = Literal["sound", "broken", "cut"]
@@ -321,12 +319,6 @@ class PageBuilder:
         return out
 
 
-CURSOR_CHARS: Final = 96
-"""Maximum characters of a cursor; ours are shorter."""
-_CHECK_BYTES: Final = 5
-"""Bytes of a cursor's keyed hash: a cursor that was changed, or is of another question, passes once in 2^40 times."""
-
-
 class ValueCursor(Struct, frozen=True, tag="i", array_like=True):
     """A next page inside one value: its bytes from `byte` to before `end`."""
 
@@ -340,11 +332,7 @@ class ValueCursor(Struct, frozen=True, tag="i", array_like=True):
 
 _DECODER: Final = msgspec.msgpack.Decoder(ValueCursor | Resume)
 
-
-def write(at: Resume | ValueCursor, artifact: int, question: str) -> str:
-    """Returns the cursor as at most 96 characters of `A-Z a-z 0-9 - _`."""
-    body = msgspec.msgpack.encode(at)
-    return base64.urlsafe_b64encode(body + _check(body, artifact, question)).rstrip(b"=").decode()
+write = write_cursor
 
 
 def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
@@ -353,26 +341,11 @@ def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
     Raises:
         CoatcheckError: `invalid_cursor` for anything else, and for a cursor of another artifact or path.
     """
-    cursor = _unpack_cursor(text, artifact, question) if len(text) <= CURSOR_CHARS else None
-    if cursor is None:
+    try:
+        return read_cursor(text, _DECODER, artifact, question)
+    except ValueError:
         raise CoatcheckError(
             Code.INVALID_CURSOR,
             "This cursor does not belong to this artifact and path. Use the `next` of the last answer unchanged, "
             "with the same path and fields, or leave it out.",
-        )
-    return cursor
-
-
-def _unpack_cursor(text: str, artifact: int, question: str) -> ValueCursor | Resume | None:
-    try:
-        data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        body, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
-        return _DECODER.decode(body) if check == _check(body, artifact, question) else None
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
-        return None
-
-
-def _check(body: bytes, artifact: int, question: str) -> bytes:
-    key = artifact.to_bytes(8, "big")
-    question_bytes = question.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(body + b"\0" + question_bytes, digest_size=_CHECK_BYTES, key=key, person=b"json").digest()
+        ) from None

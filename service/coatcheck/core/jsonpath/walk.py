@@ -11,16 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coatcheck.core.jsonpath.structure import (
-    COMMA,
-    DECODED_BYTES,
-    QUOTE,
-    BlockStructure,
-    BrokenError,
-    StructureReader,
-    blank_escapes,
-    too_large,
-)
+from coatcheck.core.jsonpath.structure import DECODED_BYTES, BrokenError, too_large
+from coatcheck.core.text.json_skeleton import COMMA, QUOTE, BlockStructure, StructureReader, blank_escapes
 
 FIRST_WINDOW_BYTES: Final = 64 * 1024
 """Bytes of the first block of a walk; each of the next is several times as large. Chosen, not measured."""
@@ -62,8 +54,6 @@ class WalkSource(NamedTuple):
 
     size: int
     """Where it ends."""
-    last_duplicate_wins: bool = False
-    """Whether the last one of members with the same name counts."""
     lines: bool = False
     """Whether each line is a document; together they are the elements of an array."""
 
@@ -182,7 +172,6 @@ class ChildReader:
         *,
         has_names: bool,
         longest: int = FIRST_WINDOW_BYTES,
-        window: int = FIRST_WINDOW_BYTES,
     ) -> None:
         """Begins at a child.
 
@@ -191,13 +180,12 @@ class ChildReader:
             at: the first byte after a `[`, `{` or comma.
             has_names: whether the container is an object.
             longest: maximum bytes of a child; a longer one comes alone, as a batch that is `long`.
-            window: bytes that are read first.
         """
         self._source = source
         self._at = at
         self._has_names = has_names
         self._longest = longest
-        self._window = window
+        self._window = FIRST_WINDOW_BYTES
         self._first = True
         self._long: ChildBatch | None = None
         self.unfinished = False
@@ -353,27 +341,19 @@ def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
 
 
 def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | None]:
-    """Returns where the value of a member begins; None if there is no such member.
-
-    Of a name that occurs twice, the first counts, or the last if `source` says so, at the cost of reading to the
-    object's end.
-    """
-    key, quote_at = name.encode("utf-8", "surrogatepass"), -1
-    try:
-        while (quote_at < 0 or source.last_duplicate_wins) and (batch := (yield from reader.next())) is not None:
-            assert batch.names is not None  # noqa: S101 - it is an object
-            hits = _find_named(batch, key)
-            if batch.long and len(batch.names[0]):
-                opening, closing = int(batch.names[0][0]), int(batch.names[1][0])
-                # A name may be written with escapes of six bytes for each of its own; a longer one cannot be this name.
-                near = closing - opening <= _ESCAPE_BYTES * len(key) + 1
-                hits = [closing] if near and _unescape_name((yield Want(opening + 1, closing))) == key else []
-            if hits:
-                quote_at = max(hits) if source.last_duplicate_wins else min(hits)
-    except CutShortError:
-        if quote_at < 0:
-            raise
-    return None if quote_at < 0 else (yield from value_after(source, quote_at))
+    """Returns where the value of a member begins; None if there is no such member. Of several, the first counts."""
+    key = name.encode("utf-8", "surrogatepass")
+    while (batch := (yield from reader.next())) is not None:
+        assert batch.names is not None  # noqa: S101 - it is an object
+        hits = _find_named(batch, key)
+        if batch.long and len(batch.names[0]):
+            opening, closing = int(batch.names[0][0]), int(batch.names[1][0])
+            # A name may be written with escapes of six bytes for each of its own; a longer one cannot be this name.
+            near = closing - opening <= _ESCAPE_BYTES * len(key) + 1
+            hits = [closing] if near and _unescape_name((yield Want(opening + 1, closing))) == key else []
+        if hits:
+            return (yield from value_after(source, min(hits)))
+    return None
 
 
 def _find_named(batch: ChildBatch, key: bytes) -> list[int]:

@@ -10,16 +10,13 @@ from collections.abc import Sequence
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from itertools import chain
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from msgspec.structs import replace
-
+from coatcheck.core.extract.texts import cells_of, failure_of, title_of
 from coatcheck.core.jsonpath.query import step
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, select_named_parts
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
 from coatcheck.core.media import describe, identify_written
 from coatcheck.core.media.documents import MAIL
-from coatcheck.core.outline.json_shape import FAILED, of_notebook
-from coatcheck.core.outline.model import OutlineEntry
 from coatcheck.core.records.describe import RecordFacts, tell
 from coatcheck.core.records.examine import largest_path, top_values
 from coatcheck.core.records.objects import lists_in
@@ -49,8 +46,8 @@ def describe_json(payload: PayloadProbe) -> Description:
     if reading is None:
         return NOTHING
     value = reading.value
-    if reading.complete and (notebook := of_notebook(sample.head)) is not None:
-        return _notebook(notebook.entries)
+    if reading.complete and (cells := cells_of(value)) is not None:
+        return Description(facts=(_describe_notebook(cells),))
     # The first line says how much of the document the others are true of.
     if reading.lines:
         first = f"JSON lines; keys of {'all' if reading.all_lines else 'the first'} {reading.lines}:"
@@ -69,15 +66,13 @@ def describe_json(payload: PayloadProbe) -> Description:
     return Description(facts=(*([first] if first and not last else []), *records.facts, *last, *lines), path=path)
 
 
-def _notebook(cells: Sequence[OutlineEntry]) -> Description:
-    """Returns the cells with what those that failed raised, or if none did, with what each printed."""
-    failed = [cell for cell in cells if (cell.detail or "").startswith(FAILED)]
-    beginning = FAILED if failed else ""
-    details = [cell.detail if (cell.detail or "").startswith(beginning) else None for cell in cells]
-    cell_titles = [f"{cell.title} ({each})" if each else cell.title for cell, each in zip(cells, details, strict=True)]
-    fact = f"Notebook, {format_count(len(cell_titles), 'cell')}: {first_of(cell_titles, _MAX_CELLS)}"
-    parts = select_named_parts([replace(cell, title=cell.title.partition(":")[0]) for cell in failed])
-    return Description(facts=(fact,), parts=parts)
+def _describe_notebook(cells: Sequence[dict[str, Any]]) -> str:
+    """Returns the cells with what those that failed raised."""
+    titles = list(map(title_of, range(len(cells)), cells))
+    for number, cell in enumerate(cells):
+        if error := failure_of(cell):
+            titles[number] += f" (failed: {error})"
+    return f"Notebook, {format_count(len(titles), 'cell')}: {first_of(titles, _MAX_CELLS)}"
 
 
 def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:

@@ -66,8 +66,6 @@ def is_page(head: bytes) -> bool:
 
     A document element at the start is proof. A few tags are not a page, nor is text that does not begin with a tag.
     """
-    if b"<" not in head:  # most texts
-        return False
     if _START.match(head):
         return True
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:5]

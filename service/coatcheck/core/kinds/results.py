@@ -32,8 +32,6 @@ _FIRST_TEXT_CHARS: Final = 1_200
 """Characters of the first pieces of all results' texts together."""
 _MIN_TEXT_CHARS: Final = 60
 """Characters of such a piece however many results there are: less is no clause."""
-_BEST: Final = 3
-"""Results whose text stands under their address, before the addresses of the others."""
 _MORE: Final = 1_200
 """Characters of result texts that are kept for a card: a first piece of every result, then the rest in turn."""
 
@@ -136,7 +134,7 @@ def describe_results(payload: PayloadProbe) -> Description:
         text = " ".join(_first(record, _TEXTS)[: _MORE * 2].split())
         end = _word_end(text, size)
         if text:
-            (lines if rank <= _BEST else texts).append(f"r{rank}: {text[:end]}{'…' if end < len(text) else ''}")
+            texts.append(f"r{rank}: {text[:end]}{'…' if end < len(text) else ''}")
         if end < len(text):
             more.append(f"r{rank} goes on: …{text[end : _word_end(text, _MORE)]}…")
     return Description(facts=(f"{format_count(len(results), 'result')}:", *lines, *texts, *more))

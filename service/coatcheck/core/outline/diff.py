@@ -4,7 +4,8 @@ The log of Git is a diff with commits and, perhaps, no files.
 """
 
 import re
-from binascii import a2b_base64, a2b_qp
+from email.errors import MessageError
+from email.header import decode_header, make_header
 from typing import Final, final
 
 from msgspec.structs import replace
@@ -33,8 +34,6 @@ _SUBJECT: Final = re.compile(
     rb"|Subject: ?(?:\[[^\]\n]*PATCH[^\]\n]*\] ?)?(?P<mail>[^\n]*(?:\n[ \t]+[^\n]*)*))",
     re.MULTILINE,
 )
-_FOLDED: Final = re.compile(rb"(?:[ \t]+[^\n]*\n)*")
-_ENCODED: Final = re.compile(rb"=\?([\w-]{1,40})\?([bBqQ])\?([^?\s]*)\?=(?:\s+(?==\?))?")
 _HEADER: Final = 4_000
 """Bytes after a commit's line in which its subject is searched for."""
 _HASH: Final = 12
@@ -62,8 +61,6 @@ class Diff(StartScanner):
         self._named = False
         self._untitled = False
         """Whether the last entry is a commit without its subject."""
-        self._folded: bytes | None = None
-        """The subject of the last entry, which the next line may continue."""
         self._drawn: bool | None = None
         """Whether a graph precedes the commits, by the first one."""
         self._old = b""
@@ -74,8 +71,6 @@ class Diff(StartScanner):
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
         offset, here = 0, place
-        if self._folded is not None:
-            self._unfold(data)
         if self._untitled:
             self._title(data, 0)
         for start, end, *_ in _DIFF_LINES.lines(data):
@@ -237,21 +232,9 @@ class Diff(StartScanner):
         if match is not None or at + _HEADER < len(data):
             self._untitled = False
         if match is not None:
-            self._entitle(match["line"] or match["mail"])
-            self._folded = match["mail"] if match["line"] is None and match.end() + 1 >= len(data) else None
-
-    def _entitle(self, subject: bytes) -> None:
-        hash_ = self.starts[-1].title.partition(" ")[0].encode()
-        words = _ENCODED.sub(_decode_word, subject) if b"=?" in subject else subject
-        self.starts[-1] = replace(self.starts[-1], title=make_title((hash_ + b" " + words).rstrip()))
-
-    def _unfold(self, data: bytes) -> None:
-        """Completes a mail's subject by the lines at the beginning of a block that continue it."""
-        more = _FOLDED.match(data)
-        if self._folded is not None and more is not None:
-            self._folded = (self._folded + b"\n" + more[0])[:_HEADER]
-            self._entitle(self._folded)
-            self._folded = None if more.end() < len(data) else self._folded
+            commit = self.starts[-1].title.partition(" ")[0].encode()
+            subject = match["line"] or _decode_header(match["mail"])
+            self.starts[-1] = replace(self.starts[-1], title=make_title((commit + b" " + subject).rstrip()))
 
     def _begin(self, what: What, title: str, here: Position, *, is_counted: bool = True) -> None:
         deep = any(start.what == "commit" for start in self.starts[:1])
@@ -281,13 +264,14 @@ def _now(names: bytes) -> tuple[bytes, bool]:
     return _without_side(names.rpartition(b" b/")[2] or names), True
 
 
-def _decode_word(word: re.Match[bytes]) -> bytes:
-    """Returns a word of a mail's header that was encoded because it is not ASCII; as it is if that is impossible."""
+def _decode_header(subject: bytes) -> bytes:
+    """Returns a header of a mail whose words may be encoded (RFC 2047); as it is if they cannot be decoded."""
+    if b"=?" not in subject:
+        return subject
     try:
-        raw = a2b_base64(word[3]) if word[2] in b"bB" else a2b_qp(word[3], header=True)
-        return raw.decode(word[1].decode()).encode()
-    except (ValueError, LookupError):
-        return word[0]
+        return str(make_header(decode_header(subject.decode("utf-8", "replace")))).encode("utf-8", "replace")
+    except (MessageError, ValueError, LookupError):
+        return subject
 
 
 def _without_side(path: bytes) -> bytes:

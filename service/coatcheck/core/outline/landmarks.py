@@ -15,7 +15,7 @@ from typing import Final, final
 from msgspec.structs import replace
 
 from coatcheck.core.outline.diff import Diff
-from coatcheck.core.outline.json_shape import of_notebook, of_table
+from coatcheck.core.outline.json_shape import of_table
 from coatcheck.core.outline.languages import (
     CLOSING,
     ENDS,
@@ -25,7 +25,7 @@ from coatcheck.core.outline.languages import (
     language_by_directive,
     language_of,
 )
-from coatcheck.core.outline.line_scanner import StartScanner, is_log, is_oneline, oneline_scanner, phase_scanner
+from coatcheck.core.outline.line_scanner import Phases, StartScanner, is_log
 from coatcheck.core.outline.model import (
     EntryStart,
     Landmarks,
@@ -37,7 +37,7 @@ from coatcheck.core.outline.model import (
 )
 from coatcheck.core.outline.regions import Regions
 from coatcheck.core.outline.summary import of_json
-from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
+from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.structure import style_of
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
@@ -51,11 +51,6 @@ _MAX_LEVEL: Final = 8
 _PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
 _TRAILING: Final = b" \t\r\n{:=("
-_UNNAMED: Final = re.compile(r"typedef (?:struct|enum|union)")
-_NAMED: Final = re.compile(rb"^\}[ \t]*(\w[^;\n]{0,80})?;", re.MULTILINE)
-"""Where the name of such a type is: on the line that ends it."""
-_BODY: Final = 16 * 1024
-"""Bytes of an unnamed type in which its end is searched for."""
 
 
 @cache
@@ -83,13 +78,10 @@ class Symbols(StartScanner):
         self._regions = Regions(language)
         self._details: list[str | None] = []
         self._indents: list[int] = []
-        self._unnamed = 0
-        """How many entries there were after the last type whose name has not come yet; 0: none."""
 
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
         offset, here = 0, place
-        self._name(data, 0, place.byte)
         regions = iter(self._regions.of(data))
         region = next(regions, None)
         begins = ((start, end, True) for start, end, *_ in self._scan.lines(data))
@@ -121,26 +113,11 @@ class Symbols(StartScanner):
             self._open[depth] = len(self.starts)
             self.starts.append(EntryStart("symbol", title, self._level(depth), here))
             self._details.append(_origin(prefix, here.newlines + 1))
-            if _UNNAMED.fullmatch(title):
-                self._unnamed = len(self.starts)
-                self._name(data, end, here.byte + end - start)
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
         """Returns the definitions; `detail` says where in its file one is, if not here."""
         entries = reaching(self.starts, end, ends_line=ends_line, ends=self._ended)
         return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
-
-    def _name(self, data: bytes, at: int, byte: int) -> None:
-        """Completes the title of an unnamed type, given that place `at` of the block is this byte of the text."""
-        if not self._unnamed:
-            return
-        start = self.starts[self._unnamed - 1]
-        name = _NAMED.search(data, at, max(at, min(len(data), at + start.place.byte + _BODY - byte)))
-        if name is not None:
-            title = make_title(start.title.encode() + b" " + (name[1] or b""))
-            self.starts[self._unnamed - 1] = replace(start, title=title)
-        if name is not None or byte + len(data) - at >= start.place.byte + _BODY:
-            self._unnamed = 0
 
     def _level(self, indent: int) -> int:
         while self._indents and self._indents[-1] >= indent:
@@ -190,8 +167,7 @@ def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: by
 
 
 def _json(head: bytes, _lines: int, *, whole: bool) -> OutlineEntries:
-    """Returns the cells of a complete notebook, or the places of a document that begins with `head`."""
-    return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
+    return of_json(head, whole=whole)
 
 
 def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
@@ -200,13 +176,8 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _find_list_scanner(head: bytes) -> OutlineScanner | None:
-    """Returns what finds a text's commits, documents or keys, if it has such parts."""
-    if is_log(head):
-        return Diff()
-    if is_oneline(head):
-        return oneline_scanner()
-    form = yaml_form(head)
-    return YamlParts(form) if form else None
+    """Returns what finds a text's commits or documents, if it has such parts."""
+    return Diff() if is_log(head) else YamlDocuments() if is_stream(head) else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -235,16 +206,16 @@ def _find_source_scanner(names: tuple[str | None, ...], head: bytes) -> OutlineS
 
 
 JSON: Final = Landmarks(structure=_json, whole_bytes=8 * 1024 * 1024, beside_sections=True)
-"""Cells of a notebook, otherwise paths with their types."""
+"""Paths with their types."""
 TABLE: Final = Landmarks(structure=_table)
 """Columns, and the lines of the rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
 SOURCE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) or Symbols(language_of(names, head)))
-"""Symbols; commits of a Git log; documents of a YAML stream; keys of a YAML mapping."""
+"""Symbols; commits of a Git log; documents of a YAML stream."""
 OUTPUT: Final = Landmarks(
     scanner=lambda names, head: (
-        _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or phase_scanner()
+        _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or Phases()
     )
 )
 """Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""

@@ -67,7 +67,6 @@ _CURLY: Final = (
 )
 _C: Final = (
     rf"{_IN}(?:typedef +|static +)*(?:struct|class|enum|union|namespace)(?: +class)? +[\w:]+[^;()=]*\{{? *$",
-    r"typedef +(?:struct|enum|union) *\{? *$",
     r"#[ \t]*define +\w+\(",
 )
 _TYPED: Final = r"[A-Za-z_][\w:<>,*& \t]*"
@@ -118,7 +117,7 @@ PATTERNS: Final[dict[str, str]] = {
     "perl": _either(rf"{_IN}package +[\w:]", rf"{_IN}sub +[\w:']+ *(?:\([^)\n]{{0,80}}\))?[^;{{#\n]*(?:[{{#].*)?$"),
     "elixir": _either(rf"{_IN}(?:defmodule|defp?|defmacrop?|defprotocol|defimpl) +[\w.:]"),
     "settings": _either(r"\[\[?[^\[\]\n]{1,120}\]\]? *$"),
-    "yaml": _either(r"(?:- +)?[\w.\"'/-]{1,80}: *(?:#.*)?$"),
+    "yaml": _either(r"(?:  |    )?(?:- +)?[\w.\"'/-]{1,80}: *(?:#.*)?$"),
     "any": _either(
         rf"[ \t]{{0,12}}{_before(_ANY_WORDS, '{0,5}')}{_any_of(_ANY_THINGS)} +(?:\([^)\n]{{0,80}}\) *)?[\w$.:<]+\*?"
         r" *(?:[(<:{\[=;]|$|(?:extends|implements|for|is|where) )"

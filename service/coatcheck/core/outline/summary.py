@@ -6,7 +6,7 @@ can be read directly. Totals of a diff are counted as it streams in, in bounded 
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from posixpath import commonprefix
 from typing import Final, cast, final
 
@@ -28,10 +28,6 @@ _OUTER_LEVEL: Final = 2
 """Level down to which entries are named if they are few: a document's chapters below its title."""
 _MIN_ENTRIES: Final = 3
 """Entries of the outer levels that alone would be no outline: a title, and a version or two."""
-_FEW_OUTER: Final = 8
-"""Maximum entries of the outer levels beside which those of the next level are named."""
-_MIN_RATIO: Final = 2
-"""How many times as many those must be: of fewer, the outer ones alone say more."""
 _CHARS: Final = 800
 """Characters of the entries that a fact names: about what a card of 600 tokens has room for."""
 _PLACE: Final = 6
@@ -43,72 +39,45 @@ def size_of(entry: OutlineEntry) -> int:
     return 0 if entry.lines is None else entry.lines.last - entry.lines.first + 1
 
 
-def summary(entries: list[OutlineEntry], where: str) -> tuple[list[OutlineEntry], tuple[str, ...]]:
-    """Returns the entries of the outer levels, and the facts that name them: the largest, then others or inner ones.
+def summary(entries: list[OutlineEntry], where: str) -> tuple[list[OutlineEntry], str]:
+    """Returns the entries of the outer levels, and a fact that names them, or the largest.
 
     Args:
         entries: all of them, in order.
         where: words for the lines that were examined, if they are not all.
     """
-    deepest = _deepest(entries, 2 if entries[0].what == "part" else _MIN_ENTRIES)
+    few = 2 if entries[0].what == "part" else _MIN_ENTRIES
+    deepest = sorted([entry.level for entry in entries])[: few + 1][-1]
     if sum(entry.level <= _OUTER_LEVEL for entry in entries) <= _MAX_OUTER:
         deepest = max(deepest, _OUTER_LEVEL)
     outer = [entry for entry in entries if entry.level <= deepest]
     label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
-    inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
     outer = _shorten_titles(outer, entries, _CHARS)
-    first = _largest(outer, _CHARS)
-    if len(first) < len(outer):  # a card may have room for a few only
-        label, first = f"Largest {part}", sorted(first, key=lambda each: (each.level, -size_of(each)))
-    facts = [_fact(f"{label}{where}", first, 0)]
-    within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
-    within = within if len(outer) <= _FEW_OUTER and len(within) >= _MIN_RATIO * len(outer) else []
-    if within:
-        within = _shorten_titles(within, entries, _CHARS)
-        largest = _largest(within, _CHARS)
-        facts.append(_fact(f"Inner {part}{where}", largest, len(within) - len(largest)))
-    if len(first) < len(outer):
-        first_ids = set(map(id, first))
-        others = [entry for entry in outer if id(entry) not in first_ids]
-        largest = _largest(others, _CHARS)
-        facts.append(_fact(f"Smaller {part}{where}", largest, len(others) - len(largest)))
-    return outer, tuple(facts)
+    largest = _largest(outer, _CHARS)
+    if len(largest) < len(outer):  # a card may have room for a few only
+        label = f"Largest {part}"
+        largest.sort(key=lambda each: (each.level, -size_of(each)))
+    names = [f"{each.title} {each.lines.first if each.lines else ''}" for each in largest]
+    return outer, f"{label}{where} (with lines): {'; '.join(names)}"
 
 
 def contents(entries: list[OutlineEntry], where: str, room: int) -> Iterator[str]:
-    """Yields facts that name headings, each shorter than the one before: the outermost, without lines, the largest.
+    """Yields facts that name headings, each shorter than the one before: all of the outermost, then the largest.
 
-    Nothing if no level of the outermost ones has several. The largest are those with most bytes: in a text that is made
-    from a page, a paragraph of any length is a line.
+    Nothing if no level of the outermost ones has several.
 
     Args:
         entries: all headings, in order.
         where: words for the part of the text that they are of.
         room: about how many tokens a fact may have.
     """
-    deepest = _deepest(entries, _MIN_ENTRIES) if entries else 0
+    deepest = sorted([entry.level for entry in entries])[: _MIN_ENTRIES + 1][-1] if entries else 0
     outer = [entry for entry in entries if entry.level <= deepest]
     if max(Counter([entry.level for entry in outer]).values(), default=0) <= _MIN_ENTRIES:
         return
-    yield _fact(f"Sections{where}", outer, 0)
     yield f"Sections{where}: {'; '.join([entry.title for entry in outer])}"
     for chars in range(room * 5, 0, -max(1, room // 2)):
-        yield f"Largest sections{where}: {'; '.join([entry.title for entry in _largest(outer, chars, _bytes_of)])}"
-
-
-def _deepest(entries: list[OutlineEntry], few: int) -> int:
-    """Returns the level down to which there are more than `few` entries, or all."""
-    return sorted([entry.level for entry in entries])[: few + 1][-1]
-
-
-def _fact(label: str, entries: list[OutlineEntry], more: int) -> str:
-    """Returns a fact that names entries with their lines, and how many are left out."""
-    labels = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in entries]
-    return f"{label} (with lines): {'; '.join([*labels, *([f'… {more} more'] if more else [])])}"
-
-
-def _bytes_of(entry: OutlineEntry) -> int:
-    return 0 if entry.bytes is None else entry.bytes.end - entry.bytes.start
+        yield f"Largest sections{where}: {'; '.join([entry.title for entry in _largest(outer, chars)])}"
 
 
 def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
@@ -120,12 +89,10 @@ def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], 
     return [replace(entry, title=title) if forms[title] == 1 else entry for entry, title in short]
 
 
-def _largest(
-    entries: list[OutlineEntry], most: int, size: Callable[[OutlineEntry], int] = size_of
-) -> list[OutlineEntry]:
+def _largest(entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
     """Returns entries, in order, up to so many characters: the outermost, of one level the largest."""
     chars, indices = 0, set[int]()
-    for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size(entries[each]), each)):
+    for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size_of(entries[each]), each)):
         chars += len(entries[number].title) + _PLACE
         if chars > most and indices:
             break

@@ -1,12 +1,12 @@
 """Rates how well each sentence or line answers a query: BM25 over the document itself, including the surroundings.
 
 A whole word counts more than an inflected form, that more than a longer word, and that more than the inside of one. A
-term that only a neighbour has counts in part, so that an answer is found whose subject is in the sentence before, or in
-the heading above. A unit near a good one is rated higher, and a unit that only repeats an earlier one is not rated for
-its own sake. Hidden text counts little. A unit with the whole query, word for word, comes before everything else.
+term that only a neighbour has counts in part, so that an answer is found whose subject is in the sentence before. A
+unit near a good one is rated higher, and a unit that only repeats an earlier one is not rated for its own sake. Hidden
+text counts little.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Final, cast, final
@@ -16,11 +16,10 @@ import numpy.typing as npt
 from msgspec import Struct, structs
 
 from coatcheck.core.parts.blobs import blank_unseen
-from coatcheck.core.passages.regions import EXACT_WEIGHT, Floats, TermWeights, worth_at, worths
+from coatcheck.core.passages.regions import EXACT_WEIGHT, Floats, TermWeights, worth_at
 from coatcheck.core.passages.scan import NONE, Ints, TermFinder
 from coatcheck.core.passages.terms import Term
 from coatcheck.core.passages.units import lines_of, markup, units
-from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _SATURATION: Final = 1.2
@@ -36,14 +35,10 @@ _REACH_UNITS: Final = 8
 _LATE_SHARE: Final = 1 / 3
 """How much less the end of a ranked list counts than its beginning."""
 _GAP: Final = max(len(_NEIGHBOUR_WEIGHTS), _REACH_UNITS)
-_HEADING_WEIGHT: Final = 0.25
-"""Weight of a heading's term in the text under it."""
 _LENT_SHARE: Final = 0.5
 """Maximum share of the best nearby unit's score that is added; half as much if a unit has no term itself."""
 _REPEATED_BYTES: Final = 32
 """Bytes from which a unit that occurred before is a repetition; shorter ones are headings and the like."""
-_HEADING_UNITS: Final = 12
-"""Units that a heading covers."""
 _FURTHER_TERM_SHARE: Final = 0.2
 """How much each further term adds to the sum."""
 _OTHER_FORMS_WEIGHT: Final = 0.9
@@ -126,10 +121,7 @@ class Ranking:
     def __init__(self, terms: tuple[Term, ...], weights: TermWeights) -> None:
         self._terms = terms
         self._weights = np.array(weights.each)[:, None]
-        phrases = {number for number, term in enumerate(terms) if term.role == "phrase"}
-        self._finder = TermFinder(terms, frozenset(weights.missing) | phrases)
-        there = phrases - set(weights.missing)
-        self._phrase = BlockPattern(terms[min(there)].pattern, ignore_case=True).find if there else None
+        self._finder = TermFinder(terms, frozenset(weights.missing))
 
     def of_parts(
         self, parts: list[DocumentPart], *, page: bool, to_visible: Callable[[bytes], bytes] | None = None
@@ -145,9 +137,8 @@ class Ranking:
         hits = self._hits(datas, part_ranges, columns)
         # Worth of each term in each unit; repetitions lose theirs before anything is shared with neighbours.
         each = self._each(_discount_markup(hits, datas, columns) if page else hits, columns)
-        headings = [_headings(*part) for part in zip(datas, part_ranges, strict=True)]
         each[:, _find_repeats(np.asarray(each.any(axis=0), dtype=np.bool_), datas, part_ranges, columns)] = 0.0
-        scores = _share_scores(_together(_with_neighbours(each, headings, columns)))
+        scores = _share_scores(_together(_with_neighbours(each)))
         # A passage that must be cut begins at the unit's first hit.
         fresh = np.flatnonzero(np.diff(hits.column, prepend=-1))
         first = columns.first.copy()
@@ -159,37 +150,7 @@ class Ranking:
                 RatedUnit(base + start, base + end, score, number, base + hit)
                 for (start, end), score, hit in zip(each_place, scores[own].tolist(), first[own].tolist(), strict=True)
             ]
-        return rated_units if self._phrase is None else self._phrases_first(rated_units, parts)
-
-    def _phrases_first(self, rated_units: list[RatedUnit], parts: list[DocumentPart]) -> list[RatedUnit]:
-        """Returns units, those in which the phrase begins rated highest, but not so far that others are not shown."""
-        ends: list[list[int]] = [[] for _ in parts]
-        for unit in rated_units:
-            ends[unit.part].append(unit.end - parts[unit.part].place.byte)
-        phrases = [self._phrase_positions(part.data, each) for part, each in zip(parts, ends, strict=True)]
-        if not any(phrases):
-            return rated_units
-        best = max((unit.score for unit in rated_units), default=0.0)
-        out: list[RatedUnit] = []
-        for unit in rated_units:
-            base, there = parts[unit.part].place.byte, phrases[unit.part]
-            nth = bisect_left(there, unit.start - base)
-            if unit.score > 0 and nth < len(there) and there[nth] < unit.end - base:
-                unit = structs.replace(unit, score=unit.score + best, hit=base + there[nth])  # noqa: PLW2901
-            out.append(unit)
-        return out
-
-    def _phrase_positions(self, data: bytes, ends: list[int]) -> list[int]:
-        """Returns where the phrase first begins in each of the units that end there."""
-        out: list[int] = []
-        at = 0
-        while self._phrase is not None and (span := self._phrase(data, at)) is not None:
-            out.append(span[0])
-            nth = bisect_right(ends, span[0])
-            if nth == len(ends):
-                break
-            at = ends[nth]
-        return out
+        return rated_units
 
     def of_texts_apart(self, texts: list[str]) -> list[float]:
         """Returns how well each of several unrelated texts answers."""
@@ -221,41 +182,17 @@ class Ranking:
 
     def _hits(self, datas: list[bytes], part_ranges: list[ByteRanges], columns: _Columns) -> _Hits:
         """Returns the hits that count, in order within each unit; not all of them if a unit has very many."""
-        plain = [part for part, data in enumerate(datas) if data.isascii() and part_ranges[part]]
-        hit_groups = [self._at_once(datas, plain, columns)] if plain else []
-        hit_groups += [
-            self._one_by_one(data, part_ranges[part], columns.starts[part])
-            for part, data in enumerate(datas)
-            if not data.isascii()
+        hit_groups = [
+            self._hits_of(data, ranges, start)
+            for data, ranges, start in zip(datas, part_ranges, columns.starts, strict=False)
+            if ranges
         ]
         if not hit_groups:
             return _Hits(NONE, NONE, NONE, np.zeros(0))
         return _Hits(*map(np.concatenate, zip(*map(structs.astuple, hit_groups), strict=True)))
 
-    def _at_once(self, datas: list[bytes], plain: list[int], columns: _Columns) -> _Hits:
-        """Returns the hits in parts that are ASCII: joined with separators, they are all searched together."""
-        gap = b"\n" * _SEPARATOR_BYTES
-        data = gap.join(datas[part] for part in plain)
-        starts = [0, *accumulate(len(datas[part]) + _SEPARATOR_BYTES for part in plain)][:-1]
-        widths = [columns.of(part).stop - columns.of(part).start for part in plain]
-        base: Ints = np.repeat(np.array(starts, dtype=np.int64), widths)
-        column: Ints = np.arange(sum(widths)) + np.repeat(
-            np.array([columns.of(part).start for part in plain]) - np.cumsum([0, *widths[:-1]]), widths
-        )
-        at, term = self._finder.plain(data, 0, len(data))
-        unit = np.searchsorted(columns.first[column] + base, at, side="right") - 1
-        # Of one unit, only the first hits are examined.
-        fresh = np.flatnonzero(np.diff(unit, prepend=-1))
-        rank = np.arange(len(at)) - np.repeat(fresh, np.diff(np.append(fresh, len(at))))
-        mask = rank < _MAX_HITS
-        unit, at, term = unit[mask], at[mask], term[mask]
-        worth = worths(data, at, term, self._terms)
-        mask = worth > 0
-        unit = unit[mask]
-        return _Hits(column[unit], at[mask] - base[unit], term[mask], worth[mask])
-
-    def _one_by_one(self, data: bytes, ranges: ByteRanges, start: int) -> _Hits:
-        """Returns the hits in a part that is not ASCII, whose first unit has column `start`."""
+    def _hits_of(self, data: bytes, ranges: ByteRanges, start: int) -> _Hits:
+        """Returns the hits in a part, whose first unit has column `start`."""
         out: list[tuple[int, int, int, float]] = []
         at, unit, hits = 0, 0, 0
         while (hit := self._finder.next(data, at)) is not None:
@@ -283,19 +220,6 @@ def _discount_markup(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hit
         mine, nth = mine[nth >= 0], nth[nth >= 0]
         worth[mine[hits.at[mine] < hidden[nth, 1]]] *= _HIDDEN_WEIGHT
     return structs.replace(hits, worth=worth)
-
-
-def _headings(data: bytes, ranges: ByteRanges) -> list[int]:
-    """Returns for each unit the approximate number of the heading above it; -1 without one."""
-    if b"#" not in data:
-        return [-1] * len(ranges)
-    out: list[int] = []
-    last = -1
-    for number, (start, _) in enumerate(ranges):
-        if data.startswith(b"#", start) and (start == 0 or data.startswith(b"\n", start - 1)):
-            last = number
-        out.append(last if 0 < number - last <= _HEADING_UNITS else -1)
-    return out
 
 
 def _together(best: Floats) -> Floats:
@@ -336,15 +260,10 @@ def _share_scores(scores: Floats) -> Floats:
     return shared
 
 
-def _with_neighbours(each: Floats, headings: list[list[int]], columns: _Columns) -> Floats:
+def _with_neighbours(each: Floats) -> Floats:
     """Returns the worth of each term in or near each unit."""
     best = each.copy()
     for far, share in enumerate(_NEIGHBOUR_WEIGHTS, 1):
         np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])
         np.maximum(best[:, :-far], share * each[:, far:], out=best[:, :-far])
-    for start, above in zip(columns.starts, headings, strict=False):
-        numbers = [number for number, heading in enumerate(above) if heading >= 0]
-        if numbers:
-            to, of = start + np.array(numbers), start + np.array([above[number] for number in numbers])
-            best[:, to] = np.maximum(best[:, to], _HEADING_WEIGHT * each[:, of])
     return best

@@ -2,7 +2,7 @@
 
 Parts follow from positions alone, on a grid of cells; no text is needed. A rare term is worth more than a frequent one,
 several together more than their sum. At a place, a term counts as the word itself, inflected, longer, or inside
-another: one position at a time in any text (`worth_at`), or many at once in ASCII (`worths`), with the same results.
+another.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import regex
 from msgspec import Struct
 
-from coatcheck.core.passages.scan import Hits, Ints
+from coatcheck.core.passages.scan import Hits
 from coatcheck.core.passages.terms import Term
 from coatcheck.core.passages.units import fold
 from coatcheck.core.views.window import Extent
@@ -54,18 +54,14 @@ def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
 def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float:
     """Returns how much of a query the best place has: the weight of its terms there over the weight of all, 0 to 1.
 
-    A term that is absent would be rare. Parts of words and the whole phrase do not count beside the words.
+    A term that is absent would be rare. Parts of words do not count beside the words.
     """
     cells = max(1, -(-hits.end // CELL_BYTES))
     rarest = math.log1p((cells + 0.5) / 0.5)
     absent = set(weights.missing)
     each = np.array(
         [
-            0.0
-            if term.role in {"part", "phrase"}
-            else term.weight * rarest
-            if number in absent
-            else weights.each[number]
+            0.0 if term.role == "part" else term.weight * rarest if number in absent else weights.each[number]
             for number, term in enumerate(terms)
         ]
     )
@@ -150,14 +146,6 @@ _WORD_BYTES: Final = 64
 
 _CLITICS: Final = re.compile("[\u05d0-\u06ff]{3}")
 _REST: Final = regex.compile(r"[\p{L}\p{M}\p{N}]*")
-_UPPER, _LOWER, _DIGIT = 1, 2, 3
-"""Kinds of an ASCII byte, by which a word's borders are found in camelCase; 0 is every other byte."""
-_KINDS: Final = np.zeros(256, dtype=np.uint8)
-_KINDS[ord("A") : ord("Z") + 1] = _UPPER
-_KINDS[ord("a") : ord("z") + 1] = _LOWER
-_KINDS[ord("0") : ord("9") + 1] = _DIGIT
-_CASE_BIT: Final = 0x20
-"""The bit in which an ASCII letter and its capital differ."""
 
 
 def worth_at(data: bytes, at: int, term: Term) -> float:
@@ -178,37 +166,6 @@ def worth_at(data: bytes, at: int, term: Term) -> float:
     if len(plain) <= _longest(term):
         return _INFLECTED_WEIGHT
     return 0.0 if term.bound else _LONGER_WEIGHT
-
-
-def worths(data: bytes, at: Ints, numbers: Ints, terms: tuple[Term, ...]) -> Floats:
-    """Returns the worth of term number `numbers[n]` at `at[n]`, for many positions in ASCII text at once."""
-    octets = np.frombuffer(data, np.uint8)
-    kinds = _KINDS[octets]
-    ends = np.append(np.flatnonzero(kinds == 0), len(octets))
-    length = np.minimum(ends[np.searchsorted(ends, at)] - at, _WORD_BYTES)
-    before = np.where(at > 0, kinds[at - 1], 0)
-    inside = ((before == _UPPER) | (before == _LOWER)) & ((before == _UPPER) | (kinds[at] != _UPPER))
-    out = np.empty(len(at))
-    for number, term in enumerate(terms):
-        mine = np.flatnonzero(numbers == number)
-        if len(mine):
-            out[mine] = _of_term(term, octets, at[mine], length[mine], inside[mine])
-    return out
-
-
-def _of_term(
-    term: Term, octets: npt.NDArray[np.uint8], at: Ints, length: Ints, inside: npt.NDArray[np.bool_]
-) -> Floats:
-    if term.role in _CERTAIN:
-        return np.full(len(at), EXACT_WEIGHT)
-    out = np.where(length <= _longest(term), _INFLECTED_WEIGHT, 0.0 if term.bound else _LONGER_WEIGHT)
-    same = np.flatnonzero((length == len(term.text)) & ~inside) if term.text.isascii() else np.zeros(0, np.int64)
-    for offset, octet in enumerate(term.text.encode()[:_WORD_BYTES] if len(same) else b""):
-        letters = octets[at[same] + offset]
-        same = same[np.where(_KINDS[letters] == _UPPER, letters | _CASE_BIT, letters) == octet]
-    out[same] = EXACT_WEIGHT
-    out[inside] = 0.0 if term.bound else _INSIDE_WEIGHT
-    return out
 
 
 def _longest(term: Term) -> int:

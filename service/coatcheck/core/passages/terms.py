@@ -2,9 +2,9 @@
 
 Words of scripts with blanks become stems, so that inflected forms are found; runs of scripts without blanks become
 overlapping pairs or triples of characters; identifiers, paths, numbers and error codes are searched for as a whole and
-by their parts. Several words also form a phrase, for a place with exactly these words. Words that ask rather than name
-are left out, and a query of nothing else is taken literally. The lists of those are short: a missing word does little
-harm, because words that are everywhere in a document have little weight in any case.
+by their parts. Words that ask rather than name are left out, and a query of nothing else is taken literally. The lists
+of those are short: a missing word does little harm, because words that are everywhere in a document have little weight
+in any case.
 """
 
 import re
@@ -87,11 +87,6 @@ MAX_TERMS: Final = 48
 MAX_CHARS: Final = 4_000
 """Characters of a query that are read."""
 
-PHRASE_CHARS: Final = 200
-"""Maximum characters of a query that may be a phrase of the document."""
-_MIN_RUN_CHARS: Final = 4
-"""Minimum characters of a phrase without blanks."""
-
 PAIRS: Final = (
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
 )
@@ -117,12 +112,11 @@ _MIN_INFLECTED_LETTERS: Final = 8
 _FREE_LETTERS: Final = 4
 """Number of letters from which a term may be inside a longer word."""
 
-_AROUND: Final = " \t\r\n\"'`?!.\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u3002\uff01\uff1f"
 _LIGHT_WEIGHT: Final = 0.35
 """Factor for pieces of a run that connect words rather than name something."""
 
-Role = Literal["word", "whole", "part", "gram", "sign", "phrase"]
-_WEIGHTS: Final[dict[Role, float]] = {"word": 1.0, "whole": 1.5, "part": 0.6, "gram": 0.7, "sign": 1.0, "phrase": 1.5}
+Role = Literal["word", "whole", "part", "gram", "sign"]
+_WEIGHTS: Final[dict[Role, float]] = {"word": 1.0, "whole": 1.5, "part": 0.6, "gram": 0.7, "sign": 1.0}
 """Weight of a term by its role, relative to a word; identifiers are searched whole and by their parts. Chosen on the
 questions of docs/measurements.md (Passages)."""
 
@@ -156,13 +150,6 @@ class Terms(Struct, frozen=True):
     """Number of terms beyond MAX_TERMS, without those in the query's unread end."""
     is_truncated: bool
     """Whether the query was longer than is read."""
-    phrase: Term | None = None
-    """The whole of a query of several words, or of a run of characters; also searched for, but never named."""
-
-    @property
-    def all_terms(self) -> tuple[Term, ...]:
-        """The terms, followed by the phrase."""
-        return self.terms if self.phrase is None else (*self.terms, self.phrase)
 
 
 def terms_of(query: str) -> Terms:
@@ -171,17 +158,7 @@ def terms_of(query: str) -> Terms:
     signs = [Term(chunk, chunk, _WEIGHTS["sign"], "sign") for chunk in text.split()]
     candidates = _distinct(_terms(text, stop=True) or _terms(text, stop=False) or signs)
     terms = tuple(candidates[:MAX_TERMS])
-    return Terms(terms, max(0, len(candidates) - MAX_TERMS), len(query) > MAX_CHARS, _phrase(text, terms))
-
-
-def _phrase(query: str, terms: tuple[Term, ...]) -> Term | None:
-    """Returns the query as a document may contain it: without quotes around it and a final question mark."""
-    words = query.strip(_AROUND).split() if len(query) <= 2 * PHRASE_CHARS else []
-    phrase = fold(" ".join(words))
-    long = len(words) > 1 or (len(phrase) >= _MIN_RUN_CHARS and all(term.role == "gram" for term in terms))
-    if not (long and terms and len(phrase) <= PHRASE_CHARS) or any(term.stem == phrase for term in terms):
-        return None
-    return Term(phrase, phrase, _WEIGHTS["phrase"], "phrase")
+    return Terms(terms, max(0, len(candidates) - MAX_TERMS), len(query) > MAX_CHARS)
 
 
 def _distinct(terms: list[Term]) -> list[Term]:

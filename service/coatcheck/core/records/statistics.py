@@ -37,7 +37,7 @@ _MONTH_FIRST: Final = re.compile(
     rf"(?:[A-Za-z]{{3}} )?{_MONTH} +(\d{{1,2}}),?(?: {_CLOCK})?( [A-Z]{{3,4}})? (\d{{4}})( [A-Z]{{3,4}}| [+-]\d{{4}})?",
     re.ASCII,
 )
-"""This and the one before match times with the name of a month: as `date` prints them, and as mails have them."""
+"""Match times with the name of a month, as mails and feeds have them, and as `date` prints them."""
 _DIGITS: Final = re.compile(r"\d")
 _SECONDS: Final = 19
 """Characters of a time including its seconds, without their fraction."""
@@ -134,7 +134,7 @@ def make_sort_keys(values: Sequence[object]) -> tuple[tuple[str, str] | None, Ke
 
 
 def _parse_written_times(texts: Sequence[str]) -> list[str]:
-    """Returns times with months in words in the form of `2026-11-28 10:00`; none unless form and zone are the same."""
+    """Returns times with months in words in the form of `2026-11-28 10:00`; none unless all have one form and zone."""
     pattern = next((each for each in (_DAY_FIRST, _MONTH_FIRST) if each.fullmatch(texts[0])), None)
     keys: list[str] = []
     forms: set[tuple[int, str | None]] = set()

@@ -146,8 +146,6 @@ _OTHERS: Final = 4
 _LENGTHS: Final = 8
 """Maximum different numbers of pairs that records have; what has more is prose with colons."""
 _PAIR: Final = re.compile(r"([A-Za-z][\w .()/%@+-]{0,60}?)(?:\s*:|\s+\|)(?:\s+(.*)|$)|([A-Za-z][\w.-]{0,60})=(.*)")
-_PAIR_SIGNS: Final = (b":", b"|", b"=")
-"""One of them is in each pair."""
 _APART: Final = re.compile(r"\W*|[-=*_+].*[-=*_+]")
 """Matches a line that sets what follows apart: an empty one, or a rule."""
 
@@ -299,8 +297,6 @@ def read_pairs(data: bytes) -> Reading | None:
 
     A record begins with the key that every record has first.
     """
-    if sum(map(data.count, _PAIR_SIGNS)) < _MIN_PAIRS:
-        return None
     every = data.decode("utf-8", "replace").split("\n")
     if sum(_PAIR.match(line) is not None for line in every[:_FIRST_LINES]) < _MIN_PAIRS:
         return None

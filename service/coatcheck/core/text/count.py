@@ -8,7 +8,6 @@ a reader would see.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.text.excerpt import align, first_safe, last_safe
@@ -21,11 +20,6 @@ PIECE_BYTES = 64 * 1024
 
 UNCUT_BYTES = 16 * 1024
 """Bytes encoded at once if there is no safe cut: one long word costs n log n, 0.1 ms per KB at this length."""
-
-_PRICED = 24 * 1024
-"""Size up to which knowing where tokens end costs less than counting again the lines that a card may show."""
-_SELDOM_CUT = 2 * 1024
-"""Size up to which a payload is mostly answered inline, so that the ends are found only when a card is asked for."""
 
 EXACT_BYTES = 256 * 1024
 """Payloads up to this size are counted exactly when they are stored (at most 4 ms of ordinary text)."""
@@ -79,11 +73,6 @@ def count_pieces(data: bytes, tokenizer: Tokenizer) -> TokenCount:
     return TokenCount(count, exact, tokenizer.name)
 
 
-def keeps_ends(size: int) -> bool:
-    """Returns whether the lines of a payload of this size are priced by where its tokens end."""
-    return size <= _PRICED
-
-
 class TokenMeter:
     """Counts a streamed payload: exactly up to EXACT_BYTES, from a spread sample beyond.
 
@@ -99,9 +88,6 @@ class TokenMeter:
         self._whole: bytearray | None = bytearray()
         self._stride = SAMPLE_PIECE * 2
         self._sample: list[bytearray] = []
-        self.ends = b""
-        """Where each token ends in the decoded payload, as 32-bit numbers; empty before `finish`, and unless the
-        payload was encoded as one piece."""
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes. Costs a copy of what is kept, never an encoding."""
@@ -136,16 +122,7 @@ class TokenMeter:
     def finish(self) -> TokenCount:
         """Returns the count. At most 64 pieces of 768 bytes are encoded for an estimate."""
         if self._whole is not None:
-            whole = bytes(self._whole)
-            if (
-                len(whole) > _SELDOM_CUT
-                and keeps_ends(len(whole))
-                and list(_ends(whole, final=True)) == [(len(whole), True)]
-            ):
-                ends = self._tokenizer.ends(decode(whole))
-                self.ends = ends.astype(np.uint32).tobytes()
-                return TokenCount(len(ends), exact=True, encoding=self._tokenizer.name)
-            return count_pieces(whole, self._tokenizer)
+            return count_pieces(bytes(self._whole), self._tokenizer)
         piece_count = len(self._sample)
         number = min(piece_count, ENCODED_PIECES)
         size = tokens = 0

@@ -13,6 +13,8 @@ from msgspec import Struct
 
 from coatcheck_client.contract.answers import TokenCount
 
+ViewName = Literal["raw", "text"]
+"""The payload itself, or its text view."""
 TEXT: Final = "text"
 """The name of the only derived view."""
 MAX_SECTIONS: Final = 2_000
@@ -26,7 +28,7 @@ has headings if its name or the text itself shows that it is a document, `prose`
 `search_results` and `json` are formatted; `document` is opened by an adapter for its format."""
 AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
 """Forms whose view is the payload itself."""
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the code that makes views. It rises when one of the same payload becomes another; that of views which were
 kept before views had one is 0."""
 MISSING: Final = "missing 1"

@@ -14,7 +14,7 @@ from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import query_keys
 from coatcheck.core.keys import check_page_limit
-from coatcheck.core.views.cursor import seal, unseal
+from coatcheck.core.opaque import seal_position, unseal_position
 from coatcheck.ports.catalog import ArtifactFilter, Catalog
 from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.find import SessionNames
@@ -73,13 +73,13 @@ class Browse:
             await self.index.drop(space, page.damaged)
         partial = partial or bool(page.damaged)
         items = list(map(self.redacting.mask_listed_artifact, page.artifacts))
-        following = None if page.before is None else seal(await self.seal_key(), space, page.before)
+        following = None if page.before is None else seal_position(await self.seal_key(), space, page.before)
         return Listing(items, following, partial)
 
 
 def _position(key: bytes, namespace: str, cursor: str) -> int:
     try:
-        return unseal(key, namespace, cursor)
+        return unseal_position(key, namespace, cursor)
     except ValueError:
         raise CoatcheckError(
             Code.INVALID_CURSOR, "The cursor did not come from this list. Start again without a cursor."

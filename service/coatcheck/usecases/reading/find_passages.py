@@ -38,19 +38,13 @@ from coatcheck.core.passages import (
 from coatcheck.core.passages import (
     MAX_CHARS as QUERY_CHARS,
 )
-from coatcheck.core.read_answer import (
-    DEFAULT_TOKENS,
-    MAX_ARGUMENT_CHARS,
-    SearchedBytes,
-    ViewName,
-    check_budget,
-    text_instead,
-)
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, SearchedBytes, check_budget, text_instead
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.visible_text import find_parts, plain_lines
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
+from coatcheck.core.views.view import ViewName
 from coatcheck.core.views.window import Extent, Position
 from coatcheck.reading.view import Reader, ViewReading
 from coatcheck.runtime.work_placement import in_pool
@@ -287,18 +281,18 @@ class _Looking:
 
         Where there is no scanner a new one, whose patterns take time to compile.
         """
-        scanner = scanner or PassageScanner(self._terms.all_terms, to_visible=self._seen or blank_unseen)
+        scanner = scanner or PassageScanner(self._terms.terms, to_visible=self._seen or blank_unseen)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
 
     def at_hand(self, scanner: PassageScanner) -> PassageText | None:
         """Returns what is shown; None if parts at `extents` must be read first."""
         hits = scanner.hits()
-        self.weights = weigh(hits, self._terms.all_terms)
+        self.weights = weigh(hits, self._terms.terms)
         self.extents = regions(hits, self.weights, self._part.size)
         self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
         self._counts = dict(Counter(hits.terms.tolist()))
-        self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.all_terms) >= _ANSWERING_SHARE
+        self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.terms) >= _ANSWERING_SHARE
         parts = [self._part.at_hand(place) for place in self.extents]
         whole = [part for part in parts if part is not None]
         return self.make_text(whole) if len(whole) == len(parts) else None
@@ -310,9 +304,7 @@ class _Looking:
         notes = [f"Not found: {missing}."] if missing else []
         spec = spec_of(reading.artifact.facts.kind)
         page = reading.view == "raw" and spec.markup
-        ranking = (
-            Ranking(terms.all_terms, self.weights).of_parts(parts, page=page, to_visible=self._seen) if parts else []
-        )
+        ranking = Ranking(terms.terms, self.weights).of_parts(parts, page=page, to_visible=self._seen) if parts else []
         # A list of search results was ranked by its sender: of two passages that rank alike, the earlier comes first.
         lists_results = spec.lists_results(reading.artifact.declared.tool_name)
         if not (self._is_answered or lists_results):
@@ -358,10 +350,9 @@ def _render_terms(
 ) -> str:
     """Returns terms as a sentence names them: not too many, none that is part of a named one, with their counts."""
     without = {"part"} if grams else {"part", "gram"}
-    term_numbers = [number for number in numbers if number < len(terms.terms)]  # the phrase comes after them
     words = [
         f"{_render_term(terms.terms[number].text)}{'' if counts is None else f' ({counts[number]:,})'}"
-        for number in term_numbers
+        for number in numbers
         if terms.terms[number].role not in without
     ]
     more = f" and {len(words) - _NAMED_TERMS} more" if len(words) > _NAMED_TERMS else ""

@@ -27,19 +27,12 @@ from coatcheck.core.grep.matcher import (
 from coatcheck.core.grep.text_lines import CONTEXT_BYTES, LINE_BYTES, MATCH_BYTES, Around, ShownHits, compose
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.parts.blobs import hidden_parts
-from coatcheck.core.read_answer import (
-    DEFAULT_TOKENS,
-    MAX_ARGUMENT_CHARS,
-    Section,
-    View,
-    ViewName,
-    check_budget,
-    text_budget,
-)
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, Section, View, check_budget, text_budget
 from coatcheck.core.text.count import plural
 from coatcheck.core.text.scan import PATTERN_BYTES
 from coatcheck.core.text.visible_text import Hidden, find_parts, find_written_positions, plain_lines
 from coatcheck.core.views.clip import ClipBudget
+from coatcheck.core.views.view import ViewName
 from coatcheck.core.views.window import Extent, span
 from coatcheck.reading.positions import at_byte, past_end_of, place_of
 from coatcheck.reading.view import Reader, ViewReading

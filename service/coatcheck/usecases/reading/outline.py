@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.outline.line_scanner import LineScanner, times
+from coatcheck.core.outline.line_scanner import Phases, times
 from coatcheck.core.outline.model import Landmarks, OutlineEntries, OutlineEntry, OutlineReader, OutlineScanner
 from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, choose_entry, render, section_of
 from coatcheck.core.outline.section_names import SectionPart, of_sections
-from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, SearchedBytes, ViewName, check_budget
+from coatcheck.core.read_answer import DEFAULT_TOKENS, MAX_ARGUMENT_CHARS, SearchedBytes, check_budget
 from coatcheck.core.text.count import plural
 from coatcheck.core.views.clip import ClipBudget
-from coatcheck.core.views.view import Section
+from coatcheck.core.views.view import Section, ViewName
 from coatcheck.core.views.window import NUMBER_LIMIT, Position
 from coatcheck.reading.positions import at_byte
 from coatcheck.reading.view import Reader, ViewReading
@@ -218,7 +218,7 @@ class Outline(Reader):
             searched_bytes = at - extent.start
             notices.append(f"Only the first {searched_bytes:,} of {extent.end - extent.start:,} bytes were looked at.")
         # A log's phases come with its time span, which stands at its two ends.
-        if isinstance(scanner, LineScanner) and scanner.what == "phase":
+        if isinstance(scanner, Phases):
             head = await reading.read(extent.start, extent.start + _HEAD_BYTES)
             time_note = times(head, await reading.read(extent.end - _HEAD_BYTES, extent.end))
             notices += [time_note] if time_note else []

@@ -19,7 +19,6 @@ from coatcheck.core.read_answer import (
     MAX_ARGUMENT_CHARS,
     Section,
     View,
-    ViewName,
     check_budget,
     text_budget,
     text_instead,
@@ -29,6 +28,7 @@ from coatcheck.core.views import cursor as cursors
 from coatcheck.core.views.clip import MIN_TOKENS as HEX_MIN_TOKENS
 from coatcheck.core.views.clip import ROW, ClipBudget, Verbatim, clip, clip_dump, clip_tokens
 from coatcheck.core.views.cursor import Cursor
+from coatcheck.core.views.view import ViewName
 from coatcheck.core.views.window import (
     Extent,
     Position,

@@ -20,10 +20,9 @@ from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.outline.section_names import no_section, nth_section
 from coatcheck.core.parts.blobs import hidden_parts
-from coatcheck.core.read_answer import ViewName
 from coatcheck.core.redact.masked_artifact import reveal_strings
 from coatcheck.core.text.visible_text import VisibleText, has_hidden
-from coatcheck.core.views.view import Section
+from coatcheck.core.views.view import Section, ViewName
 from coatcheck.core.views.window import Extent, Position, Span, Window, chars, decode, nth_char, window
 from coatcheck.reading.positions import at_byte, place_of
 from coatcheck.reading.view import OpenView, ViewReading
