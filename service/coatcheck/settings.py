@@ -1,6 +1,7 @@
-"""The settings: read once, from the environment, typed and documented where they are declared.
+"""The settings. The service reads them once from the environment; each field below has its type and documentation.
 
-A name that starts with `COATCHECK_` and is not listed here stops the start: a misspelt limit must not be ignored.
+If the environment has another name that starts with `COATCHECK_`, the service refuses to start: a misspelt limit must
+not be ignored.
 """
 
 import ipaddress
@@ -16,9 +17,10 @@ from msgspec import Struct
 
 PREFIX = "COATCHECK_"
 FILE = "_FILE"
-"""A text setting may be given in a file, for secrets: `COATCHECK_DATABASE_URL_FILE=/run/secrets/database-url`."""
+"""Suffix of a variable that names a file with the value of a text setting, which keeps secrets out of the environment:
+`COATCHECK_DATABASE_URL_FILE=/run/secrets/database-url`."""
 SECRET = frozenset({"database_url", "key"})
-"""Settings whose values are not shown."""
+"""Settings whose values are never shown."""
 _UNITS = {
     "": 1,
     "s": 1,
@@ -33,9 +35,9 @@ _UNITS = {
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything that can be set. A field `x_y` is read from `COATCHECK_X_Y`.
+    """All settings. A field `x_y` is read from `COATCHECK_X_Y`.
 
-    A number is annotated with its bounds, both allowed, and a word with those that are allowed.
+    The annotation of a number contains its bounds, both inclusive; that of a word contains all allowed words.
     """
 
     host: str = "127.0.0.1"
@@ -172,10 +174,10 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 def load(environment: Mapping[str, str] | None = None, **overrides: str | int | None) -> Settings:
-    """Reads the settings from the environment; overrides (from the command line) that are not None win.
+    """Reads the settings from the environment. Overrides, which come from the command line, win unless they are None.
 
     Raises:
-        ValueError: an unknown name or a value of the wrong form, with a sentence for the operator.
+        ValueError: a name is unknown, or a value has the wrong form; the error explains it to the operator.
     """
     env = os.environ if environment is None else environment  # noqa: TID251 - the one place that reads it
     hints = get_type_hints(Settings)
@@ -202,13 +204,16 @@ def load(environment: Mapping[str, str] | None = None, **overrides: str | int | 
 
 
 def default_data() -> str:
-    """Returns the directory of the embedded store when none is set: `./coatcheck-data` if that is there."""
+    """Returns the directory of the embedded store when none is set.
+
+    That is `./coatcheck-data` if it exists, otherwise the user's folder for data of programs.
+    """
     here = Settings().data
     return here if Path(here).exists() else str(platformdirs.user_data_path("coatcheck", appauthor=False))
 
 
 def is_set(field: str) -> bool:
-    """Returns whether the environment gives a setting, by itself or in a file."""
+    """Returns whether the environment contains a setting, either its value or the name of a file with its value."""
     name = PREFIX + field.upper()
     return name in os.environ or name + FILE in os.environ  # noqa: TID251 - as above
 
@@ -223,7 +228,7 @@ def _has_standard_telemetry(env: Mapping[str, str]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether only this machine reaches an address to listen on."""
+    """Returns whether only programs on this machine can connect to an address on which the service listens."""
     if host == "localhost":
         return True
     try:
@@ -233,7 +238,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _read(name: str, path: str) -> str:
-    """Returns the text of a file, without the line end that editors leave."""
+    """Returns the text of the file with a setting's value, without the newline that editors add at the end."""
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -254,7 +259,7 @@ def _parse(name: str, text: str, kind: type) -> object:
 
 
 def _check(s: Settings) -> None:
-    # The bounds stand at the fields, so that none can be forgotten here.
+    # The bounds come from the annotations of the fields, so that no field can be forgotten here.
     for name, hint in get_type_hints(Settings, include_extras=True).items():
         for allowed in getattr(hint, "__metadata__", ()):
             value, variable = getattr(s, name), f"{PREFIX}{name.upper()}"
@@ -268,7 +273,7 @@ def _check(s: Settings) -> None:
 
 
 def _check_store_urls(s: Settings) -> None:
-    """Raises ValueError for URLs that name no store. Whether anything is there is for whoever opens it to say."""
+    """Raises ValueError for URLs that cannot name a store. Opening the store later shows whether it exists."""
     scheme, _, rest = s.database_url.partition(":")
     if s.database_url and scheme not in {"postgresql", "postgres", "postgresql+asyncpg"}:
         raise ValueError(f"{PREFIX}DATABASE_URL is not postgresql://… Without it the store is embedded.")
@@ -276,7 +281,7 @@ def _check_store_urls(s: Settings) -> None:
     for host in hosts.split(","):
         port = host.rpartition("]")[2].partition(":")[2]
         if not re.fullmatch("[0-9]{0,5}", port) or int(port or 0) > 65535:  # noqa: PLR2004 - the last port there is
-            raise ValueError(  # does not repeat it: it may be a part of the password
+            raise ValueError(  # the message does not repeat the port, which may be a part of the password
                 f"{PREFIX}DATABASE_URL has a port that is not a number up to 65535. In a user's name or password, "
                 "write : / ? # @ as %3A %2F %3F %23 %40."
             )
@@ -294,7 +299,7 @@ def _check_store_urls(s: Settings) -> None:
 
 
 def describe() -> list[dict[str, object]]:
-    """Returns every setting with its default and its documentation, for `coatcheck settings` and the documentation."""
+    """Returns every setting with its default and its docstring, for `coatcheck settings` and the documentation."""
     source = Path(__file__).read_text(encoding="utf-8")
     rows: list[dict[str, object]] = []
     for f in msgspec.structs.fields(Settings):

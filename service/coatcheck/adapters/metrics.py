@@ -1,7 +1,8 @@
-"""The Meter port in Prometheus' format: counters as things happen, gauges read on request.
+"""Implements the Meter port with Prometheus metrics: events are counted when they happen, gauges are read on request.
 
-It has its own registry, and callers choose nothing in it: routes as templates, kinds, codes, jobs. No namespace, key or
-session. `docs/metrics.md` explains every name; a test compares the two.
+The metrics have a registry of their own. Callers cannot choose the value of a label: labels are templates of routes,
+kinds, codes and jobs, never a namespace, key or session. `docs/metrics.md` explains every metric; a test compares it
+with this module.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,26 +28,31 @@ from coatcheck.core.errors import Code
 from coatcheck.ports.catalog import FAULTS
 from coatcheck.ports.telemetry import IngestOutcome, Job, JobResult, RateLimit, RemovedRows, StoreName
 
-disable_created_metrics()  # a second series beside each counter, with the time at which it was made
+# Otherwise the library would add to each counter a second series, with the time at which the counter was created.
+disable_created_metrics()
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _STATUSES: Final = ("2xx", "4xx", "5xx")
-"""Classes of statuses that any route may answer."""
+"""The classes of HTTP statuses with which any route may answer."""
 _REQUEST_SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
-"""Upper bounds of the histogram's buckets, in seconds: from a small read to a request that waits for a slot and for
-storage."""
+"""Upper bounds of the buckets of request times, in seconds: from a small read to a request that waits for a slot and
+then for storage."""
 _SHORT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-"""Upper bounds of the histogram's buckets, in seconds, for what happens within a request."""
+"""Upper bounds of the buckets for steps within a request, in seconds."""
 _JOB_SECONDS: Final = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0)
-"""Upper bounds of the histogram's buckets, in seconds: from an idle round to one that works off a backlog."""
+"""Upper bounds of the buckets of job times, in seconds: from an idle round to a round that works off a backlog."""
 _PAYLOAD_TOKENS: Final = (64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576)
-"""Upper bounds of the histogram's buckets, in tokens, by powers of four."""
+"""Upper bounds of the buckets of payload sizes, in tokens: each is four times the one before."""
 _CHANGES_PER_COMMIT: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-"""Upper bounds of the histogram's buckets, in changes, up to the most that a group has."""
+"""Upper bounds of the buckets of group sizes, in changes, up to the maximum of a group."""
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """The present state. Fields are the gauges' names without `coatcheck_`, with their help texts; None: unknown."""
+    """The present state of the service, from which gauges are read.
+
+    Each field has the name of its metric without `coatcheck_`, and the metric's help text as annotation. None: the
+    value is unknown, and the metric is left out.
+    """
 
     ingests_running: Annotated[int, "Payloads being ingested now."] = 0
     ingests_waiting: Annotated[int, "Payloads waiting for an ingest slot."] = 0
@@ -100,19 +106,20 @@ class Standing(Struct, frozen=True, kw_only=True):
 _HELP_TEXTS: Final = {
     name: str(hint.__metadata__[0]) for name, hint in get_type_hints(Standing, include_extras=True).items()
 }
-"""What each gauge says of itself."""
+"""The help text of each metric that is read from Standing, by the field's name."""
 
 
 class Metrics:
-    """The metrics of one process. Implements Meter."""
+    """The metrics of one process. The class implements the port Meter."""
 
     def __init__(self, version: str, standing: Callable[[], Standing], routes: Iterable[tuple[str, str]] = ()) -> None:
-        """All metrics start at zero.
+        """Creates all metrics, which start at zero.
 
         Args:
             version: the release.
-            standing: returns the present state; called at every rendering, it must not block.
-            routes: templates and methods of the routes; requests of others are counted as they come.
+            standing: returns the present state; it is called at every rendering and must not block.
+            routes: templates and methods of the routes whose series exist from the start; series of other routes are
+                created by their first request.
         """
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -168,14 +175,14 @@ class Metrics:
         self._lag = self._histogram(
             "event_loop_lag_seconds", "Event-loop lag in seconds; it delays every request.", _SHORT_SECONDS
         )
-        self.registry.register(_Reading(standing))
-        self.registry.register(_Caches())
-        # Looking up a label costs more than counting.
+        self.registry.register(_StandingCollector(standing))
+        self.registry.register(_CacheCollector())
+        # The series of labels that were used before, because looking up a label costs more than counting.
         self._kinds: dict[tuple[Kind, str], tuple[Histogram, tuple[Counter, ...]]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def _counter(self, name: str, documentation: str, **labels: Iterable[str]) -> Counter:
-        """Creates a counter with all its series; `labels` have all values that each may take."""
+        """Creates a counter with all its series; `labels` has all values that each label may take."""
         counter = Counter(f"coatcheck_{name}", documentation, labels, registry=self.registry)
         for values in product(*labels.values()) if labels else ():
             counter.labels(*values)
@@ -192,7 +199,7 @@ class Metrics:
             method_label = method if method in _METHODS else "other"
             requests = self._requests.labels(route, method_label, f"{status // 100}xx")
             entry = requests, self._request_seconds.labels(route, method_label)
-            if method_label == method:  # other method names are chosen by callers, and unlimited in number
+            if method_label == method:  # callers may invent any number of other methods, which must not fill the cache
                 self._answered[key] = entry
         entry[0].inc()
         entry[1].observe(seconds)
@@ -256,8 +263,8 @@ def render_metrics(registry: CollectorRegistry, accept: str) -> tuple[bytes, str
     return encode(registry), media_type
 
 
-class _Caches(Collector):
-    """What the caches of this process hold, read on request."""
+class _CacheCollector(Collector):
+    """The sizes of this process's caches, read on request."""
 
     def collect(self) -> Iterable[Metric]:
         """See Collector."""
@@ -268,15 +275,15 @@ class _Caches(Collector):
         return families
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Returns the gauges without values, in the order of a CacheSize."""
+        """Returns the gauges without values, in the order of the fields of a CacheSize."""
         return [
             GaugeMetricFamily("coatcheck_cache_entries", "Entries of the caches.", labels=["cache"]),
             GaugeMetricFamily("coatcheck_cache_bytes", "Bytes of memory that the caches hold.", labels=["cache"]),
         ]
 
 
-class _Reading(Collector):
-    """Gauges that are read on request."""
+class _StandingCollector(Collector):
+    """The metrics of Standing, read on request."""
 
     def __init__(self, standing: Callable[[], Standing]) -> None:
         self._standing = standing
@@ -288,7 +295,7 @@ class _Reading(Collector):
         return [_family(field, float(value)) for field, value in values.items() if value is not None]
 
     def describe(self) -> Iterable[Metric]:
-        """Returns names and types for the registry, including gauges that are unknown at the moment."""
+        """Returns the names and types of the metrics for the registry, including metrics that are unknown now."""
         return map(_family, _HELP_TEXTS)
 
 

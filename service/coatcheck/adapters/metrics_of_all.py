@@ -1,7 +1,7 @@
 """Merges the metrics of several processes: each writes its own to a directory, and any of them adds up all.
 
-Other processes' metrics are at most a second old. Counters of a process that ended are kept, so no sum ever falls; its
-gauges are dropped. Works for any metrics that are the same in every process.
+The metrics of other processes are at most a second old. The counters of a process that has ended are kept, so that no
+sum ever decreases; its gauges are dropped. All processes must have the same metrics.
 """
 
 import os
@@ -37,11 +37,12 @@ _SAME: Final = frozenset(
         "backlog_age_seconds",
     )
 ) | {"process_start_time_seconds", "process_max_fds"}
-"""Gauges that are equal in all processes, or true if they are true of one: the maximum is shown."""
+"""Gauges that are equal in all processes, or that are 1 if they are 1 in any process. Their maximum is shown, not their
+sum."""
 
 
-class _Left(Struct, array_like=True):
-    """A metric as written by a process."""
+class _MetricRecord(Struct, array_like=True):
+    """A metric in the form in which a process writes it to its file."""
 
     name: str
     documentation: str
@@ -53,7 +54,7 @@ class MetricsOfAll(Collector):
     """The metrics of all processes that share a directory."""
 
     def __init__(self, folder: Path, own: CollectorRegistry) -> None:
-        """`own` contains the metrics of this process."""
+        """Creates a registry of the merged metrics; `own` has the metrics of this process."""
         self._folder = folder
         self._own = own
         self._lock = threading.Lock()
@@ -61,7 +62,7 @@ class MetricsOfAll(Collector):
         self.registry.register(self)
 
     def leave(self) -> None:
-        """Writes the metrics of this process for the others. Blocks briefly."""
+        """Writes the metrics of this process to a file, for the other processes. Blocks briefly."""
         path = self._folder / f"{os.getpid()}.json"
         with self._lock:  # older values must not overwrite newer ones
             metrics = [_copy_metric(metric) for metric in self._own.collect()]
@@ -70,14 +71,15 @@ class MetricsOfAll(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """See Collector: returns sums, or maximums of what is the same everywhere. Blocks briefly.
+        """See Collector. Returns the sums over all processes, or the maximum for the gauges in _SAME. Blocks briefly.
 
-        This process's values also count as written, so that no sum falls, whichever process is queried next.
+        The values of this process are written first and then read like the others, so that no sum decreases if another
+        process is queried next.
         """
         self.leave()
         metrics: dict[str, Metric] = {}
         values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
-        for metric, ended in self._everything():
+        for metric, ended in self._read_all():
             if ended and metric.kind == "gauge":
                 continue
             metrics.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.kind))
@@ -94,22 +96,22 @@ class MetricsOfAll(Collector):
         return metrics.values()
 
     def describe(self) -> Iterable[Metric]:
-        """Returns nothing: the metrics of processes are unknown before they are written."""
+        """Returns nothing, because the metrics are unknown before a process has written them."""
         return ()
 
-    def _everything(self) -> Iterable[tuple[_Left, bool]]:
+    def _read_all(self) -> Iterable[tuple[_MetricRecord, bool]]:
         """Yields every metric of every process, and whether that process has ended."""
         for path in sorted(self._folder.iterdir()):
             if path.suffix == ".new":
                 continue
             try:
                 data = path.read_bytes()
-            except FileNotFoundError:  # its process has just ended
+            except FileNotFoundError:  # the process has just ended, and its file was renamed
                 data = path.with_suffix(".ended").read_bytes()
-            for metric in msgspec.json.decode(data, type=list[_Left]):
+            for metric in msgspec.json.decode(data, type=list[_MetricRecord]):
                 yield metric, path.suffix == ".ended"
 
 
-def _copy_metric(metric: Metric) -> _Left:
+def _copy_metric(metric: Metric) -> _MetricRecord:
     samples = [(sample.name, sample.labels, float(sample.value)) for sample in metric.samples]
-    return _Left(metric.name, metric.documentation, metric.type, samples)
+    return _MetricRecord(metric.name, metric.documentation, metric.type, samples)

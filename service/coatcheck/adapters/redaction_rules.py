@@ -1,4 +1,4 @@
-"""Reads the redaction rules from the shipped file and compiles them when first needed."""
+"""Reads the redaction rules from the file in the package, and compiles them when they are first needed."""
 
 import re
 import threading
@@ -11,35 +11,38 @@ from coatcheck.core.redact.rules import RuleSet, read_rules
 
 FILE: Final = "gitleaks.toml"
 VERSION: Final = "b58d3f102cf3"
-"""The release of gitleaks, or the commit, that the file is from."""
+"""The release or the commit of gitleaks from which the file comes."""
 RELEASED: Final = "2026-07-22"
-"""Its date."""
+"""The date of this release or commit."""
 SHA256: Final = "0ceeb4f9c567f9f80ee05e8e37eeba4646df809f69c736a64d5b8b1398eb3e4c"
 """Digest of the file, which `maintenance/update_redaction_rules.py` writes."""
 _MIN_START_CHARS: Final = 4
-"""Letters that suffice to recognise the beginning of a secret."""
+"""Minimum characters by which the beginning of a secret is recognised."""
 
 
 class Masks:
-    """Makes the single mask of a process, at most once."""
+    """Creates the mask of a process when it is first needed, and keeps it."""
 
     def __init__(self, rules: str = "") -> None:
-        """`rules` names rules to enable in addition to the defaults, or, prefixed with `-`, to disable.
+        """Compiles nothing yet, unless `rules` has names, which are then checked.
+
+        `rules` has the names of rules, separated by commas: rules to enable in addition to the defaults, and rules to
+        disable, whose names begin with `-`.
 
         Raises:
-            ValueError: an unknown rule.
+            ValueError: a rule has an unknown name.
         """
         names = [name.strip() for name in rules.split(",") if name.strip()]
         self._off = tuple(name[1:] for name in names if name.startswith("-"))
-        self._asked = tuple(name for name in names if not name.startswith("-"))
+        self._extra = tuple(name for name in names if not name.startswith("-"))
         self._lock = threading.Lock()
         self._mask: Mask | None = None
         if names:
-            _check_names(self.rules(), (*self._off, *self._asked))
+            _check_names(self.rules(), (*self._off, *self._extra))
 
     def rules(self) -> RuleSet:
-        """Returns the rules, newly compiled."""
-        return read_rules(rules_text(), extra=self._asked, off=self._off)
+        """Compiles the rules and returns them."""
+        return read_rules(rules_text(), extra=self._extra, off=self._off)
 
     def __call__(self) -> Mask:
         """Returns the mask; the first call takes about 0.2 seconds of CPU time."""
@@ -51,12 +54,12 @@ class Masks:
 
 
 def rules_text() -> str:
-    """Returns the shipped configuration."""
+    """Returns the text of the file with the rules."""
     return resources.files("coatcheck.core.redact").joinpath(FILE).read_text(encoding="utf-8")
 
 
 def _starts(rules: RuleSet) -> tuple[str, ...]:
-    """Returns the beginnings of secrets that are recognised by their first letters."""
+    """Returns the fixed beginnings of those secrets that can be recognised by them."""
     starts: set[str] = set()
     for rule in rules.rules:
         if rule.needs_name or rule.own:

@@ -1,9 +1,9 @@
-"""The system's clocks, the only place that reads the time, and its disk's reserve.
+"""The clocks of the operating system, which no other module reads, and the reserve of a disk.
 
-The reserve is a file that is given up while a change needs room on a full disk, and made again after it.
-
-Deletions need space before they free any: for the database's log, and for tombstones. So the disk counts as full as
-long as this file is not whole, and what callers send is refused, while changes that free space may use the reserve.
+The reserve is a file. While a change needs room on a full disk, the file is truncated, and made again afterwards.
+Deletions need space before they free any: for the database's log and for tombstones. Therefore the disk counts as full
+as long as the reserve does not have its full size. Payloads are refused then, and only changes that free space may use
+the reserve.
 """
 
 import contextlib
@@ -19,40 +19,44 @@ from typing import Final
 from coatcheck.core.errors import CoatcheckError, Code
 
 STEADY_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that nobody sets, and that goes on while the machine sleeps. Linux's CLOCK_MONOTONIC stops then; elsewhere it
-is the best there is."""
+"""A clock that nobody can set, and that continues while the machine sleeps. On Linux, CLOCK_MONOTONIC would stop then.
+On other systems CLOCK_MONOTONIC is used, since there is no better clock."""
 
 
 class SystemClock:
     """Wall-clock time in UTC."""
 
     def now(self) -> datetime:
-        """Returns the time, aware, in UTC."""
+        """Returns the present time in UTC, as an aware datetime."""
         return datetime.now(UTC)  # noqa: TID251 - this is the Clock
 
 
 def steady_seconds() -> float:
-    """Returns the seconds of the steady clock, since some moment before the process began."""
+    """Returns the time of the steady clock: seconds since an unspecified moment before the process began."""
     return time.clock_gettime(STEADY_CLOCK)
 
 
 log = logging.getLogger(__name__)
 
 NAME: Final = "coatcheck.reserve"
-"""The file in the data directory."""
+"""Name of the reserve's file in the data directory."""
 _RESERVE_SHARE: Final = 4
-"""A disk is full no more when this part of the reserve is free beside it: the log of a few payloads needs that much."""
+"""Divisor: a disk no longer counts as full if, besides the whole reserve, a quarter of its size is free. The log of a
+few payloads needs that much."""
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-"""How a file system says that it cannot allocate ahead, where the C library does not write instead."""
+"""Errors of a file system that cannot allocate space in advance, if the C library does not write zeros instead."""
 _CHECK_SECONDS: Final = 0.5
-"""Least pause between two looks at a full disk, which every refused payload would otherwise take."""
+"""Minimum seconds between two checks of a full disk; otherwise each refused payload would cause one."""
 
 
 class DiskReserve:
-    """The reserve of one directory. One thread at a time uses it."""
+    """The reserve of the disk that contains a directory. Only one thread at a time may use it."""
 
     def __init__(self, folder: Path, size: int) -> None:
-        """Touches nothing. With a `size` of 0 bytes there is no reserve, and the disk never counts as full."""
+        """Changes nothing on the disk yet.
+
+        `size` is in bytes. With 0 there is no reserve, and the disk never counts as full.
+        """
         self._path = folder / NAME
         self._size = size
         self._full = False
@@ -60,7 +64,7 @@ class DiskReserve:
 
     @contextlib.contextmanager
     def lent(self) -> Generator[None]:
-        """Gives the reserve's space to the disk, if that has less, until the block is left."""
+        """Frees the reserve's space within a `with` block, if the disk has less space than that; then restores it."""
         if self._size and self._free() < self._size:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 os.truncate(self._path, 0)
@@ -71,14 +75,17 @@ class DiskReserve:
                 self.note_full()
 
     def note_full(self) -> bool:
-        """Notes that the disk refused a write; returns whether the reserve may help."""
+        """Records that the disk has refused a write; returns whether there is a reserve, which may help."""
         if self._size and not self._full:
             self._full = True
             log.warning("the disk that holds %s is full: only changes that free space are made", self._path.parent)
         return bool(self._size)
 
     def is_full(self) -> bool:
-        """Returns whether what callers send must be refused; looks again now and then, and makes the reserve again."""
+        """Returns whether the disk counts as full, so that payloads must be refused.
+
+        While it does, each call tries to restore the reserve, but at most once in half a second.
+        """
         now = time.monotonic()
         if self._full and now - self._checked_at >= _CHECK_SECONDS:
             self._checked_at = now
@@ -88,7 +95,7 @@ class DiskReserve:
         return self._full
 
     def refusal(self) -> CoatcheckError:
-        """Returns the error for what a full disk does not take."""
+        """Returns the error for a payload that is refused because the disk is full."""
         return CoatcheckError(
             Code.STORAGE_FULL,
             "The disk is full; nothing was stored. Deleting and expiring go on in a reserve of "
@@ -96,14 +103,17 @@ class DiskReserve:
         )
 
     def _fill(self) -> bool:
-        """Makes the reserve as large as the disk permits; returns whether it is whole, or there is no directory yet."""
+        """Makes the reserve as large as the disk permits; returns whether it has its full size.
+
+        Also returns true if there is no reserve, or the directory does not exist yet.
+        """
         if not self._size or not self._path.parent.is_dir():
             return True
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 size = min(os.fstat(fd).st_size, self._size)
-                os.ftruncate(fd, size)  # the setting may have been lowered
+                os.ftruncate(fd, size)  # the file is too large if the setting was lowered
                 missing = min(self._size - size, self._free())
                 if missing > 0:
                     self._extend(fd, size, missing)
@@ -119,11 +129,11 @@ class DiskReserve:
         try:
             _allocate(fd, start, size)
         except OSError:
-            os.ftruncate(fd, start)  # whoever was faster may need what was made of it
+            os.ftruncate(fd, start)  # another program has used up the space, and may need the allocated part too
             raise
 
     def _free(self) -> int:
-        """Returns how many bytes this user may still write; none while the directory is missing."""
+        """Returns how many bytes this user may still write to the disk; 0 while the directory does not exist."""
         try:
             disk = os.statvfs(self._path.parent)
         except OSError:
@@ -132,7 +142,7 @@ class DiskReserve:
 
 
 def _allocate(fd: int, start: int, size: int) -> None:
-    """Extends a file by bytes that the disk really has, not by a hole."""
+    """Extends a file by bytes for which the disk allocates space, so that the file has no hole."""
     if hasattr(os, "posix_fallocate"):  # macOS has no such call
         try:
             os.posix_fallocate(fd, start, size)

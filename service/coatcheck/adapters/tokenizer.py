@@ -1,13 +1,12 @@
-"""Tokenizers from vocabularies shipped in the package: tiktoken's tokens from a faster encoder, without downloads.
+"""Tokenizers from vocabularies that the package contains. A faster encoder produces the same tokens as tiktoken.
 
-`load_tokenizer` checks the vocabulary's SHA-256 before use and builds each encoding once per process. It never uses the
-network, a cache folder or the environment, and refuses names without a vocabulary.
+`load_tokenizer` checks the SHA-256 of a vocabulary before use and builds each encoding once per process. It never uses
+the network, a cache folder or the environment, and refuses names without a vocabulary.
 
-The shipped encodings: their tokens' numbers, verified by digest, and how text is split before it is encoded.
-
-The patterns are tiktoken's own, with plain quantifiers instead of possessive ones: what follows each cannot match what
-it took. The encoder recognises both patterns by their text and has special code for them; another spelling would be
-slow.
+An encoding consists of the tokens with their numbers, and of the pattern by which text is split before it is encoded.
+The patterns are tiktoken's own, except that their quantifiers are not possessive. That makes no difference: nothing
+that a quantifier takes could be matched by the rest of its alternative. The encoder recognises both patterns by their
+spelling, and has special code for them; with another spelling it would be slow.
 """
 
 import base64
@@ -30,7 +29,7 @@ from coatcheck.core.tokens import Tokenizer
 
 
 class Vocabulary(Struct, frozen=True):
-    """An encoding as tiktoken defines it: the digest of its rank file, and its pre-tokenizer's pattern."""
+    """An encoding as tiktoken defines it: the SHA-256 of its rank file, and the pattern by which text is split."""
 
     sha256: str
     pattern: str
@@ -64,7 +63,7 @@ VOCABULARIES: Final = {
 
 
 def rank_file(name: str) -> bytes:
-    """Returns the tokens of an encoding in VOCABULARIES, in tiktoken's form: one line each, in base64, with its number.
+    """Returns the rank file of an encoding in VOCABULARIES: each line has a token in base64 and its number.
 
     Raises:
         CoatcheckError: `integrity` if the shipped file does not match its digest.
@@ -80,38 +79,40 @@ def rank_file(name: str) -> bytes:
 
 
 def ranks_of(name: str) -> dict[bytes, int]:
-    """Returns the number of each token of an encoding in VOCABULARIES. Raises what `rank_file` raises."""
+    """Returns the number of each token of an encoding in VOCABULARIES. Raises the errors of `rank_file`."""
     pairs = (line.split() for line in rank_file(name).splitlines())
     return {base64.b64decode(token): int(rank) for token, rank in pairs}
 
 
 _ALIASES: Final = {"o200k_harmony": "o200k_base"}
-"""Encodings that differ only in special tokens, which are never used here, so their counts are equal."""
+"""Encodings with the encodings that replace them. They differ only in special tokens, which are never used here, so
+they give the same counts."""
 
 _MAX_BLANK_CHARS: Final = 100_000
-"""Maximum characters of whitespace passed to an encoder in one run: merging longer ones takes more than proportional
-time, and tiktoken's regex engine overflows its stack near a million (its issues 15 and 245)."""
+"""Maximum characters of consecutive whitespace that are passed to an encoder at once. Merging a longer run takes more
+than proportional time, and tiktoken's regex engine overflows its stack near a million (its issues 15 and 245)."""
 
 _LONG_BLANK: Final = re.compile(rf"\s{{{_MAX_BLANK_CHARS}}}(?=\s)")
 
 _NUMBER: Final = np.dtype("<u4")
 _NO_WORD: Final = "qzxjkvqw"
-"""A word that is not a token: the first text that is merged takes 0.2 s more, while the encoder builds its tables."""
+"""A word that is not a token, so that the encoder must merge. The first merge takes 0.2 s more, because the encoder
+builds its tables; this word is encoded at once when an encoding is loaded."""
 
 _LONG_S: Final = "'\u017f"
-"""An old form of `'s`, which tiktoken's patterns treat like the ending `'s`, since they ignore case. The faster encoder
-does not."""
+"""The ending `'s` with an old form of the letter. tiktoken's patterns ignore case, and so treat it like `'s`. The
+faster encoder does not, so texts with this ending are encoded by tiktoken."""
 
 _UNSHARED_CHARS: Final = 16_000
-"""Characters that are encoded without letting other threads run: 0.2 ms of ordinary text, 2 ms of one endless word.
-Releasing the interpreter for less costs more than it gains."""
+"""Maximum characters that are encoded without letting other threads run. They take 0.2 ms for ordinary text, and 2 ms
+for a single endless word. For shorter texts, releasing the interpreter costs more than it gains."""
 
 _lock = threading.Lock()
 _loaded: dict[str, Tokenizer] = {}
 
 
 def load_tokenizer(name: str = "o200k_base") -> Tokenizer:
-    """Returns the tokenizer of an encoding, loaded on first use (about 0.5 s and 60 MB) and shared by all threads.
+    """Returns the tokenizer of an encoding, which all threads share. The first call loads it: about 0.5 s and 60 MB.
 
     Args:
         name: `o200k_base`, `cl100k_base` or `o200k_harmony` (whose counts equal those of `o200k_base`).
@@ -133,10 +134,10 @@ def load_tokenizer(name: str = "o200k_base") -> Tokenizer:
 
 @final
 class OnDemandTokenizer:
-    """An encoding that is loaded when first needed: an idle service saves half a second and 60 MB."""
+    """A tokenizer whose encoding is loaded when it is first needed, which saves an idle service 0.5 s and 60 MB."""
 
     def __init__(self, name: str = "o200k_base") -> None:
-        """Raises `integrity` if the shipped vocabulary does not match its digest."""
+        """Loads nothing yet; raises `integrity` if the shipped vocabulary does not match its digest."""
         rank_file(name)
         self._name = name
         self._loading: Tokenizer | None = None
@@ -148,7 +149,7 @@ class OnDemandTokenizer:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the next call returns without loading first."""
+        """Whether the encoding is loaded, so that the next call need not load it."""
         return self._loading is not None
 
     def count(self, text: str) -> int:
@@ -164,7 +165,7 @@ class OnDemandTokenizer:
         return self._load().decode(tokens)
 
     def ends(self, text: str) -> npt.NDArray[np.int64]:
-        """Returns where each token of `text` ends, in bytes of its UTF-8."""
+        """Returns the end of each token of `text`, as an offset in bytes of the text's UTF-8."""
         return self._load().ends(text)
 
     def _load(self) -> Tokenizer:
@@ -175,7 +176,10 @@ class OnDemandTokenizer:
 
 @final
 class ExactTokenizer:
-    """One encoding, with tiktoken's tokens for any text. `<|endoftext|>` in it is ordinary text."""
+    """A tokenizer of one encoding, with the same tokens as tiktoken for any text.
+
+    Special tokens such as `<|endoftext|>` count as ordinary text.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -203,16 +207,19 @@ class ExactTokenizer:
         return np.frombuffer(b"".join(self._encode(text)), _NUMBER).tolist()
 
     def decode(self, tokens: list[int]) -> bytes:
-        """Returns the bytes of these tokens; a cut may fall inside a UTF-8 sequence."""
+        """Returns the bytes of these tokens; the first and last token may contain only a part of a UTF-8 character."""
         return self._encoder.decode_bytes(tokens)
 
     def ends(self, text: str) -> npt.NDArray[np.int64]:
-        """Returns where each token of `text` ends, in bytes of its UTF-8; a lone surrogate counts as U+FFFD."""
+        """Returns the end of each token of `text`, as an offset in bytes of its UTF-8.
+
+        A lone surrogate counts as U+FFFD.
+        """
         tokens = np.frombuffer(b"".join(self._encode(text)), _NUMBER)
         return self._lengths.take(tokens).cumsum(dtype=np.int64)
 
     def _encode(self, text: str) -> list[bytes]:
-        """Returns the tokens' numbers, in as many parts as the text needs."""
+        """Returns the packed numbers of a text's tokens, in several parts if the text has long runs of whitespace."""
         if not text.isascii():
             text = _without_surrogates(text)
         if len(text) <= _MAX_BLANK_CHARS or not _LONG_BLANK.search(text):
@@ -228,7 +235,7 @@ class ExactTokenizer:
         return self._encoder.encode_batch_flat([text])[0]
 
     def _tiktoken(self) -> tiktoken.Encoding:
-        """Returns the encoder that defines the tokens; it is as large as the other, but hardly ever needed."""
+        """Returns tiktoken's own encoder. It is large and rarely needed, so it is loaded on first use."""
         with _lock:
             if self._reference is None:
                 pattern = VOCABULARIES[self._name].pattern
@@ -240,7 +247,7 @@ class ExactTokenizer:
 
 
 def _lengths(data: bytes) -> npt.NDArray[np.uint16]:
-    """Returns how many bytes each token has, by its number."""
+    """Returns the length of each token in bytes, indexed by the token's number."""
     words = data.split()
     numbers = np.array(words[1::2]).astype(np.uint32)
     lengths = np.zeros(int(numbers.max()) + 1, np.uint16)
@@ -249,7 +256,7 @@ def _lengths(data: bytes) -> npt.NDArray[np.uint16]:
 
 
 def _without_surrogates(text: str) -> str:
-    """Returns a text as tiktoken accepts it: surrogate pairs joined, lone ones replaced."""
+    """Returns a text in which surrogate pairs are joined and lone surrogates replaced, as tiktoken needs it."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,11 +1,12 @@
-"""The Tracer port over the official OpenTelemetry SDK: spans of requests and their stages, sent by OTLP over HTTP.
+"""Implements the port Tracer with the OpenTelemetry SDK: spans of requests and their stages, sent by OTLP over HTTP.
 
-Needs `coatcheck[telemetry]`, and is imported only if traces are wanted. Spans are passed to a thread of the SDK,
-through a queue that drops what does not fit: a collector that is slow, away or wrong delays no request. No span has an
-exception event, because the exception's text may come from a payload. Sampling, resource and headers are the SDK's own
-settings (`OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_EXPORTER_OTLP_HEADERS`).
+This module needs `coatcheck[telemetry]`, and is imported only if traces are enabled. Spans are passed to a thread of
+the SDK through a queue, which drops spans if it is full. Therefore a collector that is slow or does not respond delays
+no request. No span has an exception event, because the text of an exception may come from a payload. Sampling, resource
+and headers are settings of the SDK itself (`OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`,
+`OTEL_EXPORTER_OTLP_HEADERS`).
 
-`trace_catalog` and `trace_blobs` wrap the stores only if there is a tracer, so without one they cost nothing.
+`trace_catalog` and `trace_blobs` wrap the stores only if traces are enabled, so that they cost nothing otherwise.
 """
 
 import contextlib
@@ -35,18 +36,18 @@ _CHANGES: Final[dict[type[CatalogChange[Any]], str]] = {
     DeleteSession: "commit",
     BeginUpload: "intent",
 }
-"""Changes, and the stage name of their commit."""
+"""The changes whose commits are traced, each with the name of its stage."""
 _QUESTIONS: Final = {"find": "find", "list_artifacts": "list", "find_keys": "authenticate"}
-"""Queries to the catalogue, by method, and their stage names."""
+"""The catalogue's methods that are traced, each with the name of its stage."""
 
 
-def trace_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - whatever ports it has, it keeps
-    """Returns a catalogue some of whose commits and queries appear as stages of the request's trace."""
+def trace_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - the result has all ports of the catalogue
+    """Returns a wrapped catalogue, whose most important commits and queries are stages of the request's trace."""
     return _Catalog(catalog, tracer)
 
 
 class _Catalog:
-    """Passes every call on."""
+    """Passes every call on to a catalogue, and traces some of them."""
 
     def __init__(self, catalog: object, tracer: Tracer) -> None:
         self._catalog: Any = catalog
@@ -74,12 +75,12 @@ def _trace_call(call: Any, stage: str, tracer: Tracer) -> Any:  # noqa: ANN401 -
 
 
 def trace_blobs(blobs: BlobStore, tracer: Tracer) -> BlobStore:
-    """Returns a blob store whose reads and writes appear as stages of the request's trace."""
+    """Returns a wrapped blob store, whose reads and writes are stages of the request's trace."""
     return cast("BlobStore", _Blobs(blobs, tracer))
 
 
 class _Blobs:
-    """Passes every call on."""
+    """Passes every call on to a blob store, and traces some of them."""
 
     def __init__(self, blobs: BlobStore, tracer: Tracer) -> None:
         self._blobs = blobs
@@ -103,7 +104,7 @@ class _Blobs:
 
 
 class _Writer:
-    """A writer whose work appears in traces."""
+    """Passes every call on to a writer of a blob, and traces it."""
 
     def __init__(self, writer: BlobWriter, tracer: Tracer) -> None:
         self._writer = writer
@@ -134,23 +135,24 @@ _NAMES: Final = {
     "key_id": "coatcheck.key_id",
     "artifact_id": "coatcheck.artifact_id",
 }
-"""Facts of a request and their attribute names: the standard's, if it has one; the others are ours."""
+"""Names of the attributes of a span by the names of the facts. OpenTelemetry's own names are used where it has some."""
 _CLOSE_SECONDS: Final = 3.0
-"""Seconds for sending what is still queued at the end."""
+"""Maximum seconds for sending the queued spans when the tracer is closed."""
 
 
 class OtlpTracer:
-    """Traces requests. `close` sends what is left."""
+    """Traces requests. `close` sends the spans that are still queued."""
 
     def __init__(self, endpoint: str | None, version: str) -> None:
         """Starts the SDK; nothing is sent before the first span.
 
         Args:
-            endpoint: the collector, without `/v1/traces`; None: as in the standard variables.
-            version: of this release.
+            endpoint: the URL of the collector, without `/v1/traces`; None: the SDK's own variables have it.
+            version: the version of this release.
         """
         exporter = OTLPSpanExporter(endpoint=None if endpoint is None else f"{endpoint.rstrip('/')}/v1/traces")
-        # The variables' own attributes take precedence, but the service must not be called "unknown_service".
+        # Attributes in the SDK's variables take precedence. Without a name there, the SDK would call the service
+        # "unknown_service".
         resource = Resource.create({"service.version": version})
         if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
             resource = resource.merge(Resource({"service.name": "coatcheck"}))
@@ -166,7 +168,7 @@ class OtlpTracer:
         return True
 
     def request(self, method: str, parent: str | None, state: str | None) -> AbstractContextManager[Stage]:
-        """Wraps a request, as a part of its caller's trace if it names a well-formed one."""
+        """Returns a context that traces a request, as a part of its caller's trace if `parent` is well-formed."""
         carrier = {name: value for name, value in (("traceparent", parent), ("tracestate", state)) if value}
         return self._request(method[:20], carrier)
 
@@ -182,7 +184,7 @@ class OtlpTracer:
 
     @contextmanager
     def stage(self, name: str) -> Generator[Stage]:
-        """Wraps a stage of it."""
+        """Returns a context that traces a stage of the current request."""
         with self._tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False) as span:
             try:
                 yield _Noted(span, name)
@@ -192,7 +194,7 @@ class OtlpTracer:
                 raise
 
     def close(self) -> None:
-        """Sends what is left, for a few seconds at most. Blocks."""
+        """Sends the spans that are still queued. Blocks for a few seconds at most."""
 
         def end() -> None:
             self._provider.force_flush(int(_CLOSE_SECONDS * 1000))
@@ -201,11 +203,11 @@ class OtlpTracer:
         ending = threading.Thread(target=end, name="last traces", daemon=True)
         ending.start()
         ending.join(_CLOSE_SECONDS)
-        self._exporter.shutdown()  # ends the pauses between its attempts, if it is still trying
+        self._exporter.shutdown()  # ends the pauses between attempts to send, if the thread still makes them
 
 
 class _Noted:
-    """See Stage."""
+    """A span to which facts can be added. See Stage."""
 
     def __init__(self, span: trace.Span, method: str) -> None:
         self._span = span
@@ -213,7 +215,7 @@ class _Noted:
         self._route = ""
 
     def note(self, name: str, value: str | float) -> None:
-        """Adds an attribute."""
+        """Adds a fact as an attribute of the span."""
         if name == "route":
             self._route = str(value)
         if name == "status" and int(value) >= 500:  # noqa: PLR2004 - server errors (RFC 9110)

@@ -1,8 +1,9 @@
-"""Payloads that wait for storage, in files of the data directory: `coatcheck.waiting.<random>`, for their owner only.
+"""Saves payloads that wait for storage to files `coatcheck.waiting.<random>` in the data directory, and reads them.
 
-A file is written under another name, synced and renamed, so a crash leaves it whole or not at all. It begins with a
-line; a record is its state (one byte), its length, its SHA-256 and its bytes. Settling a record overwrites the one
-byte, which needs no room. A lock, which ends with its process, keeps others away from an open file.
+Only the owner can read the files. A file is written under another name, synced and renamed, so that after a crash it
+exists completely or not at all. It begins with a line that identifies the format. Each record has a state (one byte), a
+length, a SHA-256 and the bytes. To finish a record, its state is overwritten, which needs no room. While a process has
+a file open, a lock keeps other processes away from it; the lock ends with the process.
 """
 
 import contextlib
@@ -28,10 +29,10 @@ _STORED: Final = b"s"
 
 
 class WaitingFileFolder:
-    """The files of one directory. Implements WaitingFiles."""
+    """Implements WaitingFiles with the files of one directory."""
 
     def __init__(self, folder: Path) -> None:
-        """Opens nothing. A directory that does not exist is not made: it has no files, and takes none."""
+        """Opens no file yet. A directory that does not exist is not created: it has no files, and none are saved."""
         self._folder = folder
         self._path: Path | None = None
         self._fd = -1
@@ -41,7 +42,7 @@ class WaitingFileFolder:
         """See WaitingFiles."""
         room = limit - sum(path.stat().st_size for path in self._folder.glob(f"{NAME}*")) - len(_MAGIC)
         count = 0
-        # The newest are kept if there is no room for all, as in memory.
+        # If there is no room for all records, the newest are saved, as the fallback buffer does in memory.
         for record in reversed(records):
             room -= _HEAD.size + len(record)
             if room < 0:
@@ -52,13 +53,13 @@ class WaitingFileFolder:
         draft = self._folder / f"{_DRAFT}{secrets.token_hex(8)}"
         try:
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)  # so that a process that starts does not take it for a leftover
+                fcntl.flock(file, fcntl.LOCK_EX)  # shows other processes that the draft has a writer
                 file.write(_MAGIC)
                 for record in records[-count:]:
                     file.write(_HEAD.pack(_WAITS, len(record), hashlib.sha256(record).digest()) + record)
                 file.flush()
                 os.fsync(file.fileno())
-                # Only a complete, synced file gets the name that a start looks for.
+                # Only a complete, synced file gets the name for which a starting process searches.
                 draft.rename(draft.with_name(draft.name.replace(_DRAFT, NAME)))
             self._sync_folder()
         except OSError as error:
@@ -70,7 +71,7 @@ class WaitingFileFolder:
 
     def open_next(self) -> list[int]:
         """See WaitingFiles."""
-        # Drafts whose writer has ended are incomplete; nothing in them was promised to anybody.
+        # If the writer of a draft has ended, the draft is incomplete. No caller was told that its records are saved.
         for draft in self._folder.glob(f"{_DRAFT}*"):
             with contextlib.suppress(OSError), draft.open("rb") as file:
                 if _try_lock(file.fileno()):
@@ -84,7 +85,7 @@ class WaitingFileFolder:
                 self._path, self._fd, self._damaged = path, fd, False
                 positions = self._scan()
             except OSError as error:
-                if not isinstance(error, FileNotFoundError):  # another process has just settled all of it
+                if not isinstance(error, FileNotFoundError):  # another process has finished all records and removed it
                     log.warning("%s, where payloads wait for storage, cannot be read: %s", path, error.strerror)
                 self.close(is_complete=False)
                 continue
@@ -121,13 +122,13 @@ class WaitingFileFolder:
             elif is_complete:
                 path.unlink()
             self._sync_folder()
-        except OSError as error:  # the next process finds it, with every record settled
+        except OSError as error:  # the next process finds the file, in which every record is finished
             log.warning("%s cannot be removed: %s", path, error.strerror)
         finally:
             os.close(self._fd)
 
     def _files(self) -> list[Path]:
-        """Returns the files, in the order in which they were written."""
+        """Returns the files in the order in which they were written."""
         entries: list[tuple[int, Path]] = []
         for path in self._folder.glob(f"{NAME}*"):
             with contextlib.suppress(FileNotFoundError):
@@ -135,7 +136,10 @@ class WaitingFileFolder:
         return [path for _, path in sorted(entries)]
 
     def _scan(self) -> list[int]:
-        """Returns the positions of the records of the open file that wait; what is damaged ends it."""
+        """Returns the positions of the records in the open file that wait for storage, up to the first damaged record.
+
+        Sets `_damaged` if a record, or the file's first line, is damaged.
+        """
         end = os.fstat(self._fd).st_size
         position = len(_MAGIC)
         positions: list[int] = []
@@ -163,7 +167,7 @@ class WaitingFileFolder:
 
 
 def _try_lock(fd: int) -> bool:
-    """Returns whether this process now has the lock of a file that still exists."""
+    """Tries to lock a file; returns whether this process has the lock now, and the file was not removed meanwhile."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

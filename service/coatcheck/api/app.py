@@ -1,8 +1,8 @@
-"""The ASGI application: Litestar, and what applies to every request, whether or not a route takes it.
+"""The ASGI application: Litestar, and everything that applies to all requests, even to those that no route takes.
 
 Every answer has a request ID, hosts and origins are checked, HEAD works wherever GET does, `Allow` names all methods of
-a path, and every error is a problem document. Litestar's own middleware is not used, as it does not see requests that
-no route takes.
+a path, and every error is a problem document. Litestar's middleware cannot do this: it does not see requests that no
+route takes.
 """
 
 import asyncio
@@ -42,17 +42,17 @@ from coatcheck.runtime.work_placement import RandomWords
 if TYPE_CHECKING:
     from coatcheck.api.page.app import Page
 
-_CONTENT: Final = {str(route.method): route for route in ROUTES if route.raw}
-"""Routes of an artifact's bytes, by method. They have one path."""
-_CONTENT_PATH: Final = _CONTENT["GET"].path
-_DIRECT: Final = {(str(route.method), route.path): route for route in ROUTES if route.direct}
+_CONTENT_ROUTES: Final = {str(route.method): route for route in ROUTES if route.raw}
+"""Routes of an artifact's bytes, by method. All of them have the same path."""
+_CONTENT_PATH: Final = _CONTENT_ROUTES["GET"].path
+_DIRECT_ROUTES: Final = {(str(route.method), route.path): route for route in ROUTES if route.direct}
 """Routes that are called before Litestar, by method and path."""
 _REQUEST_ID_BYTES: Final = 16
 """Random bytes of a request ID: as many as a UUID has."""
-_EVERY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
-"""What `OPTIONS *` answers: the methods of the whole service."""
+_SERVICE_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
+"""The methods of the whole service, which `OPTIONS *` returns."""
 _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
-"""Matches a parameter in an escaped path template, and captures its type."""
+"""Matches a parameter in a path template after `re.escape`, and captures the parameter's type."""
 
 
 def create_app(
@@ -66,7 +66,7 @@ def create_app(
     Args:
         services: the use cases; their creator closes them.
         limits: bounds of the interface.
-        new_request_id: makes IDs for requests that come without one; None: random ones.
+        new_request_id: returns an ID for a request that comes without one; None: IDs are random.
     """
     random = RandomWords(_REQUEST_ID_BYTES)
     return Face(services, limits or RequestLimits(), new_request_id or (lambda: random().hex()))
@@ -74,7 +74,7 @@ def create_app(
 
 @cache
 def document() -> bytes:
-    """Returns the OpenAPI document of this release. Needs no running service; the first call takes 30 ms."""
+    """Returns the OpenAPI document of this release. No service needs to run. The first call takes 30 ms."""
     return openapi_document(ROUTES)
 
 
@@ -86,7 +86,7 @@ class Face(Litestar):
         self._context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
         self._mcp = Mount(services.tools)
         self._services = services
-        # Litestar's own document, logging and limit of bodies are off: they would answer in another form than ours.
+        # Litestar's own document, logging and body limit are off: their answers would have another form.
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             [route.handler() for route in ROUTES if not route.raw],
             dependencies={
@@ -102,25 +102,25 @@ class Face(Litestar):
         )
         self._limits = limits
         self._new_request_id = new_request_id
-        # OPTIONS and `Allow` need every path's methods; routes outside Litestar's table are added by hand.
+        # OPTIONS and `Allow` need every path's methods. Add by hand the routes that Litestar does not know.
         methods = {route.path: frozenset(route.methods) for route in self.routes}
         methods[_CONTENT_PATH] = frozenset({"GET", "OPTIONS"})
         methods[MCP_PATH] = MCP_METHODS
-        # A path without parameters is looked up; only the others are matched one by one.
-        self._plain = {path: names for path, names in methods.items() if "{" not in path}
+        # A path without parameters is looked up. Paths with parameters are matched one by one.
+        self._fixed_paths = {path: names for path, names in methods.items() if "{" not in path}
         self._patterns = [(_matcher(path), names) for path, names in methods.items() if "{" in path]
         self._content = _matcher(_CONTENT_PATH)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - Litestar's types are narrower
         """See ASGI."""
-        # The lifespan: Litestar starts and stops what is mounted.
+        # For the lifespan, Litestar calls the functions in `on_startup` and `on_shutdown`.
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
         request_id = sane_request_id(scope) or self._new_request_id()
         scope.setdefault("state", {})["request_id"] = request_id
         exchange = Exchange(cast("HTTPScope", scope), receive, send, request_id)
-        # Here the protocol finds the exchange to cancel if the client leaves.
+        # The protocol takes the exchange from here, to cancel it if the client leaves.
         scope["state"]["exchange"] = exchange
         if self._services.tracer.on and not exchange.is_asked_all_the_time:
             await self._trace_answer(exchange)
@@ -142,7 +142,7 @@ class Face(Litestar):
         parent, state = field(exchange.scope, b"traceparent"), field(exchange.scope, b"tracestate")
         with self._services.tracer.request(exchange.scope["method"], parent, state) as span:
             await self._answer(exchange)
-            # Only now are status, route and caller known.
+            # Status, route and caller are known only after the answer.
             for name, value in exchange.facts(caller_of(exchange.scope)).items():
                 span.note(name, value)
 
@@ -156,7 +156,7 @@ class Face(Litestar):
                 raise
             await self._send_problem(e, scope, sending, request_id)
         except asyncio.CancelledError:
-            # Only the server awaits a request, and it would log this as a bug.
+            # Do not raise the cancellation again: only the server awaits a request, and would log it as a bug.
             if exchange.left:
                 sending.status = sending.status or LEFT
             elif not sending.started:  # the service is stopping
@@ -170,18 +170,18 @@ class Face(Litestar):
             self._log.log_answer(exchange, caller_of(scope))
 
     async def _serve(self, scope: HTTPScope, receive: Receive, send: ResponseSender, request_id: str) -> None:
-        # Hosts and origins come first: what they refuse must not reach any code that answers.
+        # Check hosts and origins first: a request that they forbid must not reach any route.
         admit(scope, self._limits)
         method: str = scope["method"]
-        # The hottest routes skip Litestar, whose routing and injection cost more than the rest of this layer.
-        direct = _DIRECT.get((method, scope["path"]))
+        # The most frequent routes skip Litestar: its routing and injection cost more than the rest of this layer.
+        direct = _DIRECT_ROUTES.get((method, scope["path"]))
         if direct is not None:
             await self._let_in(scope, direct.path, direct.scope)
             await direct.serve(scope, receive, send, self._context)
             return
-        if scope["path"].startswith("//"):  # Litestar would overlook it
+        if scope["path"].startswith("//"):  # Litestar would ignore the second slash
             raise _no_route(scope)
-        # OPTIONS needs no key: the OpenAPI document, which needs none either, says the same.
+        # OPTIONS needs no key: it reveals no more than the OpenAPI document, which needs no key either.
         if method == "OPTIONS":
             await self._options(scope, send)
             return
@@ -193,15 +193,15 @@ class Face(Litestar):
             )
             return
         if scope["path"].rstrip("/") == MCP_PATH:
-            # What cannot be served is refused whoever sends it, which saves the look-up of a key.
+            # Refuse a request that cannot be served before looking up its key, which would be in vain.
             self._mcp.check(scope)
             await self._let_in(scope, MCP_PATH, MCP_SCOPE)
             await self._mcp.serve(scope, receive, send)
             return
-        # Bytes of artifacts: raw ASGI functions, which Litestar's router cannot take (decision 0010).
+        # The routes of an artifact's bytes are raw ASGI functions, which Litestar cannot route (decision 0010).
         content = self._content.fullmatch(scope["path"])
         if content is not None:
-            route = _CONTENT.get(method)
+            route = _CONTENT_ROUTES.get(method)
             if route is None:
                 raise _not_allowed(method)
             await self._let_in(scope, route.path, route.scope)
@@ -209,26 +209,30 @@ class Face(Litestar):
             return
         if method == "HEAD" and "GET" in self._methods_of_path(scope):
             send.silent = True
-            # A copy, because the server checks its own scope to see that this answer has no body.
+            # Change a copy: the server's own scope must still say HEAD, so that it expects no body.
             scope = cast("HTTPScope", {**scope, "method": "GET"})
         try:
             await super().__call__(scope, receive, send)
         finally:
-            # After HEAD, Litestar has left the template in a copy of the scope; the state, which both share, takes it
-            # to log and metrics.
+            # For HEAD, Litestar has put the template into the copy of the scope. Put it into the state, which both
+            # scopes share, so that log and metrics find it.
             set_route(scope, template_of(scope))
 
     async def _let_in(self, scope: HTTPScope, path: str, needed: str | None) -> None:
-        """Identifies the caller and checks scope and rate limit, before anything else of the request is read.
+        """Identifies the caller and checks its scope and rate limit, before anything else of the request is read.
 
-        Routes that need no caller are not limited: their answers are the same for all callers and cost almost nothing.
+        Routes that need no key have no rate limit: their answers are the same for all callers and cost almost nothing.
+
+        Raises:
+            CoatcheckError: `unauthenticated`, `forbidden`, `rate_limited`, `payload_too_large`; `storage_unavailable`
+                while keys cannot be looked up.
         """
         set_route(scope, path)
         if path == METRICS_PATH and self._limits.metrics_open:
             return
         await let_in(self._services.authenticate, scope, needed)
         who = caller_of(scope)
-        # Scrapes are not limited (decision 0029).
+        # Requests for metrics have no rate limit (decision 0029).
         allowance = None if who is None or path == METRICS_PATH else self._services.allowances.of(who)
         if allowance is not None:
             exchange: Exchange = scope["state"]["exchange"]
@@ -237,26 +241,26 @@ class Face(Litestar):
             allowance.begin(content_length(scope))
 
     async def _guard(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-        """Runs before each of Litestar's routes, once it is found and before anything else of the request is read."""
+        """Lets a request in. Litestar calls this once it has found the route, and before it reads the body."""
         route: Route = handler.opt["route"]
         await self._let_in(cast("HTTPScope", connection.scope), route.path, route.scope)
 
     async def _options(self, scope: HTTPScope, send: Send) -> None:
-        allow = sorted(_EVERY) if scope["path"] == "*" else self._methods_of_path(scope)
+        allow = sorted(_SERVICE_METHODS) if scope["path"] == "*" else self._methods_of_path(scope)
         if not allow:
             raise _no_route(scope)
         await send_response(send, 204, [("allow", ", ".join(allow))])
 
     def _methods_of_path(self, scope: Scope) -> list[str]:
-        """Returns the methods of a request's path, in alphabetical order; none if no route takes it."""
+        """Returns the methods of a request's path, in alphabetical order; none if no route has the path."""
         path = scope["path"]
         if self._is_page(path):
             return self._page.methods(path)
-        allowed_methods = self._plain.get(path.rstrip("/"))
+        allowed_methods = self._fixed_paths.get(path.rstrip("/"))
         if allowed_methods is None:
             matching = (methods for pattern, methods in self._patterns if pattern.fullmatch(path))
             allowed_methods = next(matching, frozenset[str]())
-        if path.startswith(SESSIONS):  # two templates that routing cannot tell apart
+        if path.startswith(SESSIONS):  # a session and its account match the same template
             allowed_methods &= {"GET", "OPTIONS"} if names_usage(scope) else {"DELETE", "OPTIONS"}
         return sorted(allowed_methods | {"HEAD"} if "GET" in allowed_methods else allowed_methods)
 
@@ -279,7 +283,7 @@ class Face(Litestar):
         self, error: CoatcheckError, scope: Scope, send: Send, request_id: str, *, close: bool = False
     ) -> None:
         problem = render(error, request_id)
-        # Nothing was sent yet, so each kind of client gets the error in the form that it understands.
+        # Send the error in the form that the client understands: JSON-RPC to MCP clients, HTML to browsers.
         if scope["path"].rstrip("/") == MCP_PATH:
             problem = json_rpc(error, problem, request_id)
         elif self._is_page(scope["path"]):
@@ -295,7 +299,7 @@ class Face(Litestar):
 
 def _error_of(error: Exception, scope: Scope) -> CoatcheckError | None:
     """Returns the exception as a CoatcheckError; None for a bug."""
-    # What Litestar raises is a caller's mistake unless its status says otherwise; everything unknown is a bug.
+    # Litestar's exceptions are mistakes of the caller unless their status says otherwise. All others are bugs.
     match error:
         case CoatcheckError():
             return error
@@ -310,7 +314,7 @@ def _error_of(error: Exception, scope: Scope) -> CoatcheckError | None:
 
 
 def caller_of(scope: Scope) -> Caller | None:
-    """Returns the caller, or None until it is known."""
+    """Returns a request's caller; None before it is known, and on routes that need no key."""
     return cast("Caller | None", scope["state"].get("caller"))
 
 
@@ -330,6 +334,6 @@ def _not_allowed(method: str) -> CoatcheckError:
 
 
 def _matcher(path: str) -> re.Pattern[str]:
-    """Returns a path template as a pattern; a path parameter of type `path` may hold slashes."""
+    """Returns a pattern that matches the paths of a template. A parameter of type `path` may contain slashes."""
     pattern = _PARAMETER.sub(lambda match: "(.+)" if match[1] == "path" else "([^/]+)", re.escape(path))
     return re.compile(f"{pattern}/?")

@@ -57,7 +57,7 @@ Telling = Annotated[
         examples=["ConnectionResetError payments"],
     ),
 ]
-"""Words to find in artifacts: the parameter `q`."""
+"""The parameter `q`: words that artifacts must contain."""
 
 
 class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of artifacts on a page.")] = 50
 
     def filter(self) -> ArtifactFilter:
-        """Returns all conditions except the words of `q`, which the use case looks up in the full-text index."""
+        """Returns all conditions except the words of `q`: the use case looks those up in the full-text index."""
         return convert(self, ArtifactFilter, from_attributes=True)
 
 
@@ -90,7 +90,7 @@ class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/card`."""
 
     tokens: CardTokens | None = None
-    """None: the default budget."""
+    """Budget of the card; None: the default budget."""
     query: Query | None = None
     tools: Tools = "read_artifact"
 
@@ -106,7 +106,7 @@ class ArtifactPatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
     """UNSET: stays as it is; None: no idle expiry."""
     pin: Pin | UnsetType = UNSET
     labels: Labels | UnsetType = UNSET
-    """All labels from now on; an empty list removes them."""
+    """The new labels, which replace all present ones; an empty list removes them. UNSET: stay as they are."""
 
 
 class ArtifactView(Struct, frozen=True, kw_only=True):
@@ -198,12 +198,15 @@ class ArtifactsView(Struct, frozen=True, omit_defaults=True):
 
 
 async def artifact_views(holds: Holds, artifacts: Sequence[Artifact]) -> tuple[ArtifactView, ...]:
-    """Returns artifacts of one namespace as callers see them, with what holds them."""
+    """Returns artifacts of one namespace as callers see them, with the holds on them."""
     return tuple(map(_artifact_view, artifacts, await holds.covering(artifacts)))
 
 
 def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> ArtifactView:
-    """Returns an artifact as callers see it; detected values fill in for those that were not declared."""
+    """Returns an artifact as callers see it. A detected value stands in for one that was not declared.
+
+    `holds` is None if storage is unavailable, so that the holds are unknown.
+    """
     declared, facts, measure = artifact.declared, artifact.facts, artifact.measure
     # What the caller declared takes precedence over what was detected in the payload.
     fetch = facts.fetch_of(declared)
@@ -244,7 +247,10 @@ def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> Artifact
 
 
 def _past(moment: datetime | None, created_at: datetime) -> datetime | None:
-    """Returns a moment that a payload states, unless that is later than the payload: it was stored without a clock."""
+    """Returns the moment that a payload states; None if it is later than the payload's ingest, and so cannot be true.
+
+    Such a moment can be stored, because ingest detects it without knowing the time.
+    """
     return None if moment is None or moment > created_at + CLOCK_SKEW else moment
 
 
@@ -278,7 +284,7 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ArtifactsView:
     Lists live artifacts, newest first. All conditions given must hold; with `q`, an artifact must contain every word.
     Everything stored before the request is found, unless the answer says `partial`. An unknown parameter is an error.
     """
-    # The patterns of these parameters are only in the document; this enforces them.
+    # The patterns of these parameters only stand in the OpenAPI document. Enforce them here.
     for name in ("session", "tool_name", "url", "final_url", "label"):
         plain(getattr(query, name), name)
     listing = await call.services.browse(call.caller, query.filter(), query.cursor, query.limit, query=query.q)
@@ -325,7 +331,7 @@ async def get_card(call: RouteCall, artifact_id: str, query: CardQuery) -> Reply
         query=query.query,
         tools=query.tools != "none",
     )
-    # Both forms have one address, so `vary` keeps caches from mixing them up.
+    # The text and the JSON have the same URL. `vary` keeps caches from mixing them up.
     if prefers_text(field(call.scope, b"accept")):
         return Response(
             content=described.text.encode(),

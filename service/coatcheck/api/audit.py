@@ -1,4 +1,4 @@
-"""Route of the audit log, for administrators."""
+"""The route with which administrators list the audit log."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -36,20 +36,20 @@ class AuditLineView(Struct, frozen=True, kw_only=True):
     """A line of the audit log."""
 
     seq: int
-    """Increases from line to line, with gaps; `before` takes it."""
+    """Number of the line, which increases from line to line, with gaps. It can be passed as `before`."""
     at: datetime
     action: str
-    """A noun, a dot, a participle: `artifact.removed`."""
+    """Name of the action: a noun, a dot and a participle, such as `artifact.removed`."""
     actor: str
     key_id: str | None
     namespace: str | None
-    """Null: the whole store."""
+    """The namespace concerned; null: the whole store."""
     reason: str
     run: str | None
-    """Null: no retention run did it."""
+    """ID of the retention run that did it; null: it was not done by a run."""
     count: Annotated[int, Meta(description="Number of artifacts that the line is about.")]
     bytes: int
-    """Bytes of content of these artifacts."""
+    """Bytes of content of all these artifacts together."""
     artifacts: Annotated[tuple[str, ...], Meta(description="IDs of all these artifacts.")]
     details: dict[str, Any]
 
@@ -80,7 +80,7 @@ def line_view(line: AuditLine) -> AuditLineView:
 
 
 def lines_view(lines: list[AuditLine], limit: int) -> AuditLinesView:
-    """Returns a page of the audit log as callers see it."""
+    """Returns a page of the audit log as callers see it. `limit` is the maximum number of lines on a page."""
     return AuditLinesView(items=tuple(map(line_view, lines)), next=lines[-1].seq if len(lines) == limit else None)
 
 

@@ -1,7 +1,7 @@
-"""Routes of an artifact's bytes: raw ASGI handlers, called before Litestar, because ranges are the hottest path.
+"""Routes of an artifact's bytes. Their functions are raw ASGI handlers, which are called without passing Litestar.
 
-They are not in Litestar's routing table, whose router (2.25) fails on a raw handler with a path parameter. No response
-begins before its first bytes have been read; reading stops when the client has left.
+Requests for ranges are the most frequent ones, and Litestar's router (2.25) fails on a raw handler with a path
+parameter. A response begins only after its first bytes have been read. Reading stops when the client has left.
 """
 
 import asyncio
@@ -25,26 +25,27 @@ ReceiveMessage = Callable[[], Awaitable[Message]]
 
 
 async def send_content(response: ContentResponse, receive: ReceiveMessage, send: SendMessage) -> None:
-    """Sends a response whose body is None or an iterator; stops reading the payload when the client has left.
+    """Sends a response. Stops reading the payload when the client has left.
 
     Raises:
-        CoatcheckError: from the payload's first two blocks, before anything is sent. Later failures propagate too, and
-            leave the response shorter than its Content-Length, which tells the client.
+        CoatcheckError: an error of reading the payload. An error in one of the first two blocks is raised before
+            anything is sent. A later one leaves the response shorter than its Content-Length, so that the client
+            notices.
     """
     blocks = response.body
-    # Two blocks are read before the status is sent, so that what fails by then becomes a problem document. For short
-    # bodies that includes the check of the digest, which precedes the last block.
+    # Read two blocks before sending the status, so that an error in them becomes a problem document. For a body of at
+    # most two blocks, that includes the check of the digest, which precedes the last block.
     first = await anext(blocks, b"") if blocks is not None else b""
     second = await anext(blocks, None) if blocks is not None else None
     headers = [(name.lower(), value) for name, value in response.headers]
     await send_response(send, response.status, headers, first, more=second is not None)
     if blocks is None or second is None:
         return
-    # `receive` returns only when something arrives, so a task of its own waits for it beside the sending.
+    # `receive` returns only when a message arrives, so a separate task waits for it during the sending.
     disconnect_task = asyncio.create_task(_wait_for_disconnect(receive))
     try:
         await send({"type": "http.response.body", "body": second, "more_body": True})
-        del first, second  # a client that reads slowly holds one block here, and one that is being written
+        del first, second  # for a slow client, only one block stays in memory here, and one that is being written
         async for each in blocks:
             if disconnect_task.done():
                 return
@@ -60,9 +61,9 @@ async def _wait_for_disconnect(receive: ReceiveMessage) -> None:
 
 
 _OURS: Final = frozenset({"content-type", "content-length", "cache-control"})
-"""Fields that a problem sets itself. The response's others, such as Content-Range, are kept."""
+"""Header fields that a problem document has itself. The response's other fields, such as Content-Range, are kept."""
 _CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
-"""Header parameters with conditions (RFC 9110 section 13.1)."""
+"""Names of the header fields with conditions (RFC 9110 section 13.1)."""
 _UNCHANGED: Final = Answer("The caller's copy is current.", headers=("ETag",))
 
 
@@ -137,10 +138,10 @@ async def head_content(
 async def _serve(
     services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
 ) -> None:
-    """Serves GET or HEAD.
+    """Serves a GET or HEAD request.
 
     Raises:
-        CoatcheckError: before the response has begun, whatever finding, opening and reading the artifact raise.
+        CoatcheckError: any error of finding, opening and reading the artifact; see `send_content`.
     """
     query = read_query(scope, ContentQuery)
     number, section = resolve_citation(artifact_id, query.section)
@@ -151,7 +152,7 @@ async def _serve(
     if response.error is None:
         await send_content(response, cast("ReceiveMessage", receive), send)
         return
-    # A failed condition or range is a problem document that keeps the tag and the size of what there is.
+    # The problem document for a failed condition or range keeps the entity tag and the size of the representation.
     problem = render(response.error, request_id)
     kept_headers = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]
     headers = [*problem.headers, *kept_headers, ("content-length", str(len(problem.body)))]

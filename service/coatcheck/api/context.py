@@ -32,7 +32,7 @@ _HISTORY_EXAMPLE: Final = {
         {"role": "tool", "tool_call_id": "call_8f2a", "content": "FAILED tests/test_import.py\n"},
     ],
 }
-"""A history with one tool output, as OpenAI Chat Completions has it."""
+"""A history with one tool output, in the format of OpenAI Chat Completions."""
 
 Body = Annotated[
     Raw,
@@ -54,13 +54,13 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     """A request body, and what is known about it."""
 
     body: Body
-    """Once the request is decoded, its values."""
+    """Raw JSON at first; `__post_init__` replaces it by the decoded values."""
     format: FormatName | None = None
     session: Session | None = None
     policy: CompactionPolicy | None = None
-    """None: the defaults; a measurement then assumes that the caller does not compact."""
+    """How to compact; None: the defaults. Without a policy, a measurement assumes that the caller does not compact."""
     window: ModelWindow | None = None
-    """None: the model's own, if its name is known."""
+    """The context window; None: the window of the body's model, if its name is known."""
     usage: Annotated[
         Any,
         Meta(
@@ -92,24 +92,25 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     ] = 80
 
     def __post_init__(self) -> None:
-        """Decode the body, so that its long texts stay small.
+        """Decodes the body into values whose long texts take little memory.
 
         Raises:
-            msgspec.DecodeError: a text in it is none; so does UnicodeDecodeError.
+            msgspec.DecodeError: the JSON of a text is invalid.
+            UnicodeDecodeError: a text is not valid UTF-8.
         """
         self.body = decode(self.body)
 
     def compaction(self) -> CompactionPolicy:
-        """Returns the policy as a core value; the defaults if none is given."""
+        """Returns the request's policy; the default policy if it has none."""
         return self.policy or CompactionPolicy()
 
     def request(self) -> MeasureRequest:
-        """Returns what is known in addition to the body, as a core value."""
+        """Returns the request for a measurement, without the body."""
         request = convert(self, MeasureRequest, from_attributes=True)
         return structs.replace(request, real_tokens=_real(self.usage), outputs_stay=self.stay())
 
     def stay(self) -> bool | None:
-        """Returns whether this turn's outputs stay as they are after the turn; None: it is not known."""
+        """Returns whether this turn's outputs stay as they are after the turn; None: the caller does not say so."""
         return False
 
 
@@ -128,7 +129,7 @@ class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
     ] = None
 
     def stay(self) -> bool | None:
-        """Returns `outputs_stay`; None if nothing is said about compaction."""
+        """Returns `outputs_stay`; if it is not set, false with a policy and None without one."""
         return self.outputs_stay if self.outputs_stay is not None or self.policy is None else False
 
 
@@ -206,7 +207,8 @@ async def compact_context(call: RouteCall) -> CompactAnswer:
     with call.context.budget.reserve() as reservation:
         data = (await call.json_bytes(call.limits.json_body, reservation)).removeprefix(BOM)
         compact_body, mended = await decode_aside(data, CompactBody)
-        # What stays is copied from the bytes as sent. What was decoded are the mended ones, of the same length.
+        # Unchanged parts are copied from the bytes as sent. The values were decoded from the mended bytes, in which
+        # every position is the same.
         decodable = await asyncio.to_thread(mend, data) if mended else None
         body = HistoryBody(data, compact_body.body, "body", decodable)
         adjusted, notices = describe({"labels": compact_body.labels})
@@ -225,11 +227,12 @@ async def compact_context(call: RouteCall) -> CompactAnswer:
             tools=compact_body.tools,
             notices=(*((MENDED,) if mended else ()), *notices),
         )
-        # The largest values are released as early as possible: as objects they take many times their bytes.
+        # Release the largest values as early as possible: objects take many times the memory of their JSON.
         del data, decodable, compact_body
         result = await call.services.compact(call.caller, body, request)
         del body
-        await asyncio.sleep(0)  # until its next turn, the loop holds the result that woke this task: the whole body
+        # Until its next turn, the event loop keeps the result that woke this task, which is the whole body.
+        await asyncio.sleep(0)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Route of events: what was done with artifacts and in sessions."""
+"""The route that lists events: reads of artifacts, and what else was done in a session."""
 
 from datetime import datetime
 from typing import Annotated, Any

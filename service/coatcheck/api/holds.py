@@ -1,4 +1,4 @@
-"""Holds, which prevent what they cover from being deleted. For administrators."""
+"""Routes with which administrators list, place and release holds. A hold forbids the deletion of what it covers."""
 
 from datetime import datetime
 from typing import Annotated, ClassVar
@@ -89,7 +89,7 @@ async def place_hold(call: RouteCall, body: NewHoldRequest) -> HoldView:
     row and bytes stay: a caller with the scope `admin` can give it a later `ttl`, or pin it.
     """
     plain(body.reason, "reason")
-    if body.ttl is not None and body.until is not None:  # even if the duration is forever
+    if body.ttl is not None and body.until is not None:  # even a `ttl` of `forever` contradicts `until`
         raise two_ends()
     hold = await call.services.holds.place(
         call.caller,

@@ -1,4 +1,4 @@
-"""Hooks of agent hosts: take the event after a tool call, return what the model should see of the output."""
+"""Routes for hooks of agent hosts: they take the event after a tool call, and return the output for the model."""
 
 from typing import Annotated, Any, ClassVar, Final
 
@@ -16,7 +16,7 @@ from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.usecases.context.answer_hook import HookRequest, answer_hook
 
 _UNTAKEN: Final = frozenset({Code.BODY_TOO_LARGE, Code.OVERLOADED, Code.INVALID_CONTENT})
-"""Errors for valid events that cannot be stored: the host then keeps its output."""
+"""Errors for a valid event whose output cannot be stored. The host then keeps the original output."""
 
 
 class HookQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
         ttl=seconds_or_unset(query.ttl, "ttl"),
     )
     require_json(call.scope)
-    # The empty object changes nothing: what cannot be stored leaves the tool's output as it is.
+    # An empty object leaves the tool's output unchanged. It is the answer if the output cannot be stored.
     answer = b"{}"
     try:
         with call.context.budget.reserve() as reservation:
@@ -109,5 +109,5 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
 def _encode_output(output: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(output)
-    except RecursionError as e:  # a thread may decode a value that is too deep for what is left of this stack
+    except RecursionError as e:  # the thread that decoded the value had more of its stack left than this one has
         raise CoatcheckError(Code.INVALID_CONTENT, "The response is nested too deeply.") from e

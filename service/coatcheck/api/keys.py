@@ -1,6 +1,6 @@
-"""Routes of API keys, for administrators: list, create and revoke them.
+"""Routes with which administrators list, create and revoke API keys.
 
-A key's text is only in the answer that creates it, and is hidden from that value's `repr`.
+Only the answer to the creation of a key contains the key itself. The `repr` of that answer leaves the key out.
 """
 
 from typing import Annotated, Literal
@@ -88,10 +88,10 @@ class NewKeyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
     async def create(self, keys: AdministerKeys, caller: Caller) -> tuple[KeyInfo, KeySecret]:
-        """Creates the key.
+        """Creates the key and returns its description and its secret.
 
         Raises:
-            CoatcheckError: `invalid_request`; `forbidden`.
+            CoatcheckError: `invalid_request`; `forbidden` if the caller may not create such a key.
         """
         return await keys.create(
             caller,
@@ -117,7 +117,7 @@ class NewKey(KeyInfo, frozen=True, kw_only=True):
 
     @override
     def __repr__(self) -> str:
-        # The inherited form would have the key in it, and so would a log or traceback with this value.
+        # The inherited method would return the key, which could get into a log or a traceback.
         return f"NewKey({self.id})"
 
 

@@ -1,4 +1,4 @@
-"""Routes of namespaces: create, disable and empty them, and list their usage. For administrators."""
+"""Routes with which administrators list, create, disable and empty namespaces, and list their usage."""
 
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,7 @@
 """Generates the OpenAPI 3.1 document from the routes, the request and answer types, and the table of errors.
 
-Deterministic: the same code gives the same bytes, so the committed copy can be compared. Litestar's own generator is
-not used: it knows neither streamed bodies nor our problems, headers and bounds.
+The same code always gives the same bytes, so that the committed copy can be compared with them. Litestar's own
+generator is not used: it can describe neither streamed bodies nor the service's problems, headers and bounds.
 """
 
 import json
@@ -32,13 +32,13 @@ _ALWAYS: Final = (
     Code.OVERLOADED,
     Code.STORAGE_UNAVAILABLE,
 )
-"""Errors that every route may answer with."""
+"""Errors that every route may return."""
 _METHODS: Final = ("get", "head", "post", "put", "patch", "delete")
 """The order of operations within a path."""
-_KEYED: Final = (Code.UNAUTHENTICATED, Code.FORBIDDEN)
-"""Errors of a key that is missing or does not suffice."""
-_CALLED: Final = (*_KEYED, Code.RATE_LIMITED)
-"""Errors that depend only on the caller."""
+_KEY_CODES: Final = (Code.UNAUTHENTICATED, Code.FORBIDDEN)
+"""Errors for a key that is missing, invalid or not sufficient."""
+_CALLER_CODES: Final = (*_KEY_CODES, Code.RATE_LIMITED)
+"""Errors that every route that needs a key may return."""
 
 
 _TAGS: Final = {
@@ -52,20 +52,20 @@ _TAGS: Final = {
     "Administration": "Keys, namespaces, and decisions about stored payloads. Needs the scope `admin`.",
     "Service": "Health and description of the service.",
 }
-"""What routes are for, in the order in which a reader of the reference meets them."""
+"""By tag, what its routes are for. The order is that of the headings in the reference."""
 
 
 def openapi_document(routes: Iterable[Route]) -> bytes:
     """Returns the OpenAPI document of the routes as pretty-printed JSON; the same code gives the same bytes."""
     paths: dict[str, dict[str, Route]] = {}
     for route in routes:
-        # Only a route that needs a key can fail because of the key.
-        full_route = route if route.scope is None else replace(route, problems=(*route.problems, *_CALLED))
+        # Only routes that need a key can fail because of the key.
+        full_route = route if route.scope is None else replace(route, problems=(*route.problems, *_CALLER_CODES))
         paths.setdefault(route.path, {})[str(route.method).lower()] = full_route
-    every = [route for operations in paths.values() for route in operations.values()]
-    schemas = _schemas(every)
-    # Queries become parameters of their operations, so their schemas are no components.
-    queries = {route.query.__name__ for route in every}
+    all_routes = [route for operations in paths.values() for route in operations.values()]
+    schemas = _schemas(all_routes)
+    # Queries become parameters of their operations, so the document does not list their schemas as components.
+    queries = {route.query.__name__ for route in all_routes}
     document: Node = {
         "openapi": "3.1.1",
         "info": _info(),
@@ -76,8 +76,8 @@ def openapi_document(routes: Iterable[Route]) -> bytes:
         "components": {
             "schemas": {name: schemas[name] for name in sorted(schemas) if name not in queries},
             "parameters": {name: PARAMETERS[name] for name in sorted(PARAMETERS)},
-            "examples": {str(code): _example(code) for code in sorted(_codes(every))},
-            "responses": {str(code): _problem([code], body=True) for code in sorted(_alone(every))},
+            "examples": {str(code): _example(code) for code in sorted(_codes(all_routes))},
+            "responses": {str(code): _problem([code], body=True) for code in sorted(_single_codes(all_routes))},
             "headers": {name: RESPONSE_HEADERS[name] for name in sorted(RESPONSE_HEADERS)},
             "securitySchemes": SECURITY,
         },
@@ -86,9 +86,9 @@ def openapi_document(routes: Iterable[Route]) -> bytes:
 
 
 def _security(scope: str | None) -> list[Node]:
-    """Returns the ways to present a key, if one is needed.
+    """Returns the ways to present a key; none if `scope` is None, as no key is needed then.
 
-    OpenAPI's scopes are for OAuth only; ours are in `x-scope`.
+    In OpenAPI, only OAuth has scopes. The document therefore names the scope of a route's key in `x-scope`.
     """
     return [] if scope is None else [{name: []} for name in SECURITY]
 
@@ -110,8 +110,8 @@ def _info() -> Node:
 
 
 def _schemas(routes: list[Route]) -> dict[str, Node]:
-    """Returns every schema that a route names, without what msgspec adds but readers do not need."""
-    # First, what the routes name: types, and schemas written by hand.
+    """Returns the schemas of all routes by name, without members that msgspec adds but readers do not need."""
+    # First, collect what the routes name: types, and schemas written by hand.
     models: dict[str, type[Struct]] = {}
     explicit_schemas: dict[str, Node] = {"Problem": PROBLEM}
     for route in routes:
@@ -124,24 +124,27 @@ def _schemas(routes: list[Route]) -> dict[str, Node]:
                 explicit_schemas[name] = schema
             else:
                 models[name] = schema
-    # The order by name keeps the bytes the same, whatever the order of the routes.
+    # Sort by name, so that the bytes do not depend on the order of the routes.
     ordered = sorted(models.values(), key=lambda model: model.__name__)
     _, generated = msgspec.json.schema_components(ordered, ref_template=_REF + "{name}")
     schemas: dict[str, Node] = {name: _clean(schema) for name, schema in generated.items()} | explicit_schemas
-    # Then the names that the document uses: `StoreRequest` for the type `StoreBody`.
+    # Then, use the names of the document: `StoreRequest` for the type `StoreBody`.
     for name, model in models.items():
         schemas[name] = _complete_schema(schemas.pop(model.__name__), model)
-    # Last, what differs by use: a form cannot contain null, and defaults of a body are put into words.
+    # Last, adjust schemas to their use: a form cannot contain null, and defaults of a body are put into words.
     bodies = {_schema_name(body) for route in routes for body in route.body.values()}
     for route in routes:
         if isinstance(form := route.body.get(FORM), type):
             fields = schemas[_body_name(form)]["properties"]
-            fields |= {name: _unnull(field) for name, field in fields.items()}
-    return {name: _open(_optional(schema) if name in bodies else schema) for name, schema in schemas.items()}
+            fields |= {name: _without_null(field) for name, field in fields.items()}
+    return {name: _allow_anything(_optional(schema) if name in bodies else schema) for name, schema in schemas.items()}
 
 
 def _optional(schema: Node) -> Node:
-    """Returns a request's schema with defaults in words: type generators consider a field with a `default` required."""
+    """Returns a request's schema with its defaults in the descriptions.
+
+    Generators of client types would take a field with a `default` for a required one.
+    """
     fields: Node = schema.get("properties", {})
     return schema | (
         {"properties": {name: _describe_default(field) for name, field in fields.items()}} if fields else {}
@@ -156,9 +159,9 @@ def _describe_default(field: Node) -> Node:
     return {**rest, "description": f"{rest['description']} {note}" if "description" in rest else note}
 
 
-def _open(node: Node) -> Node:
+def _allow_anything(node: Node) -> Node:
     """Returns a schema that says explicitly that untyped objects and lists may contain anything."""
-    open_node = {key: _within(value, _open) for key, value in node.items()}
+    open_node = {key: _within(value, _allow_anything) for key, value in node.items()}
     if node.get("type") == "object" and not {"properties", "additionalProperties"} & node.keys():
         open_node["additionalProperties"] = True
     if node.get("type") == "array":
@@ -167,7 +170,7 @@ def _open(node: Node) -> Node:
 
 
 def _within(value: object, change: Callable[[Node], Node]) -> object:
-    """Returns a value with every schema in it changed."""
+    """Returns a value with `change` applied to every schema in it."""
     if isinstance(value, list):
         return [_within(item, change) for item in cast("list[object]", value)]
     return change(cast("Node", value)) if isinstance(value, dict) else value
@@ -184,7 +187,7 @@ def _body_name(model: type[Struct]) -> str:
 
 
 def _complete_schema(schema: Node, model: type[Struct]) -> Node:
-    """Returns a model's schema with the examples and the properties that the model spells out."""
+    """Returns a model's schema with the model's EXAMPLES, and with the properties in its WRITTEN."""
     for name, node in getattr(model, "WRITTEN", {}).items():
         properties = schema["properties"]
         properties[name] = node if "$ref" in node else {**properties[name], **node}
@@ -192,8 +195,8 @@ def _complete_schema(schema: Node, model: type[Struct]) -> Node:
     return schema if examples is None else {**schema, "examples": examples}
 
 
-def _unnull(field: Node) -> Node:
-    """Returns the schema of a field that cannot be null, in a form or a query string, without null."""
+def _without_null(field: Node) -> Node:
+    """Returns a field's schema without null, which neither a form nor a query string can contain."""
     options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
     rest = {key: value for key, value in field.items() if key != "anyOf"}
     if len(options) == 1:
@@ -204,16 +207,16 @@ def _unnull(field: Node) -> Node:
 def _clean(node: Node) -> Node:
     """Returns a schema without generated titles, empty lists and null defaults.
 
-    Descriptions from docstrings lose their indentation, as they do from Python 3.13 on.
+    Removes the indentation from descriptions that are docstrings. Python itself does so since 3.13.
     """
     clean_node = {key: _within(value, _clean) for key, value in node.items() if not _is_noise(key, value, node)}
     if isinstance(text := clean_node.get("description"), str):
         clean_node["description"] = cleandoc(text)
-    return _flat(clean_node)
+    return _lift_description(clean_node)
 
 
-def _flat(node: Node) -> Node:
-    """Moves the description and examples of X in `anyOf: [X, null]` to where readers look for them."""
+def _lift_description(node: Node) -> Node:
+    """Moves the description and examples of X in `anyOf: [X, null]` up into the field's own schema."""
     options = node.get("anyOf")
     if options and any(option == {"type": "null"} for option in options):
         for option in options:
@@ -262,7 +265,7 @@ def _operation(route: Route, schemas: dict[str, Node], *, body: bool) -> Node:
 
 
 def _join(response: Node, problem: Node) -> None:
-    """Adds a problem to what is answered with its status; most statuses have nothing else."""
+    """Adds a problem to the response of its status. Most statuses of problems have no other response."""
     for key, value in problem.items():
         if isinstance(value, dict):
             response[key] = {**response.get(key, {}), **value}
@@ -276,8 +279,8 @@ def _query(schema: Node) -> list[Node]:
 
 
 def _parameter(name: str, schema: Node, *, required: bool) -> Node:
-    """Returns a query parameter. None of them can be null; it is left out instead."""
-    schema = dict(_unnull(schema))
+    """Returns a query parameter. No query parameter can be null: the caller leaves it out instead."""
+    schema = dict(_without_null(schema))
     description = schema.pop("description", None)
     parameter: Node = {"name": name, "in": "query", "required": required}
     if description is not None:
@@ -311,8 +314,11 @@ def _response_ref(code: Code) -> Node:
     return {"$ref": f"#/components/responses/{code}"}
 
 
-def _alone(routes: list[Route]) -> set[Code]:
-    """Returns codes that are the only one of their status on some route, so that their response is written once."""
+def _single_codes(routes: list[Route]) -> set[Code]:
+    """Returns the codes that are the only one of their status on some route.
+
+    The response of such a code is a shared component, to which the routes refer.
+    """
     with_body = [route for route in routes if route.method != "HEAD"]
     return {codes[0] for route in with_body for codes in _by_status(route).values() if len(codes) == 1}
 
@@ -341,11 +347,11 @@ def _example(code: Code) -> Node:
 
 
 def _problem(codes: list[Code], *, body: bool) -> Node:
-    # One status has one list of fields, so a field of any of its codes is listed.
+    # A status has one list of header fields. It contains the fields of all codes with that status.
     headers = ["X-Request-ID"]
     if any(TABLE[code].retry_after is not None for code in codes):
         headers.append("Retry-After")
-    if any(code in _KEYED for code in codes):
+    if any(code in _KEY_CODES for code in codes):
         headers.append("WWW-Authenticate")
     if Code.RATE_LIMITED in codes:
         headers += ["RateLimit", "RateLimit-Policy"]

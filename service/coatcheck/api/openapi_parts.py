@@ -1,4 +1,4 @@
-"""The hand-written parts of the OpenAPI document: headers, path parameters and the problem."""
+"""The hand-written parts of the OpenAPI document: header fields, path parameters, security schemes and the problem."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ from coatcheck.core.ids import EXAMPLE_ID
 
 Node = dict[str, Any]
 Value = str | int | list[str]
-"""Values of the keywords of a simple schema."""
+"""The value of a keyword in a schema of text."""
 
 
 def _header(description: str, **schema: Value) -> Node:
@@ -110,7 +110,7 @@ SECURITY: Final[dict[str, Node]] = {
     },
     "keyHeader": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "The same key."},
 }
-"""Two ways to present the same key; either one suffices."""
+"""The two ways to present a key; either one suffices."""
 
 RESPONSE_HEADERS: Final[dict[str, Node]] = {
     "WWW-Authenticate": _header("`Bearer`, and the scope that is missing.", examples=['Bearer realm="coatcheck"']),
@@ -127,7 +127,7 @@ RESPONSE_HEADERS: Final[dict[str, Node]] = {
     "Content-Range": _header("The range of these bytes.", examples=["bytes 0-1023/4096"]),
     "Repr-Digest": _header("The SHA-256 of all the bytes (RFC 9530)."),
 }
-"""Header fields of answers by name; operations refer to them."""
+"""Header fields of answers by name, to which operations refer."""
 
 PROBLEM: Final[Node] = {
     "description": "Problem details (RFC 9457). Some codes have further members, such as `field` or `position`.",
@@ -142,4 +142,4 @@ PROBLEM: Final[Node] = {
     },
     "required": ["type", "title", "status", "code", "detail"],
 }
-"""Schema of every error, open because codes may add members."""
+"""Schema of every error. It allows further members, because some codes have them."""

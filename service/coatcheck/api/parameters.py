@@ -1,10 +1,10 @@
 """Types and bounds of request parameters, as the OpenAPI document shows them, and checks that bounds cannot express.
 
-Names, IDs, labels and URLs may hold any text except control characters, which would be reflected into logs and
-terminals. Text that looks like a path (`../`) or runs right to left is ordinary data: nothing here becomes a path or a
-header. What only describes a payload is accepted in any form and brought within its bounds
-(`core/metadata_bounds.py`); what decides something is refused if it is malformed. Durations are whole seconds, `30m`,
-`7d` or `forever`.
+Names, IDs, labels and URLs may contain any text except control characters, which would get into logs and terminals.
+Text that looks like a path (`../`) or runs right to left is ordinary data, because no parameter becomes a path or a
+header. Metadata that only describes a payload is accepted in any form and adjusted to its bounds
+(`core/metadata_bounds.py`). A malformed parameter on which the service acts is refused. Durations are whole seconds,
+`30m`, `7d` or `forever`.
 """
 
 import re
@@ -35,14 +35,14 @@ from coatcheck_client.contract.answers import Notice
 from coatcheck_client.contract.identifiers import CALL_ID_CHARS, CONTROL, SESSION_CHARS
 
 MAX_SECONDS = 10 * 365 * 86_400
-"""Ten years; anything longer must be written as `forever`."""
+"""Maximum duration: ten years. Anything longer must be written as `forever`."""
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-"""Seconds of each unit; digits without a unit are seconds."""
+"""Seconds of each unit. Digits without a unit are seconds."""
 _SHAPE = re.compile(r"([0-9]{1,10})([smhdw]?)", re.ASCII)
-"""Matches digits and a unit. MAX_SECONDS has nine digits, so more than ten are out of bounds."""
+"""Matches digits and a unit. MAX_SECONDS has nine digits, so any number of more than ten digits is out of bounds."""
 FOR_EVER = frozenset({"forever", "null"})
-"""Texts for a life without end: query strings and forms cannot contain null."""
+"""Texts for a duration without end, as query strings and forms cannot contain null."""
 
 
 def seconds(value: int | str | None, name: str) -> int | None:
@@ -50,16 +50,16 @@ def seconds(value: int | str | None, name: str) -> int | None:
 
     Args:
         value: whole seconds, or digits with a unit (`s`, `m`, `h`, `d`, `w`), or `forever`, or None.
-        name: the field, for the error.
+        name: the field's name, for errors.
 
     Raises:
-        CoatcheckError: `invalid_request` if it is invalid, not positive, or longer than ten years.
+        CoatcheckError: `invalid_request` if the duration is malformed, not positive, or longer than ten years.
     """
     if value is None or value in FOR_EVER:
         return None
     if isinstance(value, str):
         shape = _SHAPE.fullmatch(value)
-        # A text that is no duration becomes 0, which is out of bounds.
+        # A malformed text becomes 0, which is out of bounds.
         count = int(shape[1]) * _UNITS[shape[2]] if shape else 0
     else:
         count = value
@@ -71,28 +71,29 @@ def seconds(value: int | str | None, name: str) -> int | None:
 
 
 def seconds_or_unset(value: int | str | None | UnsetType, name: str) -> int | None | UnsetType:
-    """Returns a duration in seconds; UNSET if it was left out."""
+    """Returns a duration in seconds; None means forever, UNSET that the caller left it out. See `seconds`."""
     return UNSET if isinstance(value, UnsetType) else seconds(value, name)
 
 
 def life(value: int | str | None, name: str) -> timedelta | None:
-    """Returns how long something is valid; None: forever."""
+    """Returns a duration as a timedelta; None means forever. See `seconds`."""
     count = seconds(value, name)
     return None if count is None else timedelta(seconds=count)
 
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
-"""For the OpenAPI document; `checks.plain` enforces it with a better message."""
+"""Schema of text without control characters, for the OpenAPI document only. `plain` enforces it, with a better
+message."""
 DURATION = "Whole seconds (1 to 315360000), or text with a unit such as `30m`, `12h`, `7d`, `4w`, or `forever`"
 
 
 def _plain(most: int, description: str, example: str) -> Meta:
-    """Returns bounds for text of 1 to `most` characters without control characters."""
+    """Returns the schema of text of 1 to `most` characters without control characters."""
     return Meta(min_length=1, max_length=most, description=description, examples=[example], extra_json_schema=PLAIN)
 
 
 def _describing(description: str, example: object, **schema: object) -> Meta:
-    """Returns the schema of what only describes a payload: any value is accepted, and another one is adjusted to it."""
+    """Returns the schema of metadata that only describes a payload. Any value is accepted, and adjusted to it."""
     adjusted = f"{description} Adjusted if it is longer or malformed, with the warning `metadata_adjusted`."
     return Meta(description=adjusted, examples=[example], extra_json_schema=schema)
 
@@ -207,9 +208,9 @@ InlineTokens = Annotated[
     ),
 ]
 _Seconds = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_SECONDS})]
-"""The bounds are only in the schema, as `seconds` enforces them with a better message."""
+"""A duration as a number. The bounds are only in the schema, because `seconds` enforces them with a better message."""
 _Duration = Annotated[str, Meta(extra_json_schema={"pattern": "^([0-9]{1,10}[smhdw]?|forever)$"})]
-"""The pattern is only in the schema, as `seconds` enforces it with a better message."""
+"""A duration as text. The pattern is only in the schema, because `seconds` enforces it with a better message."""
 Ttl = Annotated[
     _Seconds | _Duration | None,
     Meta(description=f"Time to live from creation. {DURATION}; null: forever.", examples=["7d"]),
@@ -234,7 +235,7 @@ Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum number of it
 Cursor = Annotated[str, Meta(description="`next` of the previous page.")]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE_CHARS)]
 MAX_SEQ: Final = 2**63 - 1
-"""Maximum sequence number of a row: the largest integer of databases."""
+"""Maximum sequence number of a row: the largest integer that the databases can store."""
 NamespaceName = Annotated[
     str,
     Meta(
@@ -261,10 +262,10 @@ DomainNames = Annotated[
 
 
 def plain(value: str | None, name: str) -> str | None:
-    """Returns a text unchanged if it has neither control characters nor line separators.
+    """Returns a text unchanged, after checking it for control characters and line separators.
 
     Raises:
-        CoatcheckError: `invalid_request`.
+        CoatcheckError: `invalid_request` if the text has one.
     """
     if value is not None and (match := CONTROL.search(value)):
         raise invalid_request(
@@ -274,13 +275,17 @@ def plain(value: str | None, name: str) -> str | None:
 
 
 def check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns labels without duplicates, in the given order; refuses control characters."""
+    """Returns labels without duplicates, in the given order.
+
+    Raises:
+        CoatcheckError: `invalid_request` if a label has a control character.
+    """
     for label in labels:
         plain(label, "labels")
     return tuple(dict.fromkeys(labels))
 
 
 def describe(metadata: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-    """Returns metadata that only describes a payload, within its bounds, and a warning if any of it was changed."""
+    """Returns descriptive metadata adjusted to its bounds, and a warning if any of it had to be changed."""
     adjusted, changes = adjust_metadata(metadata)
     return adjusted, (Notice("metadata_adjusted", f"{'; '.join(changes)}."),) if changes else ()

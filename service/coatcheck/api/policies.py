@@ -1,4 +1,4 @@
-"""Routes of policies, for administrators: set, remove and explain them. Durations are seconds or text such as `7d`."""
+"""Routes with which administrators set, remove and explain policies. Durations are seconds or text such as `7d`."""
 
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
@@ -16,10 +16,10 @@ from coatcheck.ports.decisions import PolicyVersion
 from coatcheck.storing.policies import EffectivePolicy
 
 Life = int | str | None | UnsetType
-"""Seconds or a text such as `7d`; None: without end; UNSET: not decided."""
+"""A duration: seconds or text such as `7d`. None: no end; UNSET: the policy does not decide the field."""
 Bytes = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
 _TIMES = ("ttl", "idle_ttl", "max_ttl")
-"""Fields that are durations, and may be without end."""
+"""Fields that are durations and may be None, which means no end."""
 
 
 def _search(name: str) -> Meta:
@@ -237,10 +237,10 @@ class EffectivePolicyView(Struct, frozen=True, kw_only=True):
 
 
 def scope_of(query: ScopeQuery, caller: Caller) -> PolicyScope:
-    """Returns the named scope; its namespace defaults to the key's own.
+    """Returns the scope that a query names; its namespace defaults to the key's own.
 
     Raises:
-        CoatcheckError: `invalid_request` if it names two parts.
+        CoatcheckError: `invalid_request` if the query names more than one part of a namespace.
     """
     parts: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(query, part)) is not None]
     if len(parts) > 1:
@@ -262,7 +262,7 @@ def policy_of(body: PolicyBody) -> Policy:
     values: dict[str, Any] = {
         name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET
     }
-    # None stays None here: it is a decision, and means no end.
+    # None is a decision, too, and means no end. It stays None.
     for name in _TIMES:
         if values.get(name) is not None:
             values[name] = seconds(values[name], name)
@@ -272,7 +272,11 @@ def policy_of(body: PolicyBody) -> Policy:
 
 
 def _tombstone(value: int | str | UnsetType) -> int:
-    """Returns the seconds that a tombstone lasts; 0: there is none. A tombstone cannot last forever."""
+    """Returns the seconds that a tombstone lasts; 0: there is no tombstone.
+
+    Raises:
+        CoatcheckError: `invalid_request` for an invalid duration, or for one without end.
+    """
     if value in {0, "0"} or value is UNSET:
         return 0
     duration = seconds(value, "tombstone_ttl")
@@ -292,7 +296,7 @@ def policy_scope_view(scope: PolicyScope) -> PolicyScopeView:
 
 
 def version_view(version: PolicyVersion) -> PolicyVersionView:
-    """Returns a version as callers see it."""
+    """Returns a version of a policy as callers see it."""
     policy = None if version.policy is None else policy_body(version.policy)
     return PolicyVersionView(version=version.version, policy=policy, at=version.at, by=version.by)
 

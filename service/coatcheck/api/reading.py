@@ -1,4 +1,4 @@
-"""Routes that read parts of an artifact: a span, matches of a pattern, passages, values by path, an outline."""
+"""Routes that read parts of an artifact: a span, matches of a pattern, passages, values by path, or an outline."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final
@@ -114,7 +114,13 @@ _VIEW: Final = (Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE)
 
 
 def _reading(operation: str, answer: str, *problems: Code) -> Callable[[Callable[..., Awaitable[Any]]], Route]:
-    """Declares a route that reads one artifact."""
+    """Declares a route that reads one artifact.
+
+    Args:
+        operation: method and path, as for `route`.
+        answer: description of the answer.
+        problems: codes of errors, without those of every route that reads an artifact.
+    """
     return route(
         operation, scope=READ, tag="Reading", answers={200: answer}, problems=(*ONE, *problems, Code.INTEGRITY)
     )
@@ -204,7 +210,7 @@ async def read_json(call: RouteCall, artifact_id: str, query: JsonQuery) -> Json
     sizes, a long array with its length. Parts of a damaged document that could not be read are reported (`partial`,
     `notices`).
     """
-    # A citation is understood here, too, only to say why it cannot be used.
+    # Accept a citation only in order to say why it cannot be used here.
     number, section = resolve_citation(artifact_id)
     if section is not None:
         raise invalid_request(

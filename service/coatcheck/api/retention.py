@@ -1,4 +1,4 @@
-"""Routes of retention, for administrators: plans, runs, undo and the schedule."""
+"""Routes with which administrators plan, apply and undo retention jobs, list runs, and change the schedule."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from coatcheck.usecases.retention.undo_removal import LIMIT, UndoResult
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
 Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""Cursors count microseconds from here: a float would not hold them exactly."""
+"""The moment from which cursors count microseconds, as an integer: a float could not represent them exactly."""
 
 
 class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +44,7 @@ class PlanRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     max_artifacts: Annotated[Count, Meta(description="For `evict`: artifacts that may stay.")] | None = None
 
     def scope(self) -> JobScope:
-        """Returns the scope of the job."""
+        """Returns the scope of the planned job."""
         return msgspec.convert(self, JobScope, from_attributes=True)
 
 
@@ -108,8 +108,8 @@ class RunsView(Struct, frozen=True, kw_only=True):
 
 
 def runs_view(runs: list[RetentionRun], limit: int) -> RunsView:
-    """Returns a page of runs as callers see it."""
-    # A full page may be the last one, too; then the next is empty.
+    """Returns a page of runs as callers see it. `limit` is the maximum number of runs on a page."""
+    # A full page may also be the last one. Then the next page is empty.
     last = runs[-1] if len(runs) == limit else None
     cursor = None if last is None else _cursor(last.started_at, last.id)
     return RunsView(items=tuple(runs), next=cursor)
@@ -121,7 +121,7 @@ def _cursor(moment: datetime, run_id: str) -> str:
 
 
 def read_cursor(text: str | None) -> tuple[datetime, str] | None:
-    """Returns start and ID of the run after which a list continues.
+    """Returns the start and the ID of the run after which a list continues; None if there is no cursor.
 
     Raises:
         CoatcheckError: `invalid_cursor`.
@@ -130,7 +130,7 @@ def read_cursor(text: str | None) -> tuple[datetime, str] | None:
         return None
     try:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-        # Runs may begin in the same microsecond, so the ID is a part of the position.
+        # Several runs may begin in the same microsecond, so the position includes the ID.
         microseconds, run_id = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=tuple[int, str])
         return _EPOCH + timedelta(microseconds=microseconds), run_id
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
@@ -211,7 +211,7 @@ async def change_job(call: RouteCall, name: str, body: JobPatchRequest) -> JobSt
     `deletions` stands for everything that deletes by time. The service pauses it when the clock jumps by more than a
     day; to resume it confirms that the clock is right.
     """
-    # In the use case, None leaves the interval as it is, and 0 restores that of the settings.
+    # For the use case, None leaves the interval unchanged, and 0 restores the interval of the settings.
     interval = None if body.interval is UNSET else (body.interval or 0)
     paused = None if body.paused is UNSET else body.paused
     return await call.services.retention.change_job(call.caller, name, paused=paused, interval=interval)

@@ -1,8 +1,9 @@
 """Declares a route once, at the function that serves it.
 
-The decorator gives method, path, scope, answers and problems. The function's signature gives its path parameters, the
-model of its query string (`query`), the model of its body (`body`) and the type of its answer; its docstring is the
-summary and description in the OpenAPI document. Access, routing and the document are derived from these.
+The decorator names the route's method, path, scope, answers and problems. The function's signature has its path
+parameters, the model of its query string (`query`), the model of its body (`body`) and the type of its answer. The
+function's docstring is the summary and description in the OpenAPI document. Access control, routing and the document
+are derived from these.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -32,11 +33,11 @@ SendMessage = Callable[[Any], Awaitable[None]]
 JSON: Final = "application/json"
 FORM: Final = "multipart/form-data"
 MERGE_PATCH: Final = "application/merge-patch+json"
-"""A body may be declared as this and is then read like JSON: both fit a PATCH (RFC 7396)."""
+"""The media type of a PATCH (RFC 7396). A body of this type is read like one of JSON."""
 ADMINISTRATION: Final = "Administration"
-"""Heading of routes that name none."""
+"""The tag of routes that name no other."""
 SMALL: Final = 64 * KIB
-"""Maximum bytes of a body that has no payload."""
+"""Maximum bytes of a body without a payload."""
 
 BODY: Final = (
     Code.UNSUPPORTED_MEDIA_TYPE,
@@ -50,7 +51,7 @@ BODY: Final = (
 )
 """Errors that any body may cause."""
 JSON_BODY: Final = (*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT)
-"""Errors that any body of JSON may cause."""
+"""Errors that any JSON body may cause."""
 ONE: Final = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
 """Errors that an artifact's ID may cause."""
 STORING: Final = (
@@ -70,7 +71,7 @@ _CODED: Final = ("Content-Encoding", "Content-Digest", "Repr-Digest")
 
 
 class RouteCall:
-    """One request to one route: the caller, and the service that answers it."""
+    """One request to one route: its caller, its body, and the use cases that answer it."""
 
     __slots__ = ("context", "receive", "scope")
 
@@ -81,7 +82,7 @@ class RouteCall:
 
     @property
     def caller(self) -> Caller:
-        """The caller. Only routes that need a scope have one."""
+        """The caller. Only requests to routes that need a key have one."""
         return caller(self.scope)
 
     @property
@@ -95,10 +96,10 @@ class RouteCall:
         return self.context.limits
 
     async def json_bytes(self, limit: int, reservation: MemoryReservation, *others: str) -> bytes:
-        """Returns the bytes of a JSON body of at most `limit` bytes; `others` are further media types to accept.
+        """Returns the bytes of a JSON body of at most `limit` bytes. `others` are further media types to accept.
 
         Raises:
-            CoatcheckError: `unsupported_media_type`, `body_too_large`, and what reading a body raises.
+            CoatcheckError: `unsupported_media_type`, `body_too_large`, and the errors of reading a body.
         """
         require_json(self.scope, *others)
         return await self.whole_body(limit, reservation)
@@ -107,19 +108,19 @@ class RouteCall:
         """Returns the bytes of a body of at most `limit` bytes.
 
         Raises:
-            CoatcheckError: `body_too_large`, and what reading a body raises.
+            CoatcheckError: `body_too_large`, and the errors of reading a body.
         """
-        # An announced length is refused before a byte is read; others as they arrive.
+        # A body that announces too large a length is refused before a byte is read, any other while it arrives.
         length = content_length(self.scope)
         if length is not None and length > limit:
             raise body_too_large(limit)
         return await open_body(self.scope, self.receive, self.limits).whole(limit, reservation)
 
     async def small_json(self, model: type[T]) -> T:
-        """Returns a JSON body of at most 64 KiB as a `model`.
+        """Returns a JSON body of at most SMALL bytes as a `model`.
 
         Raises:
-            CoatcheckError: `invalid_json`, `invalid_request`, and what `json_bytes` raises.
+            CoatcheckError: `invalid_json`, `invalid_request`, and the errors of `json_bytes`.
         """
         with self.context.budget.reserve() as reservation:
             value, _ = decode(await self.json_bytes(SMALL, reservation, MERGE_PATCH), model)
@@ -133,20 +134,20 @@ class Reply(Generic[T]):
     view: T
     status: int
     headers: dict[str, str] | None = None
-    """Names in lower case."""
+    """Further header fields, by name in lower case; None: there are none."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How the OpenAPI document describes an answer that is more than its route's JSON."""
+    """How the OpenAPI document describes an answer of a route."""
 
     description: str
     schema: str | None = None
-    """Name of a schema without a type."""
+    """Name of the schema of the answer's JSON; None: that of the route's model."""
     media: tuple[str, ...] = ()
-    """Media types other than JSON: text, or otherwise bytes."""
+    """Media types besides JSON. Those that begin with `text/` are described as strings, all others as bytes."""
     headers: tuple[str, ...] = ()
-    """Names in RESPONSE_HEADERS, besides X-Request-ID."""
+    """Names in RESPONSE_HEADERS of the answer's header fields, without X-Request-ID, which every answer has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,9 +156,9 @@ class Route:
 
     method: Method
     path: str
-    """As the OpenAPI document writes it."""
+    """The path in the form of the OpenAPI document."""
     routed: str
-    """As Litestar routes it."""
+    """The path in Litestar's form."""
     scope: str | None
     """Scope that a key needs; None: no key is needed."""
     tag: str
@@ -166,28 +167,28 @@ class Route:
     summary: str
     description: str
     query: type[Struct]
-    """Model of its query string. Unknown parameters are refused, so that a misspelt one is not ignored."""
+    """Model of the query string. Unknown parameters are refused, so that a misspelt one is not ignored."""
     headers: tuple[str, ...]
-    """Names of shared header parameters."""
+    """Names in PARAMETERS of the header fields that a request may have."""
     body: Mapping[str, type[Struct] | str]
-    """Media types of its body, each with its model or the name of a schema."""
+    """By media type of the body, its model or the name of its schema."""
     schemas: Mapping[str, type[Struct] | dict[str, Any]]
     """Further schemas, by name, to which the body or the answers refer."""
     model: type[Struct] | None
-    """Type of its JSON answers."""
+    """Type of the JSON answers; None: the route has none."""
     answers: Mapping[int, Answer]
-    """By status. The first one applies if the function returns a bare value."""
+    """Answers by status. The first status applies if the function returns a value without a status."""
     problems: tuple[Code, ...]
-    """Codes besides those that every route, or every route with a key, may answer with."""
+    """Codes of errors, without those of every route and those of every route that needs a key."""
     raw: bool
-    """Whether it is an ASGI function, called before Litestar."""
+    """Whether the function is an ASGI function, to which requests go without passing Litestar."""
     direct: bool
-    """Whether it is called before Litestar."""
+    """Whether requests go to the function without passing Litestar."""
     function: Callable[..., Awaitable[Any]] = field(repr=False)
 
     def handler(self) -> HTTPRouteHandler:
-        """The handler for Litestar."""
-        # By convention, the arguments of a route's function that are texts are its path parameters.
+        """Returns the route as a handler for Litestar."""
+        # By convention, the arguments of a route's function that have the type `str` are its path parameters.
         parameters = [name for name, hint in self.function.__annotations__.items() if hint is str]
         status = next(iter(self.answers))
 
@@ -208,9 +209,9 @@ class Route:
         await send_response(send, reply.status, headers.items(), content)
 
     async def _call_function(self, call: RouteCall, arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - what its function returns
-        """Returns the function's result, given its path parameters; passes its query and its body as well."""
+        """Calls the function with the given path parameters and with its query and body, and returns its result."""
         hints = self.function.__annotations__
-        # The query is read even if the function takes none: unknown parameters are refused on every route.
+        # Read the query even if the function takes none: every route refuses unknown parameters.
         query = read_query(call.scope, self.query)
         if "query" in hints:
             arguments["query"] = query
@@ -238,24 +239,24 @@ def route(
 
     Args:
         operation: method and path, as in the OpenAPI document: `GET /v1/artifacts/{artifact_id}`.
-        answers: statuses with their meaning. The first one applies if the function returns a bare value.
-        scope: the scope that a key needs; None: no key is needed. The default is administrators only.
-        tag: the OpenAPI document's heading for it.
-        problems: codes of errors besides those that every route has.
-        headers: names of header parameters besides those that every body has.
-        body: media types with models, of a body that the function reads itself.
+        answers: the answers by status. The first status applies if the function returns a value without a status.
+        scope: the scope that a key needs; None: no key is needed. By default, only administrators may call the route.
+        tag: the route's heading in the OpenAPI document.
+        problems: codes of errors, without those of every route.
+        headers: names of header parameters, without those of every route that has a body.
+        body: the models by media type, if the function reads the body itself.
         schemas: schemas to which the body or the answers refer.
-        query: model of a query string that the function reads itself.
-        routed: the path for Litestar, if it differs.
-        raw: whether the function is an ASGI function, called before Litestar.
-        direct: whether the function is called before Litestar, whose routing and injection cost more than all the rest
-            of this layer; for a hot path without parameters, whose function returns a `Reply`.
+        query: the model of the query string, if the function reads it itself.
+        routed: the path in Litestar's form, if it cannot be derived.
+        raw: whether the function is an ASGI function, to which requests go without passing Litestar.
+        direct: whether requests go to the function without passing Litestar, whose routing and injection cost more than
+            the rest of this layer. Only for a path without parameters whose function returns a `Reply`.
     """
     method, path = operation.split(" ")
 
     def declare(function: Callable[..., Awaitable[Any]]) -> Route:
         hints = function.__annotations__
-        # Everything that the annotations and the docstring say is derived here, once, when the module is imported.
+        # Read the annotations and the docstring once, when the module is imported.
         summary, _, description = (function.__doc__ or "").partition("\n")
         bodies = body if body is not None else ({JSON: hints["body"]} if "body" in hints else {})
         return Route(
@@ -290,7 +291,7 @@ def routes_of(*modules: ModuleType) -> list[Route]:
 async def send_response(
     send: SendMessage, status: int, headers: Iterable[tuple[str, str]], body: bytes = b"", *, more: bool = False
 ) -> None:
-    """Sends a response; with `more`, only its beginning."""
+    """Sends a response; if `more` is true, only the beginning of one, which the caller continues."""
     encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
     await send({"type": "http.response.start", "status": status, "headers": encoded})
     await send({"type": "http.response.body", "body": body, "more_body": more})
@@ -323,7 +324,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _model(returned: Any) -> type[Struct] | None:  # noqa: ANN401 - an annotation
-    """Returns the Struct that a function returns, also if it is inside a Reply or a union with other responses."""
+    """Returns the Struct in a return type, which may be a Reply of it or a union with it; None if there is none."""
     if isinstance(returned, type) and issubclass(returned, Struct):
         return returned
     return next((model for each in get_args(returned) if (model := _model(each))), None)

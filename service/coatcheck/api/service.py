@@ -1,4 +1,4 @@
-"""Routes of health, metrics and the OpenAPI document. Health reveals nothing that a stranger may not know."""
+"""Routes of health checks, metrics and the OpenAPI document. Health checks need no key, and reveal nothing secret."""
 
 from http import HTTPStatus
 from typing import Annotated, Literal
@@ -22,8 +22,8 @@ class ReadinessView(Struct, frozen=True, omit_defaults=True):
     """Says whether the service can serve everything, and if not, why."""
 
     status: Health
-    """`degraded`: posts get cards, and some things can be stored or read; `away`: posts get cards, and nothing else
-    works."""
+    """`ready`: everything works. `degraded`: posts get cards, and storing or reading works in part. `away`: posts get
+    cards, and nothing else works."""
     reasons: tuple[HealthReason, ...] = ()
 
 

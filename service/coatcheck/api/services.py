@@ -1,4 +1,4 @@
-"""The use cases that the HTTP interface calls, in one value that bootstrap builds."""
+"""The use cases that the HTTP interface calls. The bootstrap builds them as one value."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -39,29 +39,37 @@ class Tools(Protocol):
     """The tools for models, which the HTTP interface passes on without interpreting them."""
 
     def declare(self, format_: str, *, strict: bool, listing: bool) -> list[dict[str, Any]]:
-        """Returns the tools, declared in a provider's format.
+        """Returns the declarations of the tools in a provider's format.
+
+        Args:
+            format_: name of the provider's format.
+            strict: whether to return the variant for the provider's strict mode.
+            listing: whether to include `list_artifacts`.
 
         Raises:
-            CoatcheckError: `invalid_request` for an unknown format or variant.
+            CoatcheckError: `invalid_request` for an unknown format, or one without a strict mode.
         """
         ...
 
     async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
-        """Returns the results of the calls in a body, as JSON values.
+        """Executes the tool calls in a body and returns their results as JSON values.
+
+        `form` is the form of the results; None: that of each call. `max_tokens` limits each answer; None: the default.
 
         Raises:
-            CoatcheckError: `invalid_request` if it contains no call; the calls themselves always get an answer.
+            CoatcheckError: `invalid_request` if the body contains no call. A call that fails gets its error as an
+                answer.
         """
         ...
 
     def mcp(self, who: Callable[[Any], Caller]) -> Any:  # noqa: ANN401 - the SDK's server; importing it takes a second
-        """Returns the MCP server. `who` returns the caller, given the ASGI scope of a request."""
+        """Returns a new MCP server. `who` returns the caller, given the ASGI scope of a request."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingServices:
-    """The use cases that show a stored payload."""
+    """The use cases that read a stored payload."""
 
     describe: Describe
     read_span: Read
@@ -70,20 +78,20 @@ class ReadingServices:
     read_json: ReadJson
     outline: Outline
     open_view: OpenView
-    """Opens views as models read them: masked according to policy."""
+    """Opens views for models, with secrets masked according to the policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection(ReadingServices):
-    """What the administrator's page needs in addition: reading that leaves no trace.
+    """The use cases of the administrator's page: reads that leave no trace.
 
-    Such reads do not count as a model's, and do not extend an artifact's life.
+    They do not count as reads of a model, and do not extend an artifact's life.
     """
 
     stored_view: OpenView
-    """Opens bytes as stored."""
+    """Opens views of the bytes as they are stored."""
     seal_key: SealKey
-    """Returns the secret of the store from which those of cookies and forms are derived."""
+    """Returns the store's secret, from which the secrets of cookies and forms are derived."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +106,7 @@ class ContextServices:
 
 @dataclass(frozen=True, kw_only=True)
 class Services(ReadingServices, ContextServices):
-    """Everything that the routes need. The HTTP interface has no other state. `open_view` opens bytes as stored."""
+    """Everything that the routes need. The HTTP interface has no state besides this and its RouteContext."""
 
     ingest: Ingest
     browse: Browse
@@ -109,7 +117,7 @@ class Services(ReadingServices, ContextServices):
     verify_citations: VerifyCitations
     overview: ShowOverview
     tools: Tools
-    """The tools for models, which MCP clients see too."""
+    """The tools for models. MCP clients get the same tools."""
     authenticate: Authenticate
     keys: AdministerKeys
     namespaces: AdministerNamespaces
@@ -120,7 +128,7 @@ class Services(ReadingServices, ContextServices):
     retention: AdministerRetention
     clock: Clock
     deletions: DeletionClock
-    """Says whether anything is deleted by time now."""
+    """Says whether deletions by time are paused, and why."""
     allowances: Allowances
     """Rate limits by caller, counted in this process only."""
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
@@ -128,25 +136,25 @@ class Services(ReadingServices, ContextServices):
     meter: Meter = UNMETERED
     tracer: Tracer = UNTRACED
     inspection: Inspection | None = None
-    """None: the page is not served."""
+    """The use cases of the administrator's page; None: the page is not served."""
     readiness: CheckReadiness
-    """Says what cannot be served now, and why."""
+    """Says whether the service can serve everything now and, if not, why."""
 
 
 @dataclass(frozen=True)
 class RouteContext:
-    """The dependency that handlers receive.
+    """The dependency that Litestar's handlers receive.
 
-    It is only one, because Litestar starts a task group if there are several, which costs more (200 us) than everything
-    else that this layer does for a small request.
+    Handlers have only this one dependency. For several, Litestar starts a task group, which costs 200 us: more than
+    everything else that this layer does for a small request.
     """
 
     services: Services
     limits: RequestLimits
-    """Bounds of what a request may send."""
+    """Limits of the HTTP interface."""
     budget: MemoryBudget
-    """Memory for bodies that are held whole, shared by all requests."""
+    """Memory for bodies that are read as a whole. All requests share it."""
     log: RequestLog
-    """Also logs what fails within a request that is answered, such as one item of a batch."""
+    """The log of requests. Routes use it for failures of a part of a request, such as one item of a batch."""
     document: Callable[[], bytes]
-    """Returns the OpenAPI document, made at the first call."""
+    """Returns the OpenAPI document, which is generated at the first call."""

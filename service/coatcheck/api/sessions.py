@@ -1,4 +1,4 @@
-"""Routes of sessions: delete one with all its artifacts, and read its token account."""
+"""Routes of sessions: list them, read the token account of one, and delete one with all its artifacts."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -18,8 +18,8 @@ from coatcheck.core.keys import SESSION_LENGTH
 
 SESSIONS: Final = "/v1/sessions/"
 USAGE: Final = "/usage"
-"""Follows a session's name in the path of its account. Routing cannot tell it from a part of the name, which may
-contain slashes; if a name itself ends like this, that slash is percent-encoded."""
+"""The end of the path of a session's account, after the session's name. As a name may contain slashes, routing cannot
+tell this from a part of the name. If a name itself ends like this, its slash must be percent-encoded."""
 _Count = Annotated[int, Meta(ge=0)]
 
 
@@ -137,7 +137,7 @@ async def get_session_usage(call: RouteCall, session: str) -> SessionUsageView:
 
 
 def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
-    """Returns a session's account as callers see it."""
+    """Returns a session's token account as callers see it."""
     spent = usage.spent
     return SessionUsageView(
         session=session,
@@ -150,20 +150,26 @@ def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
 
 
 def names_usage(scope: Scope) -> bool:
-    """Returns whether a path under `SESSIONS` is that of a session's account rather than a session."""
+    """Returns whether a path under `SESSIONS` is that of a session's account rather than that of a session."""
     return (raw_path(scope) or scope["path"].encode()).endswith(USAGE.encode())
 
 
 def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
-    """Returns the session as the caller wrote it, before `suffix`; routing folds slashes, which it may contain.
+    """Returns the session's name in a path, exactly as the caller wrote it.
+
+    Args:
+        scope: the request's ASGI scope.
+        routed: the name as Litestar routes it, in which repeated slashes have become one.
+        suffix: the end of the path, after the name.
 
     Raises:
-        CoatcheckError: `invalid_request` for an invalid name; `method_not_allowed` without the suffix.
+        CoatcheckError: `invalid_request` for an invalid name; `method_not_allowed` if the path does not end in
+            `suffix`.
     """
-    # In the path as sent, `%2F` differs from a slash, and repeated slashes are still there: all of these may be part of
-    # a name.
+    # Use the path as it was sent: there, `%2F` differs from a slash, and repeated slashes are still there. A name may
+    # contain all of these.
     _, separator, encoded = raw_path(scope).partition(SESSIONS.encode())
-    # Without the path as sent, the routed name is the closest that there is.
+    # If the server does not provide that path, the routed name is the best substitute.
     if not separator:
         encoded = routed.removeprefix("/").encode()
     if not encoded.endswith(suffix.encode()):
@@ -171,7 +177,7 @@ def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
     try:
         name = unquote_to_bytes(encoded.removesuffix(suffix.encode())).decode()
     except UnicodeDecodeError:
-        # An empty name is refused below, like every other of an invalid length.
+        # An empty name is refused below, because of its length.
         name = ""
     if not 1 <= len(name) <= SESSION_LENGTH:
         raise invalid_request(f"A session's name must be 1 to {SESSION_LENGTH} characters of UTF-8.", field="session")

@@ -1,15 +1,15 @@
 """The tools for models over HTTP: their declarations, their calls in any provider's form, and MCP at /mcp.
 
-The schemas of calls are open: providers add members to their objects, and calls are accepted with all of them.
+The schemas of calls allow any members, because providers add members to their objects.
 
-MCP is streamable HTTP through the official SDK, stateless, with JSON answers. The tools provide the server; this module
-adds its transport. Hosts and origins are checked by the origin guard, as for every route, so the SDK's own check is
-off: two lists of allowed hosts would drift apart. Only POST is served: without sessions there is no stream to open or
-end. What fails before the SDK is called is answered as a JSON-RPC error.
+MCP is served as streamable HTTP by the official SDK, without sessions and with JSON answers. The package `tools` has
+the MCP server; this module adds the transport. The origin guard checks hosts and origins, as for every route. The SDK's
+own check is off, because two lists of allowed hosts would drift apart. Only POST is served: without sessions, there is
+no stream to open or end. An error that occurs before the SDK is called is answered as a JSON-RPC error.
 
-The SDK is imported, in a thread, when the first client connects: that takes a second of CPU time, which a start without
-MCP clients should not cost. It is an extra, `coatcheck[mcp]`, because agent frameworks in the same environment may need
-another version. Without it, every request is answered with what to install.
+The SDK is imported in a thread when the first client connects. The import takes a second of CPU time, which a service
+without MCP clients should not spend. The SDK is an extra, `coatcheck[mcp]`, because agent frameworks in the same
+environment may need another version of it. If it is missing, every answer says how to install it.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ TOOL_SCHEMAS: Final[dict[str, Node]] = {
 
 
 _BODY: Final = MIB
-"""Maximum bytes of a body with calls, which contains no payload."""
+"""Maximum bytes of a body with tool calls, which contains no payload."""
 ToolFormat = Annotated[
     Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"],
     Meta(description="The provider's form of the declarations.", examples=["anthropic"]),
@@ -159,53 +159,53 @@ async def call_tool(call: RouteCall, query: ToolCallQuery) -> Response[bytes]:
 
 
 PATH: Final = "/mcp"
-"""Where MCP is served."""
+"""Path at which MCP is served."""
 SCOPE: Final = READ
-"""Scope that a key needs."""
+"""Scope that a key needs for MCP."""
 METHODS: Final[frozenset[Method]] = frozenset({"POST", "OPTIONS"})
-"""GET would open a stream and DELETE end a session; there are neither."""
-_LEADING_BYTES: Final = 4 * 1024
-"""Bytes of white space before a message within which a batch is detected."""
+"""Methods of PATH. GET would open a stream and DELETE would end a session, but there are no streams or sessions."""
+_MAX_LEADING_SPACE: Final = 4 * 1024
+"""Maximum bytes of white space before a message that are read in order to detect a batch."""
 _INVALID_REQUEST: Final = -32600
-"""JSON-RPC 2.0, section 5.1."""
+"""Code of an invalid request (JSON-RPC 2.0, section 5.1)."""
 _INTERNAL_ERROR: Final = -32603
-"""JSON-RPC 2.0, section 5.1."""
+"""Code of an internal error (JSON-RPC 2.0, section 5.1)."""
 _FIRST_SERVER_ERROR: Final = 500
 """The first status of a server's error (RFC 9110 section 15.6)."""
 
 
 class Mount:
-    """The MCP endpoint of one application, from its start to its end."""
+    """The MCP endpoint of one application. `open` and `close` are called when the application starts and ends."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._open = False
-        """Whether requests are served: from the application's start to its end."""
+        """Whether requests are served. They are from the application's start to its end."""
         self._stop = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
-        """Runs the SDK's manager; None until the first client connects."""
+        self._manager_task: asyncio.Task[None] | None = None
+        """The task that runs the SDK's manager; None until the first client connects."""
         self._ready: asyncio.Future[StreamableHTTPSessionManager] | None = None
-        """Has the manager once it runs, or why it does not."""
+        """Gets the manager once it runs, or the error of its start; None until the first client connects."""
         self._installed = is_installed()
 
     async def open(self) -> None:
-        """Starts with the application."""
+        """Begins to serve requests."""
         self._open = True
         self._stop = asyncio.Event()
 
     async def close(self) -> None:
-        """Ends with the application."""
+        """Stops serving requests, and waits until the SDK's manager has ended."""
         self._open = False
         self._stop.set()
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            await keeper
+        task, self._manager_task = self._manager_task, None
+        if task is not None:
+            await task
 
     def check(self, scope: HTTPScope) -> None:
-        """Refuses requests that are not messages or cannot be served, whoever sends them.
+        """Refuses requests that cannot be served, whoever sends them.
 
         Raises:
-            CoatcheckError: `method_not_allowed`; `route_not_found` without the SDK.
+            CoatcheckError: `method_not_allowed` for any method but POST; `route_not_found` if the SDK is missing.
         """
         if not self._installed:
             raise CoatcheckError(
@@ -225,47 +225,49 @@ class Mount:
         if not self._open:
             raise CoatcheckError(Code.OVERLOADED, "The service is starting or stopping. Retry the same call.")
         require_json(scope)
-        # The SDK has the same limit, but would answer in a form of its own.
+        # The SDK has the same limit, but its answer would not be a problem like all others.
         length = content_length(scope)
         if length is not None and length > _BODY:
             raise body_too_large(_BODY)
-        receive = await _no_batch(receive)
+        receive = await _refuse_batch(receive)
         manager = await self._manager()
         await manager.handle_request(scope, receive, send)  # pyright: ignore[reportArgumentType] - the same ASGI
 
     async def _manager(self) -> "StreamableHTTPSessionManager":
-        # A start that failed is repeated for the next client, but not while the application ends.
-        if self._keeper is None or (self._keeper.done() and not self._stop.is_set()):
+        # If the start has failed, the next client repeats it, except while the application ends.
+        if self._manager_task is None or (self._manager_task.done() and not self._stop.is_set()):
             self._ready = asyncio.get_running_loop().create_future()
-            self._keeper = asyncio.create_task(self._keep(self._ready))
-        assert self._ready is not None  # noqa: S101 - made with the keeper
-        # A client that leaves must not cancel the start that others wait for.
+            self._manager_task = asyncio.create_task(self._run_manager(self._ready))
+        assert self._ready is not None  # noqa: S101 - made with the task
+        # A client that leaves must not cancel the start, for which other clients may wait.
         return await asyncio.shield(self._ready)
 
-    async def _keep(self, ready: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
-        """Runs the SDK's manager until the application ends; the task that starts it must also end it."""
+    async def _run_manager(self, ready: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
+        """Runs the SDK's manager until the application ends. The same task must start and end the manager."""
         try:
             manager = await asyncio.to_thread(_build, self._tools)
             async with manager.run():
                 ready.set_result(manager)
                 await self._stop.wait()
         except Exception as error:
-            # Before the start is complete, its error goes to the clients that wait; after it, to the application.
+            # An error of the start goes to the clients that wait for it. A later error goes to the application.
             if ready.done():
                 raise
             ready.set_exception(error)
 
 
-async def _no_batch(receive: Receive) -> Receive:
-    """Returns a `receive` that yields the whole body, after refusing a batch; the SDK's own error would not say why.
+async def _refuse_batch(receive: Receive) -> Receive:
+    """Refuses a batch; for any other body, returns a `receive` that yields the body from its beginning.
+
+    The SDK refuses batches as well, but its error does not say why.
 
     Raises:
         CoatcheckError: `invalid_request` for a batch.
     """
     messages: list[HTTPReceiveMessage | WebSocketReceiveMessage] = []
     start, more = b"", True
-    # White space may come before the message; no more of it is read than needed to see how that begins.
-    while more and not start.strip() and len(start) < _LEADING_BYTES:
+    # White space may precede the message. Read only as much as is needed to see how the message begins.
+    while more and not start.strip() and len(start) < _MAX_LEADING_SPACE:
         message = await receive()
         messages.append(message)
         more = message["type"] == "http.request" and message["more_body"]
@@ -274,14 +276,14 @@ async def _no_batch(receive: Receive) -> Receive:
         raise invalid_request("Batches are not accepted: POST each message separately, as one JSON-RPC object.")
 
     async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:
-        # What was read for the check comes first.
+        # First yield the messages that were read for the check.
         return messages.pop(0) if messages else await receive()
 
     return again
 
 
 def _build(tools: Tools) -> "StreamableHTTPSessionManager":
-    """Returns a manager over a new server; neither can be run twice."""
+    """Returns a new manager with a new MCP server. Neither of the two can be run twice."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415 - see above
     from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - see above
 
@@ -295,7 +297,7 @@ def _build(tools: Tools) -> "StreamableHTTPSessionManager":
 
 
 def json_rpc(error: CoatcheckError, problem: Problem, request_id: str) -> Problem:
-    """Returns a problem as an MCP client expects it: the body is a JSON-RPC error without an ID."""
+    """Returns a problem in the form that MCP clients expect: its body is a JSON-RPC error without an ID."""
     code = _INTERNAL_ERROR if problem.status >= _FIRST_SERVER_ERROR else _INVALID_REQUEST
     body: dict[str, Any] = {"code": code, "message": error.detail, "data": members(error, request_id)}
     headers = [(name, "application/json" if name == "content-type" else value) for name, value in problem.headers]

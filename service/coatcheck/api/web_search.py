@@ -1,4 +1,4 @@
-"""Routes of web searches: return what to read of a search response; check quotations."""
+"""Routes of web searches: budget the response of a search, and check quotations."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -42,11 +42,11 @@ _SEARCH_EXAMPLE: Final = {
     "query": "how do tides form",
     "session": "run-42",
 }
-"""The smallest response of a search that shows its shape."""
+"""A minimal request that shows the shape of a search response."""
 
 
 def _limit(name: str, description: str) -> Meta:
-    """Returns the bounds of a limit, and which setting decides if a caller does not set it."""
+    """Returns the bounds of a limit, with a description that names its default."""
     least, most = BOUNDS[name]
     default = f"Default: the policy's, or the service's setting ({getattr(SearchLimits(), name)} unless changed)."
     return Meta(ge=least, le=most, description=f"{description} {default}")
@@ -191,7 +191,7 @@ class QuotationsView(Struct, frozen=True):
 
 
 _QUOTATIONS_BYTES: Final = 4 * MIB
-"""Maximum bytes of a body with quotations: a hundred of the longest, escaped."""
+"""Maximum bytes of a body with quotations: enough for a hundred quotations of maximum length, with escapes."""
 
 
 @route(
@@ -264,20 +264,20 @@ async def verify_citations(call: RouteCall) -> QuotationsView:
     with call.context.budget.reserve() as reservation:
         data = await call.json_bytes(_QUOTATIONS_BYTES, reservation)
         body, mended = await decode_aside(data, VerifyBody)
-        # Quotations are decoded one by one, from the bytes as they were sent: each can be malformed on its own.
+        # Decode each quotation separately, from the bytes as they were sent: one that is malformed fails alone.
         items = as_sent(data, body.quotes) if mended else [bytes(item) for item in body.quotes]
         quotations = [await _quotation(item, body.citation) for item in items]
         good = [each for each in quotations if isinstance(each, Quotation)]
-        # Good ones are checked together and put back between the refused ones, in the order given.
+        # The well-formed quotations are checked together. Then all results are put into the order of the request.
         checked = iter(await call.services.verify_citations(call.caller, good))
     results = [next(checked) if isinstance(each, Quotation) else each for each in quotations]
     return QuotationsView(tuple(map(_view, results)))
 
 
 async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
-    """Returns the response exactly as received, whether it is JSON, and whether it was mended.
+    """Returns the bytes of a search response, whether they are JSON, and whether they had to be mended.
 
-    A JSON string stands for its text.
+    JSON is returned exactly as received; of a JSON string, only its text is returned.
     """
     if data[:1] != b'"':
         return data, True, False
@@ -311,12 +311,12 @@ def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended:
 
 
 async def _quotation(item: bytes, citation: str | None) -> Quotation | CoatcheckError:
-    """Returns one item of the list, or what is wrong with it."""
+    """Returns the quotation in an item of the list, or the error if the item is malformed."""
     try:
         body, _ = await decode_aside(item, QuotationBody)
     except CoatcheckError as error:
         return error
-    # A quotation's own citation takes precedence over the one for all.
+    # A quotation's own citation takes precedence over the request's citation.
     cited = body.citation or citation
     if cited is None:
         return invalid_request("Name what is cited: an artifact ID, or a section such as art_…#r1.", field="citation")

@@ -1,6 +1,7 @@
 """The embedded store: a SQLite catalogue and local files in one data directory, for one process.
 
-Also what stores of either kind have in common: their opened parts, and the check that bytes belong to a database.
+This module also has what embedded and PostgreSQL stores share: the type of their opened parts, and the check that the
+stored bytes belong to the database.
 """
 
 import logging
@@ -37,14 +38,18 @@ from coatcheck.usecases.operations.verify_store import Examination, RepairCatalo
 
 
 class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Overview, Protocol):
-    """A catalogue with its upkeep, full-text index, keys and accounts: one database."""
+    """All ports that one database implements: artifacts, maintenance, retention, full-text index, keys, accounts."""
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Sets what returns how many changes are on their way, for which a group may wait briefly."""
+        """Registers a callback that counts the changes on their way: a group of changes may wait briefly for them."""
         ...
 
     def watch_commits(self, watch: Callable[[int, float, float], None]) -> None:
-        """Registers a callback for every group of changes: their number, how long the first waited, the duration."""
+        """Registers a callback for every committed group of changes.
+
+        Its arguments are the number of changes, the seconds that the first of them waited, and the seconds that the
+        commit took.
+        """
         ...
 
 
@@ -54,19 +59,19 @@ class Engines:
 
     catalog: Rows
     blobs: BlobStore
-    """Where bytes are that are too large for the catalogue."""
+    """Keeps the bytes that are too large for the catalogue."""
     clock: Clock
-    """The authoritative time: the database's, or the machine's if it has none."""
+    """The authoritative time: the database's, or the machine's if the database has no clock."""
     examinations: tuple[Examination, ...] = ()
-    """Examinations of the engines' own health, for checks."""
+    """Examinations of the database and the blob store themselves, for `coatcheck check`."""
     warnings: list[str] = field(default_factory=list[str])
-    """Sentences for whoever starts the service: not faults, but worth knowing."""
+    """Sentences for the person who starts the service, about facts that are not faults but worth knowing."""
     damage: Callable[[], str | None] = lambda: None
-    """Returns what is known of damage that leaves the catalogue readable at best; None while nothing is."""
+    """Describes known damage, with which the catalogue can be read at best; returns None while no damage is known."""
 
 
 def belonging(rows: Rows, clock: Clock, *, looking: bool) -> StoreBinding:
-    """Returns the check that a catalogue and its blobs belong together; with `looking`, it writes nothing."""
+    """Returns the check that a catalogue and its blobs belong together; with `looking`, the check writes nothing."""
     return StoreBinding(rows, clock, lambda: str(uuid.uuid4()), looking=looking)
 
 
@@ -80,21 +85,21 @@ def migrate_embedded(root: Path) -> tuple[str | None, str]:
     """Migrates a data directory's catalogue to this release's schema; returns the revision before and after.
 
     Raises:
-        CoatcheckError: another process serves the directory, it is on a network file system, or it cannot be written;
-            `schema_outdated` if a newer release made it.
+        CoatcheckError: another process serves the directory, the directory is on a network file system, or this user
+            cannot write to it; `schema_outdated` if a newer release made the catalogue.
     """
     with explain_opening_errors(root):
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_network_file_system(root)
-        # A restore that was interrupted must not be taken for a store, nor a newer schema be touched: both before the
+        # An interrupted restore is not a store, and a newer schema must stay as it is: refuse both before taking the
         # lock.
         refuse_unfinished(root)
         url = sqlite_url(root / DATABASE)
         before = schema.current_revision(url) if (root / DATABASE).exists() else None
         refuse_newer(before)
         if before != schema.REVISION:
-            # Only a migration needs the directory for itself; with a current schema, this works beside a running
-            # service.
+            # Only a migration needs the directory for itself: if the schema is current, this function also works while
+            # a service runs.
             lock = DirectoryLock(root)
             try:
                 schema.migrate(url)
@@ -115,7 +120,7 @@ def is_free(root: Path) -> bool:
 
 
 def refuse_newer(revision: str | None) -> None:
-    """Raises `schema_outdated` for a schema that this release does not know yet."""
+    """Raises `schema_outdated` if the schema's revision is newer than this release; None: there is no schema yet."""
     if revision is not None and revision > schema.REVISION:
         raise CoatcheckError(
             Code.SCHEMA_OUTDATED,
@@ -128,7 +133,10 @@ def refuse_newer(revision: str | None) -> None:
 async def open_embedded(
     root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool, reserve_bytes: int
 ) -> AsyncGenerator[Engines]:
-    """Opens a data directory, creating it if necessary; `beside` is that of `open_store`."""
+    """Opens a data directory and creates it if necessary.
+
+    With `beside`, the directory is only read, because another process may serve it; see `open_store`.
+    """
     if beside:
         catalog = SqliteCatalog.look(root / DATABASE)
     else:
@@ -138,11 +146,11 @@ async def open_embedded(
         if damage.error is None:
             await catalog.check_reads()
         else:
-            # Without keys and policies it is unknown who may read what, so nothing is served.
+            # If keys and policies cannot be read, nobody knows who may read which artifact: then nothing is served.
             damage.unreadable = not await _tells_access(catalog)
         blobs, clock = FileBlobStore(root, pool, make=not beside, readers=readers), SystemClock()
         if damage.error is None:
-            # A damaged catalogue cannot say whose files these are.
+            # A damaged catalogue cannot say to which database the files belong, so only an intact one checks them.
             await belonging(catalog, clock, looking=beside)(blobs, beside_database=True)
         examinations = (SqliteExamination(root / DATABASE), ExposureExamination(root))
         yield Engines(
@@ -153,10 +161,13 @@ async def open_embedded(
 
 
 def _open(root: Path, reserve: DiskReserve) -> SqliteCatalog:
-    """Checks, migrates and opens the catalogue; a damaged one is only opened, and a full disk's reserve is used."""
+    """Checks, migrates and opens the catalogue. A damaged catalogue is opened without a migration.
+
+    On a full disk, opening uses the reserve of disk space.
+    """
     path, damage = root / DATABASE, CatalogDamage()
     refuse_unfinished(root)
-    # Opening may write (recovery of the log, migration): on a full disk the reserve makes room for it.
+    # Opening may write (recovery of the log, migration): on a full disk, the lent reserve gives room to these writes.
     with reserve.lent():
         if path.exists():
             refuse_network_file_system(root)
@@ -167,7 +178,7 @@ def _open(root: Path, reserve: DiskReserve) -> SqliteCatalog:
             with explain_opening_errors(root):
                 return SqliteCatalog.open(path, reserve=reserve, damage=damage)
         except CoatcheckError as error:
-            # A full disk: what is stored can still be read, by a connection that writes less.
+            # On a full disk, stored payloads can still be read through a connection that writes less.
             if error.code is not Code.STORAGE_FULL or not (path.exists() and path.stat().st_size):
                 raise
             reserve.note_full()
@@ -176,7 +187,10 @@ def _open(root: Path, reserve: DiskReserve) -> SqliteCatalog:
 
 
 async def _tells_access(catalog: SqliteCatalog) -> bool:
-    """Returns whether a damaged catalogue still says who may read what: by its schema, its keys and its policies."""
+    """Returns whether the schema, the keys and the policies of a damaged catalogue can be read.
+
+    Together they decide who may read which artifact.
+    """
     try:
         await catalog.check_reads()
         await catalog.any_key()
@@ -191,7 +205,9 @@ async def _tells_access(catalog: SqliteCatalog) -> bool:
 async def open_embedded_repair(
     root: Path, pool: ThreadPoolExecutor
 ) -> AsyncGenerator[tuple[RepairCatalog | None, str | None]]:
-    """Yields the catalogue for repairing rows, if nobody serves it; otherwise None, and why.
+    """Yields the catalogue for repairing rows, and None; or, if it cannot be opened, None and the reason.
+
+    The usual reason is that another process serves the directory.
 
     Raises:
         CoatcheckError: this user cannot write to the directory, so nothing can be repaired.
@@ -210,7 +226,7 @@ async def open_embedded_repair(
 
 @contextmanager
 def explain_opening_errors(root: Path) -> Generator[None]:
-    """Explains what keeps a store from being opened, in a sentence for whoever starts the service."""
+    """Turns storage errors of opening a store into CoatcheckError, with advice for the person who starts it."""
     try:
         yield
     except OSError as error:
@@ -221,19 +237,20 @@ def explain_opening_errors(root: Path) -> Generator[None]:
         raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
     except Exception as error:
         fault = fault_of(error)
-        # Damage has a sentence of its own, and what is no fault of storage is a bug that must keep its traceback.
+        # The error of a damaged catalogue already explains it. An error that is no fault of storage is a bug, and must
+        # keep its traceback.
         if fault is None or fault.code is Code.INTEGRITY:
             raise fault or error from error
         raise _opening_fault(fault.code, root, fault.detail.partition(",")[0]) from error
 
 
 def _file_in_place(root: Path) -> Path | None:
-    """Returns the file in place of the directory, or of one of its parents; None if there is none."""
+    """Returns the file that stands where the directory or one of its parents should be; None if there is no file."""
     return next((path for path in (root, *root.parents) if path.exists() and not path.is_dir()), None)
 
 
 def _opening_fault(code: Code, root: Path, why: str) -> CoatcheckError:
-    """Returns the error of a store that cannot be opened."""
+    """Returns the error for a store that cannot be opened because of `why`."""
     if code is Code.STORAGE_FULL:
         return CoatcheckError(code, f"The disk that holds {root} is full. Free space, then start again.")
     return CoatcheckError(

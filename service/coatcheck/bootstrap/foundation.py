@@ -1,4 +1,4 @@
-"""What the use cases of one service share: access, retention, where payloads go, and what is measured of it all."""
+"""Builds the parts that all use cases of one service share: access, retention, ingest, metrics and traces."""
 
 import asyncio
 import contextlib
@@ -49,18 +49,21 @@ from coatcheck.usecases.tenants.authenticate import Authenticate
 
 log = logging.getLogger(__name__)
 _METRICS_SECONDS: Final = 1.0
-"""Seconds between two times at which a worker writes its metrics for its siblings, and those that a scrape waits for a
-check of readiness: a scraper usually gives up after ten."""
+"""Seconds between two times at which a worker process writes its metrics for its siblings.
+
+Also the seconds that a scrape waits for the check of readiness: a scraper usually gives up after ten seconds."""
 
 
 class Telemetry:
-    """The meter, the tracer, and what they observe. Created by `watching`."""
+    """The meter and the tracer, with the limiters and breakers whose state the meter reports. `watching` creates it."""
 
     def __init__(self, settings: Settings, store: Store, tracer: Tracer, metrics: Path | None) -> None:
         self._readers = store.readers
         self._backlog = CountBacklog(store.catalog, store.clock)
         self.observed: tuple[Foundation, Workers] | None = None
-        """What is observed besides the store; None until it is built, as the meter exists before everything else."""
+        """The foundation and the extract workers that are observed besides the store.
+
+        None until they are built, because the meter exists before everything else."""
         self.tracer = tracer
         self.meter = Metrics(
             __version__, self._standing, [(route.path, str(route.method)) for route in ROUTES if route.method != "HEAD"]
@@ -72,15 +75,16 @@ class Telemetry:
         self.blobs_breaker = CircuitBreaker("blob store", meter=self.meter)
         self.allowances = Allowances(settings.rate_requests, settings.rate_bytes, self.meter)
         self.approaching = ApproachingCommits()
-        # The catalogue measures its groups of commits and waits for those on their way: both need counters that only
-        # exist from here on.
+        # The catalogue reports each group of commits to the meter, and asks how many commits are on their way. Meter
+        # and counter exist only from here on.
         store.catalog.watch_commits(self.meter.record_commit)
         store.catalog.gather_commits(lambda: self.approaching.count)
 
     async def render(self, accept: str) -> tuple[bytes, str]:
-        """Returns the metrics, with a count of the catalogue that is at most a few seconds old, if it responds.
+        """Returns the metrics in the format that `accept` selects, and their content type.
 
-        Also checks the readiness: while nobody stores anything, nobody else would notice that a store is away.
+        If the catalogue responds, its counts are at most a few seconds old. A scrape also checks the readiness: while
+        nobody stores anything, nothing else would notice that a store is away.
         """
         await asyncio.gather(self._backlog(), self._check_readiness())
         if self._all is not None:
@@ -109,13 +113,13 @@ class Telemetry:
             await asyncio.sleep(_METRICS_SECONDS)
 
     async def _check_readiness(self) -> None:
-        """Checks the readiness; a check that takes longer counts at the next scrape."""
+        """Checks the readiness, and waits for it _METRICS_SECONDS at most; a later result is in the next scrape."""
         if self.observed is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.observed[0].readiness(), _METRICS_SECONDS)
 
     async def close(self) -> None:
-        """Cancels a count in progress."""
+        """Cancels a count of the backlog that is in progress."""
         await self._backlog.stop()
 
     def _standing(self) -> Standing:
@@ -125,7 +129,8 @@ class Telemetry:
         base, extract = self.observed
         readiness, backlog = base.readiness.known, self._backlog.last_backlog
         reasons = () if readiness is None else readiness.reasons
-        # A breaker notices only what is called: while nobody stores, the check of readiness finds a store that is away.
+        # A breaker notices only failures of calls. While nobody calls a store, the check of readiness finds out that
+        # the store is away.
         away = {reason.component for reason in reasons if reason.health == "away"}
         standing = Standing(
             ingests_running=self.limiters.running,
@@ -165,10 +170,10 @@ class Telemetry:
 async def watching(
     settings: Settings, store: Store, metrics: Path | None = None
 ) -> AsyncGenerator[tuple[Telemetry, Store]]:
-    """Observes a store until exit; also yields the store as whatever answers requests must use it.
+    """Observes a store until exit. Yields the telemetry, and the store to use from then on, whose calls are traced.
 
     Args:
-        settings: what is observed, and where traces go.
+        settings: the service's settings, which also say where traces go.
         store: the store to observe.
         metrics: the directory where this process and its siblings write their metrics; None: there are no siblings.
     """
@@ -192,7 +197,7 @@ def _trace_store(store: Store, tracer: Tracer) -> Store:
 
 
 def _tracer(settings: Settings) -> tuple[Tracer, Callable[[], None]]:
-    """Returns the tracer in the settings, and what closes it."""
+    """Returns the tracer that the settings select, and the function that closes it."""
     if not settings.otlp_endpoint and not settings.standard_telemetry:
         return UNTRACED, lambda: None
     try:
@@ -209,7 +214,7 @@ def _tracer(settings: Settings) -> tuple[Tracer, Callable[[], None]]:
 
 @dataclass(frozen=True)
 class Foundation:
-    """Created once per service, from its settings and its store."""
+    """The parts that all use cases share. `foundation` creates them once per service."""
 
     settings: Settings
     store: Store
@@ -217,50 +222,50 @@ class Foundation:
     authenticate: Authenticate
     policies: Policies
     reads: ReadLog
-    """Reads that are not in their rows yet; shared, as every look-up must know of them."""
+    """Reads that are not written to the artifacts' rows yet. Shared, because every look-up must know of them."""
     note: NoteReads
-    """Writes reads to the catalogue; shared, because a read must not be written twice."""
+    """Writes the reads in `reads` to the catalogue. Shared, because a read must not be written twice."""
     find: Find
-    """Looks up what is stored, and what waits in memory for storage."""
+    """Finds artifacts that are stored, and payloads that wait in memory for storage."""
     make_room: Evict
-    """Evicts what was read longest ago, where a policy says so."""
+    """Evicts the artifacts that were read longest ago, in namespaces whose policy says so."""
     job_schedule: JobSchedule
     deletions: ClockJumpGuard
-    """Tells whether anything may be deleted by time now."""
+    """Decides whether artifacts may be deleted because their time is over: not while the clock may be wrong."""
     maintenance: Maintenance
     deps: IngestDeps
-    """What every ingest needs."""
+    """The dependencies of every ingest."""
     readiness: CheckReadiness
 
     tombstone_life: timedelta
-    """How long routes answer that an artifact is gone."""
+    """How long tombstones are kept where no policy says so. Meanwhile, routes answer that the artifact is gone."""
 
 
 async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, is_private: bool = False) -> Foundation:
-    """Creates what use cases share, and reads keys and policies from the store.
+    """Creates the parts that use cases share, and reads keys and policies from the store.
 
     Args:
         settings: the service's settings.
         store: the opened store.
         telemetry: metrics and traces.
-        is_private: whether nobody can connect but the user who runs the service, so that no key is needed.
+        is_private: whether only the user who runs the service can connect to it, so that no key is needed.
 
     Raises:
         CoatcheckError: `storage_unavailable`.
     """
     catalog, clock, life = store.catalog, store.clock, timedelta(seconds=settings.tombstone_ttl)
-    # Access: known before anything is served.
+    # Access: keys and policies are loaded before any request is served.
     authenticate = Authenticate(catalog, clock, required=None if is_private else settings.require_keys)
     await _load(store, authenticate.learn)
     if store.damage() is not None and not (is_loopback(settings.host) or settings.allow_unauthenticated):
-        authenticate.require()  # whether there are keys may be unknown
+        authenticate.require()  # keys may exist in rows that cannot be read
     policies = Policies(catalog, clock)
     await _load(store, policies.refresh)
     masks = Masks(settings.redaction_rules)
     redacting = RedactionPolicy(as_redaction(settings.redaction), masks, store.pool, policies.now)
     if not redacting.never:
         await in_pool(store.pool, masks)  # compiling the rules would delay the first payload
-    # Retention: nothing is deleted before the clock has been compared.
+    # Retention: the clock is checked before any job may delete.
     reads = ReadLog()
     note = NoteReads(catalog, reads)
     job_schedule = JobSchedule(catalog, clock, default=settings.sweep_seconds)
@@ -283,8 +288,9 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, 
         job_schedule=job_schedule,
         retention=catalog,
     )
-    # Ingest: the fallback buffer takes up what an earlier process could not store.
-    # The files lie in the data directory even if the catalogue is on PostgreSQL: a store that refuses cannot take them.
+    # Ingest: the fallback buffer reads the payloads that an earlier process could not store.
+    # Their files lie in the data directory even if the catalogue is on PostgreSQL: a store that refuses payloads cannot
+    # keep them.
     fallback = FallbackBuffer(settings.fallback_bytes, WaitingFileFolder(Path(settings.data)))
     fallback.restore()
     tokenizer = OnDemandTokenizer()
@@ -322,7 +328,7 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, 
         policies=policies,
         reads=reads,
         note=note,
-        # With the buffer: what waits for storage can be read by its ID.
+        # With the fallback buffer, so that a payload that waits for storage can already be read by its ID.
         find=Find(catalog, clock, reads, fallback, policies.evicts, redacting),
         make_room=make_room,
         job_schedule=job_schedule,
@@ -337,10 +343,10 @@ async def foundation(settings: Settings, store: Store, telemetry: Telemetry, *, 
 
 
 async def _load(store: Store, load: Callable[[], Awaitable[object]]) -> None:
-    """Reads what a start needs from the catalogue, and does without if that is damaged.
+    """Awaits `load`, which reads from the catalogue. If the catalogue is damaged, a failure is only logged.
 
     Raises:
-        CoatcheckError: `storage_unavailable`.
+        CoatcheckError: `storage_unavailable` if the catalogue is not damaged but cannot be read.
     """
     try:
         await load()

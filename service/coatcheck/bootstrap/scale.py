@@ -1,4 +1,4 @@
-"""The store at scale: PostgreSQL, with bytes in an S3-compatible store or in a shared directory, for many replicas."""
+"""The store for several replicas: the catalogue on PostgreSQL, the bytes in an S3 bucket or a shared directory."""
 
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +22,12 @@ from coatcheck.usecases.operations.verify_store import RepairCatalog
 async def open_bytes(
     settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, binding: StoreBinding, *, make: bool
 ) -> tuple[BlobStore, list[str]]:
-    """Returns the location in the settings, with earlier files if there are any; and what should be known about it.
+    """Opens the blob store in the settings; returns it with warnings for the person who starts the service.
+
+    After a switch from files to a bucket, files from before the switch can still be read through the store.
 
     Raises:
-        CoatcheckError: `invalid_request` for an invalid URL and for a location of another database;
+        CoatcheckError: `invalid_request` for an invalid URL, and for a location that has another database's bytes;
             `storage_unavailable`.
     """
     if not settings.blob_url:
@@ -34,7 +36,7 @@ async def open_bytes(
         await binding(files)
         return files, []
     try:
-        # New bytes go to the bucket; files from before the switch stay readable beside it.
+        # New bytes go to the bucket. Files from before a switch to the bucket stay readable.
         bucket = S3BlobStore.open(settings.blob_url)
     except ValueError as error:
         raise invalid_request(f"COATCHECK_BLOB_URL: {error}") from error
@@ -48,7 +50,10 @@ async def open_bytes(
 
 
 async def _refuse_without_bucket(binding: StoreBinding) -> None:
-    """Refuses a missing setting, which would put new bytes into an unshared directory that may go with a container."""
+    """Raises `invalid_request` if the database keeps its bytes in a bucket, but the settings name none.
+
+    New bytes would otherwise go to a directory that replicas do not share, and that may vanish with a container.
+    """
     if await binding.bound("s3"):
         raise invalid_request(
             "This database keeps its bytes in an S3-compatible store, but COATCHECK_BLOB_URL is not set. Set it; "
@@ -72,11 +77,13 @@ def _files(root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *,
 
 
 PATIENT = PostgresLimits(connections=2, statement=600.0, answer=660.0)
-"""For checks, whose queries read whole tables."""
+"""Limits of the connections for checks, whose queries read whole tables; times are in seconds."""
 
 
 def migrate_scale(url: str) -> tuple[str | None, str]:
-    """Migrates a database to this release's schema; returns the revision before and after. Safe from many at once.
+    """Migrates a database to this release's schema; returns the revision before and after.
+
+    Several processes may call this function at once.
 
     Raises:
         CoatcheckError: `storage_unavailable`; `schema_outdated` if a newer release made it.
@@ -92,17 +99,19 @@ def migrate_scale(url: str) -> tuple[str | None, str]:
 async def open_scale(
     settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool
 ) -> AsyncGenerator[Engines]:
-    """Opens the database and the location of the bytes, without migrating; `beside` is that of `open_store`.
+    """Opens the database and the blob store, without migrating the database.
+
+    With `beside`, the store is only read, because other processes may serve it; see `open_store`.
 
     Raises:
-        CoatcheckError: `storage_unavailable`, `schema_outdated`, `invalid_request` for an invalid URL, and for a
-            location whose bytes belong to another database.
+        CoatcheckError: `storage_unavailable`; `schema_outdated`; `invalid_request` for an invalid URL, and for a blob
+            store whose bytes belong to another database.
     """
     url, limits = settings.database_url, PostgresLimits(connections=settings.database_connections)
     opening = PostgresCatalog.look(url, limits=PATIENT) if beside else PostgresCatalog.open(url, limits=limits)
     catalog = await opening
     try:
-        # The schema is checked before anything is written: a replica with another schema must not start.
+        # The schema is checked before the first write, because a replica of another schema must not start.
         await catalog.check_reads()
         binding = belonging(catalog, catalog.clock, looking=beside)
         blobs, warnings = await open_bytes(settings, pool, readers, binding, make=not beside)
@@ -120,7 +129,7 @@ async def open_scale(
 
 @asynccontextmanager
 async def open_scale_repair(settings: Settings) -> AsyncGenerator[RepairCatalog]:
-    """Yields the catalogue for repairing rows, even beside processes that serve it."""
+    """Yields the catalogue for repairing rows, even while other processes serve it."""
     catalog = await PostgresCatalog.open(settings.database_url)
     try:
         yield catalog

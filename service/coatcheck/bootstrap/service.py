@@ -1,4 +1,4 @@
-"""Builds what answers requests: the use cases over an opened store, with the schedule running."""
+"""Builds a running service: the use cases that answer requests, over an opened store, and the scheduled jobs."""
 
 import asyncio
 import logging
@@ -74,10 +74,10 @@ def contexts(
     switches: Switches = Switches(),  # noqa: B008 - frozen
     search_limits: SearchLimits = SearchLimits(),  # noqa: B008 - frozen
 ) -> tuple[ContextServices, NoteAccounts]:
-    """Returns the use cases, and what writes the sessions' accounts.
+    """Returns the use cases of contexts and sessions, and the job that writes the sessions' accounts.
 
-    `find` finds only what is stored, not what waits in memory: a history must not refer to what may be lost.
-    `switches` and `search_limits` are those of web searches where no policy decides.
+    `find` finds only stored artifacts, not payloads that wait in memory: a model's history must not refer to a payload
+    that may still be lost. `switches` and `search_limits` apply to web searches for which no policy sets other values.
     """
     note = NoteAccounts(accounts, deps.ledger, deps.clock, _random_number)
     events = ListEvents(accounts, note, deps.redacting, session_names)
@@ -117,7 +117,7 @@ def _reading_services(base: Foundation, find: Find, open_view: OpenView, card_te
 def reading_services(
     describe: Describe, open_view: OpenView, tokenizer: Tokenizer, threads: Executor
 ) -> ReadingServices:
-    """Returns the use cases that show a payload, over one way to look it up."""
+    """Returns the use cases that show a payload; all of them find it with the same `Find`."""
     reader = (open_view, tokenizer, threads)
     return ReadingServices(
         describe=describe,
@@ -131,9 +131,9 @@ def reading_services(
 
 
 def _inspection(base: Foundation, keep_text: KeepText, card_text: CardText) -> Inspection:
-    """Returns what the administrator's page reads with: the same use cases, over look-ups that leave no trace."""
+    """Returns the use cases with which the administrator's page reads: like those of callers, but leaving no trace."""
     store, deps = base.store, base.deps
-    # Without notes: an administrator who looks must not keep artifacts from expiring or being evicted.
+    # Reads by an administrator are not noted: they must not keep artifacts from expiring or from being evicted.
     find = Find(
         store.catalog, store.clock, base.reads, deps.fallback, base.policies.evicts, deps.redacting, notes=False
     )
@@ -148,22 +148,22 @@ def _inspection(base: Foundation, keep_text: KeepText, card_text: CardText) -> I
 log = logging.getLogger(__name__)
 
 _INDEX_LEASE_SECONDS = 30.0
-"""How long one process indexes without renewing its lease: longer than any round, except those that pause."""
+"""Duration of the lease with which one process indexes, in seconds: longer than any round that does not pause."""
 _NOTE_SECONDS = 1.0
-"""Seconds between two writes of reads and accounts: what a crash can lose."""
+"""Seconds between two writes of reads and accounts: a crash loses at most those of this time."""
 _INDEX_REST = 15.0
 """Pause after a round of indexing, as a multiple of its duration: queries index what they need themselves, and storing
 has priority."""
 _RESUME_SECONDS = 5.0
-"""Seconds between two checks for interrupted runs of retention. Chosen, not measured: a run that another process left
-can be resumed only once its lease has ended."""
+"""Seconds between two checks for interrupted retention runs. Chosen, not measured: a run that another process left
+unfinished can be resumed only once the lease of that process has ended."""
 _RUN_END_SECONDS = 5.0
-"""Seconds that a run may continue when the service stops; it is resumed from wherever it was left."""
+"""Seconds that a retention run may continue when the service stops; the rest of the run is resumed later."""
 
 
 @dataclass(frozen=True)
 class RunningService:
-    """A service that is ready."""
+    """A service that can answer requests."""
 
     services: Services
     limits: RequestLimits
@@ -175,13 +175,13 @@ class RunningService:
 async def open_service(
     settings: Settings, *, clock: Clock | None = None, metrics: Path | None = None, is_private: bool = False
 ) -> AsyncGenerator[RunningService]:
-    """Opens everything that answers requests, with the schedule running; on exit, closes it in reverse order.
+    """Opens a service and starts its scheduled jobs; on exit, stops the jobs and closes everything in reverse order.
 
     Args:
         settings: the service's settings.
         clock: the authoritative time; None: the store's own.
         metrics: the directory where this process and its siblings write their metrics; None: there are no siblings.
-        is_private: see `foundation`.
+        is_private: whether only the user who runs the service can connect to it, so that no key is needed.
     """
     async with (
         open_store(settings, clock=clock) as base_store,
@@ -189,8 +189,8 @@ async def open_service(
     ):
         for warning in store.warnings:
             log.warning(warning)
-        # The order is that of the dependencies: what is shared, views and index, then the use cases that read, ingest
-        # and compact.
+        # The order follows the dependencies: first the shared parts, then views and index, then the use cases that
+        # read, ingest and compact.
         base = await foundation(settings, store, telemetry, is_private=is_private)
         extractor = TextExtractor(
             settings.extract_workers, seconds=settings.extract_seconds, memory=settings.extract_memory
@@ -198,22 +198,22 @@ async def open_service(
         telemetry.observed = base, extractor.workers
         keep_text = KeepText(base.deps, store.open_content, extractor)
         index = _index(base, keep_text)
-        # From here on something may be in progress, which a failure to start must end, too.
+        # From here on work may be in progress, so a start that fails must end it, too.
         services, accounts = _services(base, extractor, keep_text, index)
         try:
             async with run_jobs(_jobs(base, services, index, accounts), telemetry.meter):
                 yield RunningService(services, _limits(settings), base.authenticate.is_required)
         finally:
-            # First what requests began, while threads and stores are still there.
+            # First, wait for work that requests began, while threads and stores are still open.
             await _close(base, keep_text)
             extractor.close()
-            # Last: until now this process may have removed something.
+            # The lease of maintenance is released last: until now this process may still have removed artifacts.
             await base.maintenance.leave()
             await base.readiness.close()
 
 
 def _jobs(base: Foundation, services: Services, index: Index, accounts: NoteAccounts) -> list[PeriodicJob]:
-    """Returns what a running service repeats. What a stop still does is done in this order."""
+    """Returns the jobs that a running service repeats. At a stop, the `last` functions are called in this order."""
     meter, flush = base.telemetry.meter, FlushFallback(base.deps, base.readiness)
     runs = services.retention.running
     return [
@@ -228,7 +228,7 @@ def _jobs(base: Foundation, services: Services, index: Index, accounts: NoteAcco
             pause=_NOTE_SECONDS,
             rest=_INDEX_REST,
             ready=WaitUntilIdle(base.telemetry.limiters),
-            is_cancelled_at_stop=True,  # it may pause for long, and may be interrupted at any point
+            is_cancelled_at_stop=True,  # a round may pause for long, and can be interrupted at any point
         ),
         PeriodicJob(
             name="flush_fallback",
@@ -251,9 +251,9 @@ def _jobs(base: Foundation, services: Services, index: Index, accounts: NoteAcco
 
 
 async def _close(base: Foundation, keep_text: KeepText) -> None:
-    """Waits for what requests have left in progress, for a few seconds."""
+    """Waits a few seconds for work that answered requests have left in progress."""
     await base.authenticate.close()
-    if base.deps.afterwards:  # the reaper handles what is not undone by then
+    if base.deps.afterwards:  # uploads that are not undone by then are left to the reaper
         await asyncio.wait(base.deps.afterwards, timeout=LAST_SECONDS)
     await keep_text.finish_views(LAST_SECONDS)
 
@@ -261,14 +261,14 @@ async def _close(base: Foundation, keep_text: KeepText) -> None:
 def _services(
     base: Foundation, extractor: TextExtractor, keep_text: KeepText, index: Index
 ) -> tuple[Services, NoteAccounts]:
-    """Returns the use cases, and what writes the sessions' accounts."""
+    """Returns all use cases, and the job that writes the sessions' accounts."""
     store, deps, policies, tokenizer = base.store, base.deps, base.policies, base.deps.tokenizer
     catalog, clock, content, telemetry = store.catalog, store.clock, store.open_content, base.telemetry
     switches, search_limits = _switches(base.settings), _search_limits(base.settings)
     card_text = CardText(
         extractor, content, keep_text, tokenizer, deps.new_blob_id, inline_bytes=base.settings.inline_bytes
     )
-    # As models read: masked according to policy.
+    # Models read through this one: secrets are masked according to policy.
     open_view = OpenView(base.find, content, keep_text, deps.ledger, deps.redacting)
     reading = _reading_services(base, base.find, open_view, card_text)
     session_names = SessionNames(catalog, deps.redacting)
@@ -285,14 +285,14 @@ def _services(
         values=reading.read_json,
     )
     ingest = Ingest(deps, card_text)
-    # Without the fallback buffer: a history must not refer to what may be lost with this process.
+    # Without the fallback buffer: a history must not refer to a payload that may be lost with this process.
     find_stored = Find(catalog, clock, base.reads)
     context, accounts = contexts(
         catalog, ingest, deps, card_text, find_stored, content, session_names, switches, search_limits
     )
     deleting = catalog, clock, base.tombstone_life, deps.fallback, policies
     services = Services(
-        # For programs, which get bytes as stored; models and the page read views that are masked according to policy.
+        # Programs get the bytes as stored; models and the administrator's page read views that policy masks.
         **vars(replace(reading, open_view=OpenView(base.find, content, keep_text, deps.ledger))),
         **vars(context),
         ingest=ingest,
@@ -330,7 +330,7 @@ def _services(
         metrics=telemetry.render,
         meter=telemetry.meter,
         tracer=telemetry.tracer,
-        # Without the page, nothing is built that reads without being counted.
+        # Only the administrator's page may read without being counted. If the page is off, no such use case exists.
         inspection=_inspection(base, keep_text, card_text) if base.settings.page else None,
         readiness=base.readiness,
     )
@@ -360,7 +360,7 @@ def _index(base: Foundation, keep_text: KeepText) -> Index:
         lease = LeaderLease(store.catalog, store.clock, "index", secrets.token_hex(8), _INDEX_LEASE_SECONDS)
 
     async def is_due() -> bool:
-        """Returns whether to index now: not if paused, and only in one of several processes."""
+        """Returns whether this process is to index now: the job is not paused, and no other process has the lease."""
         return await base.job_schedule.runs("index") and (lease is None or await lease.lead())
 
     return Index(store.catalog, store.open_content, store.pool, _random_number, is_due, keep_text, base.deps.redacting)
@@ -368,8 +368,8 @@ def _index(base: Foundation, keep_text: KeepText) -> Index:
 
 def _limits(settings: Settings) -> RequestLimits:
     extra = tuple(h.strip().lower() for h in settings.allowed_hosts.split(",") if h.strip())
-    # Where host names need no checking, keys are checked: here, or, if the administrator says so, in front of the
-    # service.
+    # Host names need no check where keys are required: by this service, or, with `allow_unauthenticated`, by the
+    # administrator's proxy in front of it.
     beyond = settings.allow_unauthenticated or not is_loopback(settings.host)
     hosts = None if beyond and not extra else (*LOOPBACK, *extra)
     return RequestLimits(
@@ -382,10 +382,10 @@ def _limits(settings: Settings) -> RequestLimits:
 
 @asynccontextmanager
 async def open_keys(settings: Settings) -> AsyncGenerator[AdministerKeys]:
-    """Opens the use cases of keys over the database in the settings. An embedded one is migrated first.
+    """Opens the use cases of keys over the database in the settings. An embedded database is migrated first.
 
     Raises:
-        CoatcheckError: whatever keeps the store from being opened; `schema_outdated`.
+        CoatcheckError: the store cannot be opened; `schema_outdated` if its schema is not that of this release.
     """
     opening = _open_embedded(Path(settings.data)) if is_embedded(settings) else _scale(settings.database_url)
     async with opening as (keys, clock):
@@ -406,7 +406,7 @@ async def _open_embedded(root: Path) -> AsyncGenerator[tuple[Keys, Clock]]:
 
 @asynccontextmanager
 async def _scale(url: str) -> AsyncGenerator[tuple[Keys, Clock]]:
-    # The embedded store works without the driver.
+    # Imported here, because the embedded store must work without PostgreSQL's driver.
     from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: PLC0415
     from coatcheck.adapters.sql.postgres_connection import PostgresLimits  # noqa: PLC0415
 

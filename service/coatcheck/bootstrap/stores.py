@@ -1,4 +1,4 @@
-"""Opens the store in the settings."""
+"""Opens the store that the settings name: the embedded one, or the one on PostgreSQL."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -18,11 +18,11 @@ from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
 
 _MAX_WAITING_READS: Final = 2048
-"""Read tasks that may wait for a thread: about as many as are done in ten seconds."""
+"""Maximum number of read tasks that wait for a thread: about as many as the threads can do in ten seconds."""
 
 
 _FILE_THREADS: Final = 8
-"""Threads that write files and wait for disks, which needs no processor."""
+"""Number of threads that write files. They mostly wait for disks, so there may be more of them than processors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,18 +30,18 @@ class Store(Engines):
     """An opened store, and the threads that use it."""
 
     pool: ThreadPoolExecutor
-    """For ingest and upkeep."""
+    """Threads for ingest and maintenance."""
     readers: ReadThreads
-    """For reads."""
+    """Threads for reads."""
     open_content: OpenContent
     """Reads stored bytes, with caches that all readers share."""
 
 
 def migrate(settings: Settings) -> tuple[str | None, str]:
-    """Migrates the store's schema to this release's; returns the revision before and after. Blocks.
+    """Migrates the store to this release's schema; returns the revision before and after. Blocks.
 
     Raises:
-        CoatcheckError: whatever keeps the store from being opened; `schema_outdated` if a newer release made it.
+        CoatcheckError: the store cannot be opened; `schema_outdated` if a newer release made it.
     """
     if is_embedded(settings):
         return embedded.migrate_embedded(Path(settings.data))
@@ -56,12 +56,12 @@ def is_embedded(settings: Settings) -> bool:
 
 
 def _processors() -> int:
-    """Returns the number of threads that can compute at the same time; at least two, as one may wait."""
+    """Returns the number of processors, but at least two: one of two threads may wait while the other computes."""
     return max(2, os.cpu_count() or 1)
 
 
 def place_of(settings: Settings) -> str:
-    """Describes where the store is for whoever starts the service, without secrets."""
+    """Describes the location of the store, without secrets, for the person who starts the service."""
     if is_embedded(settings):
         return f"in {Path(settings.data).resolve()}"
     blobs = settings.blob_url.partition("?")[0] or str(Path(settings.data))
@@ -73,13 +73,13 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
     """Opens the store; the embedded one is created and migrated if necessary.
 
     Args:
-        settings: where it is.
-        beside: whether only to read a store that others may be serving: without migrating or locking anything, opening
-            the catalogue read-only and creating nothing.
-        clock: the authoritative time; None: the database's, or the machine's if it has none.
+        settings: the settings, which say where the store is.
+        beside: whether to open the store only for reading, because another process may serve it. Then the catalogue is
+            opened read-only, and nothing is created, migrated or locked.
+        clock: the authoritative time; None: the database's, or the machine's if the database has no clock.
 
     Raises:
-        CoatcheckError: as `migrate`, and `schema_outdated` if it does not have this release's schema.
+        CoatcheckError: as `migrate` does; `schema_outdated` if the store does not have this release's schema.
     """
     with (
         ThreadPoolExecutor(settings.threads or _processors(), thread_name_prefix="work") as pool,
@@ -96,12 +96,12 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         async with opening as engines:
             time = clock or engines.clock
             health = BlobHealth(engines.catalog, engines.blobs, time)
-            # A command beside a server only reports damage; marking it is the server's task.
+            # A command that runs beside a server only reports damage. The server marks damaged blobs.
             damaged = None if beside else health.report_damage
             content = OpenContent(engines.catalog, engines.blobs, readers, damaged)
             try:
                 opened = vars(replace(engines, clock=time))
                 yield Store(**opened, pool=pool, readers=readers, open_content=content)
             finally:
-                # Damage that a read found may still be on its way into the catalogue, which closes next.
+                # The mark of a damaged blob may still be on its way into the catalogue, which closes next.
                 await health.wait_until_recorded()

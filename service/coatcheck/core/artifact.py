@@ -1,4 +1,4 @@
-"""The central values: what was handed over, what is known about it, where its bytes are.
+"""The central values: artifacts with their declared and detected metadata, blobs, tombstones, and the caller.
 
 Everything here is immutable, and independent of databases and protocols.
 """
@@ -14,12 +14,12 @@ from coatcheck.core.rates import Rates
 from coatcheck_client.contract.answers import TokenCount
 
 ENGINE = 13
-"""Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
-is recognised again. Within a version, the same input gives the same card."""
+"""Version of the code that recognises kinds and cuts cards. It is stored with each artifact: metadata that an older
+version detected is detected again. Within a version, the same input gives the same card."""
 _FORMS: Final = 6
-"""The first engine that finds the forms of texts."""
+"""The first engine that determines the form of a text (`PayloadForm`)."""
 UNDESCRIBED: Final = 0
-"""Stands in place of ENGINE: only what lists show was recognised of the payload, since no card was cut from it yet."""
+"""Stored in place of ENGINE while no card was cut from a payload: only the metadata that lists show was detected."""
 
 
 class Kind(StrEnum):
@@ -52,7 +52,7 @@ class Kind(StrEnum):
 
 
 EVERY_SCOPE: Final = frozenset({"ingest", "read", "delete", "admin"})
-"""What a key may allow: to store, to read, to delete and change, to administer."""
+"""The scopes that a key may have: to store, to read, to delete and change, to administer."""
 
 
 class Caller(Struct, frozen=True):
@@ -65,49 +65,54 @@ class Caller(Struct, frozen=True):
     name: str = "local"
     scopes: frozenset[str] = EVERY_SCOPE
     session_prefix: str | None = None
-    """Prefix of the sessions that exist for the caller; None: all sessions, and what is in none."""
+    """Prefix of the sessions that the caller can see; None: the caller sees all sessions, and artifacts without one."""
     key_id: str | None = None
-    """The key that was presented; None: none was needed."""
+    """ID of the key that was presented; None: the caller needed no key."""
     rates: Rates | None = None
-    """The key's own rate limits; None: it has none."""
+    """The key's own rate limits; None: the key has none, and the configured limits apply."""
     address: str | None = None
-    """The network address of a caller without a key; None: it is this machine's own, and tells nobody apart."""
+    """The network address of a caller without a key; None for an address of this machine, which all local callers
+    share."""
 
     def sees(self, session: str | None) -> bool:
-        """Returns whether what is in a session exists for this caller."""
+        """Returns whether this caller can see artifacts of a session; None stands for artifacts without a session."""
         prefix = self.session_prefix
         return prefix is None or (session is not None and session.startswith(prefix))
 
 
 class PageFetch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a page was fetched, and what it is called, as far as it is known. Values are verbatim."""
+    """How a page was fetched, and its title, as far as both are known. Values are verbatim."""
 
     status: int | None = None
     """The HTTP status of the last answer, 100 to 599."""
     final_url: str | None = None
-    """Where redirects led, if not to `url`."""
+    """The URL to which redirects led; None if it is `url` or unknown."""
     content_type: str | None = None
-    """What the server called the page's content, of which the payload may be a conversion."""
+    """The content type that the server sent. The payload may be a conversion of that content."""
     fetched_at: datetime | None = None
     url: str | None = None
-    """The address that was asked for."""
+    """The URL that was requested."""
     title: str | None = None
 
     @property
     def has_failed(self) -> bool:
-        """Whether the server answered with something other than the page: a status that is not 2xx."""
+        """Whether the server answered with a status other than 2xx, so that the payload is not the page."""
         return self.status is not None and self.status // 100 != 2  # noqa: PLR2004 - RFC 9110 section 15
 
     def with_requested_url(self, url: str | None) -> "PageFetch":
-        """Returns this for a page of which is known that `url` was asked for: the one stated is then where it led."""
-        led_to = None if self.final_url == self.url else self.final_url  # equal: from an earlier `url`
+        """Returns the fetch of a page for which `url` is known to have been requested.
+
+        If this fetch names a different URL, that one is then the URL to which redirects led. If `url` is None, the
+        fetch only loses a `final_url` that equals its own URL.
+        """
+        led_to = None if self.final_url == self.url else self.final_url  # equal to an earlier `url`: no redirect
         if url not in {None, self.url}:
             led_to = led_to or self.url
         return msgspec.structs.replace(self, final_url=led_to)
 
 
 class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the caller declared about a payload."""
+    """The metadata that the caller declared about a payload."""
 
     media_type: str | None = None
     tool_name: str | None = None
@@ -120,58 +125,63 @@ class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: bool = False
     """Whether the provider's result around the payload says that the tool failed."""
     command: str | None = None
-    """What was run, or the tool's arguments, shortened: at most COMMAND_CHARS characters, possibly of several lines."""
+    """The command that was run, or the tool's arguments; shortened to COMMAND_CHARS characters, possibly several
+    lines."""
     compared_to: str | None = None
     """ID of the earlier artifact to compare with; decided when the artifact is created."""
     status: int | None = None
-    """This and the next three: how the page was fetched, as in PageFetch."""
+    """This field and the next three say how the page was fetched, as in PageFetch."""
     final_url: str | None = None
     content_type: str | None = None
     fetched_at: datetime | None = None
 
     def merged_over(self, earlier: "DeclaredMetadata") -> "DeclaredMetadata":
-        """Returns the declaration of an artifact stored with `earlier`, after it was posted again with this one.
+        """Returns the declaration of an artifact that was stored with `earlier` and posted again with this one.
 
-        The last declaration counts, as a whole. One that declares none of DECLARED changes nothing, and returns
-        `earlier` itself.
+        The last declaration replaces the earlier one as a whole. A declaration that sets none of the fields DECLARED
+        changes nothing: then `earlier` itself is returned.
         """
         now = self.keeping_first_time_fields(earlier)
         silent = not any(getattr(self, name) for name in DECLARED)
         return earlier if silent or now == earlier else now
 
     def keeping_first_time_fields(self, earlier: "DeclaredMetadata") -> "DeclaredMetadata":
-        """Returns this with what a repeated request never changes: labels and comparison of `earlier`."""
+        """Returns this declaration with the fields of `earlier` that a repeated request never changes.
+
+        They are `labels` and `compared_to`.
+        """
         return msgspec.structs.replace(self, labels=earlier.labels, compared_to=earlier.compared_to)
 
 
 FETCH: Final = ("status", "final_url", "content_type", "fetched_at")
-"""What DeclaredMetadata and PageFetch both have."""
+"""Fields that DeclaredMetadata and PageFetch have in common."""
 DECLARED: Final = ("media_type", "tool_name", "url", "title", "kind", "failed", "command", *FETCH)
-"""What a repeated request may declare anew; session and tool call ID are part of the artifact's identity."""
+"""Fields that a repeated request may declare anew. Session and tool call ID are part of the artifact's identity."""
 COMMAND_CHARS: Final = 4_000
-"""Maximum characters of a kept command. Chosen, not measured: a longer one is a script, whose beginning names it."""
+"""Maximum characters of a stored command. Chosen, not measured: a longer command is a script, whose beginning is enough
+to recognise it."""
 
 
 class Measure(Struct, frozen=True, kw_only=True):
     """Sizes of the payload, without content codings.
 
-    A line ends with LF; a last piece without LF counts as a line. CR, U+2028 and the like do not end a line. A
-    character starts at every byte that is not a UTF-8 continuation byte, which for valid UTF-8 is a code point.
+    A line ends with LF; text behind the last LF counts as a line. CR, U+2028 and the like do not end a line. Every byte
+    that is not a UTF-8 continuation byte counts as a character, so that characters of valid UTF-8 are code points.
     """
 
     size: int
-    """Bytes that were kept."""
+    """Number of bytes that are stored."""
     lines: int
     chars: int
     tokens: TokenCount
     sha256: bytes
-    """Digest of these bytes, from which the artifact's ID is derived."""
+    """Digest of the stored bytes, from which the artifact's ID is derived."""
     utf8: bool
-    """Whether all of them are valid UTF-8."""
+    """Whether the stored bytes are valid UTF-8 as a whole."""
     dropped: int = 0
-    """Bytes of the original that were never kept: the middle of an oversized stream stored with `keep_ends`."""
+    """Number of bytes that were never stored: the middle of an oversized stream that was stored with `keep_ends`."""
     dropped_at: int = 0
-    """Offset in the kept bytes where those are missing; meaningful if `dropped` is not 0."""
+    """Offset in the stored bytes at which the dropped bytes are missing; meaningless if `dropped` is 0."""
 
 
 class Marker(Struct, frozen=True):
@@ -185,102 +195,111 @@ class Novelty(Struct, frozen=True, array_like=True):
     """How an output differs from an earlier one."""
 
     new: tuple[tuple[int, float], ...] = ()
-    """Where new lines begin, with their distance from what was there before, from 0.2 to 1; those with the largest."""
+    """Offsets at which new lines begin, each with the line's distance from the earlier output, from 0.2 to 1. Only the
+    lines with the largest distances are listed."""
     lines: int = 0
-    """Lines that resemble none of the earlier output."""
+    """Number of lines that resemble no line of the earlier output."""
     gone: int = 0
-    """Lines of the earlier output that resemble none of this one."""
+    """Number of lines of the earlier output that resemble no line of this output."""
 
 
 class GivenCard(Struct, frozen=True, array_like=True):
-    """What the card in a receipt was cut for."""
+    """The budget and the query for which the card in a receipt was cut."""
 
     budget: int
-    """In tokens."""
+    """Token budget of the card."""
     query: str = ""
     """A digest of the query; empty if there was none."""
 
     def covers(self, other: "GivenCard") -> bool:
-        """Returns whether a reader of this card has no use for the other one: it is no larger and no other answer."""
+        """Returns whether a reader of this card does not need the other one.
+
+        The other card has then no larger budget, and was cut for the same query or for none.
+        """
         return other.budget <= self.budget and other.query in {"", self.query}
 
 
 class RepeatedCard(Struct, frozen=True, array_like=True):
-    """A card that a session was given before, for the same bytes under another tool call ID."""
+    """A card that a session received before, for the same bytes under another tool call ID."""
 
     id: str
-    """The artifact that it was a card of."""
+    """ID of the artifact whose card it was."""
     card: GivenCard
 
 
 class Charset(Struct, frozen=True, omit_defaults=True):
-    """How bytes are decoded."""
+    """The charset by which bytes are decoded."""
 
     name: str
     """Python's name of the codec."""
     rest: str = ""
-    """Python's name of the codec for lines that this one does not decode; empty: their bytes are replaced."""
+    """Python's name of the codec for lines that the codec `name` cannot decode; empty: U+FFFD replaces their invalid
+    bytes."""
     is_guess: bool = False
-    """Whether neither the bytes nor a declaration prove it."""
+    """Whether the charset is only a guess: neither the bytes nor a declaration prove it."""
     mark: int = 0
-    """Bytes of the byte order mark, which is no text."""
+    """Length of the byte order mark in bytes; the mark is not part of the text."""
 
 
 class PayloadForm(Struct, frozen=True, omit_defaults=True):
-    """What lies between a payload's bytes and its text. The defaults are those of UTF-8 with LF."""
+    """How a payload's text is obtained from its bytes. The defaults describe UTF-8 with LF."""
 
     charset: Charset | None = None
-    """None: UTF-8."""
+    """The charset of the bytes; None: UTF-8."""
     ends_with_cr: bool = False
     """Whether CR alone ends a line."""
     is_envelope: bool = False
-    """Whether the text is in a JSON object around it."""
+    """Whether the text is a member of a JSON object, which is the payload."""
     nuls: Literal["", "dropped", "line ends"] = ""
-    """What NULs between the characters of a text become."""
+    """What becomes of NUL characters in the text: they are dropped, or become line ends; empty: there are none."""
     url: str | None = None
-    """The URL that stands beside a page in that object."""
+    """The URL that the JSON object gives beside the page; None: the object has none, or there is no object."""
 
 
 class LineColumn(Struct, frozen=True, array_like=True):
-    """A member of JSON lines, or a column of a table, beside the message."""
+    """A field beside the message: a member of JSON lines, or a column of a table."""
 
     name: str
     type: Literal["time", "id", "level", "value"]
-    """Times and identifiers are not shown; of levels, warnings and worse; of values, those that are not `usual`."""
+    """Type of the values. Rendering hides times and identifiers. It shows levels from warning on, and other values that
+    differ from `usual`."""
     usual: str = ""
+    """The most frequent value; empty if the column is not of the type `value`."""
 
 
 class LineFields(Struct, frozen=True, omit_defaults=True):
-    """The columns that many lines share beside what they say. They are not shown; positions stay the payload's."""
+    """The fields that many lines share beside their messages. Rendering hides them; positions remain the payload's."""
 
     names: tuple[str, ...]
-    """What they are, in words; without `columns`, the types of what stands in front of the message."""
+    """The fields in words. If there are no `columns`, these are the types of the columns in front of the message."""
     has_labels: bool = False
-    """Whether a label in front of these stays."""
+    """Whether lines begin with a label in front of these fields, which rendering shows."""
     member: str = ""
-    """In JSON lines: the member that is the message."""
+    """In JSON lines: the member that is the message; empty in other text."""
     columns: tuple[LineColumn, ...] = ()
-    """In JSON lines, the members beside the message; in a table, the columns before it."""
+    """In JSON lines: the members beside the message. In a table: the columns before the message."""
     inside: tuple[str, ...] = ()
-    """Types of the columns in front of that message."""
+    """Types of the columns at the beginning of the message itself, in JSON lines and tables."""
     delimiter: str = ""
-    """Between the columns of a table."""
+    """The character between the columns of a table; empty in other text."""
 
 
 class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was recognised once, at ingest, by the engine of that time; cards at any budget are made from it."""
+    """Metadata that the service detects in a payload, once, at ingest. Cards of every budget are made from it."""
 
     kind: Kind
     form: PayloadForm | None = None
-    """How the text is made that kind and facts are those of; None: the payload's bytes are its text."""
+    """How to obtain the text that this metadata describes; None: the payload's bytes are the text."""
     fields: LineFields | None = None
-    """What rendering leaves out of each line; None: nothing."""
+    """The fields that rendering leaves out of each line; None: there are none."""
     json_at: tuple[int, int] | None = None
-    """Where the JSON document begins and ends in a text that has something else around it."""
+    """Offsets at which the JSON document begins and ends in a text that also contains other things; None: it does
+    not."""
     media_type: str | None = None
     title: str | None = None
     url: str | None = None
-    """The page's URL, if the payload names one that differs from the declared one: beside the page, or in it."""
+    """The page's URL as the payload states it, in the page or beside it; None if it states none, or if it states the
+    declared URL."""
     fetch: PageFetch | None = None
     """How the page was fetched, if the payload says it: in a fetcher's JSON, or in lines above the page."""
     language: str | None = None
@@ -292,38 +311,42 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sections: tuple[str, ...] = ()
     """Titles of parts that can be read by `section`, largest first."""
     section_lines: tuple[tuple[int, int], ...] = ()
-    """The first line of each of these, and its number of lines."""
+    """For each of `sections`: its first line, and its number of lines."""
     document: bool = False
-    """Whether it has headings, so that what it says at its end is hardly how a run ended."""
+    """Whether the text is a document with headings, so that its end is hardly the outcome of a program."""
     novelty: Novelty | None = None
-    """What is new since the artifact that it was compared with. Determined once, like `comparison`."""
-    given: GivenCard | None = None
-    """The card that the first receipt had, which later ones of the session may refer to; None: it had none of its own.
+    """The lines that are new since the artifact with which the payload was compared; None: nothing was compared.
     Determined once, like `comparison`."""
+    given: GivenCard | None = None
+    """The card in the first receipt, to which later receipts of the session may refer; None: that receipt had no card
+    of its own. Determined once, like `comparison`."""
     repeats: RepeatedCard | None = None
     """The earlier card that the first receipt referred to instead of having one. Determined once, like `comparison`."""
     redacted: str = ""
-    """What is masked in it, in words; empty if nothing is. See core/redact."""
+    """The masked secrets in words; empty if nothing is masked. See core/redact."""
     comparison: tuple[str, ...] = ()
-    """Lines that say how it differs from the artifact it was compared with. Determined once, when the artifact is
-    created."""
+    """Lines that say how the payload differs from the artifact with which it was compared. Determined once, when the
+    artifact is created."""
 
     def keeping_first_time_fields(self, earlier: "DetectedMetadata") -> "DetectedMetadata":
-        """Returns this with what a repeated request never changes: what `earlier` determined when it was created."""
+        """Returns this metadata with the fields of `earlier` that were determined when the artifact was created.
+
+        A repeated request never changes those. The fetch of `earlier` is taken if this metadata has none.
+        """
         fixed_fields = {
             name: getattr(earlier, name) for name in ("redacted", "comparison", "novelty", "given", "repeats")
         }
         return msgspec.structs.replace(self, fetch=self.fetch or earlier.fetch, **fixed_fields)
 
     def of_form(self, form: PayloadForm | None, declared: DeclaredMetadata) -> "DetectedMetadata":
-        """Returns this as facts of a text of that form, with the URL that stands beside a page."""
+        """Returns this metadata for a text of that form, with the URL that the form gives beside the page."""
         url = form.url if form is not None and form.url and form.url != declared.url else self.url
         return msgspec.structs.replace(self, form=form, url=url).of_fetch(self.fetch, declared)
 
     def of_fetch(self, fetch: PageFetch | None, declared: DeclaredMetadata) -> "DetectedMetadata":
-        """Returns this as facts of a page that was fetched so, which may have the only title and URL of it.
+        """Returns this metadata for a page that was fetched so. Without title and URL, it takes those of the fetch.
 
-        Where another URL was declared, that is the one that was asked for, and the payload's own is where it led.
+        If a URL was declared, it is the requested URL; a different URL of the fetch is then where redirects led.
         """
         if fetch is None:
             return self
@@ -331,7 +354,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, fetch=fetch, title=self.title or fetch.title, url=self.url or url)
 
     def fetch_of(self, declared: DeclaredMetadata) -> PageFetch:
-        """Returns how the page was fetched: what was declared of it, and what the payload says beyond that."""
+        """Returns how the page was fetched: the declared values, and those of the payload where none is declared."""
         fetch = self.fetch or PageFetch()
         values: dict[str, Any] = {name: value for name in FETCH if (value := getattr(declared, name)) is not None}
         names = {"url": declared.url or self.url, "title": declared.title or self.title}
@@ -339,7 +362,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EarlierRun(Struct, frozen=True, kw_only=True):
-    """The artifact that a new one is compared with, as it was when the new one was created."""
+    """The artifact with which a new artifact is compared, in the state when the new artifact was created."""
 
     id: str
     sha256: bytes
@@ -348,30 +371,31 @@ class EarlierRun(Struct, frozen=True, kw_only=True):
     lines: int
     """Number of lines in its whole payload."""
     survey: bytes | None
-    """None: the sample is all of it, or its release made no survey."""
+    """The survey of its payload; None: the sample is the whole payload, or the release that stored it made no
+    surveys."""
     shown: "PayloadSample | None" = None
-    """The sample with its secrets masked; None: none are."""
+    """The sample with its secrets masked; None: nothing is masked in it."""
 
 
 Placement = Literal["inline", "file", "s3"]
 
 
 class Blob(Struct, frozen=True, kw_only=True):
-    """Stored bytes. Written once under a name that is never reused; shared by artifacts of one namespace."""
+    """Stored bytes, written once under a name that is never reused, and shared by the artifacts of a namespace."""
 
     id: str
     placement: Placement
     size: int
-    """Bytes of content."""
+    """Size of the content in bytes."""
     stored_size: int
-    """Bytes as stored, in the Zstandard Seekable Format."""
+    """Size as stored, in bytes, in the Zstandard Seekable Format."""
     sha256: bytes
-    """Of the content."""
+    """Digest of the content."""
     index: bytes
     """A packed FrameIndex."""
     condemned: bool = False
-    """Whether its bytes were found missing or damaged: nothing new points at it, and posting the payload again replaces
-    it."""
+    """Whether the blob is marked corrupt: its bytes are missing or damaged. No new artifact points at such a blob, and
+    posting the payload again replaces it."""
 
 
 class Artifact(Struct, frozen=True, kw_only=True, rename={"declared": "said"}):
@@ -382,7 +406,7 @@ class Artifact(Struct, frozen=True, kw_only=True, rename={"declared": "said"}):
     declared: DeclaredMetadata
     measure: Measure
     facts: DetectedMetadata
-    """What `engine` recognised."""
+    """The detected metadata, as `engine` recognised it."""
     blob: Blob
     created_at: datetime
     expires_at: datetime | None
@@ -390,38 +414,39 @@ class Artifact(Struct, frozen=True, kw_only=True, rename={"declared": "said"}):
     ttl: int | None
     """Seconds from creation to expiry; None: forever."""
     idle_ttl: int | None
-    """Seconds without a read after which it expires; extended in steps, off the request path."""
+    """Seconds without a read after which the artifact expires; None: reads do not matter. Reads extend `expires_at` in
+    steps, off the request path."""
     pinned: bool = False
-    """Whether it is kept, although it would expire."""
+    """Whether expiry is suspended."""
     engine: int = ENGINE
-    """The engine that recognised the facts: an older one's are recognised again."""
+    """The engine that recognised `facts`. Facts of an older engine are recognised again."""
 
     @property
     def lacks_form(self) -> bool:
-        """Whether its text may have a form that nobody looked for when it was stored."""
+        """Whether the artifact was stored by an engine that did not determine the form of a text."""
         return self.engine < _FORMS and self.facts.form is None
 
 
 MAX_KEPT_TEXT: Final = 32 * 1024
-"""Most characters of a card's text that are kept: those of 8,192 tokens, the largest budget, of ordinary text."""
+"""Maximum characters of a card's text that are stored: about 8,192 tokens of ordinary text, the largest budget."""
 
 
 class ReceiptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the answer to the request that stored a payload put in its place, for a model to read."""
+    """The text that a model received in place of a payload, in the answer to the request that stored the payload."""
 
     engine: int
-    """The engine that made it."""
+    """The engine that made the text."""
     sha256: bytes
-    """Digest of the text, in UTF-8; empty if no model got one of this payload, as of a search response."""
+    """Digest of the text in UTF-8; empty if no model received a text for this payload, as for a search response."""
     tokens: int
     budget: int | None = None
     """Token budget of the card; None: the text was the payload itself, as far as a model may see it."""
     query: str | None = None
-    """What the card was cut for, or what was searched for."""
+    """The query for which the card was cut, or the search query; None: there was none."""
     tools: bool = True
     """Whether the card may name the declared tool."""
     text: str | None = None
-    """The card's text, if a policy keeps it."""
+    """The card's text, if a policy keeps it; otherwise None."""
 
 
 class Gone(Struct, frozen=True, kw_only=True):
@@ -430,24 +455,25 @@ class Gone(Struct, frozen=True, kw_only=True):
     id: str
     reason: Literal["expired", "deleted", "session_deleted", "namespace_deleted", "evicted"]
     at: datetime
-    """When it was removed."""
+    """When the artifact was removed."""
     tool_name: str | None = None
     session: str | None = None
-    """The artifact's former session, if it was looked up."""
+    """The artifact's former session; None if it had none, or the session was not read."""
 
 
 class PayloadSample(Struct, frozen=True):
-    """The part of a payload that recognising and cutting may use, whatever the payload's size.
+    """The part of a payload from which its metadata is detected and its cards are cut, whatever the payload's size.
 
-    `head` is the payload's first bytes, or all of it if `tail` is empty. Otherwise `tail` is its last bytes, and what
-    is in between is in neither.
+    If `tail` is empty, `head` is the whole payload. Otherwise `head` is the payload's first bytes and `tail` its last
+    bytes; the bytes between them are in neither.
     """
 
     head: bytes
     tail: bytes
     size: int
     masked: tuple[str, ...] = ()
-    """Names of the rules, by number, whose fillers replace secrets in it; see core/redact. Empty: there are none."""
+    """Names of the rules by number. Fillers of these rules replace secrets in the sample; see core/redact. Empty:
+    nothing is masked."""
 
     @property
     def whole(self) -> bool:
@@ -456,4 +482,5 @@ class PayloadSample(Struct, frozen=True):
 
 
 SAMPLE_BYTES = 256 * 1024
-"""Bytes of head and of tail in a sample. A payload of up to twice this is sampled whole."""
+"""Size of a sample's head, and of its tail, in bytes. The sample of a payload of up to twice this size is the whole
+payload."""

@@ -1,8 +1,8 @@
-"""Caches that know what they hold: bounded, and counted for the metrics of the process.
+"""Caches that know their size: bounded, and counted for the metrics of the process.
 
-Every cache that grows with what callers send is one of these. Nothing expires by time. `BoundedCache` measures each
-entry when it is added, by what Python says of its objects; where that would cost more than what is cached, `remember`
-bounds the number of entries instead, of which each has a measured size.
+Every cache that grows with what callers send is one of these. No entry expires by time. `BoundedCache` measures each
+entry when it is added, by the sizes that Python reports for its objects. Where measuring would cost more than computing
+the value, `remember` bounds the number of entries instead; the size of an entry was measured once.
 """
 
 import sys
@@ -39,19 +39,19 @@ CacheName = Literal[
     "views_absent",
     "words",
 ]
-"""What is cached: the label `cache` of the metrics."""
+"""The name of a cache, by what is cached; the label `cache` of the metrics."""
 CACHE_NAMES: Final[tuple[CacheName, ...]] = get_args(CacheName)
 _ALIGNED: Final = 16
 """Bytes to which CPython's allocator rounds every object up (ALIGNMENT in Objects/obmalloc.c)."""
 _SHARED: Final = (Enum, type, bool, type(None))
-"""Types whose values exist once, whoever refers to them."""
+"""Types whose values exist only once, however many objects refer to them, so that they cost nothing."""
 
 
 def memory_bytes(value: object) -> int:
-    """Returns the bytes of memory of a value and of everything that it alone refers to.
+    """Returns the bytes of memory of a value and of everything to which it refers.
 
-    An object that occurs several times in it counts once. Memory that another library allocated is not included, but
-    that of NumPy's own arrays is.
+    An object that occurs several times in the value counts once. Memory that other libraries allocate is not included,
+    except that of NumPy's own arrays.
     """
     return _measure(value, set())
 
@@ -67,7 +67,7 @@ def _measure(value: object, object_ids: set[int]) -> int:
 
 
 def _parts(value: object) -> list[object]:
-    """Returns what an object refers to."""
+    """Returns the objects to which an object refers."""
     if isinstance(value, tuple | list | AbstractSet):
         return list(cast("list[object]", value))
     if isinstance(value, Mapping):
@@ -82,23 +82,24 @@ class _Entry(NamedTuple):
 
 
 _ENTRY_BYTES: Final = memory_bytes(_Entry(None, 1 << 30)) + 2 * 24 + 2 * 8
-"""Bytes of an entry beside its key and value: the tuple, and its place in a dictionary that may be half empty, which is
-24 bytes and an index of up to 8 (Objects/dictobject.c)."""
+"""Bytes of an entry beside its key and value: the tuple, and its slot in a dictionary that may be half empty. A slot
+has 24 bytes and an index of up to 8 bytes (Objects/dictobject.c)."""
 
 
 class CacheSize(NamedTuple):
-    """What a cache holds, or all caches of one name."""
+    """The size of a cache, or of all caches of one name."""
 
     entries: int
     bytes: int
+    """Bytes of memory of these entries."""
 
 
 class CountedCache(Protocol):
-    """Something that caches."""
+    """A cache that is counted for the metrics."""
 
     @property
     def name(self) -> CacheName:
-        """What is cached."""
+        """The name of the cache in the metrics."""
         ...
 
     @property
@@ -109,16 +110,17 @@ class CountedCache(Protocol):
 
 @final
 class BoundedCache(Generic[K, V]):
-    """The values that were used lately, up to a number of bytes. Threads may share one.
+    """The most recently used values, up to a number of bytes. Threads may share a cache.
 
-    It has two halves: what is used goes to the young one, and when that is full, it becomes the old one, and what was
-    the old one is dropped. So an entry stays until about half of the limit has been used after it.
+    The cache has two halves. A value that is used moves to the young half. When the young half is full, it becomes the
+    old half, and the former old half is dropped. So an entry stays until entries of about half the limit were used
+    after it.
     """
 
     def __init__(self, name: CacheName, limit: int) -> None:
-        """`limit` is in bytes of memory."""
+        """`limit` is the maximum number of bytes of memory."""
         self.name: CacheName = name
-        """What is cached."""
+        """The name of the cache in the metrics."""
         self._half = limit // 2
         self._young: dict[K, _Entry] = {}
         self._old: dict[K, _Entry] = {}
@@ -126,7 +128,7 @@ class BoundedCache(Generic[K, V]):
         count_cache(self)
 
     def get(self, key: K) -> V | None:
-        """Returns the value, which then counts as just used; None if it is not cached."""
+        """Returns the value of a key, and marks it as just used; None if it is not cached."""
         entry = self._young.get(key)
         if entry is None:
             entry = self._old.pop(key, None)
@@ -139,7 +141,8 @@ class BoundedCache(Generic[K, V]):
     def put(self, key: K, value: V, *, beside: int = 0) -> V:
         """Caches a value, unless it takes more than half of the limit, and returns it.
 
-        `beside` are bytes that the value takes and Python does not know of. A value that changes must be put again.
+        `beside` is the number of bytes of the value that Python does not report. A value that changes must be put
+        again.
         """
         cost = _ENTRY_BYTES + memory_bytes(key) + memory_bytes(value) + beside
         former = self._old.pop(key, None)
@@ -159,7 +162,7 @@ class BoundedCache(Generic[K, V]):
 
     def _add(self, key: K, entry: _Entry) -> None:
         if self._young_bytes + entry.cost > self._half:
-            # Both are replaced before they are filled, so that what threads add at the same time is counted somewhere.
+            # Both halves are replaced before they are filled, so that entries that other threads add meanwhile count.
             self._old, self._young = self._young, {}
             self._old_bytes, self._young_bytes = self._young_bytes, 0
         self._young[key] = entry
@@ -172,7 +175,7 @@ class _FunctionCache(NamedTuple):
     name: CacheName
     entries: Callable[[], int]
     entry_bytes: int
-    """Bytes of one entry, as measured."""
+    """Measured bytes of memory of one entry."""
 
     @property
     def size(self) -> CacheSize:
@@ -182,9 +185,13 @@ class _FunctionCache(NamedTuple):
 
 
 def remember(name: CacheName, most: int, entry_bytes: int) -> Callable[[Callable[P, V]], Callable[P, V]]:
-    """Decorates a function whose last results are cached, `most` of them.
+    """Returns a decorator that caches the most recently used results of a function.
 
-    `entry_bytes` is what one takes, as measured with tracemalloc: the arguments, the result, and its place (some 150).
+    Args:
+        name: the name of the cache in the metrics.
+        most: maximum number of results.
+        entry_bytes: bytes of memory of an entry, as measured with tracemalloc: its arguments, its result, and some 150
+            bytes for its slot.
     """
 
     def decorate(function: Callable[P, V]) -> Callable[P, V]:
@@ -201,12 +208,12 @@ _CACHES: Final[WeakSet[CountedCache]] = WeakSet()
 
 
 def count_cache(cache: CountedCache) -> None:
-    """Counts a cache for as long as it exists."""
+    """Includes a cache in the metrics for as long as it exists."""
     _CACHES.add(cache)
 
 
 def cache_sizes() -> dict[CacheName, CacheSize]:
-    """Returns what the process caches under each name, including those under which nothing is cached yet."""
+    """Returns the size of all caches of each name, including the names under which nothing is cached yet."""
     entries, bytes_ = Counter[CacheName](), Counter[CacheName]()
     for cache in [*_CACHES, *_FUNCTIONS]:
         size = cache.size

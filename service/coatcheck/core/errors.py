@@ -1,6 +1,6 @@
-"""The only exception that callers see: a sentence and a code that never changes.
+"""The only exception that callers see: it has a message, and a code that never changes.
 
-Anything else that is raised is a bug: interfaces log it in full and answer `internal`. Interfaces map codes to
+Any other exception is a bug: interfaces log it in full and answer with the code `internal`. Interfaces map codes to
 statuses.
 """
 
@@ -74,9 +74,9 @@ class CoatcheckError(Exception):
     """An expected failure.
 
     Args:
-        code: the permanent name of what went wrong.
-        detail: one or two sentences for the caller: what happened and what to do next.
-        extra: facts for programs (for example `size`, `reason`, `at`); JSON values only.
+        code: the permanent name of the failure.
+        detail: one or two sentences for the caller, which say what happened and what to do next.
+        extra: facts for programs, such as `size`, `reason` or `at`; JSON values only.
     """
 
     def __init__(self, code: Code, detail: str, **extra: str | float | bool | None) -> None:
@@ -87,5 +87,5 @@ class CoatcheckError(Exception):
 
 
 def invalid_request(detail: str, **extra: str | float | bool | None) -> CoatcheckError:
-    """Returns the error for a request that contradicts itself or its bounds; `extra` is that of CoatcheckError."""
+    """Returns the error for a request that contradicts itself or its bounds; `extra` as in CoatcheckError."""
     return CoatcheckError(Code.INVALID_REQUEST, detail, **extra)

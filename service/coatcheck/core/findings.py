@@ -1,41 +1,41 @@
-"""Findings of a check: values that every engine's examination and the verification use."""
+"""Findings of a check of the store. Every database engine and the verification report them in the same form."""
 
 from msgspec import Struct
 
 HARMLESS = frozenset({"orphan", "stray", "unreferenced", "exposed", "unlisted", "usage"})
-"""Findings that affect space, privacy, search or a quota's accuracy, but not data."""
+"""Kinds of findings that affect space, privacy, search or the accuracy of a quota, but no data."""
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """Something that is wrong."""
+    """A fault that a check has found."""
 
     what: str
-    """Which kind of wrong:
+    """The kind of fault:
 
-    - `orphan`: bytes that no row refers to.
+    - `orphan`: bytes to which no row refers.
     - `missing`: a row without its bytes.
-    - `corrupt`: bytes that are not what the row says.
-    - `unreadable`: bytes that the disk would not give, nor say that they are not there.
-    - `elsewhere`: bytes in a place that the check was not given.
-    - `lost`: bytes that are missing or damaged, and are marked so already.
+    - `corrupt`: bytes that differ from what the row says.
+    - `unreadable`: bytes that the disk failed to read, without saying that they do not exist.
+    - `elsewhere`: bytes in a blob store to which the check had no access.
+    - `lost`: bytes that are missing or damaged, and whose blob is already marked corrupt.
     - `unreferenced`: a live blob that no artifact uses.
     - `stray`: stored bytes in the catalogue that belong to no blob.
-    - `dangling`: rows that point at nothing.
+    - `dangling`: rows that refer to rows that do not exist.
     - `database`: the database itself is damaged.
     - `exposed`: files that others on the machine can read.
-    - `unlisted`: artifacts that the full-text index lacks, or a part of it that is damaged.
+    - `unlisted`: artifacts that the full-text index lacks, or a damaged part of that index.
     """
     namespace: str
     blob_id: str
-    """Empty if the finding is not about a single blob."""
+    """The blob concerned; empty if the finding does not concern a single blob."""
     detail: str
     repaired: bool = False
-    """Whether this check repaired it, as far as possible; `detail` says how."""
+    """Whether the check repaired the fault, as far as possible; `detail` says how."""
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):
-    """An engine's report about itself."""
+    """The report of a database engine about its own state."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-    """Sentences for whoever runs it: versions and what they mean. No faults."""
+    """Sentences for the operator, which are no faults: versions, and what they mean."""

@@ -1,10 +1,10 @@
-"""Claude Code's PostToolUse hook: which texts of its event may become cards, and how they go back. Pure.
+"""Claude Code's PostToolUse hook: which texts of its event may become cards, and how the cards are returned. Pure.
 
-The host replaces a tool's output only by a value of that tool's own shape; any other value is ignored and the original
-stays (code.claude.com/docs/en/hooks, PostToolUse decision control). So the answer is the response that came, with texts
-exchanged and everything else unchanged. Embedded resources of MCP become texts. Left alone is what the host needs as it
-is: files that it read or wrote, images, and output that it has cut itself and keeps in a file of its own, of which this
-service sees only the beginning.
+The host replaces a tool's output only by a value of the same format; it ignores any other value and keeps the original
+(code.claude.com/docs/en/hooks, PostToolUse decision control). So the hook answers with the original response, in which
+only texts are replaced. Embedded resources of MCP become texts. Outputs that the host needs unchanged are left alone:
+files that it read or wrote, images, and output that the host has cut itself and keeps in a file, because this service
+sees only the beginning of that output.
 """
 
 from typing import Final
@@ -27,14 +27,14 @@ _TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "Grep": ("content",),
     "WebFetch": ("result",),
 }
-"""Tools of the host whose output is an object with texts, and the members with them (its SDK's `sdk-tools.d.ts`).
-`Read` is not included: an agent edits only what it has read, and reads in ranges."""
+"""Tools of the host whose output is an object with texts, and the names of the members with texts (`sdk-tools.d.ts` of
+the host's SDK). `Read` is not included: an agent edits only text that it has read, and it reads in ranges."""
 _BLOCKS: Final = frozenset({"Agent", "Task"})
 """Tools of the host whose output is an object with `content` blocks."""
 _SEARCH: Final = "WebSearch"
-"""The host's tool whose output is an object with a `query` and `results`: texts, and lists of titles and addresses."""
+"""The host's tool whose output is an object with a `query` and `results`: texts, and lists of titles and URLs."""
 _SPILLED: Final = ("persistedOutputPath", "persistedOutputSize", "rawOutputPath")
-"""Where the host keeps an output that it has cut; what it shows then is only the beginning."""
+"""Members that show that the host has cut an output and keeps all of it in a file."""
 
 
 class HookEvent(Struct, frozen=True, kw_only=True):
@@ -42,36 +42,36 @@ class HookEvent(Struct, frozen=True, kw_only=True):
 
     tool_name: str
     response: Value
-    """The tool's output, of any shape."""
+    """The tool's output, of any format."""
     session: str | None = None
     call_id: str | None = None
     url: str | None = None
-    """The page that the call fetches, if it does."""
+    """URL of the page that the call fetches; None if it fetches none."""
     command: str | None = None
     """The call's arguments, shortened."""
     query: str | None = None
-    """What the call searches the web for, if it does."""
+    """The query of a web search; None for any other call."""
     fetch: PageFetch | None = None
-    """How a page was fetched, by the members beside its text in the response."""
+    """How a page was fetched, by the members beside its text in the response; None if they do not say so."""
 
 
 class Slot(Struct, frozen=True, kw_only=True):
-    """One text, or several, of a response that one card may replace."""
+    """A place in a response: one text, or several, that one card may replace."""
 
     member: str | None
-    """The member of the response that contains it; None if it is the response itself."""
+    """The member of the response that contains the texts; None: they are the response itself."""
     content: str | list[Value]
-    """What to store: a text, blocks of text, or an embedded resource."""
+    """The content to store: a text, blocks of text, or an embedded resource."""
     size: int
-    """Bytes of its texts, or of what encodes the resource."""
+    """Size in bytes of the texts, or of the resource as it is encoded."""
     at: int | None = None
-    """The number of the resource's block; None for texts."""
+    """Number of the resource's block, from 0; None for texts."""
     is_search: bool = False
-    """Whether it is a list of a search's results, in place of which one text stands alone."""
+    """Whether the slot is the list of a web search's results, which a card replaces as a whole."""
 
 
 def event_of(hook_input: object) -> HookEvent | None:
-    """Returns the event in a hook's input; None for an event that no card is returned for."""
+    """Returns the event in a hook's input; None for an event for which no card is ever returned."""
     event = as_object(hook_input)
     name = event.get("tool_name")
     if event.get("hook_event_name") != EVENT or not isinstance(name, str) or "tool_response" not in event:
@@ -89,7 +89,7 @@ def event_of(hook_input: object) -> HookEvent | None:
 
 
 def find_texts(event: HookEvent) -> list[Slot]:
-    """Returns what in a response may become cards, without anything that must stay as it is."""
+    """Returns the slots of a response that cards may replace, without texts that must stay unchanged."""
     name, response = event.tool_name, event.response
     members = as_object(response)
     if is_own_tool(name):
@@ -110,9 +110,9 @@ def find_texts(event: HookEvent) -> list[Slot]:
 
 
 def insert_cards(response: Value, cards: list[tuple[Slot, str]]) -> Value:
-    """Returns the response with cards in their slots; the same object if there are none.
+    """Returns the response with cards in their slots; the same object if there are no cards.
 
-    Cards of resources come first, and stay beside that of the texts.
+    In `cards`, the cards of resources come before the card of the texts, which leaves them in place.
     """
     others = {slot.at for slot, _ in cards if slot.at is not None}
     for slot, card in cards:
@@ -122,15 +122,15 @@ def insert_cards(response: Value, cards: list[tuple[Slot, str]]) -> Value:
             response = _with_card(response, card, slot.at, others)
         else:
             response = {**response, slot.member: _with_card(response[slot.member], card, slot.at, others)}
-            response.pop("structuredContent", None)  # a copy, which the model would be shown instead
+            response.pop("structuredContent", None)  # a copy of the content, which the host would show to the model
     return response
 
 
 def answer(event: HookEvent, response: Value) -> Object:
-    """Returns the hook's output for a response that was changed."""
+    """Returns the hook's output for a changed response."""
     output: Object = {"hookEventName": EVENT, "updatedToolOutput": response}
     if event.tool_name.startswith(_MCP):
-        output["updatedMCPToolOutput"] = response  # for hosts before 2.1.121
+        output["updatedMCPToolOutput"] = response  # the name of the member in hosts before 2.1.121
     return {"hookSpecificOutput": output}
 
 
@@ -144,17 +144,17 @@ def _slot(member: str | None, value: Value) -> Slot | None:
 
 def _search_slot(members: Object) -> Slot | None:
     results = as_list(members.get("results"))
-    if not results or any(isinstance(one, str) and is_ours(one) for one in results):
+    if not results or any(isinstance(result, str) and is_ours(result) for result in results):
         return None
     try:
         whole = msgspec.json.encode({name: members[name] for name in ("query", "results") if name in members}).decode()
-    except RecursionError:  # too deep for what is left of this stack: nothing that the host's tool returns
+    except RecursionError:  # too deep for the stack: the host's own tool returns no such results
         return None
     return Slot(member="results", content=whole, size=len(whole.encode()), is_search=True)
 
 
 def _resources(member: str | None, value: Value) -> list[Slot]:
-    """Returns the embedded resources among blocks."""
+    """Returns a slot for each embedded resource among blocks."""
     out: list[Slot] = []
     for at, block in enumerate(as_list(value)):
         resource = as_object(as_object(block).get("resource"))
@@ -165,9 +165,10 @@ def _resources(member: str | None, value: Value) -> list[Slot]:
 
 
 def _with_card(value: Value, card: str, at: int | None, others: set[int]) -> Value:
-    """Returns a value with the block `at`, or its text, replaced by the card.
+    """Returns a value in which the card replaces the block `at`, or the texts if `at` is None.
 
-    Of blocks, the first text is, other texts are dropped, and the rest stays.
+    In a list of blocks, the card replaces the first text, other texts are dropped, and all other blocks stay. The
+    blocks `others` stay as well.
     """
     if isinstance(value, str):
         return card

@@ -1,7 +1,7 @@
-"""Artifact IDs: `art_`, 16 digits, 2 check digits. Derived, never random.
+"""Artifact IDs: `art_`, 16 digits and 2 check digits. An ID is derived, never random.
 
-The same payload for the same tool call in the same session and namespace gets the same ID, so that posting a history
-again finds what is already stored. An ID is a handle, not a secret: every look-up is authorised.
+The same payload for the same tool call in the same session and namespace has the same ID, so that posting a history
+again finds the artifacts that are already stored. An ID is a handle, not a secret: every look-up is authorised.
 """
 
 import hashlib
@@ -11,10 +11,10 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 PREFIX = "art_"
 EXAMPLE_ID = "art_447226963802976146"
-"""The artifact of the documentation's example of a search response, posted as Python's `json.dumps` writes it. The
-other examples refer to it, so that each of them can be tried."""
+"""ID of the artifact in the documentation's examples: an example search response, posted as Python's `json.dumps`
+writes it. The other examples refer to this artifact, so that each of them can be tried."""
 DIGITS = 16
-"""Digits of an ID before the two that check them: all of them fit a signed 64-bit column."""
+"""Digits of an ID before its two check digits. The whole number fits into a signed 64-bit column."""
 ID_LENGTH = len(PREFIX) + DIGITS + 2
 """Number of characters of an ID."""
 _SPACE = 10**DIGITS
@@ -24,10 +24,10 @@ SECTION_LENGTH = 200
 
 
 def identity(namespace: str, session: str | None, tool_call_id: str | None, sha256: bytes) -> bytes:
-    """Returns what identifies an artifact: 32 bytes over namespace, session, tool call ID and payload digest.
+    """Returns the identity of an artifact: a hash of 32 bytes of namespace, session, tool call ID and payload digest.
 
-    Parts are length-prefixed, so that two different calls never have the same spelling; an absent part differs from an
-    empty one.
+    The length of each part is hashed as well, so that two different calls never give the same input. An absent part
+    differs from an empty one.
     """
     h = hashlib.sha256()
     for part in (namespace.encode(), _optional(session), _optional(tool_call_id), sha256):
@@ -41,23 +41,24 @@ def _optional(value: str | None) -> bytes:
 
 
 def number(identity: bytes, probe: int = 0) -> int:
-    """Returns the 18-digit number (16 digits and 2 check digits) of an identity's `probe`-th candidate ID.
+    """Returns the number of candidate `probe` for an identity's ID: 16 digits and 2 check digits.
 
-    Two identities may want the same number; the store keeps the identity beside it, compares, and tries the next probe.
-    16 digits collide with even odds at about 10^8 artifacts of one namespace, so probing is rare but must work.
+    Two identities may have the same number. So the store keeps the identity beside the number, and takes the next
+    candidate if another identity has the number already. With 16 digits, a first collision becomes likely at about 10^8
+    artifacts of one namespace, so that further candidates are rarely needed.
     """
     digest = hashlib.sha256(identity + probe.to_bytes(4, "big")).digest()
     return check_digits(int.from_bytes(digest[:16], "big") % _SPACE)
 
 
 def check_digits(sixteen: int) -> int:
-    """Appends the two check digits of ISO/IEC 7064 MOD 97-10: the whole number is 1 modulo 97."""
+    """Returns a number with the two check digits of ISO/IEC 7064 MOD 97-10 appended. The result is 1 modulo 97."""
     shifted = sixteen * 100
     return shifted + 98 - shifted % 97
 
 
 def render(eighteen: int) -> str:
-    """Returns the ID as callers see it, 22 characters."""
+    """Returns an ID as callers see it, in 22 characters."""
     return f"{PREFIX}{eighteen:018d}"
 
 
@@ -65,7 +66,7 @@ def parse_citation(text: str) -> tuple[int, str | None]:
     """Returns the number and the section of a citation: `art_…#r3`, or an ID alone.
 
     Raises:
-        CoatcheckError: `invalid_artifact_id`, as for `parse`, and for an invalid section.
+        CoatcheckError: `invalid_artifact_id` for the same reasons as in `parse`, and for an invalid section.
     """
     artifact_id, mark, section = text.partition("#")
     if mark and not 1 <= len(section) <= SECTION_LENGTH:
@@ -86,7 +87,7 @@ def parse(text: str) -> int:
     """Returns the number of an artifact ID.
 
     Raises:
-        CoatcheckError: `invalid_artifact_id`, saying whether the form or a digit is wrong.
+        CoatcheckError: `invalid_artifact_id`; the message says whether the form or a digit is wrong.
     """
     if not _SHAPE.fullmatch(text):
         excerpt = text[:40].encode("ascii", "backslashreplace").decode().replace("\r", "\\r").replace("\n", "\\n")

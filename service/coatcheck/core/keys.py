@@ -1,13 +1,13 @@
 """API keys: how they are made and parsed, which caller they stand for, and how a browser keeps one.
 
-`ck_live_<key id>_<secret><checksum>`: the ID is public and finds the row; the secret has 256 random bits, so that one
-SHA-256 protects it as well as a slow hash would; the checksum distinguishes a mistyped or cut key from an unknown one
-without a query. Only the SHA-256 of the whole text is stored. Randomness and time are arguments, and no value here
-shows a secret by its `repr`.
+A key is written as `ck_live_<key id>_<secret><checksum>`. The ID is public, and identifies the key's row. The secret
+has 256 random bits, so that one SHA-256 protects it as well as a slow hash would. The checksum distinguishes a mistyped
+or cut key from an unknown key without a query. Only the SHA-256 of the whole text is stored. Callers pass randomness
+and time as arguments, and the `repr` of a value never shows a secret.
 
-A cookie holds the key sealed (`core/opaque.py`). Whoever has
-the cookie can use the page for SESSION_SECONDS. The service's secret alone, or its database alone, is not enough to
-make one, because the key inside is checked like any presented key; so a revoked key ends all of its sessions.
+A cookie holds the key sealed (`core/opaque.py`). Whoever has the cookie can use the page for SESSION_SECONDS. Neither
+the service's secret nor its database is enough to make a cookie, because the key inside is checked like any presented
+key. For the same reason, all sessions of a key end when the key is revoked.
 """
 
 import hashlib
@@ -32,23 +32,23 @@ SECRET_BYTES: Final = 32
 """Random bytes of a key's secret."""
 ADMIN: Final = "admin"
 EVERYWHERE: Final = "*"
-"""A key's namespace if it has none of its own. Such a key administers, and names a namespace where one is needed."""
+"""Namespace of a key that administers all namespaces. Where a request needs a namespace, such a key must name one."""
 MAX_PAGE: Final = 200
-"""Maximum items of one page of a list: chosen, not measured."""
+"""Maximum items of one page of a list. Chosen, not measured."""
 NAME_LENGTH: Final = 200
 """Maximum characters of a key's name. Chosen, not measured."""
 SESSION_LENGTH: Final = 256
-"""Maximum characters of a session prefix, as of a session."""
+"""Maximum characters of a session prefix: the same as of a session's name."""
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID: Final = 11
-"""Digits of 64 bits in base 62."""
+"""Base-62 digits of a key's ID, which has 64 bits."""
 _SECRET: Final = 43
-"""Digits of 256 bits."""
+"""Base-62 digits of a key's secret, which has 256 bits."""
 _CHECK: Final = 6
-"""Digits of a CRC-32."""
+"""Base-62 digits of a key's checksum, a CRC-32."""
 _SHAPE: Final = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})_([0-9A-Za-z]{{{_SECRET}}})([0-9A-Za-z]{{{_CHECK}}})")
 _IN_TEXT: Final = re.compile(rf"{PREFIX}[0-9A-Za-z_]+")
-"""Matches a key, or a part of one; not the prefix alone, which our own sentences contain."""
+"""Matches a key, or the beginning of a key. The prefix alone does not match: the service's own messages contain it."""
 KEY_ID: Final = re.compile(rf"[0-9A-Za-z]{{{_ID}}}")
 NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 """Matches a namespace's name. It is part of the names of S3 objects, so no other characters are allowed."""
@@ -59,11 +59,11 @@ class Key(Struct, frozen=True):
 
     id: str
     digest: bytes
-    """SHA-256 of its text."""
+    """SHA-256 of the key's text."""
 
 
 class KeySecret:
-    """A new key's text. It is shown to whoever requested the key, once, and to nobody by accident."""
+    """A new key's text, which is shown once to whoever requested the key. Its `repr` and `str` do not contain it."""
 
     __slots__ = ("_text",)
 
@@ -108,7 +108,7 @@ class KeyRow(Struct, frozen=True):
     info: KeyInfo
     digest: bytes
     disabled_at: datetime | None = None
-    """When its namespace was disabled."""
+    """When the key's namespace was disabled; None: the namespace is enabled."""
 
 
 class NamespaceInfo(Struct, frozen=True, kw_only=True):
@@ -120,7 +120,11 @@ class NamespaceInfo(Struct, frozen=True, kw_only=True):
 
 
 def make(key_id: bytes, secret: bytes) -> tuple[Key, KeySecret]:
-    """Makes a key from random bytes: `ID_BYTES` and `SECRET_BYTES` of them."""
+    """Makes a key from random bytes: ID_BYTES for its ID, and SECRET_BYTES for its secret.
+
+    Raises:
+        ValueError: the number of bytes is wrong.
+    """
     if len(key_id) != ID_BYTES or len(secret) != SECRET_BYTES:
         raise ValueError("a key is made of 8 and 32 random bytes")
     name = _base62(int.from_bytes(key_id, "big"), _ID)
@@ -133,7 +137,7 @@ def parse(text: str) -> Key:
     """Parses a presented key.
 
     Raises:
-        CoatcheckError: `unauthenticated`, without repeating a character of it, for an invalid or mistyped key.
+        CoatcheckError: `unauthenticated` for an invalid or mistyped key. The message repeats no character of the key.
     """
     match = _SHAPE.fullmatch(text)
     if match is None:
@@ -148,14 +152,15 @@ def parse(text: str) -> Key:
 
 
 def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
-    """Returns who presents a key at this moment, by the row that its ID found.
+    """Returns the caller who presents a key at the moment `now`. `row` is the stored row of the key's ID, if any.
 
-    Only the holder of the secret learns why the key is no longer accepted.
+    Only a caller who has the right secret learns why the key is no longer accepted.
 
     Raises:
-        CoatcheckError: `unauthenticated`; `forbidden` while the namespace is disabled.
+        CoatcheckError: `unauthenticated` for an unknown, revoked or expired key; `forbidden` while the namespace is
+            disabled.
     """
-    # Always compared, and in constant time.
+    # Digests are compared in constant time, and even without a row, so that the time reveals nothing.
     same = hmac.compare_digest(bytes(32) if row is None else row.digest, key.digest)
     if row is None or not same:
         raise refusal_of_caller("This key does not exist. Ask the administrator for one.")
@@ -177,10 +182,10 @@ def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
 
 
 def allow(caller: Caller, scope: str) -> None:
-    """Lets a caller do what needs a scope.
+    """Refuses callers who do not have a scope.
 
     Raises:
-        CoatcheckError: `forbidden`, naming the scope.
+        CoatcheckError: `forbidden`, with the name of the scope.
     """
     if scope not in caller.scopes:
         space = "NAMESPACE" if caller.namespace == EVERYWHERE else caller.namespace
@@ -192,7 +197,7 @@ def allow(caller: Caller, scope: str) -> None:
 
 
 def is_everywhere(caller: Caller) -> bool:
-    """Returns whether an administrator administers all namespaces: with a key of `*`, or if no key is needed."""
+    """Returns whether an administrator administers all namespaces: with a key of `*`, or where no key is needed."""
     return caller.namespace == EVERYWHERE or caller.key_id is None
 
 
@@ -210,13 +215,14 @@ def require_everywhere(caller: Caller) -> None:
 
 
 def resolve_administered(caller: Caller, namespace: str | None) -> str:
-    """Returns the namespace that an administrator's request is about, which it may name.
+    """Returns the namespace to which an administrator's request applies; `namespace` is the one that it names, if any.
 
-    A key administers its own namespace, and need not name it. A key of `*` must name one. Without a key, any may be
-    named, and the default is `default`.
+    A key administers its own namespace, which a request need not name. A request with a key of `*` must name a
+    namespace. A request without a key may name any namespace, and otherwise applies to `default`.
 
     Raises:
-        CoatcheckError: `forbidden` for a namespace other than the key's; `invalid_request` if one must be named.
+        CoatcheckError: `forbidden` for a namespace other than the key's; `invalid_request` if a name is required and
+            missing.
     """
     if namespace is None:
         if caller.namespace == EVERYWHERE:
@@ -228,7 +234,7 @@ def resolve_administered(caller: Caller, namespace: str | None) -> str:
 
 
 def resolve_listed(caller: Caller, namespace: str | None) -> str | None:
-    """Returns the namespace that an administrator lists; None: all of them, as they administer all and name none.
+    """Returns the namespace that an administrator lists; None if they administer all namespaces, and name none.
 
     Raises:
         CoatcheckError: see `resolve_administered`.
@@ -237,7 +243,7 @@ def resolve_listed(caller: Caller, namespace: str | None) -> str | None:
 
 
 def require_session(caller: Caller, session: str | None) -> None:
-    """Refuses a write into a session that does not exist for the caller.
+    """Refuses a write into a session that the caller cannot see.
 
     Raises:
         CoatcheckError: `forbidden`.
@@ -250,15 +256,16 @@ def require_session(caller: Caller, session: str | None) -> None:
 
 
 def own_key(caller: Caller, key: str) -> str:
-    """Returns an idempotency key as it is stored: separate for callers bound to sessions, who must not find others'.
+    """Returns an idempotency key as it is stored: prefixed for callers who are bound to sessions.
 
-    An idempotency key is printable, so that two callers' keys never have the same spelling.
+    The prefix keeps such a caller from finding the keys of others. Idempotency keys are printable and the separator is
+    not, so that a prefixed key never equals another caller's key.
     """
     return key if caller.session_prefix is None else f"{caller.session_prefix}\x1f{key}"
 
 
 def hide(text: str) -> str:
-    """Returns a text that repeats what somebody sent, without the secret of a key sent in the wrong place."""
+    """Returns a text that may quote a caller's input, with the secret of every API key in it replaced by `***`."""
     return _IN_TEXT.sub(f"{PREFIX}***", text) if PREFIX in text else text
 
 
@@ -268,14 +275,14 @@ def refusal_of_caller(detail: str) -> CoatcheckError:
 
 
 def check_rates(requests: int | None, size: int | None) -> None:
-    """Raises CoatcheckError `invalid_request` for impossible limits."""
+    """Raises CoatcheckError `invalid_request` for rate limits that are not from 0 to MAX_LIMIT; None is accepted."""
     for value, field in ((requests, "requests_per_minute"), (size, "bytes_per_minute")):
         if value is not None and not 0 <= value <= MAX_LIMIT:
             raise _invalid(f"A limit must be a whole number from 0, which means none, to {MAX_LIMIT}.", field)
 
 
 def check_terms(*, namespace: str, name: str, scopes: tuple[str, ...], session_prefix: str | None) -> None:
-    """Raises CoatcheckError `invalid_request` for what no key can contain."""
+    """Raises CoatcheckError `invalid_request` for a name, scopes, a prefix or a namespace that no key can have."""
     if not 1 <= len(name) <= NAME_LENGTH or not name.isprintable():
         raise _invalid(f"A key's name must have 1 to {NAME_LENGTH} printable characters.", "name")
     unknown = sorted(set(scopes) - EVERY_SCOPE)
@@ -305,7 +312,7 @@ def check_namespace(name: str) -> None:
 
 
 def not_a_cursor() -> CoatcheckError:
-    """Returns the refusal of a cursor that no list of keys, namespaces or their contents has given."""
+    """Returns the error for a cursor that did not come from a list of keys, namespaces or their contents."""
     return CoatcheckError(Code.INVALID_CURSOR, "The cursor did not come from this list. Start again without a cursor.")
 
 
@@ -334,15 +341,15 @@ def _base62(value: int, digits: int) -> str:
 
 
 def namespace_cursor(name: str | None) -> str | None:
-    """Returns the cursor of a list that continues after a namespace; it encodes the name, which could be any word."""
+    """Returns the cursor of a list that continues after a namespace: its encoded name. None for no namespace."""
     return None if name is None else encode_word(name.encode())
 
 
 def read_namespace_cursor(text: str | None) -> str | None:
-    """Returns the name of the namespace after which a list continues.
+    """Returns the name of the namespace after which a list continues; None if there is no cursor.
 
     Raises:
-        CoatcheckError: `invalid_cursor`.
+        CoatcheckError: `invalid_cursor` if the cursor does not encode the name of a namespace.
     """
     if text is None:
         return None
@@ -356,7 +363,7 @@ def read_namespace_cursor(text: str | None) -> str | None:
 
 
 def check_page_limit(limit: int) -> None:
-    """Refuses a page of more items than MAX_PAGE, or of none.
+    """Refuses a number of items for a page that is not from 1 to MAX_PAGE.
 
     Raises:
         CoatcheckError: `invalid_request`.
@@ -370,25 +377,25 @@ SESSION_SECONDS: Final = 12 * 3600
 _SKEW: Final = 60
 """Seconds by which the clocks of replicas may differ."""
 _SESSION: Final = b"page session"
-"""Purpose of a session's seal."""
+"""Purpose with which sessions are sealed, so that no other sealed word is accepted as a session."""
 
 
 class KeySession(NamedTuple):
-    """The content of a cookie."""
+    """The content of a cookie that keeps a browser signed in."""
 
     key: str
-    """Text of the key."""
+    """The key's text."""
     since: int
     """When the browser signed in, in seconds since 1970."""
 
 
 def seal_session(secret: bytes, session: KeySession) -> str:
-    """Returns a session as a word that reveals the key only to the holder of the secret."""
+    """Returns a session as an opaque word. Only the holder of the service's secret can read the key in it."""
     return seal(secret, _SESSION, msgspec.msgpack.encode(session))
 
 
 def open_session(secret: bytes, word: str, now: int) -> KeySession:
-    """Returns the session that was sealed.
+    """Returns the session that `seal_session` sealed in a word. `now` is in seconds since 1970.
 
     Raises:
         ValueError: the word was not made with this secret, or has expired.
@@ -400,6 +407,6 @@ def open_session(secret: bytes, word: str, now: int) -> KeySession:
 
 
 def form_token(secret: bytes, session: str | None) -> str:
-    """Returns the token of a session's forms, which other sites' forms lack; None: nobody signed in."""
+    """Returns the token that forms of a session contain, and that other sites cannot know. None: nobody signed in."""
     data = b"" if session is None else session.encode()
     return hashlib.blake2b(data, digest_size=24, key=secret, person=b"page form").hexdigest()

@@ -1,8 +1,8 @@
-"""Brings metadata that only describes a payload within bounds: a payload is worth more than its description.
+"""Brings metadata that only describes a payload within bounds: no payload is refused because of its description.
 
-Texts are clipped, call IDs become digests, and a URL, a media type or a kind that is not valid is left out. What
-decides something (namespace, session, expiry, limits) is none of this: it is refused where it comes in. So are declared
-values about a fetched page that make no sense; those that a payload merely contains are passed over.
+Texts are clipped, long call IDs become digests, and an invalid URL, media type or kind is left out. Values that decide
+something (namespace, session, expiry, limits) are not adjusted: where they come in, invalid ones are refused. Invalid
+declared values about a fetched page are refused as well; if the payload itself contains such values, they are ignored.
 """
 
 import re
@@ -22,23 +22,25 @@ TOOL_NAME_CHARS: Final = 256
 TITLE_CHARS: Final = 1_000
 """Maximum characters of a title. Chosen, not measured."""
 URL_CHARS: Final = 8_192
-"""Maximum characters of an address: common servers refuse a longer request line (nginx, Apache)."""
+"""Maximum characters of a URL. Common servers (nginx, Apache) refuse a longer request line."""
 MEDIA_TYPE_CHARS: Final = 255
 """Maximum characters of a media type: type and subtype have at most 127 each (RFC 6838, section 4.2)."""
 LABEL_CHARS: Final = 128
 """Maximum characters of a label. Chosen, not measured."""
 MAX_LABELS: Final = 32
-"""Maximum labels of an artifact: each is a row of the catalogue."""
+"""Maximum labels of an artifact, as each is a row of the catalogue. Chosen, not measured."""
 MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)
 """Matches a media type (RFC 9110 section 8.3.1)."""
 _ABSENT: Final = "was not valid and was left out"
 
 Adjusted = tuple[object, str]
-"""What is used in place of a value, and what was done to it; empty: nothing."""
+"""The value to use in place of a given value, and a text that describes the change; empty if nothing was changed."""
 
 
 def adjust_metadata(metadata: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
-    """Returns metadata that only describes a payload, each value within its bounds or None, and what was changed.
+    """Returns metadata that only describes a payload, with every value within its bounds or None.
+
+    Also returns a text for each change.
 
     Args:
         metadata: values of any type, by the names of `DeclaredMetadata`'s fields.
@@ -53,7 +55,7 @@ def adjust_metadata(metadata: Mapping[str, object]) -> tuple[dict[str, Any], lis
 
 
 def _adjust_text(limit: int, *, multiline: bool = False) -> Callable[[object], Adjusted]:
-    """Returns a function that clips text; unless it may have several lines, control characters become spaces."""
+    """Returns a function that clips text to `limit` characters. Unless `multiline`, it blanks control characters."""
 
     def adjust(value: object) -> Adjusted:
         text = (value if multiline else CONTROL.sub(" ", value).strip()) if isinstance(value, str) else ""
@@ -68,7 +70,7 @@ def _adjust_text(limit: int, *, multiline: bool = False) -> Callable[[object], A
 
 
 def _adjust_call_id(value: object) -> Adjusted:
-    """Shortens an ID to one that is still its call's own, because it is part of the artifact's identity."""
+    """Replaces a long call ID by a digest, which is as unique: the ID is part of the artifact's identity."""
     if not isinstance(value, str) or not value:
         return None, _ABSENT
     bound = bound_identifier(value, CALL_ID_CHARS)
@@ -77,7 +79,7 @@ def _adjust_call_id(value: object) -> Adjusted:
 
 
 def _adjust_url(value: object) -> Adjusted:
-    """Half of a URL leads elsewhere, so that one is kept whole or not at all."""
+    """Leaves an invalid URL out. A URL is never clipped, because a part of it leads elsewhere."""
     if isinstance(value, str) and 0 < len(value) <= URL_CHARS and CONTROL.search(value) is None:
         return value, ""
     return None, _ABSENT
@@ -97,7 +99,7 @@ def _adjust_kind(value: object) -> Adjusted:
 
 
 def _adjust_labels(value: object) -> Adjusted:
-    """Returns the first labels, without duplicates; each within its bounds."""
+    """Returns the first MAX_LABELS labels, without duplicates, each within its bounds."""
     if not isinstance(value, list | tuple):
         return (), _ABSENT
     each = [_ADJUST_LABEL(label) for label in cast("list[object]", value)]
@@ -122,20 +124,20 @@ DESCRIBING: Final = frozenset(_ADJUST)
 
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
-"""How far the clock of a fetcher may be ahead."""
+"""Maximum time by which the clock of a fetcher may be ahead."""
 MIN_STATUS: Final = 100
 """Smallest status code of HTTP."""
 MAX_STATUS: Final = 599
-"""Largest status code: status codes of HTTP have three digits, of which the first is 1 to 5 (RFC 9110, section 15)."""
+"""Largest status code of HTTP: it has three digits, of which the first is 1 to 5 (RFC 9110, section 15)."""
 _STATUS: Final = re.compile(r"[1-5]\d\d", re.ASCII)
 _MARKER: Final = re.compile(r"\[redacted(?:: [\w-]{1,80})?\]")
-"""What stands in place of a secret that was masked before the payload was stored."""
+"""Matches the filler of a secret that was masked before the payload was stored."""
 
 
 def is_redirected(fetch: PageFetch) -> bool:
-    """Returns whether the page came from another address than the one that was asked for.
+    """Returns whether the page came from a URL other than the requested one.
 
-    Spellings of one address (`http` and `https`, a final slash, parameters that only refer) count as the same.
+    Spellings of one URL count as the same: `http` and `https`, a final slash, tracking parameters.
     """
     final, url = fetch.final_url, fetch.url
     return final is not None and url is not None and (canonical(final) or final) != (canonical(url) or url)
@@ -157,7 +159,7 @@ def as_address(value: object) -> str | None:
 
 
 def as_content_type(value: object) -> str | None:
-    """Returns a media type, perhaps with parameters (RFC 9110 section 8.3.1); None for anything else."""
+    """Returns a media type, with or without parameters (RFC 9110 section 8.3.1); None for any other value."""
     if isinstance(value, str) and len(value) <= MEDIA_TYPE_CHARS and MEDIA_TYPE.fullmatch(value):
         return value
     return None
@@ -190,4 +192,4 @@ READ: Final[dict[str, Callable[[object], Any]]] = {
     "url": as_address,
     "title": _as_title,
 }
-"""By field of PageFetch: returns its value as it is kept, or None for one that makes no sense."""
+"""Functions by field of PageFetch. Each returns a value as it is stored, or None for an invalid value."""

@@ -1,7 +1,7 @@
-"""The windows of models: a table of names, each row with its source.
+"""The context windows of models: a table by names of models, with the source of each row.
 
-Windows and largest outputs are in the model's own tokens, as of November 2026. Where one name stands for models or
-hosts that differ, the row has the smallest. A model that no row matches is unknown: nobody guesses its window.
+Windows and largest outputs are in the model's own tokens, as of November 2026. If models or hosts with the same name
+differ, the row has the smallest numbers. The window of a model that matches no row is unknown, and is not guessed.
 """
 
 import re
@@ -11,11 +11,12 @@ from msgspec import Struct
 
 
 class KnownWindow(Struct, frozen=True):
-    """The size of a model's window."""
+    """The size of a model's context window."""
 
     window: int
+    """Tokens of the context window."""
     output: int
-    """Most tokens of one answer; the window where the provider states no other limit."""
+    """Maximum tokens of one answer. It equals `window` if the provider states no other limit."""
 
 
 _CLAUDE: Final = "https://platform.claude.com/docs/en/about-claude/models/overview"
@@ -82,22 +83,23 @@ _TABLE: Final = (
     (r"nova-(?:pro|lite)", 300_000, 10_000, _NOVA),
     (r"nova-micro", 128_000, 10_000, _NOVA),
 )  # fmt: skip
-"""What a model's name contains, as `plain_name` spells it, its window, its largest output, and where that is stated;
-the first match counts."""
+"""Each row has a pattern of model names, as `plain_name` spells them, the window, the largest output, and the source.
+The first row whose pattern is found in a name counts."""
 _PATTERNS: Final = tuple((re.compile(name), KnownWindow(window, output)) for name, window, output, _ in _TABLE)
 _POINT: Final = re.compile(r"(?<=\d)[.p](?=\d)|_")
 _CLAUDE_FIRST: Final = re.compile(r"claude-([\d-]+)-(opus|sonnet|haiku)")
 
 
 def plain_name(model: str) -> str:
-    """Returns a model's name as the tables of models spell it, whatever hosts make of it.
+    """Returns a model's name as the tables of models spell it, whichever spelling a host uses.
 
-    In lower case, with `-` for a version's point (`4.6`, `4p6`) and for `_`, and Claude's version behind the name.
+    The name is in lower case. `-` replaces `_` and the point of a version (`4.6`, `4p6`). The version of a Claude model
+    comes after its name.
     """
     return _CLAUDE_FIRST.sub(r"claude-\2-\1", _POINT.sub("-", model.casefold()))
 
 
 def find_window(model: str) -> KnownWindow | None:
-    """Returns the window of a model by its name; None if it is not known."""
+    """Returns the context window of a model by its name; None if it is unknown."""
     name = plain_name(model)
     return next((window for pattern, window in _PATTERNS if pattern.search(name)), None)

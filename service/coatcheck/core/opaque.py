@@ -1,10 +1,10 @@
 """Opaque words of `A-Z a-z 0-9 - _` that callers keep and send back: cursors, positions in the store, sessions.
 
-A cursor is checked and bound to one artifact and question. It is not a secret and grants nothing: the artifact is
-looked up and authorised as always. The server keeps no state for it.
+A cursor is checked, and bound to one artifact and question. It is not a secret and grants nothing: the artifact is
+looked up and authorised as in any other call. The server keeps no state for a cursor.
 
-A sealed word hides what it means, and is always the same for the same bytes: a synthetic initialisation vector
-(RFC 5297 section 3) of keyed BLAKE2b (RFC 7693) authenticates and encrypts them. It is bound to a purpose and a
+A sealed word hides its meaning. The same bytes always give the same word: a synthetic initialisation vector (RFC 5297
+section 3) of keyed BLAKE2b (RFC 7693) authenticates and encrypts them. A sealed word is bound to a purpose and a
 context.
 """
 
@@ -19,13 +19,14 @@ from msgspec import Struct
 T = TypeVar("T", bound=Struct)
 
 MAX_WORD_CHARS: Final = 512
-"""Maximum characters of a word: a session has a key of a tenth of that."""
+"""Maximum characters of a word. The key in a session has a tenth of that."""
 _CHECK_BYTES: Final = 5
-"""Bytes of a cursor's hash: a mistyped cursor passes once in 10^12; its numbers are checked too."""
+"""Bytes of a cursor's hash. One in 10^12 mistyped cursors passes it; the numbers in a cursor are checked, too."""
 _TAG_BYTES: Final = 16
-"""Bytes of a seal's tag, the vector of its keystream as well, as in RFC 5297: it cannot be guessed."""
+"""Bytes of a seal's tag, which is also the initialisation vector of the keystream, as in RFC 5297. A tag of this length
+cannot be guessed."""
 _BLOCK_BYTES: Final = 64
-"""Bytes of one digest of BLAKE2b, which the keystream is made of."""
+"""Bytes of one BLAKE2b digest. The keystream is a sequence of digests."""
 _POSITION_BYTES: Final = 8
 """Bytes of a row's position."""
 _POSITION: Final = b"position"
@@ -41,7 +42,7 @@ def decode_word(word: str) -> bytes:
     """Returns the bytes of a word.
 
     Raises:
-        ValueError: it is none, or not the one way to spell these bytes.
+        ValueError: the text is no word, is too long, or is not the canonical spelling of its bytes.
     """
     data = base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_") if len(word) <= MAX_WORD_CHARS else b""
     if encode_word(data) != word:
@@ -50,16 +51,16 @@ def decode_word(word: str) -> bytes:
 
 
 def write_cursor(cursor: Struct, artifact: int, question: str = "") -> str:
-    """Returns a cursor as a word that is valid only for the artifact of this number, and this question."""
+    """Returns a cursor as a word that is valid only for the artifact with this number and for this question."""
     body = msgspec.msgpack.encode(cursor)
     return encode_word(body + _check(body, artifact, question))
 
 
 def read_cursor(word: str, decoder: msgspec.msgpack.Decoder[T], artifact: int, question: str = "") -> T:
-    """Returns what `write_cursor` encoded.
+    """Returns the cursor that `write_cursor` encoded.
 
     Raises:
-        ValueError: for any other word, or that of another artifact or question.
+        ValueError: the text is no cursor, or a cursor of another artifact or question.
     """
     data = decode_word(word)
     body, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
@@ -80,10 +81,10 @@ def seal(key: bytes, purpose: bytes, plain: bytes, context: bytes = b"") -> str:
 
 
 def unseal(key: bytes, purpose: bytes, word: str, context: bytes = b"") -> bytes:
-    """Returns the bytes that `seal` was given.
+    """Returns the bytes that `seal` sealed.
 
     Raises:
-        ValueError: for any other word, or that of another key, purpose or context.
+        ValueError: the text is no sealed word, or was sealed with another key, purpose or context.
     """
     data = decode_word(word)
     tag, hidden = data[:_TAG_BYTES], data[_TAG_BYTES:]
@@ -99,7 +100,7 @@ def _tag(key: bytes, purpose: bytes, plain: bytes, context: bytes) -> bytes:
 
 
 def _encrypt(key: bytes, purpose: bytes, tag: bytes, data: bytes) -> bytes:
-    """Returns the data combined with the tag's keystream, which hides it, or reveals it again."""
+    """Returns the data combined with the tag's keystream. The same operation encrypts and decrypts."""
     blocks = range(-(-len(data) // _BLOCK_BYTES))
     stream = b"".join(
         hashlib.blake2b(tag + number.to_bytes(4, "big"), key=key, person=purpose, salt=b"stream").digest()
@@ -109,17 +110,18 @@ def _encrypt(key: bytes, purpose: bytes, tag: bytes, data: bytes) -> bytes:
 
 
 def seal_position(key: bytes, namespace: str, position: int) -> str:
-    """Returns a position in the store that all namespaces share, for a tenant.
+    """Returns a position in the store as a word that hides it from a tenant.
 
-    It counts what all of them hold: two readable positions would reveal how much others stored meanwhile.
+    All namespaces share the positions of the store. Two readable positions would reveal how much other tenants stored
+    between them.
     """
     return seal(key, _POSITION, position.to_bytes(_POSITION_BYTES, "big"), namespace.encode())
 
 
 def unseal_position(key: bytes, namespace: str, word: str) -> int:
-    """Returns the position that `seal_position` was given.
+    """Returns the position that `seal_position` sealed.
 
     Raises:
-        ValueError: for any other word, or that of another key or namespace.
+        ValueError: the text is no sealed position, or was sealed with another key or for another namespace.
     """
     return int.from_bytes(unseal(key, _POSITION, word, namespace.encode()), "big")

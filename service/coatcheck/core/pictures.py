@@ -1,7 +1,7 @@
-"""Images among the parts of a tool result: which parts they are, their cost, and how they go beside a text.
+"""Images among the parts of a tool result: how to find them, their cost in tokens, and how to put them beside a text.
 
-A card says that there is an image; only the image shows it. So it returns to the tool result as the same part, next to
-the text that replaces everything else.
+A card can only mention an image, and not show it. So the image stays in the tool result as the same part, next to the
+text that replaces everything else.
 """
 
 import base64
@@ -17,31 +17,33 @@ Value = Any
 Object = dict[str, Any]
 
 UNKNOWN: Final = 1_000
-"""Tokens of an image of unknown size: one that is only referred to, or in a rare format."""
+"""Assumed tokens of an image of unknown size. The size is unknown if the part only refers to the image, or if its
+format is rare."""
 _KINDS: Final = frozenset({"image", "image_url", "input_image"})
 _MIMES: Final = ("media_type", "mimeType", "mime_type")
 _HEADER: Final = 256 * 1024
-"""Characters of base64 in which a header states the size: previews and colour profiles may precede it."""
+"""Characters of base64 in which an image states its size. Previews and colour profiles may come first."""
 _LINKS: Final = ("fileData", "file_data")
 
 
 class Pictures(Struct, frozen=True, kw_only=True):
-    """The images of a tool result, in the form in which they came."""
+    """The images of a tool result, as its parts."""
 
     parts: tuple[Value, ...]
     before: int
     """Number of images before the first text."""
     text: Object
-    """A text part in the same form, without its text."""
+    """A text part in the format of the tool result, without its text."""
     has_others: bool
-    """Whether there were other parts."""
+    """Whether the tool result has several parts."""
     tokens: int
-    """An estimate by the rule of the provider whose form it is."""
+    """Estimated tokens of all images, by the rule of the provider whose format the parts have."""
 
     def beside(self, text: str, *, inline: bool = False) -> list[Value]:
         """Returns the parts of a tool result with `text` and the images.
 
-        If the text is the payload itself (`inline`), it is all the parts as JSON, unless an image is text.
+        `inline` says that the text is the payload itself. Of several parts, it is then the JSON of all parts, and those
+        are returned.
         """
         if inline and self.has_others:
             whole: Value = json.decode(text)
@@ -66,7 +68,7 @@ def pictures_of(parts: Sequence[Value]) -> Pictures | None:
 
 
 def is_picture(part: Value) -> bool:
-    """Returns whether a part is an image, included or referred to."""
+    """Returns whether a part is an image, or refers to one."""
     kind = _member(part, "type")
     if kind is not None or not isinstance(part, dict):
         return isinstance(kind, str) and kind in _KINDS
@@ -77,7 +79,7 @@ def is_picture(part: Value) -> bool:
 
 
 def picture_tokens(part: Object, model: str = "") -> int | None:
-    """Returns the tokens of an image by its provider's rule, from its header; None if its size is unknown."""
+    """Returns the tokens of an image by its provider's rule, for the size in its header; None if it is unknown."""
     dimensions = sides(*_beginning(part))
     if dimensions is None:
         return None
@@ -86,14 +88,14 @@ def picture_tokens(part: Object, model: str = "") -> int | None:
 
 
 def provider_of(part: Object, model: str = "") -> Provider:
-    """Returns whose rule applies to an image: its model's provider, else the one whose form it has."""
+    """Returns the provider whose rule applies to an image: by the format of the part, or by the name of the model."""
     if _inline(part) is not None or "gemini" in model:
         return "gemini"
     return "anthropic" if isinstance(part.get("source"), dict) or "claude" in model else "openai"
 
 
 def _beginning(part: Object) -> tuple[str | None, bytes]:
-    """Returns the media type and the first bytes of an image; none of one that is only referred to."""
+    """Returns the media type and the first bytes of an image; no bytes if the part only refers to the image."""
     url = part.get("image_url")
     url = _member(url, "url") if isinstance(url, dict) else url
     if isinstance(url, str):
@@ -108,7 +110,7 @@ def _beginning(part: Object) -> tuple[str | None, bytes]:
 
 
 def _decode_base64(text: str) -> bytes:
-    """Returns the first bytes of base64, standard or URL-safe, in one piece or in lines; none if it is invalid."""
+    """Returns the first bytes that base64 encodes, standard or URL-safe, in one piece or in lines; empty if invalid."""
     compact = "".join(text[:_HEADER].split()).rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(compact[: len(compact) // 4 * 4])
@@ -121,7 +123,7 @@ def _says(part: Value) -> bool:
 
 
 def _text_part(text: Value, picture: Object) -> Object:
-    """Returns a text part: like the first one that came, else as the image's provider writes it."""
+    """Returns a text part without its text: like the first given text part, or else in the format of the picture."""
     if isinstance(text, dict):
         return {key: value for key, value in cast("Object", text).items() if key not in {"text", "citations"}}
     if picture.get("type") == "input_image":

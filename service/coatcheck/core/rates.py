@@ -1,7 +1,7 @@
-"""Rate limits as token buckets: each fills steadily and holds one minute's worth.
+"""Rate limits as token buckets. A bucket fills steadily, and holds at most the amount of one minute.
 
-Pure: the time is an argument, in seconds of a monotonic clock. Nothing waits; a caller over its limit is told how long
-it takes until there is enough.
+Pure: the time is an argument, in seconds of a monotonic clock. Nothing waits: a bucket states how many seconds a caller
+who exceeds the limit must wait.
 """
 
 from typing import Final
@@ -13,37 +13,37 @@ WINDOW: Final = 60.0
 
 
 MAX_LIMIT: Final = 10**15
-"""The largest limit."""
+"""Largest number that a limit may be."""
 
 
 class Rates(Struct, frozen=True, kw_only=True):
-    """What a caller may do in a minute; None: as in the settings, 0: unlimited."""
+    """Maximum requests and bytes of a caller per minute. None: as in the settings; 0: unlimited."""
 
     requests: int | None = None
     bytes: int | None = None
 
 
 class TokenBucket:
-    """What is left for one caller. It begins full, so that a minute's worth may come at once."""
+    """The amount that is left for one caller. A bucket begins full, so that a minute's amount may be taken at once."""
 
     def __init__(self, quota: int, now: float) -> None:
-        """`quota` is the amount added per minute, above 0, and the maximum that the bucket holds."""
+        """`quota`, above 0, is the amount that is added per minute, and also the maximum that the bucket holds."""
         self.quota = quota
         self._left = float(quota)
         self._at = now
 
     def count_left(self, now: float) -> int:
-        """Returns what may be taken now, in whole units."""
+        """Returns the amount that may be taken now, in whole units."""
         self._fill(now)
         return int(self._left)
 
     def full(self, now: float) -> bool:
-        """Returns whether it is as if it had never been used."""
+        """Returns whether the bucket is full, so that it need not be kept."""
         self._fill(now)
         return self._left >= self.quota
 
     def take(self, amount: int, now: float) -> bool:
-        """Takes `amount`, or nothing if there is less."""
+        """Takes `amount` and returns True; returns False, and takes nothing, if less is left."""
         self._fill(now)
         if amount > self._left:
             return False
@@ -51,12 +51,12 @@ class TokenBucket:
         return True
 
     def give_back(self, amount: int, now: float) -> None:
-        """Undoes a taking. The bucket never holds more than its maximum."""
+        """Puts an amount that was taken back into the bucket, which never holds more than its maximum."""
         self._fill(now)
         self._left = min(self._left + amount, self.quota)
 
     def seconds_until(self, amount: int, now: float) -> float:
-        """Returns the seconds until `amount` may be taken; if it exceeds the maximum, until the bucket is full."""
+        """Returns the seconds until `amount` may be taken. An amount above the quota counts as the quota."""
         self._fill(now)
         return max(0.0, (min(amount, self.quota) - self._left) * WINDOW / self.quota)
 

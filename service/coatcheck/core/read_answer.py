@@ -1,9 +1,9 @@
-"""The declared tool's answers: how a first line is written and recognised, and the bounds that all reads share.
+"""The declared tool's answers: how their first line is written and recognised, and the bounds that all reads share.
 
-An answer of the tool is text that was requested, piece by piece; it must not become a card again, or reading that would
-give another card, and so on forever. So an answer's first line has a form that nothing else of the service has, and so
-do the lines of a list; `is_read_answer` recognises both. A payload that imitates one gains nothing but to be left as it
-is, up to the size of an answer.
+An answer of the tool is text that a model requested, piece by piece. Such an answer must not become a card itself, or
+reading it would only give another card, and so on forever. So the first line of an answer, and the lines of a list,
+have forms that nothing else in the service has, and `is_read_answer` recognises both. A payload that imitates an answer
+gains nothing but to be left as it is, up to the size of an answer.
 """
 
 import re
@@ -22,7 +22,7 @@ from coatcheck_client.contract.inert import one_line
 MAX_CHARS: Final = 30_000
 """Maximum characters of an answer: below the sizes at which agents' hosts cut a tool result again."""
 NAME_CHARS: Final = 60
-"""Characters of an artifact's name that the first line shows."""
+"""Maximum characters of an artifact's name in the first line."""
 
 _FIRST_LINE: Final = re.compile(
     r"\[(art_[0-9]{18}) · [^\n]{1,80} · (?:(?:lines|matches|passages|values|outline)[^\n]{0,120}|empty)"
@@ -34,7 +34,7 @@ _LIST_END: Final = re.compile(r"\([0-9]+ artifacts?, newest first\.")
 
 
 def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
-    """Returns the line that names the artifact, its title, the part that follows, and the view."""
+    """Returns the first line of an answer, which states the artifact, its name, the part that follows, and the view."""
     label = one_line(name[: NAME_CHARS * 4]).replace("·", "-")
     if len(label) > NAME_CHARS:
         label = label[: NAME_CHARS - 1] + "…"
@@ -46,11 +46,11 @@ class ReadBack(Struct, frozen=True):
 
     artifact_id: str
     described: str
-    """The ID, the artifact's name, the part and the view, as in the line."""
+    """The artifact's ID and name, the part and the view, as they are written in the line."""
 
 
 def read_answer_of(text: str) -> ReadBack | None:
-    """Returns what an answer that shows a part of an artifact says about itself; None for any other text."""
+    """Returns the content of the first line of an answer that shows a part of an artifact; None for any other text."""
     match = _FIRST_LINE.match(text) if len(text) <= MAX_CHARS else None
     if match is None or not is_id(match[1]):
         return None
@@ -60,8 +60,9 @@ def read_answer_of(text: str) -> ReadBack | None:
 def is_read_answer(text: str) -> bool:
     """Returns whether a tool result is an answer of `read_artifact` that shows a part, or of `list_artifacts`.
 
-    True only for text that begins with the tool's first line, or consists of a list's lines, with IDs that have correct
-    check digits, and is no longer than an answer can be. Failures are short sentences, and are not recognised.
+    The text must begin with the tool's first line, or consist of a list's lines. Its IDs must have correct check
+    digits, and it must not be longer than MAX_CHARS. Error messages of the tool are short sentences, and are not
+    recognised.
     """
     if len(text) > MAX_CHARS:
         return False
@@ -77,9 +78,11 @@ def is_read_answer(text: str) -> bool:
 MAX_TOKENS = 8_000
 """Largest budget of a read, in tokens."""
 DEFAULT_TOKENS = 4_000
-"""Budget of a read that names none: half the largest, so that a page and its neighbour fit one turn."""
+"""Budget of a read for which none is requested, in tokens. It is half of the largest budget, so that two such reads fit
+into one turn."""
 MAX_ARGUMENT_CHARS = 30_000
-"""With 8,000 tokens, below the sizes at which agents' hosts cut a tool result again."""
+"""Maximum characters of a read. Together with 8,000 tokens, this is below the sizes at which agents' hosts cut a tool
+result again."""
 View = Annotated[
     Literal["raw", "text"],
     Meta(
@@ -114,7 +117,7 @@ class SearchedBytes(Struct, frozen=True):
 
 
 def check_budget(max_tokens: int, least: int) -> None:
-    """Refuses a token budget out of bounds."""
+    """Raises CoatcheckError `invalid_request` for a token budget that is not from `least` to MAX_TOKENS."""
     if not least <= max_tokens <= MAX_TOKENS:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
@@ -124,41 +127,45 @@ def check_budget(max_tokens: int, least: int) -> None:
 
 
 def text_instead(artifact: Artifact) -> str:
-    """Returns how a refusal to read a document's bytes as text begins, as it may have a text view."""
+    """Returns the beginning of the message that a document's bytes are no text: a hint at its text view.
+
+    The result is empty if the payload cannot have a text view.
+    """
     return "Use view=text for the text of what is in it. " if is_document(artifact.facts.media_type) else ""
 
 
 def opens_document(kind: Kind) -> bool:
-    """Returns whether a payload of this kind may be a document, which has to be opened to be read."""
+    """Returns whether a payload of this kind may be a document, which must be opened by an adapter to be read."""
     return spec_of(kind).text_view == "document"
 
 
 def is_binary(artifact: Artifact) -> bool:
-    """Returns whether the payload cannot be read as text. An SVG image can."""
+    """Returns whether the payload cannot be read as text; false for an SVG image, whose bytes are text."""
     spec = spec_of(artifact.facts.kind)
     is_opened = spec.text_view == "document" or not artifact.measure.utf8
     return artifact.facts.form is None and not spec.readable and is_opened
 
 
 def is_plain(facts: DetectedMetadata) -> bool:
-    """Returns whether a payload is readable as it is: its text view is the payload itself."""
+    """Returns whether a payload is readable as it is, so that its text view is the payload itself."""
     return facts.form is None and has_plain_view(facts.kind)
 
 
 def has_plain_view(kind: Kind) -> bool:
-    """Returns whether the text view of a payload of this kind is its text, without anything done to it."""
+    """Returns whether the text view of a payload of this kind is the unchanged text of the payload."""
     spec = spec_of(kind)
     return spec.readable and spec.text_view in AS_IS
 
 
 class ViewInputs(Struct, frozen=True):
-    """An extractor's inputs. Others may give another view."""
+    """An extractor's inputs beside the payload. Different inputs may give a different view."""
 
     kind: Kind
     media_type: str | None
     form: PayloadForm | None
     source: str | None
-    """The payload's URL; for plain text its title, if that is a file's name, which tells what it is."""
+    """The payload's URL. For plain text, it is the title if that is a file name, as the name shows the type of a
+    file."""
 
 
 def view_inputs(declared: DeclaredMetadata, facts: DetectedMetadata) -> ViewInputs:

@@ -1,9 +1,9 @@
-"""Reads the structure of a text as far as it goes: JSON, delimited tables, the style of lines.
+"""Reads the structure of a text as far as it is valid: JSON, delimited tables, the style of lines.
 
-Of JSON, all of a well-formed document, or else its longest readable beginning; never raises and never recurses into a
-document's depth. NaN, trailing data, a BOM and 100,000 open brackets give what could be read before them. Of a table,
-the delimiter and the first rows. The style of lines (printed, code, prose) is told by how they *begin* or *end*: a word
-in the middle is what the line is about.
+A well-formed JSON document is read as a whole, any other JSON up to the end of its longest readable beginning. NaN,
+trailing data or 100,000 open brackets end that beginning. Reading never raises an error, and never recurses into a
+document's depth. Of a table, the delimiter and the first rows are read. The style of lines (printed, code, prose) is
+determined by how they *begin* or *end*: words in the middle are the content of a line, not its style.
 """
 
 import csv
@@ -22,36 +22,38 @@ _BOM: Final = b"\xef\xbb\xbf"
 START_BYTES: Final = 64 * 1024
 """Bytes at the beginning that are read of a document that cannot be decoded as a whole."""
 _MAX_LINES: Final = 1_000
-"""Lines of JSON lines that are read: they mostly have the same members."""
+"""Maximum lines of NDJSON that are read. Further lines mostly have the same members."""
 _OTHERS: Final = 10
-"""Minimum number of lines that are documents per line that is not, in JSON lines."""
+"""In NDJSON: minimum lines that are JSON documents for each line that is not."""
 JSON_FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-"""What decoding raises for text that is no JSON, or is nested too deeply for the stack."""
+"""Errors of the decoder for text that is no JSON, or is nested too deeply for the stack."""
 _check: Final = msgspec.json.Decoder(msgspec.Raw).decode
-"""Parses without creating values."""
+"""Parses JSON without creating values."""
 _BEGINS: Final = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
 _AROUND: Final = 16 * 1024
-"""Bytes before a document in a text."""
+"""Maximum bytes in front of a JSON document that is inside a text."""
 _TRIALS: Final = 8
-"""Lines that may begin it."""
+"""Maximum lines that are tried as the beginning of such a document."""
 _MIN_SHARE: Final = 0.5
-"""Minimum share of the document in the text."""
+"""Minimum share of the text's bytes that such a document has."""
 _SMALL: Final = 64
-"""Bytes of a document that is worth more than the text that it is in."""
+"""Minimum bytes of such a document: a smaller one is worth no more than the text around it."""
 _FAULT_AT: Final = re.compile(r"\(byte (\d+)\)")
 
 
 class JsonReading(Struct, frozen=True):
-    """A value, and whether it is the entire document."""
+    """The result of reading a JSON text."""
 
     value: object
+    """The decoded document; for NDJSON, the list of its documents."""
     complete: bool
+    """Whether the value is an entire single document."""
     lines: int = 0
     """For NDJSON: number of documents that were read; 0 for a single document."""
     all_lines: bool = False
-    """For NDJSON: whether these are all."""
+    """For NDJSON: whether all documents were read."""
     size: int = 0
-    """For an incomplete document: bytes that were read before it ended or broke."""
+    """For an incomplete document: number of bytes before its end, or before it becomes invalid; otherwise 0."""
 
     @property
     def all_of_it(self) -> bool:
@@ -60,7 +62,10 @@ class JsonReading(Struct, frozen=True):
 
 
 def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
-    """Returns the content of a document; None if it does not begin like JSON, or nothing of it can be read."""
+    """Returns the content of a document; None if it does not begin like JSON, or none of it can be read.
+
+    `whole`: `data` is the entire document, not only its beginning.
+    """
     text = data.removeprefix(_BOM).lstrip(b" \t\r\n")
     if text[:1] not in {b"{", b"["}:
         return None
@@ -77,9 +82,10 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
 
 
 def find_document(text: bytes) -> tuple[int, int] | None:
-    """Returns where a text is one JSON document with a little around it; None if that is all of it, or there is none.
+    """Returns the offsets of a JSON document inside a text that contains little else: its first byte, and its end.
 
-    Around it are a sentence, a warning, the fence of Markdown; inside, whatever is well-formed.
+    None if the text is nothing but a document, or contains none. Around the document may be a sentence, a warning or a
+    Markdown fence. The document may have any well-formed content.
     """
     end = max(text.rfind(b"}"), text.rfind(b"]")) + 1
     for match in islice(_BEGINS.finditer(text, 0, _AROUND), _TRIALS):
@@ -97,9 +103,9 @@ def find_document(text: bytes) -> tuple[int, int] | None:
 
 
 def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
-    """Returns NDJSON, at least two lines that are documents each, and whether the text is a mixture instead.
+    """Returns the documents of NDJSON with at least two lines, and whether the text mixes JSON with other lines.
 
-    A log may begin with JSON: if more than a tenth of the lines are something else, they are lines of text.
+    A log may begin with JSON. A text is a mixture if fewer than _OTHERS lines are documents for each line that is not.
     """
     values: list[object] = []
     right = wrong = 0
@@ -112,7 +118,7 @@ def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
         except JSON_FAULTS:
             if not right:
                 return None, False
-            wrong += number < len(lines)  # the last one may be cut
+            wrong += number < len(lines)  # the last line may be cut off
         else:
             right += 1
             if not wrong:
@@ -125,7 +131,7 @@ def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
 def _read_start(text: bytes) -> JsonReading | None:
     """Returns the value of the longest prefix that ends with a complete member, with open containers closed.
 
-    None if that is a complete document followed by something else: a text that begins with JSON.
+    None if the prefix is a complete document and longer text follows: then the text only begins with JSON.
     """
     valid = text
     try:
@@ -147,52 +153,57 @@ def _read_start(text: bytes) -> JsonReading | None:
 
 
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning in which a table is recognised."""
+"""Bytes at the beginning of a text in which a table is recognised."""
 _TABLE_LINES: Final = 60
-"""Lines of them that are examined."""
+"""Maximum lines of that beginning that are examined."""
 _MAX_ROWS: Final = 30
-"""Rows that are read from these lines."""
+"""Maximum rows that are read from these lines."""
 _BARS: Final = frozenset("+│┃║┌┏╔╭")
 _AS_BAR: Final = str.maketrans("│┃║", "|||")
 _RULE: Final = re.compile(r"[-+|:= ─━═┌-╿]*[-─━═]{2}[-+|:= ─━═┌-╿]*")
 _RULES: Final = 3
-"""Rules of a table that has none between its rows: more may be rows of dashes."""
+"""Maximum rules (lines of dashes) of a drawn table without rules between its rows. With more, some may be data: rows of
+dashes."""
 _COUNT: Final = re.compile(r"\(?(\d+) rows?(?: in set\b.*|\)|$)")
-"""Matches the number of rows, as databases print it below them."""
+"""Matches the number of rows, as databases print it below a table."""
 _EVEN_SHARE: Final = 0.9
-"""Minimum share of rows that are as wide as the header, and of names among its cells."""
+"""Minimum share of rows with as many cells as the header. Also the minimum share of short cells in a table of two
+columns."""
 _DRAWN_SHARE: Final = 0.7
-"""Minimum share in a drawn table, which may have a title and a count beside its rows."""
+"""Minimum share of rows with as many cells as the header in a drawn table, which may have a title and a count, too."""
 _NUMBER_SHARE: Final = 0.8
-"""Share of cells with digits and no blanks from which nothing else is checked."""
+"""Share of short cells with digits and no blanks above which rows are certainly a table."""
 _NUMBER: Final = re.compile(r"\s*[-+]?\d[\d.,]*\s*")
 _DIGIT: Final = re.compile(r"\d")
 _WHOLE: Final = 3
-"""Rows of which the last may be left out."""
+"""Minimum rows that remain when the last row is left out, whose quoted cell may be cut off."""
 _SHORT: Final = 40
 """Maximum characters of a cell that is a value rather than a sentence."""
 _WORDS: Final = 6
-"""Maximum words of a column's name; a clause has more."""
+"""Maximum words of a column's name; a clause of a sentence has more."""
 
 
 class Table(Struct, frozen=True):
     """The beginning of a table."""
 
     delimiter: str
-    """One of `,`, tab, `;` and `|`."""
+    """The delimiter between cells: `,`, tab, `;` or `|`."""
     rows: list[list[str]]
-    """The header, and the rows below it as far as they were read."""
+    """The header, and the rows below it that were read."""
     plain: bool
-    """Whether every line below `begin` belongs to a row: there are no rules and no comments."""
+    """Whether every line below `begin` belongs to a row, so that there are no rules and no comments."""
     begin: int = 0
-    """Lines above the header, which are comments."""
+    """Number of comment lines above the header."""
 
 
 def read_table(head: bytes) -> Table | None:
-    """Returns the table that a text begins with: at least three rows with the same number of cells, more than one."""
+    """Returns the table with which a text begins: at least three rows with the same number of cells, two or more.
+
+    None if the text does not begin with a table.
+    """
     first = head[:_HEAD_BYTES].removeprefix(b"\xef\xbb\xbf").split(b"\n", _TABLE_LINES)[:_TABLE_LINES]
     if len(first) < _TABLE_LINES:
-        first.pop()  # it is empty, or may be cut
+        first.pop()  # the last piece is empty, or may be a line that is cut off
     every = b"\n".join(first).decode("utf-8", "replace").splitlines()
     filled = [line for line in every if line.strip()]
     lines = [line for line in filled if line[0] != "#"]
@@ -213,9 +224,10 @@ def read_table(head: bytes) -> Table | None:
 
 
 def read_drawn_rows(text: str) -> tuple[list[list[str]], list[int]]:
-    """Returns the rows of a drawn table that is a whole text, the header first, and their lines.
+    """Returns the rows of a drawn table that makes up a whole text, the header first, and the numbers of their lines.
 
-    None if any line is neither a row nor a rule, but for the number of rows at the end, which must be right.
+    Both lists are empty if any line is neither a row nor a rule. Only the last line may state the number of rows
+    instead, and that number must be right.
     """
     numbered = [(line, at) for at, line in enumerate(text.translate(_AS_BAR).split("\n"), 1) if line.strip()]
     count = _COUNT.match(numbered[-1][0].strip()) if numbered else None
@@ -246,7 +258,7 @@ def _widest(lines: list[str], *, plain: bool) -> Table | None:
             continue
         try:
             rows = list(csv.reader([f"{line}\n" for line in lines], delimiter=delimiter))
-            rows = rows[:-1] if quoted and len(rows) > _WHOLE else rows  # its last cell may go on
+            rows = rows[:-1] if quoted and len(rows) > _WHOLE else rows  # its last cell may be cut off
         except csv.Error:
             continue
         is_wider = best is None or len(rows[0]) > len(best.rows[0])
@@ -256,7 +268,7 @@ def _widest(lines: list[str], *, plain: bool) -> Table | None:
 
 
 def _is_table(rows: list[list[str]], delimiter: str) -> bool:
-    """Returns whether delimiters separate values rather than clauses, arguments, or the two halves of a line."""
+    """Returns whether the delimiters separate values, and not clauses, arguments, or the two halves of a line."""
     header, cells = rows[0], [cell.strip() for row in rows[1:] for cell in row]
     if any(cell.count("(") != cell.count(")") or cell.rstrip()[-1:] in set("{[=") for cell in header):
         return False
@@ -300,17 +312,18 @@ _SENTENCES: Final = BlockPattern(
 )
 _FOREIGN: Final = bytes(range(0x80, 0x100))
 _OUTPUT_SHARE: Final = 0.3
-"""Share of lines from which a text is output: low, because most lines of most texts say nothing about their style."""
+"""A text may be output if at least this share of its lines look printed. The share is low, because most lines of most
+texts say nothing about their style."""
 _PROSE_SHARE: Final = 0.3
-"""Share of lines that are sentences, from which a text is prose."""
+"""A text may be prose if at least this share of its lines are sentences."""
 _CODE_SHARE: Final = 0.5
-"""Share of lines from which a text is code."""
+"""A text may be code if at least this share of its lines look like code."""
 
 
 def style_of(block: bytes, count: int) -> Literal["output", "prose", "code"]:
-    """Returns the style of most of the `count` lines of `block`, none of them blank.
+    """Returns the prevailing style of the `count` lines of `block`, none of which is blank.
 
-    `output` if nothing indicates any.
+    The style is `output` if nothing indicates another one.
     """
     prose_lines = _SENTENCES.count(block)
     foreign = (len(block) - len(block.translate(None, _FOREIGN))) * count // len(block)

@@ -1,8 +1,8 @@
-"""The survey of a payload that is too large to be held in memory: what every byte says, in a few kilobytes.
+"""The survey of a payload that is too large to be held in memory: a summary of every byte, in a few kilobytes.
 
-Fed with blocks while the payload streams in. Bulk operations in C do the work: lines are distinguished by their shape,
-which is the line without its digits, and only a new shape is examined individually. Memory and result are bounded for
-every content. Pure: the same bytes give the same survey however they are split.
+The survey is made while the payload streams in. Bulk operations in C do most of the work: lines are distinguished by
+their shape, which is the line without its digits, and only lines with a new shape are examined individually. Memory and
+result are bounded for any content. Pure: the same bytes give the same survey, however they are split.
 """
 
 from collections import Counter
@@ -23,34 +23,36 @@ from coatcheck.core.text.lexicon import DIGITS, SPEAKS, level_of, shapes_of, spe
 from coatcheck.core.text.visible_text import frame_start, visible
 
 _BLOCK: Final = 128 * 1024
-"""Bytes that are processed together; blocks end with a line."""
+"""Maximum bytes that are processed together. A block ends with a line, unless the line is longer."""
 _HEXADECIMAL: Final = b"0123456789abcdefABCDEF"
 _SHAPES: Final = 20_000
-"""Maximum different shapes that are counted. For a text with more, shapes become coarser, then are given up."""
+"""Maximum different shapes that are counted. In a text with more, shapes first become coarser; if there are still too
+many, they are no longer counted."""
 _LINE_BYTES: Final = 400
-"""Bytes of a line that determine its shape, and that a fragment shows."""
+"""Maximum bytes of a shape, and of the part of a line that a fragment shows."""
 _LINES_ABOVE: Final = 3
 """Lines above a statement that are kept with it."""
 _LINES_BELOW: Final = 4
-"""Lines below a statement that are kept with it: messages go on there."""
+"""Lines below a statement that are kept with it, where its message may continue."""
 _FIRST_REGIONS: Final = 24
-"""Statements of one class whose shapes come first, and are kept."""
+"""Number of statements of one level that are kept from the beginning of the payload."""
 _LAST_REGIONS: Final = 24
-"""Last statements of one class that are kept as well: those of an outcome stand near its end."""
+"""Number of statements of one level that are kept from the end of the payload, where an outcome usually stands."""
 _RARE: Final = 32
-"""Lines that resemble no other and are kept."""
+"""Maximum lines that are kept because no other line resembles them."""
 _ODD: Final = 256
-"""Maximum such lines that are remembered; a block with more has no odd ones."""
+"""Maximum such lines that are remembered on the way. If a block has more of them, none of its lines is remembered."""
 _WRONG: Final = 2
-"""The level of a failure that may not be sure: of one line, what it says first tells most."""
+"""The level of a possible failure. Within one line, certain failures (level 1) rank no higher: the first failure of a
+line tells most."""
 _NOTHING: Final = 9
-"""Worse than every level."""
+"""A number above all levels, for text that states nothing."""
 _MATCHES: Final = 2_000
 """Maximum lines of one block that are classified."""
 
 
 class Region(Struct, frozen=True, array_like=True):
-    """Consecutive bytes of a payload, with their position: whole lines, or a part of one."""
+    """Consecutive bytes of a payload, with their position: whole lines, or a part of one line."""
 
     start: int
     """Offset of the first byte in the payload."""
@@ -67,17 +69,17 @@ class Survey(Struct, frozen=True, array_like=True):
     """The result of a survey."""
 
     fragments: tuple[Region, ...] = ()
-    """Disjoint parts of the payload that contain what matters, in order."""
+    """The parts of the payload with its most important statements: disjoint, in order."""
     facts: tuple[str, ...] = ()
-    """What its records say, over the whole payload."""
+    """Facts about all records of the payload, or about all files of a diff."""
     counts: tuple[tuple[bytes, int], ...] = ()
-    """The commonest shapes, with the number of lines that have them."""
+    """The commonest shapes, with the number of lines of each."""
     retired: msgspec.Raw | None = None
-    """What earlier releases kept here."""
+    """Unused. Earlier releases stored a value in this place."""
     has_values: bool = False
-    """Whether the facts tell values of records."""
+    """Whether the facts contain values of records."""
     path: str | None = None
-    """A JSONPath to the records that a reader most likely wants next."""
+    """A JSONPath to the records that a reader most likely wants next; None: there is none."""
 
 
 def pack_survey(survey: Survey) -> bytes:
@@ -86,7 +88,7 @@ def pack_survey(survey: Survey) -> bytes:
 
 
 def survey_of(payload: bytes, sample_bytes: int, fields: LineFields | None = None) -> Survey | None:
-    """Returns the survey of a payload in memory; None if its `sample_bytes` or fewer bytes need none."""
+    """Returns the survey of a payload in memory; None if the payload has at most `sample_bytes`, and so needs none."""
     if len(payload) <= sample_bytes:
         return None
     surveyor = Surveyor(fields)
@@ -95,17 +97,17 @@ def survey_of(payload: bytes, sample_bytes: int, fields: LineFields | None = Non
 
 
 def unpack_survey(data: bytes) -> Survey:
-    """Unpacks the result of `pack_survey`.
+    """Returns the survey that `pack_survey` packed.
 
     Raises:
-        msgspec.MsgspecError: for other bytes.
+        msgspec.MsgspecError: the bytes are no packed survey.
     """
     return msgspec.msgpack.decode(data, type=Survey)
 
 
 @final
 class Surveyor:
-    """Surveys a streamed text: `feed` its bytes, then call `finish`."""
+    """Surveys a streamed text: call `feed` with its bytes, then `finish`."""
 
     def __init__(self, fields: LineFields | None = None) -> None:
         self._fields = fields
@@ -122,12 +124,12 @@ class Surveyor:
         self._line_fields: LineFieldCounter | None = None
         self._stated: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._odd: list[tuple[bytes, Region]] = []
-        """Shapes of lines that may resemble no other, each with the lines around it."""
+        """Lines that no other line has resembled so far: the shape of each, and the region around it."""
         self._starts: list[int] = []
-        """Where the lines of the block begin, and where another would; filled on demand."""
+        """Offsets in the block at which its lines begin, and at which a further line would; computed on demand."""
 
     def feed(self, data: bytes) -> None:
-        """Processes the next bytes of the payload, in blocks of its own: how they arrive makes no difference."""
+        """Processes the next bytes of the payload. How the bytes are split between calls makes no difference."""
         data = self._carry + data
         at = 0
         while len(data) - at >= _BLOCK:
@@ -147,7 +149,8 @@ class Surveyor:
             facts or (records.facts if records else []) or (line_facts(self._line_fields) if self._line_fields else [])
         )
         regions = list(chain.from_iterable(self._stated.values()))
-        if len(self._known) * 20 <= self._known.total():  # a line unlike all others says something: they are alike
+        # Where most lines are alike, a line that resembles no other is worth showing.
+        if len(self._known) * 20 <= self._known.total():
             regions += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
         return Survey(
             fragments=_merge_regions(regions),
@@ -193,13 +196,13 @@ class Surveyor:
         numbers = sorted(first[shape] for shape in fresh)
         lines = visible_bytes.split(b"\n")
         single = [number for number in numbers if self._known[shapes[number]] == 1 and lines[number].strip()]
-        if len(single) <= _ODD:  # whether they stay unique is known at the end
+        if len(single) <= _ODD:  # later lines may still resemble them, which is checked at the end
             self._odd += [(shapes[number], self._region(number)) for number in single]
             self._odd = [each for each in self._odd if self._known[each[0]] == 1][-_ODD:]
         self._statements([stating(lines[number]) for number in numbers], numbers)
 
     def _coarsen(self) -> None:
-        """Ignores hexadecimal digits in shapes, or gives up if there are still too many."""
+        """Makes shapes coarser by dropping hexadecimal digits; stops counting shapes if there are still too many."""
         if self._drop == DIGITS:
             self._drop = _HEXADECIMAL
             coarse_counts: Counter[bytes] = Counter()
@@ -213,7 +216,12 @@ class Surveyor:
             self._odd.clear()
 
     def _statements(self, lines: list[bytes], numbers: Sequence[int]) -> None:
-        """Keeps those of some lines of the block, which have these numbers, that state something."""
+        """Keeps the regions of those lines that state something.
+
+        Args:
+            lines: some lines of the block.
+            numbers: the numbers of these lines in the block.
+        """
         rows_by_level: dict[int, list[int]] = {level: [] for level in self._stated}
         for row in speaking(b"\n".join(lines), _MATCHES):
             if level := level_of(lines[row]):
@@ -242,14 +250,18 @@ class Surveyor:
 
 
 def _short(shape: bytes) -> bytes:
-    """Returns a shape; for a longer one its ends and a hash, which is the shape of no line."""
+    """Returns a shape of bounded length. A longer one becomes its ends and a hash behind an LF, which no line has."""
     if len(shape) <= _LINE_BYTES:
         return shape
     return shape[: _LINE_BYTES // 2] + b"\n" + hash(shape).to_bytes(8, signed=True) + shape[-_LINE_BYTES // 2 - 1 :]
 
 
 def _telling(line: bytes) -> int:
-    r"""Returns where the first part of a line begins that states a failure, or anything, or else its last frame."""
+    r"""Returns the offset of the most important part of a long line, of at most _LINE_BYTES.
+
+    That is the first part that states a failure; or else the first part that states anything; or else the line's last
+    frame: the text behind its last carriage return.
+    """
     first = frame_start(line)
     last = max(first, len(line) - SPEAKS)
     positions = [

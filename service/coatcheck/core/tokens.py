@@ -1,4 +1,4 @@
-"""The interface for counting and cutting in tokens."""
+"""The interface of tokenizers, which count tokens and cut texts between them."""
 
 from typing import Protocol
 
@@ -7,9 +7,10 @@ import numpy.typing as npt
 
 
 class Tokenizer(Protocol):
-    """One encoding. Every method accepts ordinary text: `<|endoftext|>` in it is text like any other.
+    """A tokenizer of one encoding. Every method treats its input as ordinary text, even `<|endoftext|>`.
 
-    Implementations never raise for any str, cut runs that the encoder cannot process, and are thread-safe.
+    Implementations never raise for any str, split runs of characters that are too long for the encoder, and are
+    thread-safe.
     """
 
     @property
@@ -22,13 +23,13 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token numbers. Only for bounded slices: a list takes 36 bytes per token."""
+        """Returns the token numbers of `text`. Use it only for bounded slices: a list takes 36 bytes per token."""
         ...
 
     def decode(self, tokens: list[int]) -> bytes:
-        """Returns the bytes of these tokens; a cut may fall inside a UTF-8 sequence."""
+        """Returns the bytes of these tokens, which may begin and end inside a UTF-8 sequence."""
         ...
 
     def ends(self, text: str) -> npt.NDArray[np.int64]:
-        """Returns where each token of `text` ends, in bytes of its UTF-8. Only for bounded slices, like `encode`."""
+        """Returns the offset at which each token of `text` ends, in UTF-8 bytes. Use it only for bounded slices."""
         ...

@@ -1,7 +1,8 @@
 """The schedule: repeats the jobs of a running service, each at its own pace, and measures event-loop lag.
 
-No job waits for another. A round that fails is logged in full, and the next one starts as usual. A stop lets rounds in
-progress finish, so it waits at most for one batch of each job; every step is harmless if two processes do it.
+No job waits for another. If a round fails, the error is logged, and the next round starts as usual. A stop lets rounds
+in progress finish, so it waits for at most one batch of each job. Every step of a job is harmless if two processes do
+it.
 """
 
 import asyncio
@@ -23,8 +24,8 @@ from coatcheck.usecases.tenants.show_usage import EmptyNamespace, EmptyRound
 log = logging.getLogger(__name__)
 
 _MAX_REST_SECONDS = 20.0
-"""Maximum of the pause that follows a long round. Chosen, not measured: without it, a round that took minutes would
-keep new artifacts out of the index for an hour."""
+"""Maximum seconds of the pause that `rest` adds after a long round. Chosen, not measured: without a maximum, a round
+that took minutes would keep new artifacts out of the index for an hour."""
 
 
 class PeriodicJob(Struct, frozen=True, kw_only=True):
@@ -33,20 +34,20 @@ class PeriodicJob(Struct, frozen=True, kw_only=True):
     name: Job
     work: Callable[[], Awaitable[object]]
     pause: float | Callable[[], float]
-    """Seconds between two rounds, or what returns them."""
+    """Seconds between two rounds, or a function that returns them."""
     rest: float = 0.0
     """Minimum pause as a multiple of the last round's duration, for work that must leave most of the time to others."""
     ready: Callable[[], Awaitable[None]] | None = None
-    """Awaited before each round."""
+    """A function that is awaited before each round, to delay the round; None: rounds are not delayed."""
     is_cancelled_at_stop: bool = False
-    """Whether a stop ends a round in progress, because it may take longer than a stop may."""
+    """Whether a stop cancels a round in progress, because the round may take longer than a stop is allowed to take."""
     last: Callable[[], Awaitable[object]] | None = None
-    """Done once more at a stop, when no round of any job is in progress."""
+    """The work that is done once at a stop, when no round of any job is in progress; None: no such work."""
 
 
 @asynccontextmanager
 async def run_jobs(jobs: Sequence[PeriodicJob], meter: Meter) -> AsyncGenerator[None]:
-    """Repeats the jobs until exit, which waits for rounds in progress."""
+    """Repeats the jobs until exit. The exit waits for rounds in progress, and then does the `last` work of the jobs."""
     stop = asyncio.Event()
     tasks = [asyncio.create_task(repeat(job, stop, meter), name=job.name) for job in jobs]
     try:
@@ -57,14 +58,14 @@ async def run_jobs(jobs: Sequence[PeriodicJob], meter: Meter) -> AsyncGenerator[
             if job.is_cancelled_at_stop:
                 task.cancel()
         await asyncio.wait(tasks)
-        # In the order of the list: what is written last may depend on what was written before.
+        # The `last` work is done in the order of the list, because later work may depend on earlier work.
         for job in jobs:
             if job.last is not None:
                 await _run_round(job.name, job.last, meter)
 
 
 async def repeat(job: PeriodicJob, stop: asyncio.Event, meter: Meter) -> None:
-    """Repeats a job until `stop` is set."""
+    """Runs rounds of a job, with its pauses between them, until `stop` is set."""
     while not stop.is_set():
         if job.ready is not None:
             await job.ready()
@@ -91,7 +92,7 @@ async def _run_round(name: Job, work: Callable[[], Awaitable[object]], meter: Me
 
 
 async def run_maintenance(maintenance: Callable[[], Awaitable[MaintenanceRound]], meter: Meter) -> None:
-    """Runs one round of maintenance; logs and meters what it removed."""
+    """Runs one round of maintenance; logs and meters the number of rows that it removed."""
     maintenance_round = await maintenance()
     if maintenance_round != MaintenanceRound():
         log.info("maintenance removed: %s", maintenance_round)
@@ -100,7 +101,7 @@ async def run_maintenance(maintenance: Callable[[], Awaitable[MaintenanceRound]]
 
 
 async def carry_out_decisions(empty: EmptyNamespace, evict: Evict, decisions: Decisions) -> None:
-    """Empties namespaces that are to be deleted, and evicts what is over the limits of a policy."""
+    """Empties namespaces that are marked for deletion, and evicts artifacts in namespaces that exceed their quota."""
     empty_round = await empty()
     if empty_round != EmptyRound():
         log.info("namespaces: %s", empty_round)
@@ -108,13 +109,13 @@ async def carry_out_decisions(empty: EmptyNamespace, evict: Evict, decisions: De
 
 
 _LAG_PAUSE: Final = 0.25
-"""Seconds between two measurements: short enough to catch every delay that a caller would notice, at negligible
-cost."""
+"""Seconds between two measurements of the lag: short enough to catch every delay that a caller would notice, at a
+negligible cost."""
 
 
 @asynccontextmanager
 async def lagging(meter: Meter) -> AsyncGenerator[None]:
-    """Measures event-loop lag until exit: it delays every request, whatever its cause."""
+    """Measures event-loop lag until exit. Lag delays every request, whatever its cause."""
     loop = asyncio.get_running_loop()
     ended = False
     handle: asyncio.TimerHandle | None = None

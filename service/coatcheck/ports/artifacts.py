@@ -1,4 +1,4 @@
-"""Changes of artifacts and their views, and their answers."""
+"""The changes of artifacts and their views, and the answers that the catalogue gives to these changes."""
 
 from datetime import datetime
 from typing import ClassVar, TypeAlias
@@ -14,17 +14,17 @@ from coatcheck.core.views.view import View
 from coatcheck.ports.decisions import ROW_BYTES, ArtifactChange, CatalogChange, NamespaceBatchChange, NamespaceChange
 
 _SECTION_BYTES = 100
-"""About as much as a section takes in a view's row: its name, title and two positions."""
+"""Approximate bytes of one section in a view's row: its name, title and two positions."""
 
 
 class IdempotencyKey(Struct, frozen=True, kw_only=True):
-    """A caller's idempotency key, and the request that it stands for."""
+    """A caller's idempotency key, and the request for which the key was used first."""
 
     key: str
     fingerprint: bytes
-    """Digest of the request: another request with this key is refused."""
+    """Digest of that request: a different request with the same key is refused."""
     expires_at: datetime
-    """When the key may be used for another request."""
+    """The moment from which the key may be used for another request."""
 
 
 class NewView(Struct, frozen=True, kw_only=True):
@@ -32,13 +32,13 @@ class NewView(Struct, frozen=True, kw_only=True):
 
     view: View
     blob: Blob | None
-    """Its bytes; None if the view is the payload itself. A blob that is not inline has an upload intent."""
+    """The blob of the view's bytes; None if the view is the payload itself. A blob that is not inline has an intent."""
     inline: bytes | None = None
-    """The stored bytes, if the blob's placement is `inline`."""
+    """The stored bytes, if the blob's placement is `inline`; otherwise None."""
 
     @property
     def weight(self) -> int:
-        """Approximate number of bytes that it adds to the catalogue."""
+        """Approximate number of bytes that the view adds to the catalogue."""
         index = 0 if self.blob is None else len(self.blob.index)
         return len(self.inline or b"") + index + len(self.view.sections) * _SECTION_BYTES
 
@@ -51,67 +51,72 @@ class StoreArtifact(
 ):
     """The one transaction of an ingest.
 
-    In order: delete our own upload intent or return `UploadFenced` (a blob without an upload is inline and needs none);
-    resolve the idempotency key; if a live artifact of this identity exists, return it; otherwise find the identity's
-    free number, point at a live blob of this namespace with the same digest and size or insert ours, insert the
-    artifact, and remove a tombstone of this identity.
+    The steps, in order:
 
-    An existing artifact takes on what `declared.merged_over` yields for its own declaration. If that differs, its
-    `facts` (except `redacted` and `comparison`), `engine` and `survey` become those of this change; its text view
-    stays if the extractor's inputs are the same, and is otherwise replaced by `text_view`, or removed. A replayed
-    request changes nothing, and neither does one with `unless_buried_since`.
+    1. Delete our own upload intent, or return `UploadFenced` if it is gone. An inline blob has no intent.
+    2. Resolve the idempotency key.
+    3. If a live artifact of this identity exists, return it.
+    4. Otherwise find a free number for the identity. Point at a live blob of this namespace with the same digest and
+       size, or insert our blob. Insert the artifact, and remove a tombstone of this identity.
 
-    A key that is remembered for this same request returns the artifact that it stands for with the original `created`,
-    its tombstone, or None if it is forgotten; it never creates.
+    If the artifact exists, its declaration becomes what `declared.merged_over` returns for the stored declaration. If
+    the two differ, the artifact's `facts` (except `redacted` and `comparison`), `engine` and `survey` become those of
+    this change. Its text view stays if the extractor's inputs are the same; otherwise `text_view` replaces the view, or
+    the view is removed. A replayed request, or a change with `unless_buried_since`, leaves the artifact as it is.
+
+    If the idempotency key was used before for this same request, the change creates nothing. It returns the artifact
+    of the first request with the original `created`, or the artifact's tombstone, or None if the tombstone is gone too.
 
     If a tombstone of this identity is younger than `unless_buried_since`, nothing is stored and the tombstone is
-    returned: a late request must not revive what has been deleted since. Our intent and our blob are dropped as if
-    deduplicated.
+    returned: a late request must not revive an artifact that has been deleted since. Our intent and our blob are
+    dropped as if the blob had been deduplicated.
 
-    If it needs more than `room` allows, it returns `QuotaExceeded`: nothing is changed and our intent stays, so it can
-    be retried once there is room. Existing artifacts and shared bytes need none. In a namespace that is being deleted
-    it raises CoatcheckError `namespace_deleting`.
+    If the change needs more than `room` allows, it returns `QuotaExceeded`. Then nothing is changed and our intent
+    stays, so that the change can be retried once there is room. Existing artifacts and shared bytes need no room. In a
+    namespace that is being deleted, the change raises CoatcheckError `namespace_deleting`.
 
-    An expired artifact of this identity that is held is not replaced: it becomes live again as it was, for the duration
-    in this change from now on, and is returned with `created=False`.
+    An expired artifact of this identity that is held is not replaced. It becomes live again with its former contents,
+    expires as this change says, counted from now, and is returned with `created=False`.
 
-    A corrupt blob is never used for deduplication. If our bytes equal those of one, every artifact and view that points
-    at it is pointed at a healthy blob (ours, unless there is another), and the corrupt one dies; a live artifact of
-    this identity is then returned with `created=False`.
+    A corrupt blob is never used for deduplication. If our bytes equal those of a corrupt blob, every artifact and view
+    that points at the corrupt blob is pointed at a healthy one (ours, unless there is another), and the corrupt blob
+    dies. A live artifact of this identity is then returned with `created=False`.
     """
 
     takes_room: ClassVar[bool] = True
 
     identity: bytes
-    """Digest of what makes two payloads the same artifact; its number is derived from it."""
+    """Digest of namespace, session, tool call ID and payload: two payloads with the same identity are one artifact.
+
+    The artifact's number is derived from it."""
     declared: DeclaredMetadata
-    """What the caller says about the payload."""
+    """The metadata that the caller declares."""
     measure: Measure
     facts: DetectedMetadata
-    """What was detected in the payload."""
+    """The metadata that was detected in the payload."""
     engine: int
-    """Number of the engine that detected `facts`: another may detect them anew."""
+    """Number of the engine that detected `facts`; an engine with another number may detect them again."""
     blob: Blob
     inline: bytes | None
     """The stored bytes if the blob's placement is `inline`; otherwise None."""
     ttl: int | None
-    """Seconds from `now` that it is kept; None: no limit."""
+    """Seconds from `now` that the artifact is kept; None: no limit."""
     idle_ttl: int | None
-    """Seconds that it is kept after each read; None: reads do not matter."""
+    """Seconds that the artifact is kept after each read; None: reads do not matter."""
     pinned: bool
-    """Whether it never expires."""
+    """Whether the artifact never expires."""
     now: datetime
     key: IdempotencyKey | None = None
     survey: bytes | None = None
-    """The engine's survey of the whole payload: opaque, at most 256 KiB. None: there is none."""
+    """The engine's survey of the whole payload: opaque, at most 256 KiB; None: the payload has no survey."""
     text_view: NewView | None = None
-    """Kept in the same transaction if this change creates the artifact or declares it anew; its blob is inline or
-    absent. Otherwise it is only used to restore corrupt bytes that equal its own."""
+    """The text view, whose blob is inline or absent. It is kept in the same transaction if this change creates the
+    artifact or changes its declaration; otherwise it only serves to repair a corrupt blob with the same bytes."""
     receipt: ReceiptRecord | None = None
-    """What a model gets in its place; kept if this change creates the artifact, under the first number of its identity.
-    None: nothing."""
+    """The record of the text that a model gets in the payload's place; None: there is no record. It is kept if this
+    change creates the artifact under the first number of its identity."""
     unless_buried_since: datetime | None = None
-    """A deletion at or after this moment prevails over this change; None: none does."""
+    """A deletion at or after this moment prevails over this change; None: no deletion prevails."""
     room: QuotaLimits | None = None
     """The limits of the namespace; None: unlimited."""
 
@@ -128,37 +133,40 @@ class IngestResult(Struct, frozen=True):
 
     artifact: Artifact
     created: bool
-    """False: this artifact existed already."""
+    """Whether this ingest created the artifact; false: the artifact existed already."""
     blob_used: bool
-    """False: our blob is not referenced. Its writer removes the bytes; a file is also recorded as a dead blob, so that
-    the sweep removes it if the writer crashes."""
+    """Whether a row points at our blob. If not, the blob's writer removes the bytes; a file is also recorded as a dead
+    blob, so that the sweep removes it if the writer crashes."""
     replayed: bool = False
-    """Whether it answers an idempotency key that had been answered before."""
+    """Whether this is the repeated answer to a request with the same idempotency key."""
     redeclared: bool = False
-    """Whether the artifact existed and has taken on another declaration."""
+    """Whether the artifact existed, and this ingest changed its declaration."""
 
 
 class UploadFenced(Struct, frozen=True):
-    """The upload's intent was gone because it was reaped, or what was made no longer fits. Nothing was changed."""
+    """Says that nothing was changed, because the upload's intent was reaped, or a new view no longer fits the artifact.
+
+    A view no longer fits if the artifact has been declared differently since the view was made.
+    """
 
 
 class KeyConflict(Struct, frozen=True):
-    """The idempotency key belongs to another request. Nothing was changed except the upload's intent."""
+    """Says that the idempotency key belongs to another request. Nothing was changed except the upload's intent."""
 
 
 StoreAnswer: TypeAlias = IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None
-"""The answers of StoreArtifact, described there."""
+"""The possible answers to StoreArtifact, which its docstring explains."""
 
 
 class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True, kw_only=True):
     """Keeps a derived view of a live artifact.
 
-    Our upload intent is deleted first, or `UploadFenced` is returned. If several are made at once, the first is kept
-    permanently: the existing view is returned, and ours is dropped like a deduplicated blob. A view of an earlier
-    version is replaced. Returns None if the artifact is not live.
+    Our upload intent is deleted first; if it is gone, `UploadFenced` is returned. If several processes make the view at
+    once, the first one committed is kept permanently: a later change returns that view, and drops its own like a
+    deduplicated blob. A view of an earlier version is replaced. Returns None if the artifact is not live.
 
-    A view's ranges are citations, so a view with a corrupt blob is replaced only by the same bytes: if ours are the
-    same, they replace the lost ones, and `blob_used` is true; otherwise the view is returned as it is.
+    Because the ranges of a view are citations, only the same bytes may replace those of a corrupt blob. If our bytes
+    are the same, they replace the lost ones, and `blob_used` is true; otherwise the view is returned as it is.
     """
 
     takes_room: ClassVar[bool] = True
@@ -166,10 +174,10 @@ class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True,
     now: datetime
     new: NewView
     inputs: ViewInputs | None = None
-    """The extractor's inputs: if the artifact has since been declared differently, nothing is changed and
-    `UploadFenced` is returned. None: the view is kept whatever the declaration."""
+    """The extractor's inputs when the view was made. If the artifact's declaration now yields other inputs, nothing is
+    changed and `UploadFenced` is returned. None: the view is kept whatever the declaration."""
     facts: DetectedMetadata | None = None
-    """What replaces the artifact's detected metadata, which did not tell the form of its text."""
+    """New detected metadata for an artifact that was stored without the form of its text; None: no change."""
 
     @property
     @override
@@ -181,23 +189,23 @@ class StoredView(Struct, frozen=True):
     """The result of StoreView."""
 
     view: "FoundView"
-    """The kept view, with inline bytes only if it is ours."""
+    """The view that is kept: ours or an earlier one. It has inline bytes only if it is ours."""
     blob_used: bool
-    """False: our blob is not referenced, as in IngestResult."""
+    """Whether a row points at our blob; see IngestResult."""
 
 
 class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only=True):
-    """Changes the mutable properties of a live artifact. Returns it, or its tombstone, or None if unknown.
+    """Changes the mutable properties of a live artifact. Returns the artifact, its tombstone, or None if it is unknown.
 
-    A new `ttl` counts from creation. Pinning clears the expiry; unpinning restores it from `ttl` and `idle_ttl`,
-    counted from now if it would already have passed. A new `idle_ttl` counts from now.
+    A new `ttl` counts from creation, a new `idle_ttl` from now. Pinning clears the expiry. Unpinning computes the
+    expiry from `ttl` and `idle_ttl` again; if that moment has already passed, they count from now.
     """
 
     now: datetime
     revive: bool = False
-    """Whether an expired artifact that is held may become live again, if the change moves its expiry beyond now."""
+    """Whether an expired artifact that is held becomes live again if the change moves its expiry beyond `now`."""
     ttl: int | None | UnsetType = UNSET
-    """Seconds from creation; None: no limit. UNSET, here and below: unchanged."""
+    """Seconds from creation; None: no limit. In this field and the next ones, UNSET means unchanged."""
     idle_ttl: int | None | UnsetType = UNSET
     """Seconds from now, and from each read; None: reads do not matter."""
     pinned: bool | UnsetType = UNSET
@@ -207,7 +215,8 @@ class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only
 class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=True, kw_only=True):
     """Replaces an artifact by its tombstone, drops its views, and marks blobs dead that nothing else points at.
 
-    Returns whether it was live, or its tombstone, or None if unknown; `HoldConflict` if a hold forbids it.
+    Returns true if the artifact was live, its tombstone if it was gone already, None if it is unknown, and
+    `HoldConflict` if a hold forbids the deletion.
     """
 
     deletes: ClassVar[bool] = True
@@ -219,10 +228,10 @@ class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=T
 
 
 class DeleteSession(NamespaceBatchChange[int | HoldConflict], frozen=True, kw_only=True):
-    """Deletes up to `limit` artifacts of a session. Returns how many; repeat until it is less than `limit`.
+    """Deletes up to `limit` artifacts of a session, and returns their number.
 
-    Artifacts with holds of their own stay. Returns `HoldConflict` if a hold covers the session; then nothing is
-    deleted.
+    Repeat the change until the number is less than `limit`. Artifacts with holds of their own stay. If a hold covers
+    the session, nothing is deleted and `HoldConflict` is returned.
     """
 
     alone: ClassVar[bool] = True
@@ -236,9 +245,9 @@ class DeleteSession(NamespaceBatchChange[int | HoldConflict], frozen=True, kw_on
 
 
 class Touch(CatalogChange[None], frozen=True, kw_only=True):
-    """Records reads: they move idle expiry, and recently read artifacts are evicted last.
+    """Records reads. A read moves the idle expiry of its artifact, and recently read artifacts are evicted last.
 
-    Artifacts that are gone or pinned are not changed; without an idle TTL the expiry stays.
+    Artifacts that are gone or pinned are not changed. Without an idle TTL, the expiry stays.
     """
 
     reads: tuple[tuple[str, int, datetime], ...]
@@ -255,14 +264,16 @@ class FoundView(Struct, frozen=True):
 
     view: View
     blob: Blob | None
-    """None: the view is the payload itself."""
+    """The blob of the view's bytes; None: the view is the payload itself."""
     inline: bytes | None = None
 
 
 class KeyRecord(Struct, frozen=True):
-    """What an idempotency key stands for."""
+    """The request that an idempotency key stands for, and its result."""
 
     fingerprint: bytes
+    """Digest of the request, as in IdempotencyKey."""
     number: int
+    """Number of the artifact that the request stored or found."""
     created: bool
-    """Whether that request created the artifact (its answer was 201)."""
+    """Whether the request created the artifact (its answer was 201)."""

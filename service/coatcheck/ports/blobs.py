@@ -1,4 +1,7 @@
-"""Stored bytes and where they are; uploads in progress; files of payloads that wait for storage between processes."""
+"""The ports for stored bytes: blob stores and their locations, uploads in progress, and files of waiting payloads.
+
+A file of waiting payloads takes the payloads that storage refused from one process to the next.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -13,17 +16,17 @@ from coatcheck.ports.decisions import NamespaceChange
 
 
 class StoredName(Struct, frozen=True):
-    """A blob as the store knows it. `namespace` is empty if the store's names do not include it."""
+    """A blob as the store lists it. `namespace` is empty if names in this store do not include the namespace."""
 
     namespace: str
     id: str
     size: int
     modified_at: datetime
-    """An orphan is removed only after some time: its row may be about to come."""
+    """Time of the last write. A blob without a row stays for a while, because its row may not be committed yet."""
 
 
 class BlobWriter(Protocol):
-    """Writes one blob. Exactly one of `finish` and `abort` ends it."""
+    """Writes one blob. The caller ends the writer with exactly one of `finish` and `abort`."""
 
     async def write(self, data: bytes) -> None:
         """Appends bytes. Raises `storage_full` or `storage_unavailable`; after that, only `abort` may follow."""
@@ -34,12 +37,12 @@ class BlobWriter(Protocol):
         ...
 
     async def abort(self) -> None:
-        """Removes what was written. Never raises if it is already gone. Safe after a failed `finish`."""
+        """Removes the written bytes; does not raise if they are already gone. May be called after a failed `finish`."""
         ...
 
 
 class BlobStore(CheckedStore, Protocol):
-    """Bytes under names that the server generates and uses once."""
+    """Keeps bytes under names that the server generates; each name is used once."""
 
     @property
     def placement(self) -> Placement:
@@ -48,18 +51,18 @@ class BlobStore(CheckedStore, Protocol):
 
     @property
     def others(self) -> "tuple[BlobStore, ...]":
-        """Stores of earlier placements, each different: they are read and removed from, never written."""
+        """The stores of earlier placements, one for each: blobs in them are read and removed, never written."""
         ...
 
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
-        """Starts a blob.
+        """Starts to write a blob.
 
-        A name is written once: raises FileExistsError if it is taken, here or by the writer's own calls.
+        A name is written once: if it is taken, this call or a later call of the writer raises FileExistsError.
         """
         ...
 
     async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
-        """Returns exactly `length` stored bytes from `start`; with `fresh`, bypasses every cache that it can.
+        """Returns exactly `length` stored bytes from `start`; with `fresh`, it bypasses caches where possible.
 
         Raises CoatcheckError `integrity` if the blob is missing or too short.
         """
@@ -70,16 +73,16 @@ class BlobStore(CheckedStore, Protocol):
         ...
 
     async def remove(self, namespace: str, blob_id: str) -> bool:
-        """Removes a blob durably. Returns False if it did not exist, which is not an error."""
+        """Removes a blob durably. Returns False if there was no such blob, which is not an error."""
         ...
 
     def names(self) -> AsyncIterator[StoredName]:
-        """Yields everything in the store, in any order, including what no row knows."""
+        """Yields every blob in the store, in any order, including blobs without a row in the catalogue."""
         ...
 
 
 class BlobLocation(Protocol):
-    """The location of a blob store, bound to one database by a mark.
+    """The location of a blob store. A mark, which is stored in it, binds the location to one database.
 
     The mark is not a blob: `names` does not list it.
     """
@@ -91,7 +94,7 @@ class BlobLocation(Protocol):
 
     @property
     def placement(self) -> Placement:
-        """The placement, as of BlobStore."""
+        """The placement of the blobs in this location, as in BlobStore."""
         ...
 
     async def mark(self) -> str | None:
@@ -99,9 +102,9 @@ class BlobLocation(Protocol):
         ...
 
     async def put_mark(self, text: str) -> str:
-        """Sets the mark durably unless there is one; returns the mark in force.
+        """Sets the mark durably, unless the location has a mark already; returns the mark that is now in force.
 
-        Of several concurrent calls, one sets it.
+        Of several concurrent calls, only one sets the mark.
         """
         ...
 
@@ -113,7 +116,7 @@ class BlobLocation(Protocol):
 class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=True):
     """Records the intent to write a blob, before its first byte is written.
 
-    Returns `QuotaExceeded` if its reservation does not fit into `room`; then nothing is recorded.
+    If the reservation exceeds `room`, nothing is recorded and `QuotaExceeded` is returned; otherwise returns None.
     """
 
     takes_room: ClassVar[bool] = True
@@ -121,68 +124,75 @@ class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=Tr
     blob_id: str
     placement: Placement
     lease_until: datetime
-    """When the upload is reaped unless it is renewed."""
+    """End of the upload's lease: afterwards the upload is reaped, unless the lease has been renewed."""
     reserve: int = 0
-    """Stored bytes to reserve. They are released with the intent, however it ends."""
+    """Stored bytes to reserve. The reservation ends with the intent, whether the upload succeeds or fails."""
     room: QuotaLimits | None = None
     """The limits of the namespace; None: unlimited."""
 
 
 class ReserveMore(NamespaceChange[bool | QuotaExceeded], frozen=True, kw_only=True):
-    """Raises the reservation of an open upload to `reserve` bytes. Returns like RenewUpload, or `QuotaExceeded`."""
+    """Raises the reservation of an open upload to `reserve` bytes.
+
+    Returns true; false if the upload was reaped, so that the writer must stop; or `QuotaExceeded`.
+    """
 
     takes_room: ClassVar[bool] = True
 
     blob_id: str
     reserve: int
-    """Stored bytes in total, not in addition."""
+    """The new reservation in stored bytes, which includes the previous one."""
     room: QuotaLimits | None
+    """The limits of the namespace; None: unlimited."""
 
 
 class RenewUpload(NamespaceChange[bool], frozen=True, kw_only=True):
-    """Extends the lease of an open upload. Returns whether it was still ours (false: reaped, stop writing)."""
+    """Extends the lease of an open upload. Returns false if the upload was reaped, so that the writer must stop."""
 
     blob_id: str
     lease_until: datetime
 
 
 class AbandonUpload(NamespaceChange[None], frozen=True, kw_only=True):
-    """Deletes an intent whose file its writer has already removed. A missing one is no error."""
+    """Deletes the intent of an upload whose file the writer has already removed. A missing intent is no error."""
 
     blob_id: str
 
 
 class WaitingFiles(Protocol):
-    """Files of records, each written whole at the end of a process and read by the next one. All methods block."""
+    """Files of records. A process writes a file at its end, and a later process reads it. All methods block."""
 
     def save(self, records: Sequence[bytes], limit: int) -> int:
-        """Makes records durable in a new file, the last ones if not all have room; returns how many.
+        """Writes records durably to a new file, and returns their number.
+
+        If there is no room for all records, only the newest ones are written.
 
         Args:
-            records: oldest first.
+            records: the records, oldest first.
             limit: bytes that all files together may take.
         """
         ...
 
     def open_next(self) -> list[int]:
-        """Opens a file that no process has open; returns the positions of its records that are not settled.
+        """Opens a file that no process has open; returns the positions of the records that still wait in it.
 
-        Empty: there is none. What cannot be read is reported, and its file set aside when the rest is settled.
+        An empty list means that there is no such file. Unreadable records are reported, and their file is set aside
+        once every other record is finished.
         """
         ...
 
     def read(self, position: int) -> bytes:
-        """Returns a record of the open file."""
+        """Returns the record at a position of the open file."""
         ...
 
     def finish(self, position: int, *, durably: bool) -> None:
-        """Marks a record: no process will read it again. `durably`: not even after a power loss."""
+        """Marks a record as finished, so that no process reads it again; `durably`: not even after a power loss."""
         ...
 
     def set_aside(self) -> None:
-        """Keeps the open file, under another name, when it is closed: a record makes no sense."""
+        """Notes that a record of the open file cannot be decoded: `close` will rename the file, not remove it."""
         ...
 
     def close(self, *, is_complete: bool) -> None:
-        """Closes the open file and, if all of it is `is_complete`, removes it."""
+        """Closes the open file; `is_complete`: every record is finished, so the file is also removed."""
         ...

@@ -1,4 +1,4 @@
-"""The catalogue: which artifacts exist, how healthy the store is, and the queries of an administrator's overview."""
+"""The port of the catalogue: look-ups of artifacts, checks of a store's health, and the administrator's overview."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -18,11 +18,11 @@ from coatcheck.ports.artifacts import (
 from coatcheck.ports.decisions import Commits
 
 Health = Literal["ready", "degraded", "away"]
-"""`degraded`: it does part of its work, for example reads but no writes; `away`: it does none of it."""
+"""`degraded`: a component does part of its work, for example reads but no writes; `away`: it does none of its work."""
 
 
 FAULTS: Final = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED, Code.INTEGRITY})
-"""Codes of a store that fails to serve a call."""
+"""Codes of the errors with which a store fails to serve a call."""
 
 
 class HealthReason(Struct, frozen=True, kw_only=True):
@@ -33,49 +33,50 @@ class HealthReason(Struct, frozen=True, kw_only=True):
     health: Health
     code: Code
     detail: str
-    """A sentence or two that a stranger may read."""
+    """One or two sentences for an operator. They contain no secrets, because callers without a key may read them."""
 
 
 class CheckedStore(Protocol):
-    """A store whose health can be checked. Each check is a cheap real call that needs what serving needs."""
+    """A store whose health can be checked. Each check is a cheap, real call that fails where serving would fail."""
 
     async def check_reads(self) -> None:
         """Returns if the store can be read.
 
         Raises:
-            CoatcheckError: why it cannot be, in a sentence for an operator.
+            CoatcheckError: the store cannot be read; the error explains the reason in a sentence for an operator.
         """
         ...
 
     async def check_writes(self, *, room: bool = False) -> None:
-        """Returns if the store accepts a small write, which changes nothing.
+        """Returns if the store accepts a small write that leaves its contents as they are.
 
         Args:
-            room: whether there must be room for as much as a small payload takes, because storage was full before.
+            room: whether the store must also have room for a small payload, because it was full before.
 
         Raises:
-            CoatcheckError: why it does not, in a sentence for an operator.
+            CoatcheckError: the store refuses the write; the error explains the reason in a sentence for an operator.
         """
         ...
 
 
 class FoundArtifact(Struct, frozen=True):
-    """A live artifact and, if requested and inline, its stored bytes."""
+    """A live artifact, with the additional parts that the caller of `Catalog.find` requested."""
 
     artifact: Artifact
     inline: bytes | None = None
+    """The stored bytes; None if they were not requested or are not in the catalogue."""
     text_view: FoundView | None = None
-    """If requested and kept."""
+    """The text view; None if it was not requested or none is kept."""
     survey: bytes | None = None
-    """If requested and kept."""
+    """The engine's survey of the payload; None if it was not requested or none is kept."""
     receipt: ReceiptRecord | None = None
-    """If requested and kept."""
+    """The record of the text that a model got; None if it was not requested or none is kept."""
 
 
 class RunKey(Struct, frozen=True, kw_only=True):
-    """Identifies runs of the same thing: session, tool and command. None matches only None.
+    """Identifies the runs of one command in a session, by session, tool and command. None matches only None.
 
-    Only the 1,000 artifacts stored last in the session are examined.
+    Only the 1,000 artifacts that were stored last in the session are examined.
     """
 
     namespace: str
@@ -84,58 +85,59 @@ class RunKey(Struct, frozen=True, kw_only=True):
     command: str | None
     """The declared command; None: the tool declares none."""
     but: bytes
-    """An identity to skip: that of the run to be compared."""
+    """The identity of the artifact to skip: the run that is to be compared with an earlier one."""
 
 
 class PayloadKey(Struct, frozen=True, kw_only=True):
-    """Identifies artifacts of the same bytes in one session.
+    """Identifies the artifacts of one session that have the same bytes.
 
-    Only the 1,000 artifacts of these bytes that were stored last in the namespace are examined.
+    Only the 1,000 artifacts with these bytes that were stored last in the namespace are examined.
     """
 
     namespace: str
     session: str
     sha256: bytes
-    """With `size`, identifies the bytes."""
+    """Digest of the bytes. Digest and `size` together identify them."""
     size: int
 
 
 class ArtifactFilter(Struct, frozen=True, kw_only=True):
-    """Selects artifacts to list; all given conditions must hold."""
+    """Selects artifacts to list. An artifact must meet every condition that is not None."""
 
     session: str | None = None
     kind: Kind | None = None
     tool_name: str | None = None
     url: str | None = None
-    """The declared address of the payload."""
+    """The declared URL of the payload."""
     status: int | None = None
-    """HTTP status of a page."""
+    """The HTTP status with which a page was fetched."""
     final_url: str | None = None
-    """The address to which redirects led."""
+    """The URL to which the redirects of a page led."""
     label: str | None = None
-    """One of the artifact's labels."""
+    """A label that the artifact must have, beside any others."""
     created_after: datetime | None = None
-    """Inclusive."""
+    """The earliest moment of creation, inclusive."""
     created_before: datetime | None = None
-    """Exclusive."""
+    """The end of the moments of creation, exclusive."""
     session_prefix: str | None = None
     """Prefix of the session's name; artifacts without a session do not match."""
     terms: tuple[tuple[int, ...], ...] | None = None
-    """Keys of `core/fulltext`: a document must contain one of each tuple. Artifacts that are not indexed yet do not
-    match."""
+    """Keys of terms as `core/fulltext` computes them: a document must contain at least one key of each tuple. Artifacts
+    that are not indexed yet do not match."""
 
 
 class ArtifactPage(Struct, frozen=True):
-    """Part of a list, newest first. `before` continues it; None means that this was the last part.
+    """One page of a list, newest first.
 
-    If few of many artifacts match, a part may contain fewer than `limit`, or none, without being the last: a query has
-    a time limit, and stops where the next part continues.
+    If few of many artifacts match, a page may contain fewer than `limit` artifacts, or none, although more pages
+    follow: a query has a time limit, and the next page continues where the query stopped.
     """
 
     artifacts: list[Artifact]
     before: int | None
+    """The position after which the next page begins, for `list_artifacts`; None: this is the last page."""
     damaged: tuple[int, ...] = ()
-    """Segments of the full-text index that cannot be read; their artifacts are missing."""
+    """Segments of the full-text index that cannot be read; their artifacts are missing from the list."""
 
 
 class InlineBytes(Protocol):
@@ -147,25 +149,30 @@ class InlineBytes(Protocol):
 
 
 class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
-    """Rows: what exists, for whom, until when. Every method names the namespace; there is no ambient caller.
+    """The rows of artifacts: which artifacts exist, in which namespace, and until when.
 
-    All raise CoatcheckError `storage_unavailable` if the database cannot be reached or is busy for too long, and
-    `storage_full` if it cannot grow. After `storage_full`, nothing of the change is visible. After
-    `storage_unavailable` it may be visible, if only the answer to a commit was lost: every change can safely be
-    repeated, and may then succeed. Queries raise `overloaded` if the database responds, but its connections are all in
-    use.
+    Every method takes the namespace as an argument, because the catalogue knows nothing about the current caller.
+
+    All methods raise CoatcheckError `storage_unavailable` if the database cannot be reached or is busy for too long,
+    and `storage_full` if the database cannot grow. After `storage_full`, nothing of the change is visible. After
+    `storage_unavailable`, the change may be visible, because only the answer to its commit may have been lost: every
+    change can safely be repeated, and may then succeed. Queries raise `overloaded` if the database responds but all
+    connections to it are in use.
     """
 
     async def same_bytes(self, namespace: str, /, sha256: bytes, size: int) -> Blob | None:
-        """Returns the blob that storing this content would point at instead of a new one."""
+        """Returns a healthy blob with this content, at which a new artifact would point; None if there is no blob."""
         ...
 
     async def holds_within(self, namespace: str, /, session: str | None, now: datetime) -> HoldConflict | None:
-        """Returns the holds on anything in a session, or in the whole namespace; None if there are none."""
+        """Returns the holds that cover a session or any of its artifacts; None if there are none.
+
+        Without a session, it returns the holds that cover the namespace, any of its sessions or any of its artifacts.
+        """
         ...
 
     async def usage_of(self, namespace: str, /) -> Usage:
-        """Returns what a namespace holds."""
+        """Returns the numbers of artifacts and stored bytes that a namespace holds."""
         ...
 
     async def find(
@@ -180,54 +187,59 @@ class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
         with_survey: bool = False,
         with_receipt: bool = False,
     ) -> FoundArtifact | Gone | None:
-        """Returns the artifact if it is live at `now`, else its tombstone, else None; a single statement decides.
+        """Returns the artifact if it is live at `now`, otherwise its tombstone; a single statement decides.
 
-        `with_view` includes its kept text view with that view's inline bytes, `with_survey` its survey, `with_receipt`
-        what a model got in its place. An artifact that has expired but was not swept yet also returns its tombstone.
-        None: this namespace never had it, or has forgotten it.
+        Returns None if this namespace never had the artifact, or no longer has its tombstone. For an artifact that has
+        expired but is not swept yet, it returns a tombstone, too. `with_bytes` adds the artifact's inline bytes,
+        `with_view` its kept text view with the inline bytes of the view, `with_survey` its survey, and `with_receipt`
+        the record of the text that a model got in its place.
         """
         ...
 
     async def live_artifacts(self, namespace: str, /, numbers: Collection[int], now: datetime) -> dict[int, Artifact]:
-        """Returns those of the artifacts with these numbers that are live at `now`, by number."""
+        """Returns the artifacts with these numbers, by number. Artifacts that are not live at `now` are left out."""
         ...
 
     async def latest_run(self, run: RunKey, now: datetime) -> int | None:
-        """Returns the number of the live artifact of a run that was stored last; None if there is none. See RunKey."""
+        """Returns the number of the live artifact that `run` matches and that was stored last; None: there is none."""
         ...
 
     async def find_given_cards(self, payload: PayloadKey, now: datetime) -> list[Artifact]:
-        """Returns live artifacts of a payload whose receipts had a card (`facts.given`): the newest 8, newest first."""
+        """Returns the newest 8 live artifacts of a payload whose receipts had a card (`facts.given`), newest first."""
         ...
 
     async def find_key(self, namespace: str, /, key: str, now: datetime) -> KeyRecord | None:
-        """Returns the request that an idempotency key stands for, while it is remembered."""
+        """Returns the request that an idempotency key stands for; None if the key is unknown or has expired."""
         ...
 
     async def list_artifacts(
         self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
     ) -> ArtifactPage:
-        """Returns live artifacts, newest first. `limit` is 1 to 200."""
+        """Returns a page of the live artifacts that match, newest first; `limit` is 1 to 200.
+
+        `before` is that of the previous page; None: the first page.
+        """
         ...
 
 
 class ActivityHour(Struct, frozen=True):
-    """The activity in one hour. Its gauges are not kept."""
+    """The activity in one hour."""
 
     hour: datetime
-    """When the hour began."""
+    """The beginning of the hour."""
     spent: UsageDelta
+    """The counts of the hour. Gauges are not kept by hour, so they are unset."""
 
 
 class SessionSummary(Struct, frozen=True):
-    """A session and its account."""
+    """A session and its token account."""
 
     session: str
     usage: SessionUsage
 
 
 class Overview(Protocol):
-    """The catalogue for the administrator's page."""
+    """The queries of the catalogue for the administrator's page."""
 
     async def activity(self, namespace: str, /, since: datetime) -> list[ActivityHour]:
         """Returns the hours with any activity in a namespace since a moment, in order; `*` means all namespaces.
@@ -237,9 +249,15 @@ class Overview(Protocol):
         ...
 
     async def recent_sessions(self, namespace: str, *, limit: int) -> list[SessionSummary]:
-        """Returns sessions of a namespace, latest activity first; of the latest 5,000 of all namespaces."""
+        """Returns sessions of a namespace, latest activity first.
+
+        Only the 5,000 sessions of all namespaces with the latest activity are examined.
+        """
         ...
 
     async def next_expiring(self, namespace: str, now: datetime, *, limit: int) -> list[Artifact]:
-        """Returns live artifacts of a namespace, earliest expiry first; of the next 5,000 of all namespaces."""
+        """Returns live artifacts of a namespace, earliest expiry first.
+
+        Only the 5,000 artifacts of all namespaces that expire next are examined.
+        """
         ...

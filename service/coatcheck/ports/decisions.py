@@ -1,4 +1,7 @@
-"""What a change of the catalogue is, and those that carry out decisions: policies, holds, namespaces to delete."""
+"""The base classes of all changes of the catalogue, and the changes that carry out an administrator's decisions.
+
+Administrators set policies, place holds and delete namespaces.
+"""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -14,32 +17,33 @@ from coatcheck.core.retention.audit import SCHEDULE, By, Hold, HoldConflict
 
 Answer = TypeVar("Answer")
 ROW_BYTES = 1024
-"""About as much as a row takes with its indexes and its place in the log: weights only decide how many changes share a
-transaction."""
+"""Approximate bytes of a row, with its indexes and its part of the database's log. An estimate is enough, because
+weights only decide how many changes share a transaction."""
 
 
 class CatalogChange(Struct, Generic[Answer], frozen=True, kw_only=True):
-    """A statement of what must become true; `Answer` is the type that its commit returns.
+    """A change of the catalogue: a value that describes the wanted state; `Answer` is the type that its commit returns.
 
-    A change of this base class touches rows of any namespace.
+    A change of this base class may touch rows of any namespace.
     """
 
     alone: ClassVar[bool] = True
-    """Whether it needs a transaction of its own: it locks rows that are not known in advance, so sharing one could
-    deadlock replicas."""
+    """Whether the change needs a transaction of its own. It does if it locks rows that are not known in advance: in a
+    shared transaction, such locks could deadlock replicas."""
     deletes: ClassVar[bool] = False
-    """Whether it removes artifacts, and so must respect holds."""
+    """Whether the change removes artifacts, and so must respect holds."""
     takes_room: ClassVar[bool] = False
-    """Whether it adds what callers send, which a full disk refuses; all else may use the reserve of space."""
+    """Whether the change adds data that callers send. A full disk refuses such a change; all others may use the reserve
+    of disk space."""
 
     @property
     def only_namespace(self) -> str | None:
-        """The only namespace whose rows it touches; None: any."""
+        """The only namespace whose rows the change touches; None: it may touch those of any namespace."""
         return None
 
     @property
     def weight(self) -> int:
-        """Approximate number of bytes that it adds to its transaction."""
+        """Approximate number of bytes that the change adds to its transaction."""
         return ROW_BYTES
 
 
@@ -57,10 +61,10 @@ class NamespaceChange(CatalogChange[Answer], frozen=True, kw_only=True):
 
 
 class BatchChange(CatalogChange[Answer], frozen=True, kw_only=True):
-    """A change of as many rows as there are, up to a limit."""
+    """A change of many rows, of which one transaction changes at most `limit`. Callers repeat it for the rest."""
 
     limit: int
-    """Maximum rows of one transaction, so that it delays others little."""
+    """Maximum number of rows that one transaction changes, so that other transactions are delayed little."""
 
     @property
     @override
@@ -69,10 +73,10 @@ class BatchChange(CatalogChange[Answer], frozen=True, kw_only=True):
 
 
 class NamespaceBatchChange(NamespaceChange[Answer], frozen=True, kw_only=True):
-    """Like BatchChange, of rows of one namespace."""
+    """Like BatchChange, but for rows of one namespace."""
 
     limit: int
-    """See BatchChange."""
+    """Maximum number of rows that one transaction changes, as in BatchChange."""
 
     @property
     @override
@@ -81,26 +85,26 @@ class NamespaceBatchChange(NamespaceChange[Answer], frozen=True, kw_only=True):
 
 
 class ArtifactChange(NamespaceChange[Answer], frozen=True, kw_only=True):
-    """A change of one artifact whose number is known, so its row can be locked before others."""
+    """A change of one artifact whose number is known, so that its row can be locked before all other rows."""
 
     number: int
 
 
 class Commits(Protocol):
-    """Commits changes to the catalog."""
+    """Commits changes to the catalogue."""
 
     async def commit(self, change: CatalogChange[Answer], /) -> Answer:
-        """Carries out a change and returns its answer once it is durable; see the change's docstring.
+        """Carries out a change, and returns its answer once the change is durable. Each change documents its answer.
 
-        Changes may share a transaction; a failing one never affects the others.
+        Changes may share a transaction. A change that fails never affects the others.
         """
         ...
 
 
 class DeleteNamespace(NamespaceBatchChange[int], frozen=True, kw_only=True):
-    """Deletes up to `limit` artifacts of a marked namespace, live or expired. Returns how many.
+    """Deletes up to `limit` artifacts, live or expired, of a namespace marked for deletion. Returns their number.
 
-    Held artifacts stay. The accounts of its sessions are deleted with the last artifacts.
+    Held artifacts stay. The accounts of the namespace's sessions are deleted with its last artifacts.
     """
 
     alone: ClassVar[bool] = True
@@ -113,36 +117,38 @@ class DeleteNamespace(NamespaceBatchChange[int], frozen=True, kw_only=True):
 
 
 class MarkNamespace(CatalogChange[bool | HoldConflict], frozen=True, kw_only=True):
-    """Marks a namespace as being deleted, so that nothing can be stored in it; or removes the mark.
+    """Marks a namespace for deletion, so that nothing can be stored in it; or removes the mark.
 
-    Returns `HoldConflict`, without marking, if a hold covers the namespace itself; otherwise whether this changed it.
+    If a hold covers the namespace itself, sets no mark and returns `HoldConflict`. Otherwise returns whether the mark
+    was set or removed by this change.
     """
 
     namespace: str
     now: datetime
     deleting: bool
-    """False removes the mark."""
+    """Whether to set the mark; false removes it."""
     by: By = By()
 
 
 class SetPolicy(CatalogChange[int | None], frozen=True, kw_only=True):
-    """Creates a new version of a scope's policy; None removes it. Returns the version.
+    """Creates a new version of a scope's policy, or removes the policy. Returns the number of the new version.
 
     Returns None if there is no policy to remove.
     """
 
     scope: PolicyScope
     policy: Policy | None
-    """The whole policy: fields that it lacks are unset."""
+    """The whole policy: fields that are not set in it are unset afterwards. None removes the policy."""
     now: datetime
     by: By = By()
 
 
 class PlaceHold(CatalogChange[bool | Gone | None], frozen=True, kw_only=True):
-    """Places a hold. Once it is answered, no delete that was not answered before removes what it covers.
+    """Places a hold, and returns True. After this answer, no deletion removes artifacts that the hold covers.
 
-    Returns True; for an artifact that does not exist its tombstone, or None if it is unknown, and no hold is placed. An
-    artifact that has expired but has no tombstone yet can be held.
+    Such artifacts may be gone only because of deletions that were answered before the hold. If the hold is for an
+    artifact that does not exist, no hold is placed: the change returns the artifact's tombstone, or None if the
+    artifact is unknown. An artifact that has expired but has no tombstone yet can be held.
     """
 
     hold: Hold
@@ -150,24 +156,27 @@ class PlaceHold(CatalogChange[bool | Gone | None], frozen=True, kw_only=True):
 
 
 class ReleaseHold(CatalogChange[Hold | None], frozen=True, kw_only=True):
-    """Releases a hold. Returns it, or None if the ID is unknown."""
+    """Releases a hold. Returns the hold, or None if its ID is unknown."""
 
     id: str
     namespace: str | None
-    """Only a hold of this namespace; None: of any."""
+    """The namespace that the hold must belong to; None: any namespace."""
     now: datetime
     by: By = By()
 
 
 class Decisions(Commits, Protocol):
-    """The catalogue for administrators: policies, holds, usage."""
+    """The queries of the catalogue for administrators: policies, holds, usage."""
 
     async def policy_version(self) -> int:
-        """Returns the latest version of all policies; 0 if there never was one. Cheap: called every few seconds."""
+        """Returns the latest version number of all policies; 0 if no policy was ever set.
+
+        The query must be cheap, because every process makes it every few seconds.
+        """
         ...
 
     async def policies(self) -> tuple[int, Rules]:
-        """Returns all policies in force, and their latest version."""
+        """Returns the latest version number, and all policies in force."""
         ...
 
     async def policy_history(self, scope: PolicyScope, limit: int) -> list["PolicyVersion"]:
@@ -177,27 +186,31 @@ class Decisions(Commits, Protocol):
     async def holds(
         self, namespace: str | None, /, *, after: str = "", limit: int = 200, only: str | None = None
     ) -> list[Hold]:
-        """Returns holds of a namespace or of all, including ended ones, by ID, starting after `after`.
+        """Returns holds by ID, starting after the ID `after`, including holds that have ended.
 
-        `only`: the one with this ID.
+        A `namespace` of None means the holds of all namespaces. `only` restricts the answer to the hold with this ID.
         """
         ...
 
     async def covering_holds(
         self, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime, /
     ) -> list[Hold]:
-        """Returns the holds in force at `now` that cover artifacts, sessions or the namespace, by ID.
+        """Returns the holds in force at `now` that cover these artifacts, these sessions or the namespace, by ID.
 
-        At most NAMED for each of them. One query, however many artifacts there are.
+        It returns at most MAX_NAMED_HOLDS for each artifact, each session and the namespace. It makes one query,
+        however many artifacts there are.
         """
         ...
 
     async def usages(self, namespace: str | None, /, *, after: str = "", limit: int = 200) -> list[Usage]:
-        """Returns what namespaces hold, by name, starting after `after`."""
+        """Returns how many artifacts and bytes namespaces hold, by name, starting after the name `after`.
+
+        A `namespace` of None means all namespaces.
+        """
         ...
 
     async def list_marked_namespaces(self) -> list[Usage]:
-        """Returns the namespaces that are being deleted."""
+        """Returns the namespaces that are marked for deletion, and what each of them holds."""
         ...
 
 
@@ -205,10 +218,10 @@ class PolicyVersion(Struct, frozen=True, kw_only=True):
     """A version of a scope's policy."""
 
     version: int
-    """Counts versions of all scopes together, in the order of commits."""
+    """The version's number. One sequence counts the versions of all scopes, in the order of commits."""
     scope: PolicyScope
     policy: Policy | None
-    """None: it was removed."""
+    """The policy from this version on; None: the policy was removed."""
     at: datetime
     by: str
-    """Who changed it, as in the audit log."""
+    """Name of the caller who changed the policy, as in the audit log."""

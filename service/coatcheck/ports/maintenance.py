@@ -1,4 +1,4 @@
-"""Removal of what is no longer needed, and the lease that keeps replicas from doing it twice."""
+"""Changes and queries with which maintenance removes rows and blobs, and the lease that makes one replica do it."""
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
@@ -21,10 +21,11 @@ from coatcheck.ports.decisions import (
 
 
 class EvictArtifacts(NamespaceBatchChange["EvictionResult"], frozen=True, kw_only=True):
-    """Evicts the least recently read artifacts of a namespace, expired ones first, as tombstones.
+    """Evicts artifacts of a namespace, and leaves their tombstones. Returns `EvictionResult`.
 
-    Pinned and held artifacts are never evicted. It removes no more artifacts than are needed at this moment, and at
-    most `limit`; if even removing all candidates would not suffice, it removes nothing. Returns `EvictionResult`.
+    Expired artifacts go first, then the least recently read ones; pinned and held artifacts are never evicted. The
+    change removes no more artifacts than are needed at this moment, and at most `limit`. If the removal of all
+    candidates would not make enough room, it removes nothing.
     """
 
     alone: ClassVar[bool] = True
@@ -33,7 +34,7 @@ class EvictArtifacts(NamespaceBatchChange["EvictionResult"], frozen=True, kw_onl
     now: datetime
     room: QuotaLimits
     bytes: int = 0
-    """Stored bytes to make room for, in addition to what exists and is reserved."""
+    """Stored bytes to make room for, in addition to existing and reserved bytes."""
     artifacts: int = 0
     """Number of artifacts to make room for."""
     tombstone_until: datetime
@@ -45,42 +46,42 @@ class EvictionResult(Struct, frozen=True):
     """The result of an eviction."""
 
     artifacts: int
-    """0: not enough can be evicted, or nothing needs to be."""
+    """Number of evicted artifacts. It is 0 if the eviction of all candidates would not suffice, or none is needed."""
     enough: bool
-    """Whether the requested room is now available."""
+    """Whether the requested room is available now."""
 
 
 class ExpireArtifacts(BatchChange[int], frozen=True, kw_only=True):
-    """Turns up to `limit` artifacts that expired by `now` into tombstones. Returns how many. Held ones stay."""
+    """Turns up to `limit` artifacts that expired by `now` into tombstones, except held ones. Returns their number."""
 
     deletes: ClassVar[bool] = True
 
     now: datetime
     tombstone_until: datetime
-    """When the tombstones are deleted, in namespaces without their own duration."""
+    """When the tombstones are deleted, in namespaces that are not in `tombstone_lives`."""
     tombstone_lives: Mapping[str, timedelta] = {}
-    """How long the tombstones of certain namespaces last, from `now`; for others, the field above applies."""
+    """By namespace, how long its tombstones last, from `now`."""
     by: By = SCHEDULE
 
 
 class ReapUploads(BatchChange[int], frozen=True, kw_only=True):
-    """Turns up to `limit` uploads whose lease ended before `now` into dead blobs. Returns how many.
+    """Turns up to `limit` uploads whose lease ended before `now` into dead blobs. Returns their number.
 
-    From then on the writer's commit is fenced; the sweep removes what it wrote.
+    From then on the writer's commit is fenced, and the sweep removes the bytes that the writer wrote.
     """
 
     now: datetime
-    """Leases that ended before it are over."""
+    """The present moment. An upload whose lease ended before it is reaped."""
 
 
 class ForgetBlobs(CatalogChange[None], frozen=True, kw_only=True):
-    """Deletes the rows of dead blobs (and their inline bytes). Their files are already removed.
+    """Deletes the rows of dead blobs, and with them their inline bytes. Missing rows are no error.
 
-    Missing rows are no error.
+    The caller has already removed the files of the blobs.
     """
 
     blobs: tuple[tuple[str, str], ...]
-    """Namespace, blob ID."""
+    """Namespace and ID of each blob."""
 
     @property
     @override
@@ -89,9 +90,10 @@ class ForgetBlobs(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class MarkBlobCorrupt(NamespaceChange[bool], frozen=True, kw_only=True):
-    """Marks a live blob whose bytes are missing or damaged. What points at it stays; nothing new will.
+    """Marks a live blob as corrupt, because its bytes are missing or damaged.
 
-    Returns whether this change did it: false if the blob is already corrupt, dead or unknown.
+    Artifacts and views that point at the blob stay, but no new one will point at it. Returns whether this change set
+    the mark: false if the blob is already corrupt, dead or unknown.
     """
 
     blob_id: str
@@ -103,73 +105,74 @@ MAX_EVENTS: Final = 100_000
 
 
 class PurgeRecords(BatchChange[int], frozen=True, kw_only=True):
-    """Deletes up to `limit` tombstones that have ended, and as many idempotency keys, accounts, events and audit lines.
+    """Deletes tombstones, idempotency keys, accounts, events and audit lines whose time is over.
 
-    Returns the total number.
+    Deletes up to `limit` rows of each of these sorts, and returns the total number.
     """
 
     now: datetime
     audit_life: timedelta | None = None
     """How long audit lines are kept; None: forever."""
     most_events: int = MAX_EVENTS
-    """Number of events to keep, the latest of all namespaces."""
+    """Maximum number of events to keep: the latest events of all namespaces."""
 
 
 class TakeLease(CatalogChange[bool], frozen=True, kw_only=True):
-    """Takes or renews the lease on a piece of upkeep. Returns whether the holder has it now.
+    """Takes or renews a lease, usually on a piece of maintenance. Returns whether the holder has the lease now.
 
-    It is granted if it is free, has ended, or is the holder's already. It saves work but protects nothing: what it
-    guards must be harmless if two do it. Taking it for 0 seconds releases it.
+    The lease is granted if it is free, has ended, or is the holder's already. It only saves work, and is no lock: the
+    work that it guards must be harmless if two processes do it at once.
     """
 
     name: str
-    """The piece of upkeep, or the word that is kept."""
+    """Name of the lease: the piece of maintenance, or the name under which `write_once` keeps a word."""
     holder: str
-    """Who takes it; only the holder can renew or release it before it ends."""
+    """Who takes the lease; only the holder can renew or release it before it ends. For `write_once`, the word."""
     seconds: float
-    """From `now`; 0 releases it."""
+    """Duration of the lease from `now`; 0 releases it."""
     now: datetime
     """Ignored if the database has a clock that all replicas share."""
 
 
 class DeadBlob(Struct, frozen=True):
-    """A blob that nothing points at, or ever will again."""
+    """A blob at which no row points, and at which no row will ever point again."""
 
     namespace: str
     id: str
     placement: Placement
-    """Which store has the bytes: another than the present one after a switch."""
+    """The kind of store that has the bytes. After a switch to another store, it may not be the present one."""
     dead_at: datetime
-    """The grace period for readers counts from it."""
+    """When the blob died. The grace period for readers begins at this moment."""
     stored_size: int = 0
     """Stored bytes; 0 if unknown."""
 
 
 class Upkeep(Commits, Protocol):
-    """The catalogue for the schedule: across namespaces, in small batches, each in its own transaction."""
+    """The catalogue for maintenance, which works across namespaces in small batches, each in its own transaction."""
 
     async def empty_log(self) -> bool:
-        """Erases what was deleted from the log that the catalogue keeps of its changes, if that log is in our files.
+        """Empties the database's log of changes, if this service keeps it, so that no deleted bytes remain in its file.
 
-        Returns False if a reader still needs it; try again later.
+        Returns False if a reader still needs the log; then try again later.
         """
         ...
 
     async def lease_holder(self, name: str) -> str | None:
-        """Returns the last holder of a lease, even if it has ended; None if there never was one."""
+        """Returns the last holder of a lease, even if the lease has ended; None if it never had a holder."""
         ...
 
     async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
-        """Returns blobs that died before a moment, by moment and ID, starting after `after`."""
+        """Returns up to `limit` blobs that died before `before`, by moment of death and ID, starting after `after`."""
         ...
 
     async def find_known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Returns which of these (namespace, blob ID) have a row: live, dead, or an open upload.
+        """Returns those of the given names, each a namespace and a blob ID, that have a row.
 
-        An empty namespace means any: a store's names need not include it.
+        The row may be that of a live blob, of a dead blob or of an open upload. An empty namespace matches any
+        namespace, because the names in a store need not include it.
         """
         ...
 
     def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
-        """Yields every live blob with its namespace, for checks; not inline bytes."""
+        """Yields the namespace and the row of every live blob, without inline bytes, for checks."""
         ...

@@ -16,16 +16,19 @@ from coatcheck.ports.decisions import ROW_BYTES, BatchChange, CatalogChange, Com
 
 
 class KeepPlan(CatalogChange[None], frozen=True, kw_only=True):
-    """Keeps a plan, part by part. It can be found once the last change, which has its totals, is committed."""
+    """Keeps a plan, or some parts of it. A large plan takes several changes, of which the last one has the totals.
+
+    The plan can be found once the last change is committed.
+    """
 
     plan_id: str
     scope: JobScope
     criteria: Criteria
-    """What an artifact must meet when its part is carried out, not only now."""
+    """The conditions for removal. An artifact must meet them not only now, but also when its part is carried out."""
     parts: tuple[PlanPart, ...] = ()
-    """Parts of this change; a large plan takes several changes."""
+    """The parts of the plan that this change adds."""
     plan: RetentionPlan | None = None
-    """The totals, in the last change; until then the plan cannot be found."""
+    """The totals of the plan; None in every change but the last."""
 
     @property
     @override
@@ -40,33 +43,36 @@ class KeptPlan(Struct, frozen=True, kw_only=True):
     plan: RetentionPlan
     criteria: Criteria
     parts: int
-    """Number of parts: transactions of a run that applies it."""
+    """Number of parts. A run that applies the plan carries out each part in one transaction."""
 
 
 class BeginRun(CatalogChange[RetentionRun], frozen=True, kw_only=True):
-    """Begins a run, or returns the one that already applies this plan."""
+    """Begins a run, or returns the run that already applies this plan."""
 
     run: RetentionRun
     plan_id: str
     worker: str
-    """The process that carries it out; another takes over when the lease has ended."""
+    """The process that carries out the run; another process takes over once the lease has ended."""
     lease_until: datetime
-    """The lease of `worker`; each part renews it."""
+    """End of the lease of `worker`; each part of the plan renews the lease."""
 
 
 class ClaimRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
-    """Takes over the run whose lease ended longest ago. Returns it, or None if there is none."""
+    """Takes over the unfinished run whose lease ended longest ago. Returns the run; None if there is no such run."""
 
     worker: str
+    """The process that takes over the run."""
     now: datetime
     lease_until: datetime
+    """End of the new lease of `worker`."""
 
 
 class RemoveBatch(CatalogChange["BatchResult | None"], frozen=True, kw_only=True):
-    """Carries out a run's next part: removes those of its artifacts that meet the plan's criteria now and are not held.
+    """Carries out the next part of a run.
 
-    The run's counts and position move in the same transaction, so each part is carried out once, whoever tries. Returns
-    None if there is no such run, or it has ended.
+    Removes the artifacts of that part that meet the plan's criteria now and are not held. The same transaction updates
+    the run's counts and its position, so that each part is carried out only once even if several processes try. Returns
+    None if there is no such run, or the run has ended.
     """
 
     deletes: ClassVar[bool] = True
@@ -75,11 +81,11 @@ class RemoveBatch(CatalogChange["BatchResult | None"], frozen=True, kw_only=True
     worker: str
     now: datetime
     lease_until: datetime
-    """The lease after this part: each part renews it."""
+    """End of the lease of `worker` after this part."""
     tombstone_until: datetime
-    """When tombstones are deleted, in namespaces without their own duration."""
+    """When the tombstones are deleted, in namespaces that are not in `tombstone_lives`."""
     tombstone_lives: Mapping[str, timedelta] = {}
-    """Durations of tombstones that differ, by namespace."""
+    """By namespace, how long its tombstones last, from `now`."""
 
     @property
     @override
@@ -88,49 +94,49 @@ class RemoveBatch(CatalogChange["BatchResult | None"], frozen=True, kw_only=True
 
 
 class BatchResult(Struct, frozen=True):
-    """A run after one of its parts."""
+    """The state of a run after one of its parts was carried out."""
 
     run: RetentionRun
     more: bool
-    """Whether parts are left."""
+    """Whether the run has further parts."""
 
 
 class EndRun(CatalogChange[None], frozen=True, kw_only=True):
-    """Records how a run ended. A run that has ended is not changed."""
+    """Records how a run ended. A run that has ended already is not changed."""
 
     run_id: str
     now: datetime
     outcome: RunOutcome
     detail: str = ""
     bytes: int = 0
-    """Stored bytes of these items."""
+    """Stored bytes of the removed items."""
     items: int = 0
-    """Items other than artifacts, for jobs that remove none."""
+    """Number of removed items other than artifacts, for jobs that remove no artifacts."""
     busy_seconds: float = 0.0
-    """Time that the run took itself, without its pauses."""
+    """Seconds that the run worked, without its pauses."""
 
 
 class NoteRound(CatalogChange[None], frozen=True, kw_only=True):
-    """Adds the result of a scheduled round, see `make_scheduled_round`, to the run of its job and hour."""
+    """Adds the result of a scheduled round to the run of its job and hour. `make_scheduled_round` makes that run."""
 
     run: RetentionRun
 
 
 class SetJob(CatalogChange[JobState], frozen=True, kw_only=True):
-    """Pauses or resumes a job of the schedule, or changes its interval; with a line in the audit log."""
+    """Pauses or resumes a job of the schedule, or changes its interval, and adds a line to the audit log."""
 
     name: str
     now: datetime
     by: By
-    """Whom the audit log names."""
+    """The caller whom the audit log names."""
     paused: bool | None = None
-    """None: unchanged."""
+    """Whether the job is paused from now on; None: unchanged."""
     interval: int | None = None
-    """Seconds; None: unchanged, 0: as in the settings."""
+    """Seconds between two rounds; 0: as in the settings; None: unchanged."""
 
 
 class MarkJob(CatalogChange[None], frozen=True, kw_only=True):
-    """Records when a job of the schedule ran last, and how it went."""
+    """Records that a job of the schedule ran, when it ran, and whether it failed."""
 
     name: str
     now: datetime
@@ -140,18 +146,19 @@ class MarkJob(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class RemovedArtifact(Struct, frozen=True, kw_only=True):
-    """An artifact that was removed, and can be restored while its bytes exist."""
+    """The removal of an artifact, which can be restored while its bytes exist."""
 
     seq: int
-    """The row of the removal: an artifact may be removed, posted again and removed again."""
+    """The row of this removal. An artifact can have several: it may be removed, posted again and removed again."""
     removed_at: datetime
     reason: str
-    """Why, as its tombstone has it."""
+    """The reason of the removal, as in the artifact's tombstone."""
     run_id: str | None
-    """The run that removed it; None: a caller or the schedule."""
+    """The run that removed the artifact; None: a caller or the schedule removed it."""
     artifact: Artifact | None
-    """The artifact with its former blob; None if that no longer exists."""
+    """The artifact with its former blob; None if that blob no longer exists."""
     number: int
+    """Number of the artifact."""
     namespace: str
     views: tuple[FoundView, ...] = ()
 
@@ -166,11 +173,11 @@ class RestoredView(Struct, frozen=True):
 
 
 class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], frozen=True, kw_only=True):
-    """Restores an artifact that was removed: its row, its views, its place in the index; the tombstone is deleted.
+    """Restores a removed artifact with its row, its views and its place in the index, and deletes its tombstone.
 
-    The copies' upload intents are deleted first, or `UploadFenced` is returned. If live bytes with the same content
-    exist, they are used. Returns the artifact; None if nothing can be restored any more. If the artifact is live, it is
-    returned with `created` false, and nothing is changed.
+    The upload intents of the copied bytes are deleted first; if one of them is gone, `UploadFenced` is returned. If a
+    live blob with the same content exists, the artifact points at that blob. Returns the artifact; None if the removal
+    can no longer be undone. If the artifact is live, it is returned with `created` false, and nothing is changed.
     """
 
     takes_room: ClassVar[bool] = True
@@ -181,10 +188,12 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
     """The row of the removal to undo."""
     now: datetime
     ttl: int | None
-    """Seconds from now; None keeps its former expiry, which must be in the future."""
+    """Seconds from now that the artifact is kept; None: its former expiry applies, which must be in the future."""
     blob: Blob
-    """A copy of the bytes, with an upload intent unless it is inline: the former ones may be swept at any moment."""
+    """A copy of the former blob, because the sweep may remove that one at any moment. A copy that is not inline has an
+    upload intent."""
     inline: bytes | None
+    """The stored bytes of the copy, if its placement is `inline`; otherwise None."""
     views: tuple[RestoredView, ...]
     by: By
     since: datetime
@@ -197,25 +206,26 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
 
 
 class ForgetRemoved(BatchChange[int], frozen=True, kw_only=True):
-    """Gives up to `limit` artifacts removed up to a moment, and expired plans, out of reach of an undo.
+    """Forgets up to `limit` removed artifacts, which then cannot be restored any more, and plans that have expired.
 
-    Returns how many.
+    Returns the number of forgotten rows.
     """
 
     before: datetime
-    """Removals up to this moment are out of reach of an undo."""
+    """Artifacts that were removed up to this moment are forgotten."""
     now: datetime
 
 
 class LiveTotals(Struct, frozen=True):
-    """Totals of live artifacts."""
+    """Totals over some live artifacts."""
 
     artifacts: int = 0
+    """Number of artifacts."""
     bytes: int = 0
-    """Bytes of content."""
+    """Bytes of their content."""
 
     def __add__(self, other: "LiveTotals") -> "LiveTotals":
-        """Returns the sum of both."""
+        """Returns the sum of two totals."""
         return LiveTotals(self.artifacts + other.artifacts, self.bytes + other.bytes)
 
 
@@ -225,7 +235,10 @@ class Retention(Commits, Protocol):
     async def candidates(
         self, namespace: str, /, criteria: Criteria, now: datetime, *, after: int, limit: int
     ) -> list[RetentionCandidate]:
-        """Returns artifacts that meet a job's criteria now and are not held, in row order, after row `after`."""
+        """Returns up to `limit` artifacts that meet a job's criteria now and are not held, in row order.
+
+        It starts after row `after`.
+        """
         ...
 
     async def sample(self, namespace: str, /, number: int) -> PlanSample | None:
@@ -233,43 +246,47 @@ class Retention(Commits, Protocol):
         ...
 
     async def first_expired(self, namespace: str, /, moment: datetime) -> datetime | None:
-        """Returns when the first artifact of a namespace that expired by `moment` did; None if none has."""
+        """Returns the earliest expiry of a namespace's artifacts that expired by `moment`; None if none has expired."""
         ...
 
     async def count_held(self, namespace: str, /, criteria: Criteria, now: datetime) -> int:
-        """Returns how many artifacts meet the criteria but are held."""
+        """Returns how many artifacts meet the criteria now but are held."""
         ...
 
     async def oldest_read(
         self, namespace: str, /, moment: datetime, *, after: tuple[datetime, int], limit: int
     ) -> list[tuple[datetime, int, int]]:
-        """Returns what may be evicted, least recently read first: moment of the last read, row, bytes of content."""
+        """Returns the artifacts that may be evicted, least recently read first, starting after `after`.
+
+        Of each artifact it returns the moment of the last read, the row, and the bytes of content.
+        """
         ...
 
     async def live(self, namespace: str, /, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
-        """Returns totals of up to `limit` rows of a namespace after a row.
+        """Returns the totals of up to `limit` artifacts of a namespace, in row order, after row `after`.
 
-        And the row to continue after, None at the end.
+        It also returns the row after which the next call continues; None: there are no more artifacts.
         """
         ...
 
     async def items(self, job: RetentionJob, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
-        """Returns how many items a job that removes no artifacts would delete up to `before`, and their stored bytes.
+        """Returns how many items a job would process if it ran at `before`, and their stored bytes.
 
-        A purge deletes audit lines older than `audit_life`; None: none.
+        The job must be one that removes no artifacts. For a purge, the number includes audit lines older than
+        `audit_life`; None: no audit lines.
         """
         ...
 
     async def next_namespace(self, after: str) -> str | None:
-        """Returns the next namespace that has artifacts, in order of names."""
+        """Returns the first namespace with artifacts whose name comes after `after`; None if there is none."""
         ...
 
     async def find_plan(self, digest: str, now: datetime) -> KeptPlan | None:
-        """Returns the plan of this digest, while it can be applied."""
+        """Returns the plan with this digest; None if it is unknown or can no longer be applied."""
         ...
 
     async def part_left(self, plan_id: str, part: int, now: datetime) -> LiveTotals:
-        """Returns totals of the artifacts in one part of a plan that meet the criteria now and are not held."""
+        """Returns the totals of the artifacts in one part of a plan that meet its criteria now and are not held."""
         ...
 
     async def run(self, run_id: str) -> RetentionRun | None:
@@ -287,12 +304,12 @@ class Retention(Commits, Protocol):
     ) -> list[RetentionRun]:
         """Returns runs that meet all conditions, latest first.
 
-        `before` is start and ID of the run to continue after.
+        `before` is the start and the ID of the last run of the previous page; None: the first page.
         """
         ...
 
     async def list_jobs(self) -> list[JobState]:
-        """Returns jobs that were changed or have run, by name."""
+        """Returns the jobs that an administrator has changed or that have run, by name."""
         ...
 
     async def find_removal(self, namespace: str, /, number: int, since: datetime) -> RemovedArtifact | None:
@@ -300,7 +317,7 @@ class Retention(Commits, Protocol):
         ...
 
     async def list_removals(self, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
-        """Returns what a run has removed after `since`, in order of removal, starting after `after`."""
+        """Returns the artifacts that a run removed after `since`, in order of removal, starting after row `after`."""
         ...
 
     async def find_audit_lines(
@@ -312,5 +329,9 @@ class Retention(Commits, Protocol):
         run_id: str | None = None,
         action: str | None = None,
     ) -> list[AuditLine]:
-        """Returns lines that meet all conditions, latest first. `action` also matches actions that begin with it."""
+        """Returns audit lines that meet all conditions, latest first.
+
+        `action` also matches longer names of actions that begin with it. `before` is the number of the last line of the
+        previous page; None: the first page.
+        """
         ...

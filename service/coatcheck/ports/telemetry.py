@@ -1,4 +1,4 @@
-"""What an operator sees (counts, and where time is spent), the time, and the extraction of text views."""
+"""The ports for metrics, traces and the clock, and for the extractor of text views."""
 
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -26,50 +26,50 @@ Job = Literal[
 ]
 JobResult = Literal["done", "failed"]
 RemovedRows = Literal["expired", "reaped", "removed", "purged"]
-"""Values of labels. Every series of a counter exists from the start, because the first event of one that did not exist
-before is no increase."""
+"""This type and those above list the values of metric labels. Every series of a counter is created at the start: if a
+series began with its first event, a monitoring system would see no increase."""
 
 
 class Overdue(Struct, frozen=True, kw_only=True):
-    """The backlog of upkeep over all namespaces at one moment. Counts stop at the given limit."""
+    """The backlog of maintenance over all namespaces at one moment. Each count stops at the limit of `overdue`."""
 
     expired: int = 0
     """Artifacts that have expired but have no tombstone yet, except held ones."""
     oldest: datetime | None = None
-    """When the first of them expired; None if there is none."""
+    """When the first of these artifacts expired; None if there are none."""
     dead: int = 0
-    """Blobs that nothing points at and that are not swept yet."""
+    """Blobs at which nothing points any more, and which are not swept yet."""
     dead_bytes: int = 0
     """Stored bytes of the dead blobs."""
     artifacts: int | None = None
-    """Number of artifacts; None if it is not counted."""
+    """Number of artifacts; None if artifacts are not counted."""
     stored_bytes: int | None = None
-    """Bytes that they are charged with; None if they are not counted."""
+    """Stored bytes that quotas charge for these artifacts; None if the bytes are not counted."""
 
 
 class Accounts(Protocol):
-    """The catalogue for metrics."""
+    """The query of the catalogue for metrics."""
 
     async def overdue(self, now: datetime, limit: int) -> Overdue:
-        """Returns the backlog, examining at most `limit` rows of each sort."""
+        """Returns the backlog at `now`; counts at most `limit` rows of each sort."""
         ...
 
 
 class Meter(Protocol):
-    """Counts what happens. Any thread may call it; it takes microseconds, never waits and never raises.
+    """Counts events for metrics. Any thread may call its methods; they take microseconds, never wait and never raise.
 
-    Label values are few and fixed: kinds, codes, templates of routes. None is chosen by callers. Whoever inherits these
-    methods does nothing.
+    Label values are few and fixed: kinds, codes, templates of routes. Callers of the service choose none of them. The
+    methods defined here do nothing, so a class that inherits them counts nothing.
     """
 
     def record_answer(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
-        """Counts an answered request: route, status, duration, bytes of its body."""
+        """Counts an answered request: its route, method, status, duration in seconds, and the bytes of its body."""
 
     def problem(self, code: Code) -> None:
-        """Counts an expected failure that a caller was told."""
+        """Counts an expected failure that was reported to a caller."""
 
     def record_limited(self, what: RateLimit) -> None:
-        """Counts a request refused by a rate limit, for `requests` or `bytes`."""
+        """Counts a request that a rate limit refused: the limit of `requests` or that of `bytes`."""
 
     def record_ingest(
         self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, card_tokens: int | None
@@ -77,42 +77,48 @@ class Meter(Protocol):
         """Counts an ingested payload.
 
         Args:
-            kind: its kind.
-            outcome: `stored`, `repeated` (it existed already) or `unstored` (storage refused it).
-            size: its bytes.
-            tokens: its tokens, exact or estimated.
-            card_tokens: tokens of its card; None if it was answered inline.
+            kind: the payload's kind.
+            outcome: `stored`, `repeated` (the artifact existed already) or `unstored` (storage refused the payload).
+            size: the payload's bytes.
+            tokens: the payload's tokens, exact or estimated.
+            card_tokens: tokens of the payload's card; None if the answer was the payload itself.
         """
 
     def record_refusal(self, store: StoreName, code: Code) -> None:
-        """Counts a refusal by a store."""
+        """Counts a call that a store refused with the error `code`."""
 
     def record_commit(self, changes: int, waited: float, took: float) -> None:
-        """Counts a commit of several changes, of which the first waited for `waited` seconds."""
+        """Counts a commit of one group of changes.
+
+        Args:
+            changes: number of changes in the group.
+            waited: seconds that the first change waited for the commit to begin.
+            took: seconds that the commit took.
+        """
 
     def ran(self, job: Job, result: JobResult, seconds: float) -> None:
-        """Counts a round of a job: `done` or `failed`."""
+        """Counts a round of a job, with its result and its duration in seconds."""
 
     def record_maintenance(self, what: RemovedRows, rows: int) -> None:
-        """Counts rows of a sort that upkeep removed."""
+        """Counts the rows of one sort that maintenance removed."""
 
     def record_lag(self, seconds: float) -> None:
-        """Records event-loop lag."""
+        """Records how many seconds late the event loop called a timer."""
 
 
 class Stage(Protocol):
-    """A part of a request in progress."""
+    """A stage of a request that is in progress: a span of its trace."""
 
     def note(self, name: str, value: str | float) -> None:
-        """Adds an attribute, which must not be text of a payload."""
+        """Adds an attribute to the stage. The value must not be text of a payload."""
 
 
 class Tracer(Protocol):
-    """Traces requests through their stages. Never waits, and never raises by itself."""
+    """Traces requests through their stages. Its methods never wait, and raise no errors of their own."""
 
     @property
     def on(self) -> bool:
-        """Whether traces are collected; otherwise the rest does nothing."""
+        """Whether traces are collected; otherwise the other methods do nothing."""
         ...
 
     def request(self, method: str, parent: str | None, state: str | None) -> AbstractContextManager[Stage]:
@@ -120,7 +126,7 @@ class Tracer(Protocol):
         ...
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:
-        """Wraps a stage of it, in the same task or one that it started."""
+        """Wraps a stage of the request, in the task of the request or in a task that it started."""
         ...
 
 
@@ -128,20 +134,23 @@ class Clock(Protocol):
     """The authoritative time."""
 
     def now(self) -> datetime:
-        """Returns the time, aware, in UTC, to the microsecond."""
+        """Returns the present time in UTC, as an aware datetime with microseconds."""
         ...
 
 
 class DeletionClock(Clock, Protocol):
-    """The authoritative time, and whether it may be wrong: what is deleted by a wrong clock does not come back."""
+    """The authoritative time, and whether it may be wrong: data that a wrong clock deletes cannot be recovered."""
 
     @property
     def pause_reason(self) -> str | None:
-        """Returns why nothing may be deleted by time now, and what to do, for administrators; None if it may be."""
+        """Returns why expired data must not be deleted now, and what an administrator can do.
+
+        None means that expired data may be deleted.
+        """
         ...
 
     def deletion_time(self) -> datetime:
-        """Returns the time by which things may be deleted, which is `now`.
+        """Returns the present time, if data that has expired by now may be deleted.
 
         Raises:
             CoatcheckError: `deletions_paused` while there is a `pause_reason`.
@@ -150,18 +159,19 @@ class DeletionClock(Clock, Protocol):
 
 
 class Extractor(Protocol):
-    """Makes text views, outside this process and within limits of time and memory."""
+    """Makes text views, outside this process and within limits on time and memory."""
 
     async def extract(
         self, kind: Kind, media_type: str | None, url: str | None, payload: bytes
     ) -> ExtractedText | None:
-        """Returns the text view of a payload; None if its kind has only the raw one, or nothing could be extracted.
+        """Returns the text view of a payload; None if its kind has only the raw view, or no text could be extracted.
 
-        Returns within a few seconds whatever the payload: if the extractor fails, a simpler one is tried, and if that
-        fails too, there is no text view. Deterministic except for payloads near the limits.
+        This method returns within a few seconds, whatever the payload: if the extractor fails, a simpler one is tried,
+        and if that one fails too, the payload has no text view. The result depends only on the arguments, except for
+        payloads near the limits.
 
         Raises:
-            CoatcheckError: `overloaded` if it cannot be decided now whether there is a view; only for documents and for
-                payloads of more than 2 MiB.
+            CoatcheckError: `overloaded` if no extractor is free now to decide whether the payload has a text view; only
+                for documents and for payloads of more than 2 MiB.
         """
         ...

@@ -1,4 +1,4 @@
-"""The full-text index."""
+"""The port of the full-text index: its changes and its queries."""
 
 from typing import ClassVar, Protocol
 
@@ -11,21 +11,22 @@ from coatcheck.ports.decisions import ROW_BYTES, Commits, NamespaceChange
 
 
 class IndexDocuments(NamespaceChange[int], frozen=True, kw_only=True):
-    """Adds documents to the full-text index and removes them from its queue.
+    """Adds documents to the full-text index, and removes their artifacts from its queue.
 
-    Those that have changed since they were read, or were replaced, stay in the queue. If none of them is queued any
-    more, nothing is added: another process was faster. Returns how many were removed from the queue.
+    An artifact that has changed or was replaced since it was read stays in the queue. If none of the artifacts is in
+    the queue any more, another process was faster, and nothing is added. Returns the number of artifacts that were
+    removed from the queue.
     """
 
     takes_room: ClassVar[bool] = True
     alone: ClassVar[bool] = True
 
     documents: tuple[tuple[int, int | None], ...]
-    """The rows that were read, each with its fingerprint then; None: there was no artifact."""
+    """The rows that were read, each with the fingerprint that the artifact had then; None: there was no artifact."""
     segment_id: int
-    """62 random bits: no two segments ever have the same."""
+    """ID of the new segment: 62 random bits, so that no two segments ever have the same ID."""
     segment: PackedSegment | None
-    """None: none of the documents exists any more."""
+    """The new segment with the documents; None: none of the artifacts exists any more."""
 
     @property
     @override
@@ -34,16 +35,17 @@ class IndexDocuments(NamespaceChange[int], frozen=True, kw_only=True):
 
 
 class MergeSegments(NamespaceChange[bool], frozen=True, kw_only=True):
-    """Replaces several segments by one. Returns whether all were still there; otherwise nothing is changed."""
+    """Replaces several segments by one. If one of them no longer exists, nothing is changed and false is returned."""
 
     takes_room: ClassVar[bool] = True
     alone: ClassVar[bool] = True
 
     old: tuple[int, ...]
-    """The segments that it replaces."""
+    """IDs of the segments that are replaced."""
     segment_id: int
+    """ID of the new segment, as in IndexDocuments."""
     segment: PackedSegment | None
-    """None: nothing of them was left."""
+    """The new segment; None: the old segments have no documents that still exist."""
 
     @property
     @override
@@ -52,9 +54,9 @@ class MergeSegments(NamespaceChange[bool], frozen=True, kw_only=True):
 
 
 class DropSegment(NamespaceChange[None], frozen=True, kw_only=True):
-    """Removes a damaged segment from the full-text index and queues every artifact that it may have contained.
+    """Removes a damaged segment from the full-text index, and queues every artifact that it may have contained.
 
-    Missing ones are no error.
+    A missing segment is no error.
     """
 
     alone: ClassVar[bool] = True
@@ -63,7 +65,7 @@ class DropSegment(NamespaceChange[None], frozen=True, kw_only=True):
 
 
 class Reindex(NamespaceChange[None], frozen=True, kw_only=True):
-    """Queues artifacts for the full-text index, by their rows. Missing ones are no error."""
+    """Queues artifacts for the full-text index, by their rows. A row without an artifact is no error."""
 
     rows: tuple[int, ...]
 
@@ -74,31 +76,33 @@ class Reindex(NamespaceChange[None], frozen=True, kw_only=True):
 
 
 class Unindexed(Struct, frozen=True):
-    """An artifact that waits for the full-text index: live, or expired without a tombstone yet."""
+    """A row in the queue of the full-text index. Its artifact is live, or has expired but has no tombstone yet."""
 
     row: int
-    """Its place in the order of arrival."""
+    """Number of the artifact's row. Rows are numbered in the order of arrival."""
     fingerprint: int | None
+    """The artifact's present fingerprint; None: the artifact no longer exists."""
     entry: FoundArtifact | None
-    """With its stored bytes and its text view, if they are in the catalogue. None: it no longer exists."""
+    """The artifact, with its stored bytes and its text view if they are in the catalogue; None: it no longer exists."""
 
 
 class TextIndex(Commits, Protocol):
     """The full-text index of the catalogue: segments of documents, and a queue of artifacts to index.
 
-    Storing an artifact, changing its labels or keeping a view of it queues it in the same transaction.
+    A change that stores an artifact, changes its labels or keeps a view of it also queues the artifact, in the same
+    transaction.
     """
 
     async def list_unindexed(self, namespace: str, /, limit: int, *, after: int = 0) -> list[Unindexed]:
-        """Returns the oldest in the queue, starting after a row."""
+        """Returns the oldest artifacts in a namespace's queue, starting after the row `after`."""
         ...
 
     async def newest_unindexed(self, namespace: str, /) -> int | None:
-        """Returns the newest row in the queue; None if it is empty."""
+        """Returns the newest row in a namespace's queue; None if the queue is empty."""
         ...
 
     async def next_unindexed(self, after: str) -> str | None:
-        """Returns the next namespace with a queue, in order of names; None if there is none after this one."""
+        """Returns the first namespace with queued artifacts whose name comes after `after`; None if there is none."""
         ...
 
     async def segment_sizes(self, namespace: str, /) -> list[SegmentSize]:
@@ -106,23 +110,26 @@ class TextIndex(Commits, Protocol):
         ...
 
     async def next_segment(self, after: int) -> tuple[str, SegmentSize] | None:
-        """Returns the next segment of all by ID, and its namespace."""
+        """Returns the segment of any namespace with the next ID after `after`, and its namespace; None: no more."""
         ...
 
     async def read_segments(self, namespace: str, /, ids: list[int]) -> list[PackedSegment] | None:
-        """Returns segments in full; None if one of them no longer exists."""
+        """Returns the contents of the segments with these IDs; None if one of them no longer exists."""
         ...
 
     async def fingerprints(self, namespace: str, /, rows: list[int]) -> dict[int, int]:
-        """Returns the present fingerprints of the artifacts in these rows, as far as they exist."""
+        """Returns the present fingerprints of the artifacts in these rows, by row. Missing rows are left out."""
         ...
 
     async def find_unlisted(self, namespace: str, /, after: int) -> tuple[list[int], int | None]:
-        """Returns rows after one that are neither indexed as they are nor queued, and where to continue; for checks."""
+        """Returns rows after the row `after` whose present artifacts are neither indexed nor queued; for checks.
+
+        It also returns the row after which the next call continues; None: there are no more rows.
+        """
         ...
 
     async def next_namespace(self, after: str) -> str | None:
-        """Returns the next namespace that has artifacts, in order of names; for checks."""
+        """Returns the first namespace with artifacts whose name comes after `after`, for checks; None: no more."""
         ...
 
 

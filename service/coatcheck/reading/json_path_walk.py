@@ -1,7 +1,7 @@
-"""Runs a walk over an artifact's content: the walk in worker threads, the bytes through the frames that contain them.
+"""Runs a walk over a JSON document: the walk runs in worker threads, and the event loop reads the bytes that it needs.
 
-A small document is read whole and walked at once, since handing each step to a thread is costly. While a walk processes
-a block of a larger one, the next block is read ahead; at most one is read in vain.
+A small document is read whole and walked in a single step, because each hand-over to a thread is costly. While a walk
+processes one block of a larger document, the next block is read ahead. At most one block is read in vain.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class JsonContent(Protocol):
-    """Bytes in which a document is."""
+    """Bytes that contain a JSON document."""
 
     @property
     def size(self) -> int:
@@ -27,13 +27,13 @@ class JsonContent(Protocol):
         ...
 
     async def read(self, start: int, end: int) -> bytes:
-        """Returns bytes from `start` to before `end`."""
+        """Returns the bytes from `start` to before `end`."""
         ...
 
 
 @final
 class DocumentContent:
-    """The document in a text, with blanks in place of what is around it, so that positions stay those of the text."""
+    """A JSON document within a text. Blanks replace the rest of the text, so that positions are those of the text."""
 
     def __init__(self, content: JsonContent, start: int, end: int) -> None:
         self._content = content
@@ -49,16 +49,16 @@ class DocumentContent:
 
 
 class _Done(Struct, Generic[T], frozen=True):
-    """The end of a walk."""
+    """The last step of a walk, with its result."""
 
     result: T
 
 
 async def walk_over(content: JsonContent, walk: Walk[T], pool: Executor) -> T:
-    """Returns the result of the walk, after supplying the bytes that it requests.
+    """Runs a walk, supplies the bytes that it requests, and returns its result.
 
     Raises:
-        CoatcheckError: whatever the walk or reading the content raises.
+        CoatcheckError: any error that the walk raises, or that a read of the content raises.
     """
     if content.size <= AT_HAND_BYTES:
         return await in_pool(pool, over, await content.read(0, content.size), walk)
@@ -76,19 +76,19 @@ async def walk_over(content: JsonContent, walk: Walk[T], pool: Executor) -> T:
 def _advance(walk: Walk[T], data: bytes | None) -> Want | _Done[T]:
     try:
         return next(walk) if data is None else walk.send(data)
-    except StopIteration as done:  # which a future cannot carry
+    except StopIteration as done:  # a future cannot pass this exception on
         return _Done(done.value)
 
 
 class _Ahead:
-    """Reads the requested block, and the next one ahead if blocks are requested in sequence."""
+    """Reads the requested blocks of a content. If they are requested in sequence, it reads the next block ahead."""
 
     def __init__(self, content: JsonContent) -> None:
         self._content = content
         self._end = -1
-        """Where the last requested block ended."""
+        """End of the last requested block."""
         self._next: tuple[Want, asyncio.Task[bytes]] | None = None
-        """The block that is being read ahead; None: the last request did not continue the one before."""
+        """The block that is being read ahead; None: no block is, because the last requests were not in sequence."""
 
     async def read(self, want: Want) -> bytes:
         prefetch, self._next = self._next, None
@@ -98,7 +98,7 @@ class _Ahead:
             await _drop(prefetch)
             data = await self._content.read(want.start, want.end)
         following = Want(want.end, want.end + MAX_WINDOW_BYTES)
-        # Only full blocks in sequence: a walk that jumps would have every prefetch in vain.
+        # The next block is only read ahead after full blocks in sequence. A walk that jumps would not need it.
         if want.start == self._end and want.end - want.start == MAX_WINDOW_BYTES and want.end < self._content.size:
             self._next = following, asyncio.create_task(self._content.read(*following))
         self._end = want.end
@@ -111,7 +111,7 @@ class _Ahead:
 
 async def _drop(prefetch: tuple[Want, asyncio.Task[bytes]] | None) -> None:
     if prefetch is not None:
-        # The task is awaited even so, or its error would be logged as one that nobody retrieved.
+        # The cancelled task must still be awaited; otherwise asyncio logs its error as one that nobody retrieved.
         prefetch[1].cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await prefetch[1]

@@ -1,9 +1,9 @@
-"""Finds where a line, a character or a token begins.
+"""Finds the byte at which a line, a character or a token begins.
 
-For lines and characters, only the frame that contains the position is read. Tokens are found exactly, from checkpoints
-that are counted on demand, block by block, and cached. Counting has a time limit: when it runs out, the caller is told
-to retry; counted blocks stay, so each retry gets further. The cache is bounded and can be lost at any time without
-harm.
+For lines and characters, only the frame that contains the position is read. Positions of tokens are exact: they are
+counted from checkpoints, which are computed on demand, block by block, and cached. Counting has a time limit. When time
+runs out, the caller gets an error that says to retry; the blocks counted so far stay in the cache, so each retry gets
+further. The cache is bounded, and may lose any entry without harm.
 """
 
 from array import array
@@ -23,10 +23,10 @@ from coatcheck.storing.content import Content
 
 
 async def place_of(content: Content, span: Span) -> Position | None:
-    """Returns where a span of bytes, characters or lines begins; None if the content has no such unit.
+    """Returns the position at which a span of bytes, characters or lines begins; None if the offset is past the end.
 
-    Empty content has a beginning too. Character 0 begins at byte 0 even if stray continuation bytes come before the
-    first whole character, so that reading from there misses nothing.
+    The first unit always begins at byte 0, even in empty content. Character 0 begins there even if stray UTF-8
+    continuation bytes precede the first whole character, so that a read from character 0 misses no bytes.
     """
     nth = span.offset - span.first
     if nth == 0:
@@ -39,18 +39,21 @@ async def place_of(content: Content, span: Span) -> Position | None:
 
 
 async def at_byte(content: Content, byte: int) -> Position:
-    """Returns the position of a byte, 0 to the content's size."""
+    """Returns the position of a byte. `byte` is at least 0 and at most the content's size."""
     frame = byte // content.index.frame_size
     return _start(content, frame).after(await content.read(frame * content.index.frame_size, byte))
 
 
 async def past_end_of(reading: ViewReading, span: Span) -> CoatcheckError:
-    """Returns `offset_past_end`, with the offsets that exist: those of a section count in its view."""
+    """Returns the error `offset_past_end`, whose message names the valid offsets.
+
+    The offsets of a section count from the beginning of its view.
+    """
     extent = reading.extent
     if reading.section is None:
         totals = {"line": reading.measure.lines, "char": reading.content.index.chars, "byte": reading.content.size}
         return past_end(span, reading.artifact.id, totals.get(span.unit, reading.measure.tokens.count))
-    # Offsets count in the view, so the range of a section begins at its own first unit and not at 0.
+    # Offsets count from the beginning of the view, so the range of a section does not begin at 0.
     first, last = [await at_byte(reading.content, byte) for byte in (extent.start, extent.end)]
     ends = {"line": (reading.lines.first, reading.lines.last), "char": (first.chars, last.chars - 1)}
     low, high = ends.get(span.unit, (first.byte, last.byte - 1))
@@ -72,7 +75,7 @@ async def _after_newline(content: Content, n: int) -> Position | None:
     begin = _start(content, frame)
     data = await content.read(begin.byte, begin.byte + index.frame_size)
     place = begin.after(data[: nth_newline(data, n - begin.newlines) + 1])
-    # After the last newline there is no line if nothing follows it.
+    # A newline at the end of the content begins no further line.
     return place if place.byte < content.size else None
 
 
@@ -92,17 +95,17 @@ def _start(content: Content, frame: int) -> Position:
 
 
 MEMORY_BYTES = 8 * 1024 * 1024
-"""Size of the cache, at 16 bytes per 64 KB: enough for 32 GB of content."""
+"""Size of the cache of checkpoints. A checkpoint takes 16 bytes per 64 KB, so this is enough for 32 GB of content."""
 BLOCK_BYTES = 256 * 1024
-"""Bytes counted between two checks of the time: about 20 ms."""
+"""Bytes whose tokens are counted between two checks of the time limit; they take about 20 ms."""
 
 
 class TokenSource(Protocol):
-    """Bytes whose tokens are counted from the beginning."""
+    """A text whose tokens are counted from its beginning."""
 
     @property
     def key(self) -> str:
-        """Identifies these bytes permanently."""
+        """The key of this text in caches. It never stands for other bytes."""
         ...
 
     @property
@@ -116,21 +119,21 @@ class TokenSource(Protocol):
 
 
 class TokenCheckpoints:
-    """The checkpoints of one text so far. They are only ever added, in order."""
+    """The checkpoints of one text that have been counted so far. New checkpoints are only added at the end."""
 
     def __init__(self) -> None:
         self._bytes = array("Q", [0])
-        """Where each checkpoint is. Arrays, as a list of objects would take several times the memory."""
+        """Byte offset of each checkpoint, in an array: a list of objects would take several times the memory."""
         self._tokens = array("Q", [0])
-        """Tokens before each checkpoint."""
+        """Number of tokens before each checkpoint."""
 
     @property
     def last(self) -> Checkpoint:
-        """The last checkpoint counted."""
+        """The checkpoint up to which tokens have been counted."""
         return Checkpoint(self._bytes[-1], self._tokens[-1])
 
     def add(self, checkpoints: list[Checkpoint]) -> None:
-        """Appends those checkpoints that another count has not appended already."""
+        """Appends checkpoints, except those that a concurrent count has already appended."""
         for point in checkpoints:
             if point.byte > self._bytes[-1]:
                 self._bytes.append(point.byte)
@@ -142,9 +145,10 @@ class TokenCheckpoints:
         return Checkpoint(self._bytes[n], self._tokens[n])
 
     def between(self, byte: int, token: int) -> list[int]:
-        """Returns the bytes of the checkpoints after `byte`, up to the first beyond `token`, or to the last.
+        """Returns the byte offsets of the checkpoints after `byte`, up to and including the first one beyond `token`.
 
-        Empty only if `byte` is the last checkpoint.
+        If no checkpoint is beyond `token`, the last one ends the list. The list is empty only if `byte` is the offset
+        of the last checkpoint.
         """
         low = bisect_right(self._bytes, byte)
         high = bisect_right(self._tokens, token) + 1
@@ -152,7 +156,7 @@ class TokenCheckpoints:
 
 
 class TokenPositions:
-    """Counts the tokens of texts as far as needed. Shared by all readers."""
+    """Counts the tokens of texts, only as far as a reader needs. All readers share one instance."""
 
     def __init__(self, tokenizer: Tokenizer, pool: Executor, clock: Callable[[], float], patience: float) -> None:
         self._tokenizer = tokenizer
@@ -173,7 +177,8 @@ class TokenPositions:
             if self._clock() >= deadline:
                 raise _pending(progress.last.byte, content.size)
             await self._advance(content, progress)
-            # Put again after each block: the cache weighs an entry only then.
+            # The entry is put again after each block, because the cache measures the size of an entry only when it is
+            # put.
             self._known.put(content.key, progress)
         return progress
 
@@ -182,7 +187,7 @@ class TokenPositions:
         indexer = TokenIndexer(self._tokenizer, begin)
         end = min(begin.byte + BLOCK_BYTES, content.size)
         checkpoints = await in_pool(self._pool, indexer.feed, await content.read(begin.byte, end))
-        # Only at the end is it certain that no token continues in the next block.
+        # The last token of a block may continue in the next block, so the indexer is finished only after the last one.
         if end == content.size:
             total = await in_pool(self._pool, indexer.finish)
             checkpoints = [*checkpoints, Checkpoint(content.size, total.count)]

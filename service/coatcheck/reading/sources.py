@@ -1,8 +1,9 @@
-"""The sources that a session already has: results of its searches and pages that it fetched, newest first.
+"""Collects the sources that a session already has: results of its web searches, and pages that it fetched.
 
-They are not stored, but read again from a bounded number of artifacts within a time limit, and cached by the process.
-Only what was stored before the artifact in question counts, so that posting the same search again later gives the same
-answer. Expiry does not move: this does not count as reading.
+Sources have no rows of their own. They are read again from the session's artifacts, newest first, up to a number of
+artifacts and a time limit, and the process caches them. Only artifacts stored before the artifact in question count, so
+that the same search gives the same answer when it is posted again later. This collection does not count as a read, so
+no expiry moves.
 """
 
 import time
@@ -30,20 +31,20 @@ from coatcheck.storing.content import OpenContent
 from coatcheck_client.contract.canonical import canonical
 
 MAX_SOURCES: Final = 50
-"""Number of searches, and of pages, that are examined: the newest."""
+"""Maximum number of artifacts of each kind, searches and pages, that are examined: the newest ones."""
 _LISTED: Final = 200
-"""Artifacts of a kind that are listed to find those older than the one in question."""
+"""Artifacts of each kind that are listed, to find those that are older than the artifact in question."""
 _READ_SECONDS: Final = 1.5
-"""Seconds after which no further artifact is read; cached ones take no time."""
+"""Seconds after which no further artifact is read. Cached sources are used even later, as they take no time."""
 _SEARCH_BYTES: Final = 4 * 1024 * 1024
-"""Maximum size of a response that is read again; a larger one is skipped, and the answer says so."""
+"""Maximum bytes of a search response that is read again. A larger one is skipped, and the result is `partial`."""
 _PAGE_BYTES: Final = 160 * 1024
-"""Bytes of a page that are read: as many as a fingerprint uses."""
+"""Bytes that are read from the beginning of a page: a fingerprint uses no more."""
 _CACHE_BYTES: Final = 16 * 1024 * 1024
 """Size of the cache of sources, in bytes."""
 
 _Key = tuple[str, str, bytes]
-"""Namespace, ID and digest of an artifact."""
+"""Namespace, ID and digest of an artifact: the key of its sources in the cache."""
 
 
 class SessionSources(Struct, frozen=True):
@@ -51,7 +52,7 @@ class SessionSources(Struct, frozen=True):
 
     sources: tuple[EarlierSource, ...]
     partial: bool = False
-    """Some were not examined: too large, unreadable, or out of time."""
+    """Whether some artifacts were left out: not among those listed, too large, unreadable, or past the time limit."""
 
 
 @dataclass(frozen=True)
@@ -64,25 +65,26 @@ class Sources:
     pool: Executor
     _: KW_ONLY
     ticks: Callable[[], float] = time.monotonic
-    """Is monotonic, in seconds."""
+    """Returns the time of a monotonic clock, in seconds."""
     _remembered: BoundedCache[_Key, tuple[EarlierSource, ...]] = field(
         default_factory=lambda: BoundedCache("search_sources", _CACHE_BYTES), init=False
     )
 
     async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> SessionSources:
-        """Returns what the session had when an artifact was stored.
+        """Returns the sources that the session had when an artifact was stored.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `overloaded` if the catalogue cannot be queried.
         """
-        ends = self.ticks() + _READ_SECONDS
+        deadline = self.ticks() + _READ_SECONDS
         now = self.clock.now()
         dated_sources: list[tuple[datetime, str, tuple[EarlierSource, ...]]] = []
         partial = False
         for kind in (kind for kind, spec in SPECS.items() if spec.source is not None):
             where = ArtifactFilter(session=session, kind=kind)
             page = await self.catalog.list_artifacts(caller.namespace, where, now, before=None, limit=_LISTED)
-            # By time of storing, so that a search that is posted again sees what its first answer saw.
+            # Only artifacts stored earlier count, so that a search that is posted again gets the sources of its first
+            # answer.
             older = [
                 each for each in page.artifacts if each.created_at < artifact.created_at and each.id != artifact.id
             ]
@@ -90,32 +92,36 @@ class Sources:
             for each in older[:MAX_SOURCES]:
                 sources = self._remembered.get(_key(each))
                 if sources is None:
-                    # Out of time, cached sources still count: a repeated call gets further.
-                    sources = await self._read(each, now) if self.ticks() < ends else None
+                    # When time is up, no more artifacts are read, but cached sources still count: so a repeated call
+                    # gets further.
+                    sources = await self._read(each, now) if self.ticks() < deadline else None
                 if sources is None:
                     partial = True
                     continue
                 dated_sources.append((each.created_at, each.id, sources))
-        # By time across kinds; the ID decides between equal times, so that the order is always the same.
+        # Sources of all kinds are sorted by time. The ID decides between equal times, so that the order is always the
+        # same.
         dated_sources.sort(key=lambda each: each[:2])
         return SessionSources(tuple(source for _, _, sources in dated_sources for source in sources), partial)
 
     async def searches(self, caller: Caller, session: str, label: str | None, most: int) -> list[Artifact]:
-        """Returns the session's searches with results, the latest `most`; only those with a label if one is given.
+        """Returns the latest searches of a session that had results, at most `most` of them.
+
+        With a `label`, only searches that have this label are returned.
 
         Raises:
-            CoatcheckError: as for a call.
+            CoatcheckError: `storage_unavailable`, `overloaded` if the catalogue cannot be queried.
         """
         where = ArtifactFilter(session=session, kind=SEARCH_RESPONSE, label=label)
         page = await self.catalog.list_artifacts(caller.namespace, where, self.clock.now(), before=None, limit=most)
         return page.artifacts
 
     def remember(self, artifact: Artifact, sources: tuple[EarlierSource, ...]) -> None:
-        """Caches the sources of a response that was just read."""
+        """Caches the sources of an artifact that was just read."""
         self._remembered.put(_key(artifact), sources)
 
     async def _read(self, artifact: Artifact, now: datetime) -> tuple[EarlierSource, ...] | None:
-        """Returns the sources of an artifact; None if it could not be examined."""
+        """Returns the sources of an artifact; None if the artifact could not be examined."""
         is_page = spec_of(artifact.facts.kind).source == "page"
         if not is_page and artifact.measure.size > _SEARCH_BYTES:
             return None
@@ -132,12 +138,16 @@ class Sources:
                 data = await self.open_content(entry).read(0, artifact.measure.size)
                 sources = await in_pool(self.pool, _of_response, artifact.id, data, query_of(entry))
         except CoatcheckError:
-            return None  # an unreadable source is no duplicate of anything
+            return None  # the search goes on without the sources of this artifact
         self.remember(artifact, sources)
         return sources
 
     async def _page(self, entry: FoundArtifact) -> tuple[EarlierSource, ...]:
-        """Returns a page under its addresses: an equal text is folded into it, a different one refers to it."""
+        """Returns one source for each URL of a page: the declared URL and the detected one.
+
+        A later search result with nearly the same text is folded. A result with the same URL but another text only
+        refers to the page.
+        """
         a, view = entry.artifact, entry.text_view
         urls = [canonical(url) or url for url in (a.declared.url, a.facts.url) if url]
         if not urls:
@@ -152,14 +162,14 @@ class Sources:
 
 
 def query_of(entry: FoundArtifact) -> str:
-    """Returns what the request that stored a response searched for; empty if that is not known."""
+    """Returns the query of the request that stored a search response; empty if the query is not known."""
     return (entry.receipt.query or "") if entry.receipt is not None else ""
 
 
 def sources_of(
     artifact_id: str, laid: ResponseLayout, prints: tuple[bytes, ...], query: str
 ) -> tuple[EarlierSource, ...]:
-    """Returns the sources in a response, for later searches of its session."""
+    """Returns the sources in a search response, for later searches of its session."""
     query = query or laid.response.query or ""
     return tuple(
         EarlierSource(f"{artifact_id}#{section.name}", result.canonical_url or result.url, printed, query)

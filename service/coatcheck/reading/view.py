@@ -1,8 +1,9 @@
-"""Finds an artifact and opens the part of it to be read: one of its views, whole or one section.
+"""Finds an artifact and opens the part to be read: one of its views, or one section of a view.
 
-`raw` is the exact payload. `text` is the readable text: the payload itself if it is plain text, otherwise the kept
-view, or one that is made now and kept. The default is `raw`, or `text` if a section is requested. `Reader` is the base
-of every way of reading an open view: it counts, uses worker threads and keeps the time limit.
+The view `raw` is the exact payload. The view `text` is the readable text: the payload itself if that is plain text,
+otherwise the kept text view, or a text view that is made now and kept. The default is `raw`, or `text` if a section is
+requested. `Reader` is the base class of all use cases that read an open view. It holds what they share: the tokenizer,
+the worker threads and the time limit.
 """
 
 import time
@@ -44,49 +45,50 @@ class ViewReading(Struct, frozen=True, kw_only=True):
     artifact: Artifact
     view: ViewName
     content: Content
-    """That of the whole view."""
+    """Content of the whole view, even if only a section is read."""
     measure: ViewMeasure
-    """That of the whole view."""
+    """Sizes of the whole view, even if only a section is read."""
     sections: tuple[Section, ...] = ()
-    """Empty: none is known, or plain text was opened without asking for them."""
+    """Sections of the view. Empty if no sections are known, or if plain text was opened without a request for them."""
     nth: int | None = None
     """Index, from 0, of the section that is read; None: the whole view."""
     partial: bool = False
-    """Whether the view lacks part of the payload."""
+    """Whether the view lacks part of the payload's text."""
     sections_end: bool = True
-    """False: the extractor was given only a part; the rest may contain unknown sections."""
+    """Whether `sections` covers the whole payload; if not, the rest of the payload may contain unknown sections."""
     unkept: bool = False
-    """A text view may exist but cannot be made or kept at the moment, so this is the raw one."""
+    """Whether this is the raw view only because the text view cannot be made or kept at the moment."""
     fields: LineFields | None = None
-    """What is not shown of each line; the bytes stay where they are."""
+    """The fields of each line that are not shown. Their bytes stay in `content`, so that positions stay the same."""
     version: int = 0
-    """That of a view of its own; 0: the view is the payload itself."""
+    """Version of a view with bytes of its own; 0: the view is the payload itself."""
     mask: Mask | None = None
-    """Hides secrets in `content`; whoever shows a part of it inserts markers (`Reader.shown`)."""
+    """The mask that hides secrets in `content`; None: nothing is masked. `Reader.prepare_answer` turns the fillers into
+    readable markers."""
 
     @property
     def section(self) -> Section | None:
-        """The section that is read."""
+        """The section that is read; None if the whole view is read."""
         return None if self.nth is None else self.sections[self.nth]
 
     @property
     def part(self) -> SectionPart | None:
-        """The section as answers name it; None if the whole view is read."""
+        """The section as answers describe it; None if the whole view is read."""
         return None if self.section is None else part(self.section)
 
     @property
     def extent(self) -> Extent:
-        """The bytes of the view that are read."""
+        """The byte range that is read: the whole view or the section."""
         return Extent(0, self.content.size) if self.section is None else Extent(self.section.start, self.section.end)
 
     @property
     def lines(self) -> LineExtent:
-        """The lines of the view that are read."""
+        """The line range that is read: the whole view or the section."""
         return LineExtent(1, self.measure.lines) if self.section is None else part(self.section).lines
 
     @property
     def article(self) -> LineExtent:
-        """The lines of the view without the asides at its ends."""
+        """The lines between the asides at the two ends of the view, or all lines if nothing else is left."""
         first, last, end = 1, self.measure.lines, self.measure.size
         asides = outer_asides(self.sections)
         if asides and asides[0].start == 0:
@@ -98,31 +100,32 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
     @property
     def binary(self) -> bool:
-        """Whether the view is binary, not text."""
+        """Whether the view is the raw view of a binary payload."""
         return self.view == "raw" and is_binary(self.artifact)
 
     @property
     def name(self) -> str:
-        """What is read, for use in a sentence: an ID, or a section of it."""
+        """The artifact or the section that is read, in words that fit into a sentence."""
         return self.artifact.id if self.section is None else f"section {self.section.name} of {self.artifact.id}"
 
     async def read(self, start: int, end: int) -> bytes:
-        """Returns bytes of the view from `start` to before `end`, clipped to the part that is read."""
+        """Returns the bytes of the view from `start` to before `end`, clipped to the whole view or the section."""
         extent = self.extent
         return await self.content.read(max(start, extent.start), min(end, extent.end))
 
 
 @dataclass(frozen=True)
 class OpenView:
-    """Opens a view of an artifact: the first step of every way of reading."""
+    """Opens a view of an artifact, which is the first step of every use case that reads."""
 
     find: Find
     open_content: OpenContent
     keep_text: KeepText | None = None
-    """None: only stored views can be opened."""
+    """Makes missing text views; None: only stored views can be opened."""
     ledger: Ledger | None = None
-    """None: nothing is counted."""
+    """Counts the tokens of answers; None: nothing is counted."""
     redacting: RedactionPolicy | None = None
+    """Decides whether secrets are masked; None: nothing is masked."""
 
     async def __call__(
         self, caller: Caller, number: int, *, view: str | None = None, section: str | int | None = None
@@ -130,14 +133,15 @@ class OpenView:
         """Opens a view of an artifact.
 
         Args:
-            caller: the caller.
-            number: the artifact.
-            view: `raw` or `text`; None: the default above.
-            section: name of a section, or its title if unique; or its index from 0, as in a cursor.
+            caller: the caller, who must be allowed to see the artifact.
+            number: number of the artifact.
+            view: `raw` or `text`; None: `raw`, or `text` if a section is requested.
+            section: name of a section, or its title if the title is unique, or its index from 0, as in a cursor. None:
+                the whole view.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
-                `integrity`; storage errors if a new view cannot be kept.
+                `integrity`; a storage error if a new view cannot be kept.
         """
         name = _resolve_view(view, section)
         entry = await self._find_artifact(caller, number, with_view=name == "text" or section is not None)
@@ -146,7 +150,7 @@ class OpenView:
     def report_read(
         self, caller: Caller, reading: ViewReading, tokens: int, action: Action, extra_details: dict[str, Any]
     ) -> None:
-        """Adds the tokens of an answer from this view to its session's account, and logs the request."""
+        """Logs a request that read from this view, and adds the answer's tokens to the account of the session."""
         if self.ledger is not None:
             section = None if reading.section is None else reading.section.name
             details = {"view": reading.view, "section": section, **extra_details}
@@ -156,7 +160,7 @@ class OpenView:
         """Opens a view of an artifact that was found `with_bytes` and `with_view`.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: as `__call__` does, except for errors of finding the artifact.
         """
         a = entry.artifact
         name = _resolve_view(view, section)
@@ -166,8 +170,8 @@ class OpenView:
         text_view = await self._repair_view(entry)
         if text_view is None and (section is not None or not plain):
             text_view = await self._make_view(entry)
-        # Plain text is its own view. One with bytes of its own comes from another reading of the same artifact, and its
-        # ranges would not be those of the payload.
+        # Plain text is its own text view. A kept view with bytes of its own was made when the artifact was declared as
+        # another kind, so its ranges are not those of the payload.
         if plain and (text_view is None or text_view.blob is not None):
             reading = self._raw(entry, name)
         elif text_view is None:
@@ -186,19 +190,19 @@ class OpenView:
     async def best(
         self, caller: Caller, number: int, *, section: str | None = None, sections: bool = False
     ) -> ViewReading:
-        """Opens the text view if there is one, otherwise the raw one.
+        """Opens the text view if there is one, otherwise the raw view.
 
-        If a view cannot be made or kept at the moment, and no section was requested, it is the raw one, `unkept`;
-        except for a document, whose raw bytes are not readable.
+        If the text view cannot be made or kept at the moment, and no section was requested, this is the raw view with
+        `unkept` set. The raw bytes of a document are not readable, so for a document the error is raised.
 
         Args:
-            caller: the caller.
-            number: the artifact.
-            section: as when calling.
-            sections: whether to find the sections of plain text too, which can be read without them.
+            caller: the caller, who must be allowed to see the artifact.
+            number: number of the artifact.
+            section: name of a section, or its title if the title is unique; None: the whole view.
+            sections: whether to find the sections of plain text too, although it can be read without them.
 
         Raises:
-            CoatcheckError: as when calling, but not `view_not_available`.
+            CoatcheckError: as `__call__` does, but not `view_not_available`.
         """
         entry = await self._find_artifact(caller, number, with_view=True)
         plain = is_plain(entry.artifact.facts)
@@ -208,8 +212,8 @@ class OpenView:
             try:
                 view = await self._make_view(entry)
             except CoatcheckError as error:
-                # The raw bytes of a document help no reader, and a section cannot be found in them: then the refusal is
-                # the answer.
+                # The raw bytes of a document help no reader, and a section cannot be found without the text view. In
+                # these cases the error is the answer.
                 if error.code not in REFUSALS or section is not None or is_binary(entry.artifact):
                     raise
                 unkept = not plain
@@ -226,9 +230,9 @@ class OpenView:
         return entry if self.keep_text is None else await self.keep_text.describe(entry)
 
     async def _repair_view(self, entry: FoundArtifact) -> FoundView | None:
-        """Returns the kept view, unless it is of an earlier version.
+        """Returns the kept view; None if there is none, or if an earlier version of the extractor made it.
 
-        If its bytes were lost, makes it again, which repairs it if the bytes are the same.
+        If the bytes of the kept view are lost, the view is made again. That repairs the view if the bytes are the same.
         """
         view = entry.text_view
         if view is not None and view.view.is_old and self.keep_text is not None:
@@ -259,11 +263,11 @@ class OpenView:
         )
 
     def _hiding(self, reading: ViewReading) -> ViewReading:
-        """Hides the view's secrets if the current policy masks them."""
+        """Returns the open view, with its secrets hidden if the present policy masks them."""
         mask = None if self.redacting is None else self.redacting.mask_of(reading.artifact)
         if self.redacting is None or mask is None:
             return reading
-        # Fillers have the size of what they hide: lines, sections and citations keep their positions.
+        # A filler has the size of the secret that it hides, so lines, sections and citations keep their positions.
         content = self.redacting.content(reading.content, mask, text=not reading.binary)
         return replace(reading, content=content, sections=sections_of(mask, reading.sections), mask=mask)
 
@@ -296,7 +300,7 @@ def _resolve_view(view: str | None, section: str | int | None) -> ViewName:
 
 
 def _narrow_view(reading: ViewReading, section: str | int | None) -> ViewReading:
-    """Narrows a view to one of its sections."""
+    """Returns a view narrowed to one of its sections, given by name, title or index; None: the whole view."""
     if section is None:
         return reading
     if isinstance(section, int):
@@ -315,10 +319,10 @@ A = TypeVar("A", bound=Struct)
 
 
 class Reader:
-    """What every way of reading shares: opening a view, hiding secrets, the deadline."""
+    """The base class of the use cases that read: it opens views, marks masked secrets, and knows the time limit."""
 
     PATIENCE_SECONDS: ClassVar[float] = 2.0
-    """Seconds that one call may work towards an answer before it stops where it is."""
+    """Seconds that one call may work before it stops and answers with what it has so far."""
 
     def __init__(
         self,
@@ -329,7 +333,7 @@ class Reader:
         clock: Callable[[], float] = time.monotonic,
         patience: float | None = None,
     ) -> None:
-        """`clock` is monotonic, in seconds; `patience` replaces PATIENCE_SECONDS."""
+        """`clock` is monotonic, in seconds; `patience`, in seconds, replaces PATIENCE_SECONDS."""
         self._view = open_view
         self._tokenizer = tokenizer
         self._pool = pool
@@ -337,7 +341,10 @@ class Reader:
         self._patience = self.PATIENCE_SECONDS if patience is None else patience
 
     async def prepare_answer(self, reading: ViewReading, answer: A, tokens: int) -> A:
-        """Returns an answer ready to give, with markers in place of secrets that were hidden in what was read."""
+        """Returns an answer that is ready to be sent: readable markers stand in place of the fillers of masked secrets.
+
+        `tokens` is the maximum of the answer's tokens.
+        """
         if reading.mask is None or reading.binary:
             return answer
         return await in_pool(

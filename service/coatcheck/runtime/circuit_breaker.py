@@ -1,7 +1,7 @@
-"""A circuit breaker for a store: only one caller waits for a silent store, not all of them.
+"""A circuit breaker for a store: while the store does not respond, only one caller waits for it, not all of them.
 
-After a fault, calls are refused at once until a background probe finds that the store responds again; without a probe,
-one caller may try after a while.
+After a fault, the breaker refuses calls at once, until a background probe finds that the store responds again. If there
+is no probe, one caller may try the store every PATIENCE seconds.
 """
 
 import logging
@@ -17,21 +17,22 @@ from coatcheck.runtime.noop_telemetry import UNMETERED
 log = logging.getLogger(__name__)
 
 REFUSALS = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED})
-"""Codes of a store that refuses a valid operation. Only the first one means that it is silent."""
+"""Codes of the errors with which a store refuses a valid operation. Only STORAGE_UNAVAILABLE opens the breaker."""
 
 PATIENCE = 30.0
-"""Seconds after which a caller may try although no probe has succeeded. A full store is tried every time."""
+"""Seconds after which one caller may try a silent store although no probe has succeeded. Calls to a store that is only
+full are never refused."""
 
 
 class CircuitBreaker:
-    """The circuit breaker of one store. Logs when it opens and when it closes."""
+    """The circuit breaker of one store. It logs when the store refuses payloads, and when it takes them again."""
 
     def __init__(self, name: StoreName, clock: Callable[[], float] = time.monotonic, meter: Meter = UNMETERED) -> None:
         """`clock` is monotonic, in seconds."""
         self.name: StoreName = name
-        """Name of the store in the log, the metrics and the answers about its health."""
+        """Name of the store, for the log, the metrics and answers about its health."""
         self.full = False
-        """Whether the store had no room for what it was last offered."""
+        """Whether the store reported that it is full, and no call or probe has succeeded since."""
         self._meter = meter
         self._clock = clock
         self._reported = False
@@ -40,28 +41,28 @@ class CircuitBreaker:
 
     @property
     def silent(self) -> bool:
-        """Whether the breaker is open: the last call to the store failed."""
+        """Whether the breaker is open, because the store did not respond to the last call."""
         return self._fault is not None
 
     @contextmanager
     def guard_call(self) -> Generator[None]:
-        """Wraps a call to the store.
+        """Wraps a call to the store, and notes whether the call fails.
 
         Raises:
-            CoatcheckError: `storage_unavailable`, without a call, while the store is silent.
+            CoatcheckError: `storage_unavailable`, before the call is made, while the breaker is open.
         """
         fault = self._fault
         if fault is not None:
             if self._clock() - self._since < PATIENCE:
                 raise CoatcheckError(fault.code, fault.detail)
-            self._since = self._clock()  # the others wait for the result of this call
+            self._since = self._clock()  # only this caller tries the store; calls of all others are still refused
         try:
             yield
         except CoatcheckError as error:
             if error.code in FAULTS:
                 self._meter.record_refusal(self.name, error.code)
             if error.code in REFUSALS:
-                self._tell(error)
+                self._log_refusal(error)
             if error.code is Code.STORAGE_UNAVAILABLE:
                 self._fault, self._since = error, self._clock()
             self.full = self.full or error.code is Code.STORAGE_FULL
@@ -73,11 +74,11 @@ class CircuitBreaker:
             log.info("the %s takes payloads again", self.name)
 
     def answers(self) -> None:
-        """Closes the breaker: a probe found that the store responds, and has room."""
+        """Closes the breaker, because a probe found that the store responds and has room."""
         self._fault = None
         self.full = False
 
-    def _tell(self, error: CoatcheckError) -> None:
+    def _log_refusal(self, error: CoatcheckError) -> None:
         if not self._reported:
             self._reported = True
             log.warning("the %s takes no payloads; the log will say when it does again: %s", self.name, error.detail)

@@ -1,12 +1,13 @@
 """Limits how many callers work at once and how many wait; shares slots and queue fairly, and refuses all others.
 
-Slots and queue are shared by key, which says who holds or waits: a free slot goes to the key with the fewest, and a
-full queue takes a caller in place of the last one of the key that waits most. So whoever comes in numbers waits for
-their own, and leaves room for others. Nobody waits longer than the patience.
+Each caller has a key, which says on whose behalf it works. A free slot goes to a waiting caller of the key that holds
+the fewest slots. If the queue is full, a new caller takes the place of the last caller of the key that waits most. So a
+key with many callers waits for its own callers, and leaves room for those of other keys. No caller waits longer than
+`patience` seconds.
 
-Whoever works on what is still being sent may hold a slot for nothing. While another waits for it, a sender that has
-been silent for STALL_SECONDS gives way: its body ends with an error, which frees the slot. Where slots are for short
-work, one that only sends slowly gives way as well. Use a limiter on a single event loop.
+A caller whose payload is still being sent may hold a slot without doing any work. While other callers wait, a sender
+that has been silent for STALL_SECONDS gives way: its body ends with an error, which frees the slot. In a limiter with
+`max_seconds`, a sender that is merely slow gives way as well. Use a limiter on a single event loop.
 """
 
 import asyncio
@@ -18,61 +19,61 @@ from typing import Final, Self
 from coatcheck.core.errors import CoatcheckError, Code
 
 PATIENCE: Final = 5.0
-"""Seconds that a caller waits for a slot: half of what our own client waits for an answer."""
+"""Seconds that a caller waits for a slot: half of the time that our own client waits for an answer."""
 STALL_SECONDS: Final = 2.0
-"""Silence of a sender after which it gives way. TCP repeats a lost packet after 0.2 to 1 seconds."""
+"""Seconds of silence after which a sender gives way. TCP repeats a lost packet after 0.2 to 1 seconds."""
 _LOOK_SECONDS: Final = 0.25
-"""Time between two looks for silent senders, while anybody waits."""
+"""Seconds between two searches for silent senders, while any caller waits."""
 
 Key = str | None
 Turn = asyncio.Future[bool]
-"""What a waiting caller awaits: true if it got a slot, false if it got none in time."""
+"""The future that a waiting caller awaits. Its result is whether the caller got a slot; false: refused."""
 
 
 class Sender:
-    """The sender of one body: how long it has been silent while it was waited for, and how to stop waiting."""
+    """The sender of one request body: knows how long no bytes have arrived, and can end the wait for them."""
 
     def __init__(self) -> None:
         self._heard_at = asyncio.get_running_loop().time()
         self._timeout: asyncio.Timeout | None = None
         self.error: CoatcheckError | None = None
-        """Why the present wait was ended, if it gave way to others."""
+        """Why the present wait for bytes was ended, if the sender gave way to other callers; otherwise None."""
 
     @property
     def is_awaited(self) -> bool:
-        """Whether its next bytes are awaited, and the wait was not ended yet."""
+        """Whether somebody waits for the sender's next bytes, and the wait has not ended."""
         return self._timeout is not None and self.error is None and not self._timeout.expired()
 
     def wait(self, timeout: asyncio.Timeout) -> None:
-        """Records that its next bytes are awaited, within `timeout`."""
+        """Records that somebody waits for the sender's next bytes, until `timeout` ends the wait."""
         self._timeout = timeout
 
     def hear(self, now: float) -> None:
-        """Records that bytes came, or the end; `now` is the event loop's time."""
+        """Records that bytes or the end of the body arrived; `now` is the event loop's time."""
         self._heard_at = now
         self._timeout = None
-        self.error = None  # they came in time after all
+        self.error = None  # the bytes arrived before the ended wait took effect
 
     def silence(self, now: float) -> float:
-        """Returns the seconds since its last bytes."""
+        """Returns the seconds since the sender's last bytes; `now` is the event loop's time."""
         return now - self._heard_at
 
     def give_way(self, error: CoatcheckError) -> None:
-        """Ends the present wait for its bytes, as if its time were over; its body then raises `error`."""
+        """Ends the present wait for the sender's bytes, as if it had timed out; its body then raises `error`."""
         if self._timeout is not None and self.is_awaited:
             self.error = error
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
 
 def stall_error(seconds: float) -> CoatcheckError:
-    """Returns the error for a body that stopped arriving."""
+    """Returns the error for a body of which no byte arrived for `seconds`."""
     return CoatcheckError(
         Code.TRUNCATED_BODY, f"No byte of the body arrived for {seconds:g} seconds. Nothing was stored; send it again."
     )
 
 
 class LimiterSlot:
-    """A slot that is held until the end of a `with` block."""
+    """A slot of a limiter, which its caller holds until the end of a `with` block."""
 
     __slots__ = ("_limiter", "key", "sender", "since")
 
@@ -83,11 +84,11 @@ class LimiterSlot:
         self.since = asyncio.get_running_loop().time()
 
     def __enter__(self) -> Self:
-        """Begins the work."""
+        """Begins the work for which the slot was granted."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Passes the slot on."""
+        """Frees the slot, or passes it to a waiting caller."""
         self._limiter.release(self)
 
 
@@ -107,48 +108,48 @@ class ConcurrencyLimiter:
         """Creates a limiter with all slots free.
 
         Args:
-            name: what runs in the slots, in the plural, for error messages.
+            name: a plural noun for the work that runs in the slots, for error messages.
             max_running: number of slots.
-            max_waiting: callers who may wait for one.
+            max_waiting: maximum number of callers that wait for a slot.
             patience: maximum seconds that a caller waits.
-            max_per_key: slots that one key may hold; None: all. For work whose length its caller decides.
-            max_seconds: time after which a sender gives way, while another waits, although it still sends.
+            max_per_key: maximum slots that one key may hold, for work whose length its caller decides; None: all.
+            max_seconds: seconds that a sender may hold a slot while other callers wait, even if it still sends.
         """
         self._name = name
         self._max_running = max_running
         self._max_waiting = max_waiting
         self._patience = patience
-        # Without a bound of its own, one key may hold every slot while nobody else waits.
+        # Without `max_per_key`, one key may hold every slot as long as no other key waits.
         self._max_per_key = max_running if max_per_key is None else max_per_key
         self._max_seconds = max_seconds
         self._numbers = count()
         self._queues: dict[Key, deque[tuple[int, Turn]]] = {}
-        """Who waits, by key, each with a number that tells who came first."""
+        """Waiting callers by key, in order of arrival. Each has a number, which shows who came first of two keys."""
         self._by_key = Counter[Key]()
-        """Slots held, by key."""
+        """Number of slots held, by key."""
         self._received: set[LimiterSlot] = set()
-        """Slots for what is still being sent."""
+        """Slots whose payloads come from a sender, and may still be on their way."""
         self._alarm: asyncio.TimerHandle | None = None
         self.running = 0
-        """Slots in use."""
+        """Number of slots in use."""
         self.waiting = 0
-        """Callers waiting for a slot."""
+        """Number of callers that wait for a slot."""
         self.granted_count = 0
-        """Slots granted so far."""
+        """Number of slots granted so far."""
         self.refused = 0
-        """Callers refused so far."""
+        """Number of callers refused so far."""
         self.stalled_count = 0
-        """Senders that gave way so far."""
+        """Number of senders that gave way so far because they were silent."""
 
     async def acquire(self, key: Key = None, sender: Sender | None = None) -> LimiterSlot:
         """Returns a slot, to be used in a `with` statement.
 
         Args:
-            key: who asks; None: all about whom nothing is known.
-            sender: who sends what is worked on while the slot is held; None: nobody is waited for.
+            key: the key of the caller. All callers about whom nothing is known share the key None.
+            sender: the sender of the body on which the caller works in the slot; None: the body has arrived already.
 
         Raises:
-            CoatcheckError: `overloaded` if too many wait already, or no slot became free in time.
+            CoatcheckError: `overloaded` if too many callers wait already, or no slot became free in time.
         """
         if self.running < self._max_running and self._may_run(key):
             self.running += 1
@@ -162,7 +163,7 @@ class ConcurrencyLimiter:
         return slot
 
     def release(self, slot: LimiterSlot) -> None:
-        """Frees a slot, or passes it to the caller who is next."""
+        """Frees a slot, or passes it to the waiting caller whose turn is next."""
         self._received.discard(slot)
         self._pass_on(slot.key)
 
@@ -184,7 +185,7 @@ class ConcurrencyLimiter:
         except asyncio.CancelledError:
             if turn.cancelled():
                 self._leave(key, turn)
-            elif turn.result():  # it was granted at the same moment
+            elif turn.result():  # the slot was granted at the moment of the cancellation
                 self._pass_on(key)
             raise
         finally:
@@ -200,7 +201,7 @@ class ConcurrencyLimiter:
             self._shrink(key)
 
     def _shrink(self, key: Key) -> None:
-        """Counts one waiting caller of a key less."""
+        """Subtracts one from the number of waiting callers, and removes the queue of the key if it is empty."""
         self.waiting -= 1
         if not self._queues[key]:
             del self._queues[key]
@@ -211,7 +212,10 @@ class ConcurrencyLimiter:
             turn.set_result(False)
 
     def _displace(self, key: Key) -> bool:
-        """Makes room in a full queue: refuses the last caller of the key that waits most, if `key` waits less."""
+        """Makes room in a full queue: refuses the last caller of the key that waits most. Returns whether it did.
+
+        It does so only if `key`, with its new caller, has fewer waiting callers than that key.
+        """
         if not self._queues:
             return False
         longest = max(self._queues, key=lambda each: len(self._queues[each]))
@@ -219,27 +223,31 @@ class ConcurrencyLimiter:
             return False
         _, turn = self._queues[longest].pop()
         self._shrink(longest)
-        if not turn.done():  # otherwise its caller has left, but was not notified yet
+        if not turn.done():  # a turn that is done was cancelled: its caller leaves, but has not run yet
             turn.set_result(False)
         return True
 
     def _pass_on(self, key: Key) -> None:
-        """Passes a slot to the first caller of the key that has fewest. It stays in use, so nobody overtakes."""
+        """Passes a slot of `key` to the first waiting caller of the key that holds the fewest slots.
+
+        The slot counts as in use all the time, so that no new caller can take it first. Without a waiting caller that
+        may run, the slot becomes free.
+        """
         self._by_key[key] -= 1
         if not self._by_key[key]:
             del self._by_key[key]
-        while able := [each for each in self._queues if self._may_run(each)]:
-            following = min(able, key=lambda each: (self._by_key[each], self._queues[each][0][0]))
-            _, turn = self._queues[following].popleft()
-            self._shrink(following)
+        while eligible_keys := [each for each in self._queues if self._may_run(each)]:
+            next_key = min(eligible_keys, key=lambda each: (self._by_key[each], self._queues[each][0][0]))
+            _, turn = self._queues[next_key].popleft()
+            self._shrink(next_key)
             if not turn.done():
-                self._by_key[following] += 1
+                self._by_key[next_key] += 1
                 turn.set_result(True)
                 return
         self.running -= 1
 
     def _look(self) -> None:
-        """Lets senders give way, those that have been silent longest first, as many as wait for their slots."""
+        """Lets senders give way, at most one for each waiting caller; those that have been silent longest go first."""
         self._alarm = None
         if not self.waiting:
             return
@@ -248,7 +256,7 @@ class ConcurrencyLimiter:
         senders = [(slot.sender, slot) for slot in self._received if slot.sender is not None]
         senders.sort(key=lambda each: each[0].silence(now), reverse=True)
         needed = self.waiting - sum(sender.error is not None for sender, _ in senders)
-        others = any(map(self._may_run, self._queues))  # some wait that any slot would help, not only their own key's
+        others = any(map(self._may_run, self._queues))  # whether some waiting caller can use a slot of any key
         for sender, slot in senders:
             if needed <= 0:
                 break

@@ -1,9 +1,10 @@
-"""Decides where and when work on a payload runs: on the event loop if it is small, in worker threads if it is large.
+"""Decides where and when work on a payload runs: on the event loop if the payload is small, otherwise in a thread.
 
-A thread about doubles the cost of short work: each call into C releases the interpreter lock and has to regain it. So
-small work stays on the loop, but only one piece of it runs in each turn, and other requests are served in between. Two
-pools of threads, one for ingest and one for reading, do not wait for each other. Background work waits while payloads
-are being ingested. Random bytes are drawn in bulk, because each draw lets another thread take the interpreter.
+A thread about doubles the cost of short work, because each call into C releases the interpreter lock and has to regain
+it. So work on small payloads runs on the event loop. Only one piece of such work runs in each turn of the loop, so that
+other requests are served in between. There are two pools of threads, one for ingest and one for reads, which do not
+wait for each other. Background work waits while payloads are being ingested. Random bytes are drawn in bulk, because
+each draw lets another thread take the interpreter lock.
 """
 
 import asyncio
@@ -20,35 +21,35 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.tokens import Tokenizer
 
 BRIEF: Final = 1_000
-"""Characters or bytes that can be processed on the event loop without delaying others."""
+"""Maximum characters or bytes of a text that is processed on the event loop, where it delays others hardly at all."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Returns `work(*args, **kwargs)`, computed in a worker thread, and raises what it raises."""
+    """Calls `work(*args, **kwargs)` in a worker thread; returns its result, and raises the exception that it raises."""
     return await asyncio.get_running_loop().run_in_executor(pool, partial(work, *args, **kwargs))
 
 
 async def aside(pool: Executor, size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Like `in_pool` for large inputs; small ones are processed at once, on the event loop.
+    """Like `in_pool`, but if `size` is at most BRIEF, calls `work` at once on the event loop.
 
-    Handing work to a thread and back takes as long as counting the tokens of a thousand characters.
+    A hand-over to a thread and back takes as long as counting the tokens of a thousand characters.
     """
     return work(*args, **kwargs) if size <= BRIEF else await in_pool(pool, work, *args, **kwargs)
 
 
 async def count_aside(text: str, tokenizer: Tokenizer, pool: Executor) -> int:
-    """Returns the number of tokens of a text, counted wherever that is fastest."""
+    """Returns the number of tokens of a text. A long text is counted in a worker thread."""
     return await aside(pool, len(text), tokenizer.count, text)
 
 
 class ReadThreads(ThreadPoolExecutor):
-    """A thread pool for reads. If its queue is full, it refuses work at once: the answer would come too late."""
+    """A thread pool for reads. If its queue is full, it refuses work at once: an answer would come too late."""
 
     def __init__(self, threads: int, waiting: int) -> None:
-        """Threads start only when there is work.
+        """Creates a pool, whose threads start only when there is work.
 
         Args:
             threads: maximum number of threads.
@@ -69,7 +70,7 @@ class ReadThreads(ThreadPoolExecutor):
         """Hands a task to a thread.
 
         Raises:
-            CoatcheckError: `overloaded`.
+            CoatcheckError: `overloaded` if the queue is full.
         """
         if self._work_queue.qsize() >= self._waiting:
             self.refused += 1
@@ -78,18 +79,19 @@ class ReadThreads(ThreadPoolExecutor):
 
 
 SMALL: Final = 64 * 1024
-"""Size of a payload up to which its work runs on the loop: a few milliseconds at most."""
+"""Maximum bytes of a payload whose work runs on the event loop. The work takes a few milliseconds at most."""
 
 
 class WorkPlacement:
-    """Runs work where it disturbs others least. Use it on a single event loop."""
+    """Runs work where it delays other requests least. Use an instance on a single event loop."""
 
     def __init__(self, pool: Executor, is_warm: Callable[[], bool] = lambda: True) -> None:
         """Creates a placement.
 
         Args:
             pool: runs work on large payloads.
-            is_warm: whether small work is already as fast as it gets; until then it runs in the pool too.
+            is_warm: returns whether everything that the work on small payloads needs is loaded. Until then, such work
+                runs in the pool, too.
         """
         self._pool = pool
         self._is_warm = is_warm
@@ -98,7 +100,7 @@ class WorkPlacement:
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def run(self, size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Returns `work(*args, **kwargs)`, which processes `size` bytes, and raises what it raises."""
+        """Calls `work(*args, **kwargs)`, which processes `size` bytes; returns its result, and raises its exception."""
         if size > SMALL or not self._is_warm():
             return await in_pool(self._pool, work, *args, **kwargs)
         loop = asyncio.get_running_loop()
@@ -112,7 +114,7 @@ class WorkPlacement:
         return work(*args, **kwargs)
 
     def _next_turn(self) -> None:
-        """Lets the work that has waited longest run next, in a turn of its own."""
+        """Lets the work that has waited longest run next, in its own turn of the event loop."""
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():  # otherwise its caller has left
@@ -123,13 +125,13 @@ class WorkPlacement:
 
 
 PATIENCE: Final = 5.0
-"""Maximum seconds that the work waits, so that constant traffic cannot prevent it."""
+"""Maximum seconds that background work waits, so that constant traffic cannot prevent it."""
 _IDLE_SECONDS: Final = 0.2
-"""Seconds without a payload that count as idle."""
+"""Seconds without a new payload after which the service counts as idle."""
 
 
 class Activity(Protocol):
-    """What tells whether work is under way: a limiter, or several together."""
+    """The counters that show whether payloads are being ingested: those of one limiter, or sums over several."""
 
     @property
     def running(self) -> int:
@@ -146,7 +148,7 @@ class WaitUntilIdle:
     """Waits until no payload is being ingested and none has arrived for 0.2 s, or PATIENCE is over."""
 
     def __init__(self, ingests: Activity) -> None:
-        """`ingests` limits them."""
+        """`ingests` has the counters of the ingests in progress."""
         self._ingests = ingests
 
     async def __call__(self) -> None:
@@ -159,12 +161,13 @@ class WaitUntilIdle:
 
 
 _WORDS_PER_CALL: Final = 256
-"""Words drawn from the system at once, as each call costs far more than a word. Chosen, not measured."""
+"""Number of words that one call to the system draws, because a call costs far more than a word. Chosen, not
+measured."""
 
 
 @final
 class RandomWords:
-    """Words of `size` random bytes, each returned only once. Thread-safe."""
+    """A thread-safe source of random words of `size` bytes. Each word is returned only once."""
 
     def __init__(self, size: int) -> None:
         self._size = size

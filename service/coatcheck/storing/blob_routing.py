@@ -1,7 +1,7 @@
-"""Routes each blob to the store that its placement names; it is never guessed.
+"""Routes each blob to the store that its placement names. No other store is tried.
 
-An installation may switch from files to S3 while it holds blobs. A store that the service was not given cannot be
-asked, which says nothing about its bytes: they are neither condemned nor given up for that.
+An installation may switch from files to S3 while it has blobs in files. If the service is not configured with the store
+of a blob, it cannot find out whether the blob's bytes exist. Such a blob is neither marked corrupt nor removed.
 """
 
 from coatcheck.core.artifact import Placement
@@ -15,19 +15,19 @@ _NAMES = {
 
 
 def all_stores(blobs: BlobStore) -> tuple[BlobStore, ...]:
-    """Returns every open store; new blobs go to the first."""
+    """Returns every open store. New blobs go to the first one."""
     return (blobs, *blobs.others)
 
 
 def store_of(blobs: BlobStore, placement: Placement) -> BlobStore | None:
-    """Returns the open store of a placement other than `inline`; None if the service was not given it."""
+    """Returns the open store of a placement other than `inline`; None if the service is not configured with it."""
     if placement == blobs.placement:
         return blobs
     return next((other for other in blobs.others if other.placement == placement), None)
 
 
 def not_opened(blobs: BlobStore, placement: Placement) -> CoatcheckError:
-    """Returns `storage_unavailable`: the bytes may be intact, in a store that the service was not given."""
+    """Returns the error for a blob in a store with which the service is not configured. Its bytes may be intact."""
     store_names = " and ".join(_NAMES[store.placement] for store in all_stores(blobs))
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE,

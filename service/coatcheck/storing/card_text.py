@@ -1,10 +1,12 @@
-"""The text view that a card is cut from: made at ingest, kept with the artifact, found again for later cards.
+"""Makes the text view from which a card is cut, keeps it with the artifact, and finds it again for later cards.
 
-If a view cannot be made or kept, the artifact and its card are stored all the same: the card is cut from the payload,
-or from a view that is made again next time. Views that only reading needs are not made here (`keep_text` makes them).
+The view is made at ingest. If it cannot be made or kept, the artifact and its card are stored all the same: then the
+card is cut from the payload, and the view is made again when it is needed next. A view that no card shows is not made
+here; `keep_text` makes it when the artifact is read.
 
-Crash story: a small view is part of the ingest's single commit. A large one is kept afterwards, like any view; a crash
-in between leaves an artifact without a view, which is made when the payload is posted again or read.
+Crash story: a small view is part of the single commit of the ingest. A large view is kept after that commit, like any
+other view. A crash between the two leaves an artifact without a view, and the view is made when the payload is posted
+again or read.
 """
 
 import logging
@@ -30,24 +32,24 @@ from coatcheck.storing.keep_text import KeepText, extract_view
 log = logging.getLogger(__name__)
 
 _EXAMINED_BYTES: Final = 64 * 1024
-"""Bytes at the beginning that decide whether a card would show the view."""
+"""Bytes at the beginning of a payload that decide whether its card would show the view."""
 _DENSEST: Final = 8
-"""The highest compression ratio that text is likely to reach."""
+"""The highest compression ratio that is likely for text."""
 
 
 class TextViewDraft(Struct, frozen=True):
-    """A view that was made at ingest."""
+    """A text view that was made at ingest."""
 
     extracted: ExtractedText
-    """What the extractor returned; `keep` stores it if the commit does not."""
+    """The result of the extractor. `keep` stores it if the ingest's commit does not."""
     text: CardSource | None
-    """What the card is cut from; None if it is cut from the payload."""
+    """The source of the card, which is this view; None if the card is cut from the payload."""
     new: NewView | None
-    """What the ingest's commit keeps; None if the view is too large for that and is kept afterwards."""
+    """The view to keep with the ingest's commit; None if the view is too large for that and is kept afterwards."""
 
 
 class CardText:
-    """Makes, keeps and finds the text view that a card is cut from."""
+    """Makes, keeps and finds the text view from which a card is cut."""
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class CardText:
         new_blob_id: Callable[[], str],
         inline_bytes: int,
     ) -> None:
-        """Views of up to `inline_bytes` stored bytes are kept in the catalogue."""
+        """A view of up to `inline_bytes` stored bytes is kept in the catalogue, together with its artifact."""
         self._extractor = extractor
         self._open = open_content
         self._keep_text = keep_text
@@ -67,20 +69,26 @@ class CardText:
         self._inline_bytes = inline_bytes
 
     def wants(self, facts: DetectedMetadata, sample: PayloadSample, payload: bytes | None) -> bool:
-        """Returns whether a payload's card may show its view; never for a payload too large to be held in memory."""
+        """Returns whether a payload's card may show its text view, so that the view must be made at ingest.
+
+        `payload` is the payload or its decoded text; None: it is too large to be held in memory, and no view is made.
+        """
         return payload is not None and _worth_making(facts, sample)
 
     async def extract(self, declared: DeclaredMetadata, facts: DetectedMetadata, text: bytes) -> ExtractedText | None:
-        """Returns the text view of a payload, given its text. May take seconds: no worker thread must wait."""
+        """Returns the text view of a payload; None if it has none. `text` is the payload or its decoded text.
+
+        This may take seconds, so no worker thread must wait for the result.
+        """
         return await extract_view(self._extractor, declared, facts, text)
 
     def make_draft(
         self, extracted: ExtractedText | None, facts: DetectedMetadata, sample: PayloadSample, *, with_card: bool = True
     ) -> TextViewDraft | None:
-        """Returns what was extracted, measured and ready to be kept. For worker threads: it counts tokens.
+        """Measures an extracted text, and returns it as a view that is ready to be kept; None if there is no text.
 
-        Without a card to cut from it, a view that is certainly too large for the ingest's commit is measured when it is
-        kept.
+        Call it in a worker thread, because it counts tokens. `with_card` says whether a card is cut from the view. If
+        not, a view that is certainly too large for the ingest's commit is not measured before it is kept.
         """
         if extracted is None or extracted.text is None:
             return None
@@ -90,7 +98,7 @@ class CardText:
         return self._measure_view(extracted, extracted.text, facts, sample.size)
 
     def _measure_view(self, extracted: ExtractedText, view: bytes, facts: DetectedMetadata, size: int) -> TextViewDraft:
-        # The view is stored like a payload of its own: frames, line index and exact sizes.
+        # The view is stored like a payload, with frames, a line index and exact sizes.
         encoder = PayloadEncoder(self._tokenizer)
         stored_bytes = encoder.end(view)
         encoder.count()
@@ -98,7 +106,7 @@ class CardText:
         measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         is_text_shown = shows_text(facts, size, extracted.extractor)
         text = text_of(encoder.sample(), measure, extracted.sections, extracted.extractor) if is_text_shown else None
-        # The ingest's transaction carries small blobs only; `keep` uploads a larger one after the commit.
+        # The ingest's transaction takes only small blobs. `keep` uploads a larger one after the commit.
         if len(stored_bytes) > self._inline_bytes:
             return TextViewDraft(extracted, text, None)
         blob = Blob(
@@ -119,45 +127,47 @@ class CardText:
         return TextViewDraft(extracted, text, NewView(view=text_view, blob=blob, inline=stored_bytes))
 
     async def keep(self, artifact: Artifact, draft: TextViewDraft | None) -> None:
-        """Keeps a view that was too large for the ingest's commit; if storage refuses it, it is made again later."""
+        """Keeps a view that was too large for the ingest's commit. A view that storage refuses is made again later."""
         if draft is None or draft.new is not None:
             return
         try:
             await self._keep_text.keep(FoundArtifact(artifact), draft.extracted)
-        # The artifact is committed already: a view that fails now must not turn its receipt into an error.
+        # The artifact is committed already, so its receipt must not become an error because its view cannot be kept.
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
 
     async def describe(self, entry: FoundArtifact) -> FoundArtifact:
-        """Returns an artifact found `with_bytes`, with the form of its text; see KeepText.
+        """Returns an artifact found `with_bytes`, with the form of its text, as `KeepText.describe` does.
 
         Raises:
-            CoatcheckError: as KeepText's.
+            CoatcheckError: `storage_unavailable`; `integrity` if the artifact's bytes cannot be read.
         """
         return await self._keep_text.describe(entry)
 
     async def find_card_source(self, entry: FoundArtifact) -> CardSource | None:
-        """Returns what the card of an artifact found `with_bytes` and `with_view` is cut from; None: the payload.
+        """Returns the text view from which the card of an artifact found `with_bytes` and `with_view` is cut.
+
+        Returns None if the card is cut from the payload.
 
         Raises:
-            CoatcheckError: `storage_unavailable` if the view exists but cannot be read; `integrity` if the payload,
-                from which it would be made again, is lost.
+            CoatcheckError: `storage_unavailable` if the view exists but cannot be read; `integrity` if the view must be
+                made again, and the bytes of the payload are lost.
         """
         a = entry.artifact
         if not may_show_text(a.facts, a.measure.size):
             return None
-        # An old view counts as absent: the present code may make another one of the same payload.
+        # A view that an older release made counts as absent, because this release may make another one of the payload.
         view = None if entry.text_view is None or entry.text_view.view.is_old else entry.text_view
         whole, text = (False, None) if view is None else await self._read(a, view)
-        if not whole:  # it could not be kept before, or its bytes are lost
+        if not whole:  # no view is kept, or its bytes are lost
             draft = await self._remade(entry)
             _, text = (False, None) if draft is None else await self._read(a, draft)
         return text
 
     async def _read(self, a: Artifact, view: FoundView) -> tuple[bool, CardSource | None]:
-        """Returns whether a view's bytes are all there, and what the card is cut from."""
-        # A view without bytes of its own is the payload itself, and one that the card does not show need not be read.
+        """Returns whether the view's bytes could be read, and the source of the card; None: the card needs no view."""
+        # The card is cut from the payload if the view has no bytes of its own, or if the card does not show the view.
         if view.blob is None or not shows_text(a.facts, a.measure.size, view.view.extractor):
             return True, None
         try:
@@ -171,9 +181,10 @@ class CardText:
         return True, text_of(sample, view.view.measure, view.view.sections, view.view.extractor)
 
     async def _remade(self, entry: FoundArtifact) -> FoundView | None:
-        """Makes the view again, as at ingest; returns None if storage does not accept it."""
+        """Makes the view again and keeps it; returns None if the card would not show it, or storage refuses it."""
         facts = entry.artifact.facts
-        # The same test as at ingest, on the same number of bytes: otherwise a later card could differ from the first.
+        # This is the test of the ingest, on the same number of bytes. With another test, a later card could differ from
+        # the first one.
         shows_view = None if facts.form is not None else spec_of(facts.kind).shows_view
         if shows_view is not None and not shows_view(await self._open(entry).read(0, _EXAMINED_BYTES)):
             return None

@@ -1,6 +1,7 @@
-"""Commits an artifact that points only at bytes that exist: the last step of storing a payload.
+"""Commits an artifact, which is the last step of storing a payload, and ensures that the bytes it points at exist.
 
-Crash story: a single transaction decides. Before it there is at most an intent and a file, which the reaper removes.
+Crash story: a single transaction stores the artifact. A crash before it leaves at most an intent and a file, which
+maintenance removes.
 """
 
 from msgspec.structs import replace
@@ -17,9 +18,10 @@ CommitAnswer = IngestResult | Gone | UploadFenced | KeyConflict | None
 
 
 class ApproachingCommits:
-    """Counts payloads whose bytes have all arrived but are not committed: changes that a writer may gather with others.
+    """Counts the commits that are on their way: those of payloads that have arrived completely.
 
-    A context manager around that part of an ingest; any number of them may be open.
+    A writer that gathers changes may wait for them. An ingest enters this context manager between the arrival of the
+    payload and its commit; any number of ingests may be in it at once.
     """
 
     def __init__(self) -> None:
@@ -30,12 +32,12 @@ class ApproachingCommits:
         self.count += 1
 
     def __exit__(self, *_: object) -> None:
-        """Counts one less: it is about to be committed, or never will be."""
+        """Subtracts one from the count, because the ingest has committed or has failed."""
         self.count -= 1
 
 
 class CommitArtifact:
-    """Commits artifacts whose bytes are durable."""
+    """Commits artifacts whose bytes are durable, and checks the blobs with which they are deduplicated."""
 
     def __init__(
         self,
@@ -45,7 +47,15 @@ class CommitArtifact:
         blobs_breaker: CircuitBreaker,
         rooms: QuotaEnforcer | None = None,
     ) -> None:
-        """`breaker` is that of the catalogue. Without `rooms`, nothing is limited."""
+        """Commits through a catalogue.
+
+        Args:
+            catalog: takes the changes.
+            blob_health: checks the blobs with which artifacts are deduplicated.
+            breaker: guards calls to the catalogue.
+            blobs_breaker: guards calls to the blob store.
+            rooms: makes room in full namespaces; None: no quota applies.
+        """
         self._rooms: QuotaEnforcer = rooms or NoQuota()
         self._catalog = catalog
         self._blob_health = blob_health
@@ -53,10 +63,11 @@ class CommitArtifact:
         self._blobs_breaker = blobs_breaker
 
     async def __call__(self, change: StoreArtifact) -> CommitAnswer:
-        """Commits.
+        """Commits an artifact, and returns the answer of the catalogue.
 
-        A file can be committed only once, with its intent, so what it would be deduplicated with is checked first;
-        inline bytes can be offered twice, which saves the common case a query.
+        The artifact must not be deduplicated with a blob whose bytes are lost. A file can be committed only once,
+        because the commit deletes its intent. So the blob with the same bytes is checked before the commit. Inline
+        bytes can be committed again, so the blob is checked only after the commit, which saves most ingests a query.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`, `quota_exceeded`.
@@ -69,16 +80,16 @@ class CommitArtifact:
                 await self._holds(namespace, same)
             return await self._store(change)
         answer = await self._store(change)
-        # The commit used our bytes, or refused: no other blob needs a check.
+        # If the commit used our bytes or refused the artifact, no other blob needs a check.
         if not isinstance(answer, IngestResult) or answer.blob_used:
             return answer
         if await self._holds(namespace, answer.artifact.blob):
             return answer
-        # The blob that the commit pointed at turned out damaged and is now marked, so the same change stores our bytes
-        # instead.
+        # The blob with which the artifact was deduplicated is lost, and is now marked corrupt. So the same change, made
+        # again, stores our bytes in its place.
         again = await self._store(change)
         return (
-            # What the first commit created, the second one finds: the receipt reports the first.
+            # The second commit finds the artifact that the first one created, so `created` is that of the first.
             IngestResult(again.artifact, answer.created, again.blob_used) if isinstance(again, IngestResult) else again
         )
 
@@ -90,7 +101,7 @@ class CommitArtifact:
 
     async def _store(self, change: StoreArtifact) -> CommitAnswer:
         async def commit_change(room: QuotaLimits | None) -> CommitAnswer | QuotaExceeded:
-            # Eviction runs the change again, each time with the quota that holds at that moment.
+            # After an eviction this is called again, each time with the present quota.
             limited = change if room is None else replace(change, room=room)
             return await self._catalog.commit(limited)
 

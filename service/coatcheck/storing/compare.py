@@ -1,6 +1,7 @@
-"""Finds the earlier artifact to compare a new one with. This is decided once, when the new one is created.
+"""Finds the earlier run with which a new artifact is compared. It is chosen only once, when the artifact is created.
 
-The comparison itself is made by the engine, from both surveys. If storage refuses, only the comparison is lost.
+The engine makes the comparison itself, from the samples and surveys of both runs. If storage refuses the look-up, the
+artifact is stored without a comparison.
 """
 
 from typing import Final
@@ -17,20 +18,22 @@ from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest
 
 PREVIOUS: Final = "previous"
-"""Stands for an ID: the latest artifact with the same session, tool and command."""
+"""Value of `compare_to` that stands for the latest artifact with the same session, tool and command."""
 
 
 async def earlier_run(
     deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes, open_content: OpenContent
 ) -> EarlierRun | None:
-    """Returns what `request.compare_to` names; None if `previous` names nothing, or storage does not answer.
+    """Returns the artifact that `request.compare_to` names, as the run to compare with.
+
+    Returns None if it is `previous` and there is no earlier run, or if storage does not answer.
 
     Args:
-        deps: the catalogue, and its circuit breaker.
-        caller: who may not see every session.
-        request: the request; its session, tool and command identify the run.
-        identity: that of the artifact to be compared, which is never its own earlier run.
-        open_content: opens what is found.
+        deps: the dependencies of the ingest.
+        caller: the caller, who may not be allowed to see every session.
+        request: the request, whose session, tool and command identify the runs for `previous`.
+        identity: the identity of the new artifact, which is never its own earlier run.
+        open_content: opens the content of the earlier artifact.
 
     Raises:
         CoatcheckError: `compared_not_found` for an artifact that is unknown or gone, or that the caller may not see.
@@ -51,18 +54,19 @@ async def _load_earlier_run(
     number = await _previous(deps, caller, request, identity) if compare_to == PREVIOUS else ids.parse(compare_to or "")
     if number is None:
         return None
-    # The buffer first: a run that still waits for storage has no row.
+    # The fallback buffer is searched first, because a payload that waits for storage has no row.
     entry = deps.fallback.find(caller.namespace, number, now)
     entry = entry or await deps.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
-    # An explicit ID may name another session's artifact, which must look exactly like an unknown one.
+    # An ID may be that of an artifact in a session that the caller may not see. Such an artifact must look exactly like
+    # an unknown one.
     if isinstance(entry, FoundArtifact) and caller.sees(entry.artifact.declared.session):
         content, m = open_content(entry), entry.artifact.measure
-        # The same two ranges as when the new payload was sampled, so that like is compared with like.
+        # The sample has the same two ranges as that of a new payload, so that the samples of both runs correspond.
         head, tail = sample_ranges(m.size)
         sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
         mask = deps.redacting.mask_of(entry.artifact)
         masked_sample = None
-        if mask is not None and sample.whole:  # only lines of a whole sample are shown
+        if mask is not None and sample.whole:  # a card shows lines of the earlier run only if its sample is whole
             masked_sample, *_ = await in_pool(deps.pool, mask.sample, sample)
         return EarlierRun(
             id=entry.artifact.id,
@@ -73,7 +77,7 @@ async def _load_earlier_run(
             shown=masked_sample,
         )
     if compare_to == PREVIOUS:
-        return None  # it was deleted between the two queries
+        return None  # the artifact was deleted between the two queries
     raise CoatcheckError(
         Code.COMPARED_NOT_FOUND,
         f"There is no artifact {ids.render(number)} to compare with, or it is gone. Leave out compare_to, or use "
@@ -85,8 +89,8 @@ async def _load_earlier_run(
 async def _previous(deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes) -> int | None:
     declared = request.declared
     if declared.session is None or (declared.tool_name is None and declared.command is None):
-        return None  # nothing says what it would be another run of
-    # The new artifact itself is excluded: a repeated put would otherwise be compared with its own first.
+        return None  # without a session, and a tool or a command, no other run can be recognised
+    # The new artifact itself is excluded. Otherwise a repeated post would be compared with its own first post.
     run = RunKey(
         namespace=caller.namespace,
         session=declared.session,

@@ -1,8 +1,9 @@
-"""Reads an artifact's raw bytes through the frames that hold them: a range costs only the frames that it touches.
+"""Reads an artifact's raw bytes. They are stored in frames, and a read decompresses only the frames of its range.
 
-Everything that is read is verified (each frame has a checksum), so the bytes returned are those that were handed over.
-A read that fails is repeated once, past all caches, before the failure is reported: one bad answer does not mean a
-damaged blob. Access was decided before (`Find`). At most one range is held in memory, and no text is cut.
+Each frame has a checksum, which every read verifies, so the returned bytes are those of the payload. A read that fails
+is repeated once, without caches, before the failure is reported: a single bad answer of a store does not mean that the
+blob is damaged. Whether the caller may read the artifact was decided before, by `Find`. A read holds only its own range
+in memory, and may end within a character.
 """
 
 import logging
@@ -26,29 +27,32 @@ from coatcheck.storing.blob_routing import not_opened, store_of
 log = logging.getLogger(__name__)
 
 BLOCK_BYTES = 1024 * 1024
-"""Size of a block of a stream: eight frames, read from the store at once."""
+"""Bytes of one block of a stream: eight frames, which are read from the store together."""
 INDEX_CACHE_BYTES = 16 * 1024 * 1024
-"""Size of the cache of parsed indexes, at 24 bytes per frame: enough for some 80 GB of content."""
+"""Size of the cache of parsed indexes. An index takes 24 bytes per frame, so this is enough for some 80 GB of
+content."""
 FRAME_CACHE_BYTES = 8 * 1024 * 1024
-"""Size of the cache of decoded frames, of which half is sure to be kept: 32 of them, so that reading page by page
-decompresses each frame once."""
+"""Size of the cache of decoded frames. The cache is sure to keep half of its size, which is 32 frames: so reading page
+by page decompresses each frame once."""
 _INLINE_DECODE = 64 * 1024
-"""Size up to which content is decoded on the event loop (about 50 us); handing it to a thread costs as much."""
+"""Maximum bytes of content that are decoded on the event loop (about 50 us): a hand-over to a thread takes as long."""
 _FEW_FRAMES = 4
-"""Frames of a read up to which it is cached; streams would only displace the others."""
+"""Maximum frames of a read whose frames are cached. Longer reads are streams, which would only displace other
+frames."""
 
 Damaged = Callable[[str, str, str], None]
-"""Is called for a blob whose bytes are missing or damaged: namespace, ID, what was found. Must not block or raise."""
+"""A callback for a blob whose bytes are missing or damaged. Its arguments are the namespace, the blob's ID and a
+description of the damage. It must not block or raise."""
 
 
 class OpenContent:
-    """Opens the content of found artifacts. Shared by all readers.
+    """Opens the content of artifacts that were found. All readers share one instance.
 
-    It holds the caches, which need no invalidation: a blob's ID is used once and its bytes never change.
+    The instance has caches, whose entries never become wrong: a blob's ID is used once, and its bytes never change.
     """
 
     def __init__(self, inline: InlineBytes, blobs: BlobStore, pool: Executor, damaged: Damaged | None = None) -> None:
-        """`damaged` is called for each blob whose bytes turn out missing or changed."""
+        """`damaged` is called for each blob whose bytes turn out to be missing or damaged; None: nobody is notified."""
         self._damaged = damaged or _ignore
         self._inline = inline
         self._blobs = blobs
@@ -57,15 +61,15 @@ class OpenContent:
         self._frames: BoundedCache[tuple[str, int], bytes] = BoundedCache("frames", FRAME_CACHE_BYTES)
 
     def through(self, blobs: BlobStore) -> "OpenContent":
-        """Returns an opener over another route to the same store, with its own caches."""
+        """Returns an opener that reads through `blobs`, another wrapper of the same store, and has its own caches."""
         return OpenContent(self._inline, blobs, self._pool, self._damaged)
 
     def __call__(self, entry: FoundArtifact) -> "Content":
         """Opens the content of an artifact that was found `with_bytes`.
 
         Raises:
-            CoatcheckError: `integrity` when its inline bytes are missing or its index is damaged;
-                `storage_unavailable` when the service was not given the place where its bytes are.
+            CoatcheckError: `integrity` if the artifact's inline bytes are missing or its index is damaged;
+                `storage_unavailable` if the artifact's bytes are in a store for which the service is not configured.
         """
         return self._open(entry.artifact.namespace, entry.artifact.blob, entry.inline)
 
@@ -73,7 +77,7 @@ class OpenContent:
         """Opens the content of a view that has bytes of its own.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: as `__call__` does.
         """
         assert view.blob is not None  # noqa: S101 - otherwise the view is the payload, which is opened by calling
         if view.inline is None:
@@ -81,16 +85,16 @@ class OpenContent:
         return self._open(namespace, view.blob, view.inline)
 
     async def of_blob(self, namespace: str, blob: Blob) -> "Content":
-        """Opens the content of a blob, whoever points at it; for checks.
+        """Opens the content of a blob, for checks that do not start from an artifact.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: as `__call__` does.
         """
         inline = await self._inline.inline_bytes(namespace, blob.id) if blob.placement == "inline" else None
         return self._open(namespace, blob, inline)
 
     async def find_stored_size(self, namespace: str, blob: Blob) -> int | None:
-        """Returns how many stored bytes of a blob exist, wherever they are; None if there are none."""
+        """Returns the size of a blob as its store has it, in stored bytes; None if the store does not have the blob."""
         if blob.placement != "inline":
             return await self._store(blob).size(namespace, blob.id)
         inline = await self._inline.inline_bytes(namespace, blob.id)
@@ -106,10 +110,10 @@ class OpenContent:
         index = self._indexes.get(blob.id)
         if index is None:
             index = FrameIndex.unpack(blob.index)
-            # Nearly every payload is a single frame, whose index is unpacked as quickly as it is looked up.
+            # Nearly every payload is a single frame. Its index is unpacked as quickly as it is looked up in the cache.
             if index.count > 1:
                 self._indexes.put(blob.id, index)
-        # A row without its inline bytes is damage like a missing file, and is reported the same way.
+        # A row that lacks its inline bytes is damaged, and is reported like a missing file.
         if blob.placement == "inline":
             if inline is None or len(inline) != index.stored_size:
                 raise _missing()
@@ -124,13 +128,13 @@ class OpenContent:
 
 
 class Content:
-    """One payload's bytes. Cheap to create; not kept longer than a request.
+    """The bytes of one blob. It is cheap to create, so each request creates its own instance.
 
     Attributes:
-        blob: what is read.
-        index: where its frames are.
-        frames_read: frames decompressed so far through this value (not those found in the cache).
-        store_reads: reads from the store so far.
+        blob: the blob that is read.
+        index: the positions of the blob's frames.
+        frames_read: number of frames that this instance has decompressed, without those that were in the cache.
+        store_reads: number of reads from the store that this instance has made.
     """
 
     def __init__(
@@ -155,63 +159,64 @@ class Content:
 
     @property
     def size(self) -> int:
-        """Bytes of content."""
+        """Number of bytes of content, before compression."""
         return self.index.size
 
     def apply_mask(self, mask: "ContentMask") -> "Content":
-        """Returns this content with parts hidden by a mask. Its blob has its own name, for caches."""
+        """Returns this content as a mask shows it, with secrets hidden. Its blob has another ID, for caches."""
         twin = Content(self.blob, self.index, self._source, self._cache, self._pool, self._watch)
         twin._mask = mask
-        # Caches above this one go by the blob's ID: without a suffix they would mix masked text with plain.
+        # Callers cache what they read by the blob's ID. Without a suffix, their caches would mix masked text with plain
+        # text.
         twin.blob = replace(self.blob, id=self.blob.id + mask.suffix)
         return twin
 
     async def read(self, start: int, end: int) -> bytes:
-        """Returns the bytes from `start` to before `end`, clipped to the content, with what a mask hides replaced."""
+        """Returns the bytes from `start` to before `end`, clipped to the content, with secrets replaced by a mask."""
         if self._mask is None:
             return await self.plain(start, end)
         start, end = max(0, start), min(end, self.size)
         return await self._mask.read(self, start, end) if start < end else b""
 
     async def plain(self, start: int, end: int) -> bytes:
-        """Returns the stored bytes from `start` to before `end`, clipped to the content.
+        """Returns the original bytes from `start` to before `end`, clipped to the content, whatever a mask hides.
 
-        Decompresses only the frames of the range, after at most one read from the store.
+        It makes at most one read from the store, unless the read fails, and decompresses only the frames of the range.
 
         Raises:
-            CoatcheckError: `integrity` when stored bytes are missing or damaged; `storage_unavailable`.
+            CoatcheckError: `integrity` if stored bytes are missing or damaged; `storage_unavailable`.
         """
         start, end = max(0, start), min(end, self.size)
         if start >= end:
             return b""
-        # All frames but the last have the same width, so arithmetic finds them without a search.
+        # All frames but the last have the same width, so a division finds the frame of a byte.
         width = self.index.frame_size
         first, last = start // width, (end - 1) // width + 1
         content = await self._frames(first, last)
         return content[start - first * width : end - first * width]
 
     async def blocks(self, start: int, end: int, block: int = BLOCK_BYTES) -> AsyncIterator[bytes]:
-        """Yields the bytes that `read` returns, in pieces that end at multiples of `block`.
+        """Yields the bytes that `read` returns, in pieces that end at multiples of `block` bytes.
 
-        With a multiple of the frame size, no frame is decompressed twice. Memory stays at a few blocks.
+        If `block` is a multiple of the frame size, no frame is decompressed twice. The memory used is a few blocks.
         """
         start, end = max(0, start), min(end, self.size)
         while start < end:
-            # Pieces end at multiples of `block`, not at `start + block`: an odd start costs one short piece, not a
-            # frame per piece.
+            # Pieces end at multiples of `block`, not at `start + block`. So after a start within a frame only the first
+            # piece is short, and no later piece begins within a frame.
             stop = min(end, (start // block + 1) * block)
             yield await self.read(start, stop)
             start = stop
 
     async def _frames(self, first: int, last: int) -> bytes:
-        # A long read skips the cache on the way in and on the way out.
+        # A long read neither takes frames from the cache nor puts frames into it.
         few = last - first <= _FEW_FRAMES
         cached_frames = [self._cache.get((self._id, f)) for f in range(first, last)] if few else [None] * (last - first)
         missing = [first + n for n, frame in enumerate(cached_frames) if frame is None]
         if not missing:
             return b"".join(frame for frame in cached_frames if frame is not None)
-        # One read covers everything from the first gap to the last, cached frames between them included: a second round
-        # trip costs more than decoding them again.
+        # One read covers all frames from the first missing one to the last, even if some between them are cached: a
+        # second round trip to the store costs more than decoding those again.
         low, high = missing[0], missing[-1] + 1
         fresh = await self._decode(low, high)
         if few:
@@ -228,12 +233,12 @@ class Content:
         try:
             return await self._attempt(low, high, fresh=False)
         except CoatcheckError as error:
-            # Only bytes that a store returned can be better the second time; inline bytes came with the row.
+            # A second read can only help with bytes from a store. Inline bytes came with the row and stay the same.
             if error.code is not Code.INTEGRITY or isinstance(self._source, _Inline):
                 raise
             what = error.detail
-        # `fresh` bypasses the store's own caches, where the bad copy may be. A second failure goes to the watch as
-        # damage.
+        # `fresh` bypasses the store's own caches, which may have the bad copy. A second failure reaches `_Watch`, which
+        # reports damage.
         content = await self._attempt(low, high, fresh=True)
         log.warning("blob %s was whole when it was read again; the first time: %s", self._id, what)
         return content
@@ -243,7 +248,7 @@ class Content:
         stored_bytes = await self._source.read(start, end - start, fresh=fresh)
         self.store_reads += 1
         self.frames_read += high - low
-        # The size after decompression decides, as that is what would hold up the event loop.
+        # The size after decompression decides, because decompression would hold up the event loop.
         if self.index.frame_length(low) * (high - low) <= _INLINE_DECODE:
             return decode_frames(stored_bytes, self.index, low, high)
         return await in_pool(self._pool, decode_frames, stored_bytes, self.index, low, high)
@@ -256,7 +261,7 @@ class Content:
 
 
 class _Watch:
-    """Reports damage found while reading, and lets the error pass."""
+    """A context manager that reports damage if its block raises `integrity`; the error passes on to the caller."""
 
     def __init__(self, damaged: "Damaged", namespace: str, blob_id: str) -> None:
         self._damaged = damaged
@@ -264,7 +269,7 @@ class _Watch:
         self._id = blob_id
 
     def __enter__(self) -> None:
-        """Does nothing: one watch serves many reads."""
+        """Does nothing, so that one watch can serve many reads."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CoatcheckError) and error.code is Code.INTEGRITY:
@@ -272,19 +277,19 @@ class _Watch:
 
 
 def _ignore(namespace: str, blob_id: str, why: str) -> None:
-    """Does nothing, for readers without anybody to notify."""
+    """Does nothing, where nobody is to be notified of damage."""
 
 
 class ContentMask(Protocol):
-    """Hides parts of what is read."""
+    """Hides parts of the content that is read."""
 
     @property
     def suffix(self) -> str:
-        """Distinguishes cache names of masked content from those of stored content."""
+        """A suffix for the blob's ID, so that caches keep masked content apart from original content."""
         ...
 
     async def read(self, content: Content, start: int, end: int) -> bytes:
-        """Returns the requested bytes with parts replaced by others of the same length; reads `content.plain`."""
+        """Returns bytes that `content.plain` reads, with the hidden parts replaced by fillers of the same length."""
         ...
 
 
@@ -296,7 +301,7 @@ class _Inline:
     def __init__(self, stored_bytes: bytes) -> None:
         self._stored_bytes = stored_bytes
 
-    async def read(self, start: int, length: int, *, fresh: bool) -> bytes:  # noqa: ARG002 - they are here
+    async def read(self, start: int, length: int, *, fresh: bool) -> bytes:  # noqa: ARG002 - the bytes are in memory
         return self._stored_bytes[start : start + length]
 
 

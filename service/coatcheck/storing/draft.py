@@ -1,6 +1,7 @@
-"""What an ingest knows about a payload before its commit: identity, sizes, detected metadata and card.
+"""Builds the draft of an artifact, which is all that an ingest knows before its commit, and renders its card.
 
-Pure: `work_placement.py` decides where it runs.
+A draft contains identity, sizes and detected metadata. The functions here are pure and may run in any thread:
+`work_placement.py` decides where they run.
 """
 
 from collections.abc import Callable
@@ -45,53 +46,54 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import OPENED, ViewMeasure
 
 Seen = tuple[DetectedMetadata, PayloadSample, Survey | None, int, CardSource | None]
-"""The result of `look`: facts, sample and survey of the text, the engine that produced them (UNDESCRIBED: they are only
-what lists show), and the text itself if it is not the payload's bytes."""
+"""The result of `look`: detected metadata, sample and survey of the text; the number of the engine that detected them;
+and the decoded text, or None if the payload's bytes are the text. The engine UNDESCRIBED means that the metadata has
+only what lists show."""
 
 
 @dataclass(frozen=True)
 class Draft:
     """An artifact before its commit."""
 
-    # The ID and the identity depend only on namespace, session, tool call ID and digest: they are right before anything
-    # is stored.
+    # The ID and the identity depend only on namespace, session, tool call ID and digest, so they are known before
+    # anything is stored.
     id: str
     identity: bytes
-    """What `id` is derived from; tells apart two artifacts whose derived numbers are equal."""
+    """The digest from which `id` is derived. It tells apart two artifacts whose derived numbers are equal."""
     declared: DeclaredMetadata
     measure: Measure
     facts: DetectedMetadata
-    """What was detected; with secrets masked once a policy wants it."""
+    """The detected metadata. If the policy masks secrets, they are masked in it once the policy is known."""
     sample: PayloadSample
-    """The two ends of the payload, or all of it; of its text, if the payload is encoded."""
+    """The two ends of the payload, or all of it. If the payload is encoded, these are the ends of its decoded text."""
     survey: Survey | None = None
-    """Survey of what lies between the ends of a payload that is too large for the sample."""
+    """Survey of the part between the two ends, for a payload that is too large for the sample; otherwise None."""
     engine: int = ENGINE
-    """The engine that recognised the facts; UNDESCRIBED: a card would show more."""
+    """Number of the engine that detected `facts`; UNDESCRIBED: `facts` lacks details that a card would show."""
     text: CardSource | None = None
-    """The text view that the card is cut from."""
+    """The text view from which the card is cut; None: the card is cut from the payload."""
     namespace: str = ""
-    """Whose policies decide."""
+    """The namespace whose policies apply."""
     masked_draft: "MaskedDraft | None" = None
-    """What a model may see, with secrets masked; None: not determined yet, or nothing is masked."""
+    """The draft as a model may see it, with secrets masked; None: not determined yet, or nothing is masked."""
     terms: GivenCard | None = None
-    """What its card is cut for; None: not determined yet."""
+    """The budget and the query for which the card is cut; None: not determined yet."""
 
 
 @dataclass(frozen=True)
 class RenderedCard:
-    """A card, and what the model reads: the card's text, or the whole payload."""
+    """A card, and the text that the model reads: the card's text, or the whole payload."""
 
     card: Card
     text: str
     tokens: int
-    """Of `text`."""
+    """Number of tokens of `text`."""
     facts: DetectedMetadata | None = None
-    """Detected metadata as a model may see it; None: unmasked."""
+    """The detected metadata with secrets masked; None: nothing is masked."""
     inline: bool = False
-    """Whether `text` is the payload."""
+    """Whether `text` is the whole payload."""
     same_as: str | None = None
-    """The artifact whose card `text` refers to, instead of being one."""
+    """The artifact to whose card `text` refers, instead of being a card itself; None: it does not refer to one."""
     budget: int | None = None
     """The maximum of `tokens`; None: no card was cut."""
 
@@ -102,36 +104,36 @@ def look(
     earlier: EarlierRun | None = None,
     gets_card: Callable[[Measure, Kind], bool] | None = None,
 ) -> Seen:
-    """Returns everything that a card needs, or less if none will be cut. Call it after `encoder.end`.
+    """Returns everything that a card needs, or less if no card will be cut. Call it after `encoder.end`.
 
     Args:
         encoder: the payload.
-        declared: what its caller declared.
-        earlier: the run that it is compared with, if there is one.
-        gets_card: returns whether a card is cut of a payload of this size and kind; None: it is.
+        declared: the metadata that the caller declared.
+        earlier: the run with which the payload is compared; None: it is not compared.
+        gets_card: returns whether a card is cut from a payload of this size and kind; None: a card is always cut.
     """
-    # Tokens first: whether a card is cut depends on them, and on that what is worth recognising.
+    # Tokens are counted first. They decide whether a card is cut, which decides how much must be recognised.
     encoder.count()
     opened_payload = encoder.open(declared.media_type)
     text_source = encoder if opened_payload is None else opened_payload[1]
-    # An opened payload is described by its text; the sizes below stay those of the bytes that were sent.
+    # An encoded payload is described by its decoded text, but `measure` has the sizes of the bytes that were sent.
     sample = text_source.sample()
     survey = text_source.survey()
     measure = encoder.measure()
 
-    # Recognition and the last line both want the answer for the same kind, and each one resolves a policy.
+    # The result is cached, because the steps below ask twice about the same kind, and each answer resolves a policy.
     @cache
     def is_described(kind: Kind) -> bool:
         return earlier is not None or spec_of(kind).names or gets_card is None or gets_card(measure, kind)
 
     if (
         opened_payload is not None and opened_payload[0].is_envelope
-    ):  # the declared type is that of what is around the text
+    ):  # the declared media type is that of the envelope, not that of the text in it
         declared = structs.replace(declared, media_type=None)
     facts = recognise(sample, declared, survey, fields=text_source.fields(), gets_card=is_described)
     text = None
     if opened_payload is not None:
-        # Fetch details stand in the envelope around the text, which the sample no longer shows.
+        # The details of a page fetch stand in the envelope around the text, and the sample contains only the text.
         if opened_payload[0].is_envelope and (payload := encoder.payload) is not None:
             around = PayloadProbe(PayloadSample(payload, b"", len(payload)), declared)
             facts = structs.replace(facts, fetch=find_fetch(around))
@@ -139,7 +141,7 @@ def look(
         m = text_source.measure()
         sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         text = card.text_of(sample, sizes, (), OPENED)
-    # Kinds that are not text have nothing to survey; the comparison below must not see a meaningless one.
+    # A survey of a payload that is not text means nothing, so the comparison below must not see it.
     if not spec_of(facts.kind).readable:
         survey = None
     if earlier is not None:
@@ -150,7 +152,10 @@ def look(
 def make_draft(
     namespace: str, declared: DeclaredMetadata, measure: Measure, findings: Seen, view: CardSource | None = None
 ) -> Draft:
-    """Returns the draft of a payload, with the ID that it will get unless another payload has it already."""
+    """Returns the draft of a payload, with the ID that it will get unless another artifact has that ID already.
+
+    `view` is the text view from which the card is cut; None: the card is cut from the text in `findings`, if any.
+    """
     identity = ids.identity(namespace, declared.session, declared.tool_call_id, measure.sha256)
     facts, sample, survey, engine, text = findings
     number = ids.number(identity)
@@ -162,14 +167,14 @@ def make_draft(
 def remake_draft(
     artifact: Artifact, sample: PayloadSample, text: CardSource | None = None, survey: Survey | None = None
 ) -> Draft:
-    """Returns a stored artifact as a draft, as it is declared now, for this engine to cut a card from.
+    """Returns a stored artifact, with its present declaration, as a draft from which this engine can cut a card.
 
-    Facts that another engine recognised are recognised again, except the kind and what was determined only when the
-    artifact was created: its comparison with an earlier one, and what was redacted.
+    If another engine detected the metadata, this engine detects it again. It keeps the kind, and the fields that were
+    determined only when the artifact was created: the comparison with an earlier run, and the redacted secrets.
     """
     a = artifact
     identity = ids.identity(a.namespace, a.declared.session, a.declared.tool_call_id, a.measure.sha256)
-    # The stored bytes are encoded: facts were recognised in the text, and so must be again.
+    # The stored bytes of an encoded payload are not its text, in which metadata is detected.
     if a.facts.form is not None and text is not None:
         sample = text.sample
     draft = Draft(a.id, identity, a.declared, a.measure, a.facts, sample, survey, a.engine, text, a.namespace)
@@ -177,10 +182,10 @@ def remake_draft(
 
 
 def _recognise_facts(draft: Draft) -> Draft:
-    """Returns a draft with the facts that this engine recognises."""
+    """Returns a draft with the metadata that this engine detects, but with its former kind."""
     d = draft
-    # The stored kind is declared here, so a newer engine refines the facts but never changes the kind: views and
-    # citations depend on it.
+    # The stored kind is passed as the declared one. So a newer engine refines the metadata but never changes the kind,
+    # on which views and citations depend.
     declared = structs.replace(d.declared, kind=d.facts.kind)
     facts = recognise(d.sample, declared, d.survey, fields=find_fields(d.sample.head)).keeping_first_time_fields(
         d.facts
@@ -189,9 +194,9 @@ def _recognise_facts(draft: Draft) -> Draft:
 
 
 def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
-    """Returns the detected metadata of the text in an artifact's payload, given its beginning or all of it.
+    """Returns the detected metadata of the text that is encoded in an artifact's payload.
 
-    None if the payload's bytes are its text.
+    `head` is the beginning of the payload, or all of it. Returns None if the payload's bytes are the text.
     """
     a = artifact
     form = find_form(PayloadSample(head, b"", a.measure.size), a.declared.media_type)
@@ -199,8 +204,8 @@ def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
         return None
     text = open_payload(form, head)[:SAMPLE_BYTES]
     declared = structs.replace(a.declared, media_type=None) if form.is_envelope else a.declared
-    # The text's size is unknown when only the head was opened. One more byte than the sample keeps it from passing for
-    # whole.
+    # If only the head was decoded, the size of the text is unknown. A size above that of the sample says that the
+    # sample is not the whole text.
     is_whole = len(head) == a.measure.size
     sample = PayloadSample(text, b"", len(text) if is_whole else max(a.measure.size, len(text) + 1))
     return (
@@ -221,14 +226,21 @@ def cut(
     mask: Mask | None = None,
     earlier: str | None = None,
 ) -> RenderedCard:
-    """Returns a draft's card; unless `is_stored` it says that nothing can be read back; without `tools` it names none.
+    """Returns a draft's card, or two lines that refer to an earlier card of the same bytes.
 
-    Given `earlier`, the ID of an artifact of the same bytes, it returns the two lines that stand for its card, if
-    they fit.
+    Args:
+        draft: the artifact whose card is cut.
+        budget: maximum tokens of the card.
+        query: what the agent looks for, which excerpts follow; None: there is no query.
+        tokenizer: counts the tokens.
+        is_stored: whether the payload can be read later; if not, the card says so.
+        tools: whether the model has tools to read on; if not, the card names none.
+        mask: hides secrets; None: nothing is masked.
+        earlier: ID of an artifact with the same bytes, to whose card two lines refer if they fit; None: a card is cut.
     """
     d = prepare(draft, mask)
     inputs = replace(_inputs(d, budget, tokenizer), query=query, is_stored=is_stored, tools=tools)
-    # The two lines need room, too: where the budget is too small for them, `repeat` returns None and a card is cut.
+    # If the budget is too small even for the two lines, `repeat` returns None and a card is cut.
     lines = None if earlier is None else repeat(inputs, earlier)
     plain_facts = None if d.masked_draft is None else d.masked_draft.plain
     same_as = None if lines is None else earlier
@@ -236,16 +248,20 @@ def cut(
 
 
 def budget_of(draft: Draft, policy: Policy, usual: int, *, tokenizer: Tokenizer, mask: Mask | None) -> int:
-    """Returns the token budget of a draft's card if the caller specifies none.
+    """Returns the token budget of a draft's card, for callers that specify none.
 
-    That is what the policy says, or what the payload itself asks for if the policy says so, or else the `usual` one.
+    The policy may set a number, or say that the payload decides: then `choose_budget` chooses a number that fits it.
+    Without a policy, the budget is `usual`.
     """
     budget = value_or(policy.card_tokens, usual)
     return budget if isinstance(budget, int) else choose_budget(_inputs(prepare(draft, mask), usual, tokenizer))
 
 
 def prepare(draft: Draft, mask: Mask | None) -> Draft:
-    """Returns a draft with what this engine recognises and what a model may see of it, both determined only once."""
+    """Returns a draft with the metadata that this engine detects, and with its masked copy if there is a mask.
+
+    Neither is determined again if the draft already has it.
+    """
     d = draft if draft.engine == ENGINE else _recognise_facts(draft)
     masked_copy = (
         None
@@ -256,7 +272,7 @@ def prepare(draft: Draft, mask: Mask | None) -> Draft:
 
 
 def _inputs(draft: Draft, budget: int, tokenizer: Tokenizer) -> CardInput:
-    """Returns what a card of a prepared draft is made of, without a query."""
+    """Returns the inputs from which the card of a prepared draft is cut, without a query."""
     d = draft.masked_draft or draft
     return CardInput(
         draft.id,
@@ -273,18 +289,18 @@ def _inputs(draft: Draft, budget: int, tokenizer: Tokenizer) -> CardInput:
 
 @dataclass(frozen=True)
 class MaskedDraft:
-    """What a card is cut from when secrets are masked."""
+    """The parts of a draft from which a card is cut, with secrets masked."""
 
     declared: DeclaredMetadata
     facts: DetectedMetadata
-    """The facts, with a line that tells what is masked."""
+    """The detected metadata, with a line that says which secrets are masked."""
     plain: DetectedMetadata
-    """The facts without that line."""
+    """The detected metadata without that line."""
     sample: PayloadSample
     survey: Survey | None
     text: CardSource | None
     secrets: bool
-    """Whether the sample contains any."""
+    """Whether the payload's sample contains secrets."""
 
 
 def make_masked_draft(
@@ -295,10 +311,10 @@ def make_masked_draft(
     survey: Survey | None,
     text: CardSource | None,
 ) -> MaskedDraft:
-    """Returns the draft of a payload as a model may see it; a line of the card tells what is masked."""
+    """Returns the draft of a payload as a model may see it. A line of its card says which secrets are masked."""
     v = mask_artifact(mask, declared, facts, sample, survey)
     masked = v.masked
-    # The card shows the text view, so the line about secrets must count those of the view and not of the payload.
+    # The card shows the text view, so its line about secrets must count those in the view, not those in the payload.
     if text is not None:
         masked_sample, masked, _ = mask.sample(text.sample)
         text = replace(text, sample=masked_sample)
@@ -308,14 +324,14 @@ def make_masked_draft(
 
 
 def uncut(draft: Draft) -> Card:
-    """Returns a card without text, only names and sizes, for callers that read none."""
+    """Returns a card with names and sizes but without text, for callers that do not read the text of cards."""
     d = draft
     visible_draft = d.masked_draft or d
     return card.make_bare_card(d.id, visible_draft.declared, d.measure, visible_draft.facts)
 
 
 def is_whole(measure: Measure, kind: Kind) -> bool:
-    """Returns whether a payload can be read as it is, with nothing dropped and all tokens counted."""
+    """Returns whether a payload is complete, readable text, of which all tokens are counted."""
     spec = spec_of(kind)
     return (
         measure.tokens.exact and not measure.dropped and measure.utf8 and spec.readable and spec.text_view != "document"
@@ -323,7 +339,10 @@ def is_whole(measure: Measure, kind: Kind) -> bool:
 
 
 def may_repeat(draft: Draft) -> bool:
-    """Returns whether two lines may stand for the draft's card: it is text, complete, and longer than they are."""
+    """Returns whether two lines that refer to an earlier card may stand for the draft's card.
+
+    They may if the payload is complete text, is not compared with an earlier run, and is longer than the two lines.
+    """
     d = draft
     sizes = d.measure if d.text is None else d.text.measure
     readable = d.text is not None or spec_of(d.facts.kind).readable
@@ -331,10 +350,13 @@ def may_repeat(draft: Draft) -> bool:
 
 
 def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[str, int] | None:
-    """Returns a whole payload as a model may read it, and its tokens; None if it is not text or not all in memory."""
+    """Returns the whole text of a payload as a model may read it, and its number of tokens.
+
+    Returns None if the payload is not text, or not all of it is in memory.
+    """
     d = draft
     form, text = d.facts.form, d.text
-    # The text of an encoded payload must have been decoded completely: part of it would pass for all.
+    # If an encoded payload was only decoded in part, the part must not be taken for the whole text.
     if form is not None and (text is None or not text.is_surveyed or d.measure.dropped):
         return None
     tokens = d.measure.tokens if form is None or text is None else text.measure.tokens
@@ -342,11 +364,11 @@ def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[s
         return None
     if mask is None or d.masked_draft is None or not d.masked_draft.secrets:
         return d.sample.head.decode(), tokens.count
-    # Fillers become readable markers of another length, so tokens are counted again.
+    # Readable markers replace the fillers and have other lengths, so tokens are counted again.
     text = mask.reveal(d.masked_draft.sample.head.decode("utf-8", "replace"))
     return text, tokenizer.count(text)
 
 
 def policy_of(rules: Rules, draft: Draft) -> Policy:
-    """Returns what administrators decided for a payload."""
+    """Returns the policy that administrators' rules set for a payload."""
     return rules.of_payload(draft.namespace, draft.declared, draft.facts.kind)

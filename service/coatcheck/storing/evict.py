@@ -1,12 +1,14 @@
-"""Keeps a namespace within its quota: reserves room as bytes arrive, and evicts, if its policy says so, or refuses.
+"""Keeps a namespace within its quota: reserves room while bytes arrive, and evicts artifacts if there is too little.
 
-Expired artifacts go first, then those that were read least recently; never pinned or held ones. Reads of this process
-are written before anything is chosen; those of other replicas are at most a second old. Crash story: each batch is one
-transaction that leaves tombstones; the payload that needed the room is stored in another one afterwards, so a crash
-between the two has evicted in vain, within the limits of the policy.
+The policy of the namespace decides whether artifacts are evicted; if not, the payload is refused. Expired artifacts go
+first, then the least recently read ones, and never pinned or held ones. This process writes its own reads before
+artifacts are chosen, and the reads of other replicas are written within about a second. Crash story: each batch of
+evictions is one transaction that leaves tombstones. The payload that needed the room is stored in a later transaction,
+so a crash between the two evicts in vain, but within the limits of the policy.
 
-Room for an upload is reserved before its bytes are written, in steps that double, if the namespace has a limit. The
-commit determines what it really needs, and however else the upload ends, its reservation is released with its intent.
+If the namespace has a limit of bytes, room for an upload is reserved before its bytes are written, in steps that
+double. The commit determines how much room the payload really needs. If the upload ends without a commit, its
+reservation is released with its intent.
 """
 
 import logging
@@ -31,11 +33,11 @@ T = TypeVar("T")
 BATCH: Final = 200
 """Artifacts evicted in one transaction."""
 _TRIES: Final = 8
-"""Attempts at one change, each of which found that others had taken the room made for it."""
+"""Maximum attempts to make room for one change: other uploads may take the room before the change is repeated."""
 
 
 class QuotaEnforcer(Protocol):
-    """What knows a namespace's quota and can make room."""
+    """Knows the quotas of namespaces, and makes room for changes that need it."""
 
     def room(self, namespace: str) -> QuotaLimits | None:
         """Returns the quota of a namespace; None: unlimited."""
@@ -44,7 +46,13 @@ class QuotaEnforcer(Protocol):
     async def within_quota(
         self, namespace: str, change: Callable[[QuotaLimits | None], Awaitable[T | QuotaExceeded]]
     ) -> T:
-        """Runs a change that may need room, and returns its result once there is room for it."""
+        """Runs a change that may need room, with the namespace's quota, and returns its result.
+
+        If the change answers `QuotaExceeded`, it may be run again after room was made.
+
+        Raises:
+            CoatcheckError: `quota_exceeded`; any error that the change raises.
+        """
         ...
 
 
@@ -52,14 +60,14 @@ class NoQuota:
     """Enforces no quota, for stores without limits."""
 
     def room(self, namespace: str) -> QuotaLimits | None:
-        """Always None: nothing is limited."""
+        """Returns None, which means that no namespace is limited."""
         del namespace
         return None
 
     async def within_quota(
         self, namespace: str, change: Callable[[QuotaLimits | None], Awaitable[T | QuotaExceeded]]
     ) -> T:
-        """Runs the change and returns its result."""
+        """Runs the change without a quota, and returns its result."""
         answer = await change(None)
         if isinstance(answer, QuotaExceeded):
             raise quota_exceeded(namespace, answer)
@@ -68,19 +76,19 @@ class NoQuota:
 
 @dataclass(frozen=True)
 class Evict:
-    """Evicts artifacts of a full namespace where its policy allows it; otherwise refuses."""
+    """Evicts artifacts of a full namespace if its policy allows it; otherwise refuses the change that needs room."""
 
     catalog: Catalog
-    """Chooses and removes, each batch in one transaction."""
+    """Chooses the artifacts and removes them, each batch in one transaction."""
     clock: DeletionClock
-    """Says in `pause_reason` when its time may be wrong; nothing is evicted then."""
+    """The time. While it has a `pause_reason`, its time may be wrong, and nothing is evicted."""
     policies: Policies
-    """Say how much a namespace may hold, and whether it evicts."""
+    """Set how much a namespace may hold, and whether it evicts."""
     note: Callable[[], Awaitable[None]]
-    """Writes the reads of this process."""
+    """Writes the reads of this process to the catalogue."""
     _: KW_ONLY
     tombstone_life: timedelta
-    """For namespaces whose policy names none."""
+    """How long tombstones last, in namespaces whose policy sets no duration."""
 
     def room(self, namespace: str) -> QuotaLimits | None:
         """Returns the quota of a namespace; None: unlimited."""
@@ -89,16 +97,16 @@ class Evict:
     async def within_quota(
         self, namespace: str, change: Callable[[QuotaLimits | None], Awaitable[T | QuotaExceeded]]
     ) -> T:
-        """Returns the answer of a change that may need room, retrying it after room was made.
+        """Runs a change that may need room, repeats it after evictions, and returns its answer.
 
         Raises:
-            CoatcheckError: `quota_exceeded`, and what the change raises.
+            CoatcheckError: `quota_exceeded`; any error that the change raises.
         """
         answer = await change(self.room(namespace))
         for _ in range(_TRIES):
             if not isinstance(answer, QuotaExceeded):
                 return answer
-            # Hopeless: the change alone exceeds the quota, so eviction would empty the namespace for nothing.
+            # `hopeless` means that the change alone exceeds the quota: eviction would empty the namespace in vain.
             if answer.hopeless or await self._evict(namespace, answer) is None:
                 break
             answer = await change(self.room(namespace))
@@ -107,15 +115,15 @@ class Evict:
         return answer
 
     async def relieve_all(self, decisions: Decisions) -> int:
-        """Evicts what namespaces hold beyond their limits, if their policies say so; returns how many artifacts.
+        """Evicts artifacts of all namespaces that exceed their quota and whose policy evicts; returns their number.
 
-        A namespace exceeds a limit if the limit was lowered, or kept views exceeded it.
+        A namespace exceeds its quota if the quota was lowered, or if kept views took more room than it has.
 
         Raises:
             CoatcheckError: `storage_unavailable`; the next round continues.
         """
         evicted_count, after = 0, ""
-        # Without any policy that evicts, the walk over all namespaces is skipped.
+        # If no policy evicts, the walk over all namespaces is skipped.
         while self.policies.evicts_anywhere and (page := await decisions.usages(None, after=after)):
             for usage in page:
                 evicted_count += await self._relieve(usage)
@@ -129,17 +137,20 @@ class Evict:
         return await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=quota, bytes=0, artifacts=0)) or 0
 
     async def _evict(self, namespace: str, full: QuotaExceeded) -> int | None:
-        """Returns how many were evicted; None if not enough can be, or none may be."""
+        """Evicts artifacts until a namespace has the room that it lacks. Returns how many artifacts it evicted.
+
+        Returns None if the evictions do not make enough room, or the namespace does not evict.
+        """
         if not self.policies.evicts(namespace):
             return None
         if not (full.over_bytes or full.over_artifacts):
             return 0
-        # Unwritten reads would make the artifacts that are in use right now look like the least recently read.
+        # While the latest reads are not written, artifacts that are in use right now look like the least recently read.
         await self.note()
         evicted_count = 0
         while True:
             now = self.clock.now()
-            if self.clock.pause_reason is not None:  # by a wrong clock, everything may seem expired or long unread
+            if self.clock.pause_reason is not None:  # to a wrong clock, any artifact may seem expired or long unread
                 return None
             evicted = await self.catalog.commit(
                 EvictArtifacts(
@@ -153,8 +164,8 @@ class Evict:
                 )
             )
             evicted_count += evicted.artifacts
-            # An empty batch means that removing everything that may go would not suffice: another round would find the
-            # same.
+            # An empty batch means that the eviction of all candidates would not suffice. Another round would not find
+            # more.
             if evicted.enough or not evicted.artifacts:
                 break
         if evicted_count:
@@ -165,7 +176,7 @@ class Evict:
 
 
 def quota_exceeded(namespace: str, full: QuotaExceeded) -> CoatcheckError:
-    """Returns the refusal: what is full, and by how much."""
+    """Returns the error for a change that exceeds the quota. It says which limit is exceeded, and by how much."""
     usage, quota = full.usage, full.room
     return CoatcheckError(
         Code.QUOTA_EXCEEDED,
@@ -190,7 +201,7 @@ def _explain_quota(usage: Usage, quota: QuotaLimits, full: QuotaExceeded) -> str
 
 
 _AHEAD: Final = 1024 * 1024
-"""Minimum bytes reserved beyond what has arrived, so that not every block is a transaction."""
+"""Minimum bytes that are reserved beyond those that have arrived, so that not every block needs a transaction."""
 
 
 class Reservation:
@@ -199,20 +210,20 @@ class Reservation:
     def __init__(
         self, catalog: Catalog, quotas: "QuotaEnforcer", namespace: str, blob_id: str, *, limited: bool
     ) -> None:
-        """Reserves nothing yet; `limited` is false for what is stored whether or not there is room."""
+        """Reserves nothing yet; `limited` is false if the payload is stored even where it exceeds the quota."""
         self._catalog = catalog
         self._quotas = quotas
         self._namespace = namespace
         self._blob_id = blob_id
         self._limited = limited
         self._reserved: int | None = None
-        """None: nothing needs to be reserved."""
+        """Reserved bytes; None: the upload needs no reservation."""
 
     async def begin(self, placement: Placement, lease_until: datetime, size: int) -> None:
-        """Records the intent, with room for `size` bytes, and for more if there is.
+        """Records the upload's intent, with a reservation of `size` bytes, or of more if there is room.
 
         Raises:
-            CoatcheckError: `quota_exceeded`; then there is no intent.
+            CoatcheckError: `quota_exceeded`; then no intent is recorded.
         """
 
         async def begin_upload(reserve: int, quota: QuotaLimits | None) -> QuotaExceeded | None:
@@ -230,12 +241,12 @@ class Reservation:
         if not self._limited:
             await begin_upload(0, None)
             return
-        # The first attempt reserves ahead, every later one only what has arrived: eviction must not remove artifacts
-        # for bytes that may never come.
+        # The first attempt reserves more than has arrived, every later one only what has arrived: artifacts must not be
+        # evicted for bytes that may never come.
         steps = iter((_ahead(size),))
 
         async def change(quota: QuotaLimits | None) -> QuotaExceeded | None:
-            # The quota is read on each attempt, as a policy may add or remove the limit between two of them.
+            # Each attempt gets the present quota, because a policy may add or remove a limit between two attempts.
             self._reserved = None if quota is None or quota.max_bytes is None else next(steps, size)
             answer = await begin_upload(self._reserved or 0, quota)
             if isinstance(answer, QuotaExceeded) and self._reserved != size:
@@ -246,14 +257,15 @@ class Reservation:
         await self._quotas.within_quota(self._namespace, change)
 
     async def cover(self, size: int) -> bool:
-        """Ensures room for `size` bytes in total; returns false if the upload was reaped.
+        """Extends the reservation to at least `size` bytes in total. Returns false if the upload was reaped.
 
         Raises:
             CoatcheckError: `quota_exceeded`.
         """
         if self._reserved is None or size <= self._reserved:
             return True
-        # As in `begin`: ahead once, then exactly, before anything is evicted.
+        # As in `begin`: one attempt reserves more than has arrived. If it fails, the next one reserves exactly `size`
+        # bytes, before anything is evicted.
         steps = iter((_ahead(size),))
 
         async def change(quota: QuotaLimits | None) -> bool | QuotaExceeded:

@@ -1,9 +1,10 @@
-"""Payloads that storage refused: kept in memory for a while, readable here, stored when storage returns.
+"""Keeps payloads that storage refused in memory, where they can be read, until storage returns and takes them.
 
-None of them counts as stored: a crash loses them, and so does a newer payload when there is no more room. Bounded in
-bytes. Other replicas do not see it. Payloads that still wait when the process ends go to a file, if there is a place
-for it, with the bytes that storage would have got: masked where the policy masks what is stored. The next process takes
-them up as room permits; a record is settled when its payload is stored, deleted or beyond hope, and so never returns.
+A payload in the buffer does not count as stored: a crash loses it, and a newer payload displaces it when the buffer's
+limit in bytes is reached. Other replicas do not see the buffer. Payloads that still wait at the end of the process are
+saved to a file, if there is a directory for it. The file contains the bytes that storage would have got, so secrets are
+masked in it if the policy masks them before storing. The next process reads the payloads as far as it has room. Once a
+payload is stored, deleted or refused for good, its record in the file is finished, so that it never comes back.
 """
 
 import asyncio
@@ -26,42 +27,43 @@ from coatcheck.ports.catalog import FoundArtifact
 log = logging.getLogger(__name__)
 
 _ROW_BYTES = 4096
-"""Approximate cost of an entry besides its bytes."""
+"""Approximate bytes of memory that a waiting payload takes besides its stored bytes."""
 _SECTION_BYTES = 400
-"""Approximate cost of a section of its view."""
+"""Approximate bytes of memory that each section of its text view takes."""
 
 Key = tuple[str, int]
 
 
 class _SavedPayload(NamedTuple):
-    """A payload in a file: where its record is, and its session."""
+    """A payload whose record is in the open file."""
 
     position: int
-    """Of its record in the file that is open."""
+    """Position of the record in the file."""
     session: str | None
-    """Lets a session's deletion reach payloads that are only in the file."""
+    """The payload's session. With it, the deletion of a session also finds payloads that are only in the file."""
 
 
 class FallbackPayload(Struct, frozen=True):
-    """A payload that waits for storage: the change to make, whose `inline` has the stored bytes."""
+    """A payload that waits for storage."""
 
     change: StoreArtifact
+    """The change that stores the payload; its `inline` has the stored bytes."""
     artifact: Artifact
-    """What the change would create; readers get it until then."""
+    """The artifact that the change would create. Readers get it until the change is committed."""
 
     @property
     def key(self) -> Key:
-        """Namespace and number."""
+        """Namespace and number of the artifact."""
         return self.artifact.namespace, ids.parse(self.artifact.id)
 
     @property
     def stored_bytes(self) -> bytes:
-        """The stored bytes."""
+        """The bytes to store, compressed."""
         return self.change.inline or b""
 
     @property
     def cost(self) -> int:
-        """Approximate bytes of memory used."""
+        """Approximate bytes of memory that the payload takes."""
         view = self.change.text_view
         text = "" if self.change.receipt is None else self.change.receipt.text or ""
         beside = len(self.change.blob.index) + len(self.change.survey or b"") + len(text)
@@ -69,18 +71,19 @@ class FallbackPayload(Struct, frozen=True):
 
 
 class FallbackBuffer:
-    """Waiting payloads, oldest first, and reserved memory for those that may have to wait."""
+    """The waiting payloads, oldest first, and memory reserved for uploads whose payloads may have to wait."""
 
     def __init__(self, limit: int, files: WaitingFiles | None = None) -> None:
-        """`limit` is in bytes; 0 keeps nothing. Without `files`, the end of the process loses what waits."""
+        """`limit` is in bytes; 0 keeps nothing. Without `files`, payloads that wait are lost when the process ends."""
         self._room = limit
         self._files = files
         self._saved: dict[Key, _SavedPayload] = {}
-        """Records of the open file that are not settled, by key."""
+        """Records of the open file that are not finished, by key."""
         self._more = files is not None
-        """Whether there may be another file: one that is written later is for the process that starts then."""
-        # Two sums in bytes, each compared with the limit by itself: `_used` is of payloads that wait, `_held` of what
-        # uploads have reserved until their commit.
+        """Whether there may be another file to read. Once there is none, this process looks for no more: a file that is
+        written later is for a process that starts later."""
+        # Two sums in bytes, each of which is compared with the limit by itself: `_used` counts payloads that wait,
+        # `_held` counts the memory that uploads have reserved until their commit.
         self._used = 0
         self._held = 0
         self._waiting: dict[Key, FallbackPayload] = {}
@@ -93,13 +96,13 @@ class FallbackBuffer:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of memory used by waiting payloads and reservations."""
+        """Bytes of memory that waiting payloads take, without the reservations of uploads."""
         return self._used
 
     def hold(self, size: int) -> bool:
-        """Reserves memory for `size` bytes of an upload until its commit; release it with `let_go`.
+        """Reserves memory for `size` bytes of an upload until its commit. Returns false if there is no room for them.
 
-        Returns whether it could.
+        The caller releases the reservation with `let_go`.
         """
         if self._held + size > self._room:
             return False
@@ -107,24 +110,25 @@ class FallbackBuffer:
         return True
 
     def let_go(self, size: int) -> None:
-        """Releases memory that `hold` reserved."""
+        """Releases `size` bytes of memory that `hold` reserved."""
         self._held -= size
 
     def keep(self, artifact_id: str, change: StoreArtifact, stored_bytes: bytes) -> bool:
-        """Takes a payload, dropping the oldest if room is needed. Returns False if it exceeds the whole buffer.
+        """Adds a payload, and drops the oldest ones if room is needed. Returns False if it exceeds the whole buffer.
 
         Args:
-            artifact_id: the ID that it will have.
-            change: how to store it. Its idempotency key is not kept: the identity finds it again.
-            stored_bytes: its bytes, compressed.
+            artifact_id: the ID that the artifact will have.
+            change: the change that stores the payload. Its idempotency key is dropped, because a repeated request finds
+                the artifact by its identity.
+            stored_bytes: the payload's bytes, compressed.
         """
-        # The bytes may have been meant for a file, but the stream to it is gone: later they are stored from memory.
+        # The bytes may have been meant for a file, but the upload to it has ended. They will be stored from memory.
         blob = msgspec.structs.replace(change.blob, placement="inline")
         change = msgspec.structs.replace(change, blob=blob, inline=stored_bytes, key=None)
         entry = FallbackPayload(change, make_artifact(artifact_id, change))
         if entry.cost > self._room:
             return False
-        # A second put of the same payload replaces the first instead of counting twice.
+        # A payload that is posted again replaces the waiting one, and is not counted twice.
         self._drop(entry.key)
         while self._used + entry.cost > self._room:
             self._drop(next(iter(self._waiting)))
@@ -132,8 +136,9 @@ class FallbackBuffer:
         return True
 
     def save(self) -> int:
-        """Writes to a file what is in none yet, at the end of the process; returns how many payloads are lost."""
-        # Records that an earlier process wrote are still in their file; a second copy would return twice.
+        """Saves the waiting payloads to a file at the end of the process; returns how many payloads are lost."""
+        # Records that an earlier process wrote are still in their file. With a second copy, such a payload would come
+        # back twice.
         unsaved = [entry for key, entry in self._waiting.items() if key not in self._saved]
         if self._files is None:
             return len(unsaved)
@@ -142,13 +147,14 @@ class FallbackBuffer:
         return len(unsaved) - saved
 
     def restore(self) -> None:
-        """Takes up payloads of earlier processes, as many as there is room for; repeat it when some are settled.
+        """Reads payloads that earlier processes saved, as many as there is room for. Call it again when there is room.
 
-        One that needs more than all the room is taken up alone.
+        A payload that needs more room than the whole buffer has is read when the buffer is empty.
         """
         if self._files is None:
             return
-        # One file at a time: the next is opened when every record of this one is stored, deleted or unreadable.
+        # Only one file is open at a time. The next one is opened when every record of this one is stored, deleted or
+        # unreadable.
         if not self._saved and self._more:
             self._files.close(is_complete=True)
             positions = self._files.open_next()
@@ -160,7 +166,7 @@ class FallbackBuffer:
         for key, saved in list(self._saved.items()):
             entry = None if key in self._waiting else self._decode(self._files, saved.position)
             if entry is not None:
-                # An empty buffer takes even a payload that is too large, or its file would never end.
+                # An empty buffer takes even a payload that exceeds its limit. Otherwise the file would stay forever.
                 if self._waiting and self._used + entry.cost > self._room:
                     break
                 self._add(entry)
@@ -170,7 +176,7 @@ class FallbackBuffer:
             return msgspec.msgpack.decode(files.read(position), type=FallbackPayload)
         except (msgspec.MsgspecError, ValueError) as error:
             log.warning("a payload that waited for storage was written by another release: %s", type(error).__name__)
-            # The record stays on disk for the release that wrote it, rather than being lost to a downgrade.
+            # The record stays on disk for the release that wrote it, so that a downgrade does not lose it.
             files.set_aside()
             return None
 
@@ -179,14 +185,17 @@ class FallbackBuffer:
         self._used += entry.cost
 
     def _drop(self, key: Key) -> bool:
-        """Takes a payload out of memory; if it is in a file as well, it returns when there is room."""
+        """Removes a payload from memory. If it is also in the file, `restore` reads it again when there is room.
+
+        Returns whether the payload was in memory.
+        """
         entry = self._waiting.pop(key, None)
         if entry is not None:
             self._used -= entry.cost
         return entry is not None
 
     def find(self, namespace: str, number: int, now: datetime) -> FoundArtifact | None:
-        """Returns a waiting payload that has not expired, with its text view if it has one."""
+        """Returns a payload that waits in memory, as an artifact; None if there is none, or it has expired."""
         entry = self._waiting.get((namespace, number))
         if entry is None or not _is_live(entry, now):
             return None
@@ -195,15 +204,16 @@ class FallbackBuffer:
         return FoundArtifact(entry.artifact, entry.change.inline, text_view, entry.change.survey, entry.change.receipt)
 
     def waits(self, entry: FallbackPayload) -> bool:
-        """Returns whether this entry still waits."""
+        """Returns whether this very entry still waits: it was neither stored nor replaced."""
         return self._waiting.get(entry.key) is entry
 
     def forget(self, namespace: str, number: int, *, durably: bool = False) -> bool:
-        """Drops an entry for good; returns whether there was one.
+        """Drops a payload for good, from memory and from the file; returns whether it was in either.
 
-        `durably`: it was deleted, so not even a power loss may bring it back from a file. Blocks briefly then.
+        With `durably`, which is for deleted payloads, not even a power loss brings it back from the file. This call
+        then blocks briefly.
         """
-        # The file first: were only the memory cleared, the next `restore` would bring the payload back.
+        # The record in the file must be finished, too, or the next `restore` would bring the payload back.
         saved = self._saved.pop((namespace, number), None)
         if saved is not None and self._files is not None:
             self._files.finish(saved.position, durably=durably)
@@ -211,26 +221,26 @@ class FallbackBuffer:
 
     @asynccontextmanager
     async def alone_with(self, namespace: str, number: int) -> AsyncGenerator[None]:
-        """Keeps others from storing or deleting this payload through the buffer meanwhile."""
+        """Locks a payload until exit, so that no other task stores or deletes it through the buffer."""
         key = (namespace, number)
         lock = self._one_at_a_time.setdefault(key, asyncio.Lock())
         try:
             async with lock:
                 yield
         finally:
-            # The last one out removes the lock, so the table does not grow by one entry per payload ever buffered.
+            # The last task that leaves removes the lock, so that locks of former payloads do not fill the table.
             if not lock.locked() and self._one_at_a_time.get(key) is lock:
                 del self._one_at_a_time[key]
 
     def of_session(self, namespace: str, session: str) -> list[Key]:
-        """Returns the keys of the waiting payloads of a session, also of those for which there is no memory."""
+        """Returns the keys of the waiting payloads of a session, including those that are only in the file."""
         sessions = {key: saved.session for key, saved in self._saved.items()}
         sessions |= {key: entry.change.declared.session for key, entry in self._waiting.items()}
         return [key for key, each in sessions.items() if key[0] == namespace and each == session]
 
     def waiting(self, now: datetime) -> Iterator[FallbackPayload]:
         """Yields the waiting payloads, oldest first, and drops expired ones."""
-        # A copy: the caller stores payloads between two steps, which changes the dictionary.
+        # The loop uses a copy, because the caller stores payloads between two steps, which changes the dictionary.
         for entry in list(self._waiting.values()):
             if not self.waits(entry):
                 continue

@@ -1,8 +1,9 @@
-"""Finds a live artifact in the caller's namespace, or says exactly why there is none to read.
+"""Finds a live artifact in the caller's namespace, or raises an error that says exactly why there is none.
 
-Also records that it was read, so that idle expiry moves later, off the request path.
+A look-up also records that the artifact was read. The idle expiry in its row moves later, outside the request.
 
-`SessionNames` finds sessions by the names that lists show, in which secrets are masked: filters and links take either.
+`SessionNames` finds a session by the name that lists show, in which secrets are masked. So filters and links work with
+the real name and with the shown one.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -22,13 +23,13 @@ from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.ledger import ReadLog
 from coatcheck.storing.redaction import RedactionPolicy
 
-_LATELY_BYTES = 4 * 1024 * 1024
-"""Size of the cache of artifacts of which a read was recorded recently: over 10,000 of them."""
+_RECENT_READS_BYTES = 4 * 1024 * 1024
+"""Size of the cache of the latest recorded read of each artifact: enough for over 10,000 artifacts."""
 _MINUTE = timedelta(minutes=1)
 
 
 class Find:
-    """Finds an artifact: the look-up that every other use case begins with."""
+    """Finds an artifact. Every other use case that works on an artifact begins with this look-up."""
 
     def __init__(
         self,
@@ -41,15 +42,21 @@ class Find:
         *,
         notes: bool = True,
     ) -> None:
-        """`evicts` tells whether a namespace, when full, evicts what was read least recently.
+        """Creates a look-up.
 
-        With `redacting`, names are masked according to policy. Without `notes`, nothing is recorded as read, so nothing
-        expires later because of it.
+        Args:
+            catalog: the catalogue that has the stored artifacts.
+            clock: the authoritative time.
+            reads: records reads until they are written.
+            fallback: payloads that wait for storage; None: only stored artifacts are found.
+            evicts: returns whether a namespace, when it is full, evicts the artifacts that were read least recently.
+            redacting: masks names according to policy; None: nothing is masked.
+            notes: whether look-ups are recorded as reads, which postpones expiry and eviction.
         """
         self._notes = notes
         self._redacting = redacting
         self._evicts = evicts
-        self._lately: BoundedCache[tuple[str, int], datetime] = BoundedCache("recent_reads", _LATELY_BYTES)
+        self._recent_reads: BoundedCache[tuple[str, int], datetime] = BoundedCache("recent_reads", _RECENT_READS_BYTES)
         self._catalog = catalog
         self._fallback = fallback
         self._clock = clock
@@ -65,11 +72,11 @@ class Find:
         with_survey: bool = False,
         with_receipt: bool = False,
     ) -> FoundArtifact:
-        """Returns the artifact, live at this moment; with stored bytes, text view, survey and receipt if requested.
+        """Returns an artifact that is live now, with its stored bytes, text view, survey and receipt if requested.
 
         Raises:
-            CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`;
-                `storage_unavailable` while this cannot be decided.
+            CoatcheckError: `artifact_gone` while the artifact's tombstone lasts, otherwise `artifact_not_found`;
+                `storage_unavailable` if the catalogue cannot be queried.
         """
         now = self._clock.now()
         waiting = self._fallback.find(caller.namespace, number, now) if self._fallback is not None else None
@@ -100,7 +107,7 @@ class Find:
             return entry if self._redacting is None else self._redacting.mask_entry(entry)
 
     async def live(self, caller: Caller, numbers: Collection[int]) -> dict[int, Artifact]:
-        """Returns those artifacts that are stored, live at this moment and visible to the caller, by number.
+        """Returns the artifacts with these numbers that are stored, live now and visible to the caller, by number.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -113,7 +120,7 @@ class Find:
             artifacts = await self._catalog.live_artifacts(namespace, numbers, now)
             live: dict[int, Artifact] = {}
             for number, reads in pending.items():
-                if reads is not None:  # its row may not say yet until when it lives
+                if reads is not None:  # an unwritten read may have moved the expiry that the row has
                     find = partial(self._catalog.find, namespace, number)
                     entry = await self._live_row(namespace, number, now, find)
                     artifact = entry.artifact if isinstance(entry, FoundArtifact) else None
@@ -130,13 +137,13 @@ class Find:
         if a.idle_ttl is not None and _moves(a, now):
             self._reads.note(namespace, number, now, timedelta(seconds=a.idle_ttl))
         elif self._evicts(namespace):
-            self._note_lately(namespace, number, now)
+            self._note_for_eviction(namespace, number, now)
 
-    def _note_lately(self, namespace: str, number: int, now: datetime) -> None:
-        """Records a read only for eviction, which needs it to the minute."""
-        before = self._lately.get((namespace, number))
+    def _note_for_eviction(self, namespace: str, number: int, now: datetime) -> None:
+        """Records a read for eviction, at most once a minute for each artifact: eviction needs no more."""
+        before = self._recent_reads.get((namespace, number))
         if before is None or now - before >= _MINUTE:
-            self._lately.put((namespace, number), now)
+            self._recent_reads.put((namespace, number), now)
             self._reads.note(namespace, number, now)
 
     async def _live_row(
@@ -146,8 +153,12 @@ class Find:
         now: datetime,
         find: Callable[[datetime], Awaitable[FoundArtifact | Gone | None]],
     ) -> FoundArtifact | Gone | None:
-        """Returns the row's answer, unless unwritten reads have kept the artifact alive until now."""
-        pending = self._reads.pending(namespace, number)  # first: after the row's answer, they may have been written
+        """Returns what `find` returns, corrected by reads that are not written to the row yet.
+
+        Such reads may have moved the expiry, and may have kept an artifact alive that has expired according to its row.
+        """
+        # The unwritten reads are taken first, because they may be written while the row is queried.
+        pending = self._reads.pending(namespace, number)
         entry = await find(now)
         if pending is None:
             return entry
@@ -155,18 +166,18 @@ class Find:
             return _later(entry, pending[1])
         if entry is None or entry.reason != "expired":
             return entry
-        then = await find(pending[0])
-        if not isinstance(then, FoundArtifact):
+        earlier_entry = await find(pending[0])
+        if not isinstance(earlier_entry, FoundArtifact):
             return entry
-        then = _later(then, pending[1])
-        at = then.artifact.expires_at
-        return then if at is None or at > now else msgspec.structs.replace(entry, at=at)
+        earlier_entry = _later(earlier_entry, pending[1])
+        at = earlier_entry.artifact.expires_at
+        return earlier_entry if at is None or at > now else msgspec.structs.replace(entry, at=at)
 
 
 def _later(entry: FoundArtifact, read_at: datetime) -> FoundArtifact:
-    """Returns what was found, with the expiry after this read.
+    """Returns a found artifact with the expiry that it has after a read at `read_at`.
 
-    Reads of an artifact that it has replaced do not count.
+    A read before the artifact's creation does not count: it was a read of the former artifact with this number.
     """
     a = entry.artifact
     if a.expires_at is None or a.idle_ttl is None or a.created_at > read_at:
@@ -178,12 +189,12 @@ def _later(entry: FoundArtifact, read_at: datetime) -> FoundArtifact:
 
 
 async def require_seen(catalog: Catalog, fallback: FallbackBuffer, caller: Caller, number: int, now: datetime) -> None:
-    """Checks before a change: what is in a session that does not exist for the caller does not exist either.
+    """Returns if the caller may see an artifact that is about to be changed.
 
-    An artifact's session never changes, so this holds until the change.
+    The artifact's session never changes, so the result still holds when the change is made.
 
     Raises:
-        CoatcheckError: `artifact_not_found`.
+        CoatcheckError: `artifact_not_found` if the artifact is unknown or in a session that the caller may not see.
     """
     if caller.session_prefix is None:
         return
@@ -193,7 +204,7 @@ async def require_seen(catalog: Catalog, fallback: FallbackBuffer, caller: Calle
 
 
 STEP = timedelta(hours=24)
-"""Maximum interval between moves of idle expiry, which is moved after a quarter of the idle TTL."""
+"""Maximum interval between two moves of an artifact's idle expiry. The usual interval is a quarter of the idle TTL."""
 
 
 def _moves(artifact: Artifact, now: datetime) -> bool:
@@ -207,7 +218,10 @@ def _moves(artifact: Artifact, now: datetime) -> bool:
 
 
 def not_found() -> CoatcheckError:
-    """Returns the error for an ID that never existed, is forgotten or in another namespace, which look the same."""
+    """Returns the error for an ID that never existed, whose tombstone is gone, or that is in another namespace.
+
+    The three cases must look the same to a caller.
+    """
     return CoatcheckError(
         Code.ARTIFACT_NOT_FOUND, "No artifact with this ID. Check the ID; if it is right, run the tool again."
     )
@@ -223,7 +237,7 @@ _WHY = {
 
 
 def gone_error(tombstone: Gone) -> CoatcheckError:
-    """Returns the error for an artifact that is gone."""
+    """Returns the error for an artifact that is gone; it says when and why, and how to get the output again."""
     at = tombstone.at.strftime("%Y-%m-%dT%H:%M:%SZ")
     again = f"run {tombstone.tool_name} again" if _plain(tombstone.tool_name) else "run the tool again"
     return CoatcheckError(
@@ -241,20 +255,21 @@ def _plain(name: str | None) -> bool:
 
 _MARKER: Final = "[redacted"
 _SEARCHED: Final = 5_000
-"""Sessions with the latest activity among which a shown name is looked for."""
+"""Number of sessions that are searched for a shown name: those with the latest activity."""
 
 
 class SessionNames:
-    """Finds the session that a list shows by a masked name."""
+    """Finds the real name of a session whose masked name a list has shown."""
 
     def __init__(self, overview: Overview, redacting: RedactionPolicy) -> None:
         self._overview = overview
         self._redacting = redacting
 
     async def real(self, caller: Caller, name: str) -> str:
-        """Returns the session's real name, if exactly one session of the caller's is shown by this name.
+        """Returns the real name of a session that lists show as `name`.
 
-        A session is found about a second after its first artifact. Any other name is returned as it is.
+        If no session, or more than one that the caller may see, is shown under this name, the name is returned as it
+        is. A session can be found from about one second after its first artifact was stored.
 
         Raises:
             CoatcheckError: `storage_unavailable`.

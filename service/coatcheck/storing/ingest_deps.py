@@ -1,4 +1,4 @@
-"""What ingests need: stores, threads, limits, policies and counters."""
+"""The dependencies of ingests: stores, threads, limits, policies and counters."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,29 +22,39 @@ from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.redaction import RedactionPolicy
 
 AT_ONCE: Final = 64
-"""Default number of concurrent ingests ..."""
+"""Default number of slots of each limiter: of that for received payloads, and of that for uploads."""
 WAITING: Final = 256
-"""... and of those that may wait for their turn."""
+"""Default number of callers that may wait for a slot of each of these limiters."""
 _CARDS: Final = 16
-"""Payloads that get a card without being stored, at once: they have up to 4 MiB each in memory ..."""
+"""Number of payloads that get a card without being stored at the same time. Each takes up to 4 MiB of memory."""
 _CARDS_WAITING: Final = 64
-"""... and payloads that may wait for that, with 64 KiB each ..."""
+"""Number of payloads that may wait to get a card without being stored. Each takes 64 KiB of memory."""
 _CARD_SECONDS: Final = STALL_SECONDS + 1
-"""... for so many seconds, in which a sender gives way to them."""
+"""Maximum seconds that a payload waits to get a card without being stored: long enough for a sender to give way."""
 
 
 class IngestLimiters:
-    """What limits concurrent ingests. What has arrived is never kept waiting by what is still being sent."""
+    """The limiters of concurrent ingests.
+
+    Payloads that have arrived and uploads that are still being sent have limiters of their own, so that a payload that
+    has arrived never waits for the sender of another one.
+    """
 
     def __init__(self, at_once: int = AT_ONCE, waiting: int = WAITING, patience: float = PATIENCE) -> None:
-        """Creates the limiters; `waiting` callers may wait for each, for `patience` seconds."""
+        """Creates the limiters.
+
+        Args:
+            at_once: number of slots of the limiter for received payloads, and of that for uploads.
+            waiting: number of callers that may wait for a slot of each of the two.
+            patience: maximum seconds that a caller waits for a slot of either.
+        """
         self.payloads = ConcurrencyLimiter("payloads", at_once, waiting, patience)
-        """Payloads that have arrived."""
+        """Limits payloads that had arrived completely when they needed a slot."""
         half = -(-at_once // 2)
         self.uploads = ConcurrencyLimiter("uploads", at_once, waiting, patience, max_per_key=half)
-        """Payloads of which there is more to come than was read before they needed a slot."""
+        """Limits payloads that were still being sent when they needed a slot. A caller may hold half of the slots."""
         self.cards = ConcurrencyLimiter("cards", _CARDS, _CARDS_WAITING, _CARD_SECONDS, max_seconds=STALL_SECONDS)
-        """Payloads that got neither in time: they get their card, and are not stored."""
+        """Limits payloads that got no slot of the other two limiters in time. They get a card, but are not stored."""
 
     @property
     def running(self) -> int:
@@ -58,12 +68,12 @@ class IngestLimiters:
 
     @property
     def granted_count(self) -> int:
-        """Number of payloads that got a slot so far."""
+        """Number of payloads that have got a slot so far."""
         return self.payloads.granted_count + self.uploads.granted_count
 
     @property
     def stalled_count(self) -> int:
-        """Number of uploads that gave way so far because their senders were silent."""
+        """Number of uploads that have given way so far because their senders were silent."""
         return self.uploads.stalled_count + self.cards.stalled_count
 
 
@@ -76,35 +86,38 @@ class IngestDeps:
     """Stores payloads that are too large for the catalogue."""
     clock: Clock
     pool: Executor
-    """Runs the digesting."""
+    """Runs the work on large payloads: hashing, compressing, counting."""
     tokenizer: Tokenizer
     new_blob_id: Callable[[], str]
-    """Returns names that are used once."""
+    """Returns a new blob ID at each call."""
     lease: timedelta
-    """How long an upload may make no progress."""
+    """How long an upload may go without progress before it is reaped."""
     inline_bytes: int
     """Stored bytes up to which a payload is kept in the catalogue."""
     payload_limit: int
-    """Maximum bytes of a payload as it was sent."""
+    """Maximum bytes of a payload, before compression."""
     ttl: int
+    """Seconds that an artifact is kept if neither the request nor a policy says so."""
     card_tokens: int
+    """Token budget of a card if neither the request nor a policy sets one."""
     inline_tokens: int
+    """Maximum tokens of a payload that is returned without a card, if neither the request nor a policy sets it."""
     fallback: FallbackBuffer
-    """Memory for payloads that have to wait for storage."""
+    """Keeps payloads in memory that wait for storage."""
     redacting: RedactionPolicy
-    """Decides what is masked of secrets, in cards and before storing."""
+    """Decides whether secrets are masked, in cards and before payloads are stored."""
     catalog_breaker: CircuitBreaker
     blobs_breaker: CircuitBreaker
     ledger: Ledger = field(default_factory=Ledger)
-    """Counts sessions' tokens."""
+    """Counts the tokens of sessions."""
     afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    """Clean-up that continues after the caller was answered. Tasks leave it when they end."""
+    """Clean-up tasks that continue after the caller has got an answer. A task leaves the set when it ends."""
     is_warm: Callable[[], bool] = lambda: True
-    """Returns whether everything that small payloads need is loaded; until then, no work on them occupies the event
-    loop."""
+    """Returns whether everything that the work on small payloads needs is loaded. Until then, such work runs in threads
+    and not on the event loop."""
     approaching: ApproachingCommits = field(default_factory=ApproachingCommits)
     rooms: QuotaEnforcer = field(default_factory=NoQuota)
-    """Knows how much a namespace may hold, and evicts."""
+    """Knows the quotas of namespaces, and evicts artifacts to make room."""
     limiters: IngestLimiters = field(default_factory=IngestLimiters)
     meter: Meter = UNMETERED
     tracer: Tracer = UNTRACED

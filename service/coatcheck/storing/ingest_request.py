@@ -1,4 +1,4 @@
-"""A caller's request to store a payload, and the answer of an ingest."""
+"""A caller's request to store a payload, and the receipt with which an ingest answers."""
 
 import hashlib
 from datetime import datetime
@@ -14,37 +14,43 @@ from coatcheck_client.contract.answers import Notice
 
 
 class IngestRequest(Struct, frozen=True, kw_only=True, rename={"declared": "said", "with_card": "carded"}):
-    """A caller's request about a payload."""
+    """A caller's request to store a payload: everything that the ingest needs to know besides the bytes."""
 
     declared: DeclaredMetadata = DeclaredMetadata()
     query: str | None = None
-    """What the agent was looking for; excerpts follow it."""
+    """The query of the agent, which the card's excerpts follow; None: there is none."""
     ttl: int | None | UnsetType = UNSET
-    """Seconds; None: forever; unset: the service's default."""
+    """Seconds that the artifact is kept; None: forever; unset: the default of the policy or the service."""
     idle_ttl: int | None | UnsetType = UNSET
+    """Seconds that the artifact is kept after each read; None: reads do not matter; unset: the policy's default."""
     pinned: bool = False
+    """Whether the artifact never expires."""
     card_tokens: int | None = None
+    """Token budget of the card; None: the default of the policy or the service."""
     inline_tokens: int | None = None
+    """Maximum tokens of a payload that is returned without a card; None: the default of the policy or the service."""
     keep_ends: bool = False
+    """Whether the two ends of a payload over the limit are stored; otherwise such a payload is refused."""
     extracted: ExtractedText | None = None
-    """The text view, if the caller made it already."""
+    """The text view, if the caller has made it already; None: it has not."""
     redacted: str = ""
-    """What was masked in it before it was stored, in words."""
+    """A description of the secrets that were masked in the payload before it was stored; empty if there were none."""
     compare_to: str | None = None
-    """What to compare it with: an artifact ID, or `previous`. See `storing/compare.py`."""
+    """The artifact to compare with: an ID, or `previous`, which `storing/compare.py` explains; None: no comparison."""
     earlier: EarlierRun | None = None
-    """What `compare_to` names, once it is known."""
+    """The artifact that `compare_to` names; None until it is found."""
     tools: bool = True
-    """False: the model has no tool to read on with, so the card names none."""
+    """Whether the model has tools to read on. If not, the card names none."""
     with_card: bool = True
-    """False: nobody reads the card, so it is not cut."""
+    """Whether anybody reads the card. If not, no card is cut."""
     standalone: bool | UnsetType = UNSET
-    """True: whoever reads the card may not have seen earlier ones, and may yet get a smaller one. So no two lines refer
-    to an earlier card, and no later ones to this. Unset otherwise, as fingerprints contain what is set."""
+    """True if the reader of the card may not have seen earlier cards, and may get a smaller one later: then the card
+    refers to no earlier card, and no later one refers to it. Otherwise unset and not false, because a fingerprint
+    includes every field that is set."""
     key: str | None = None
-    """The Idempotency-Key."""
+    """The idempotency key; None: the request has none."""
     notices: tuple[Notice, ...] = ()
-    """What the interface had to change to accept the request; passed on to the caller."""
+    """Notices of changes that the interface made to the request to accept it. The receipt contains them."""
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
@@ -52,29 +58,30 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
     id: str
     created: bool
-    """False: this artifact existed already."""
+    """Whether the request created the artifact; false: the artifact existed already."""
     replayed: bool = False
-    """Whether this request had been answered before, according to its Idempotency-Key."""
+    """Whether a request with the same idempotency key had been answered before, so that this is the same answer."""
     stored: bool = True
-    """False: storage refused the payload, as a warning says; the card represents it nevertheless."""
+    """Whether the payload is stored. If storage refused it, a warning says so, and the receipt still has its card."""
     expires_at: datetime | None
-    """The moment from which it answers `gone`; None: kept forever, pinned, or not stored."""
+    """The moment at which the artifact expires; None: it is kept forever, pinned, or not stored."""
     inline: bool
     """Whether `text` is the payload itself, byte for byte."""
     text: str
-    """Exactly what to put into the tool result."""
+    """The exact text to put into the tool result."""
     tokens: int
-    """Tokens of `text`."""
+    """Number of tokens of `text`."""
     same_as: str | None = None
-    """The artifact of the same bytes whose card `text` refers to, in two lines; None: `text` is a card or payload."""
+    """The artifact with the same bytes to whose card the two lines of `text` refer; None: `text` refers to no card."""
     card: Card
     pictures: Pictures | None = None
-    """What goes beside `text` in the tool result."""
+    """The pictures that go beside `text` in the tool result; None: there are none."""
     warnings: tuple[Notice, ...] = ()
 
 
 def fingerprint(identity: bytes, request: IngestRequest) -> bytes:
-    """Returns what identifies a request: the artifact's identity and all its parameters."""
-    declared = msgspec.structs.replace(request.declared, compared_to=None)  # `previous` may mean another one by now
+    """Returns a digest that identifies a request: of the artifact's identity and all parameters of the request."""
+    # `compared_to` is left out, because `previous` may stand for another artifact when the request is repeated.
+    declared = msgspec.structs.replace(request.declared, compared_to=None)
     words = msgspec.structs.replace(request, declared=declared, extracted=None, earlier=None)
     return hashlib.sha256(identity + msgspec.json.encode(words)).digest()

@@ -1,9 +1,9 @@
-"""Takes one payload in: received, recognised, committed, answered; the same steps for every size.
+"""Ingests one payload: receives it, recognises it, commits it and answers, in the same steps for every size.
 
-`work_placement.py` decides where each step runs, `upload_session.py` where the bytes go. Crash story, in order: the
-intent is durable before the first byte of a blob; the bytes are durable before the commit; the commit is durable before
-the answer. A crash before the commit leaves an intent, which the reaper turns into a dead blob; a crash after it leaves
-an artifact that nobody was told about, which posting again finds.
+`work_placement.py` decides where each step runs, and `upload_session.py` decides where the bytes go. Crash story: the
+intent is durable before the first byte of a blob, the bytes are durable before the commit, and the commit is durable
+before the answer. A crash before the commit leaves an intent, which the reaper turns into a dead blob. A crash after
+the commit leaves an artifact whose ID no caller knows; when the payload is posted again, the artifact is found.
 """
 
 import hashlib
@@ -64,8 +64,8 @@ log = logging.getLogger(__name__)
 KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
 WORTH_ASKING = 256 * 1024
-"""Size from which looking for an existing artifact is cheaper than recognising it again; this is always done for files,
-so that none is written twice in vain."""
+"""Bytes of a payload from which it is cheaper to look for an existing artifact than to recognise the payload again. If
+the bytes went to the blob store, the look-up is made whatever their size, so that no file is kept twice."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,22 +73,22 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class IngestSteps:
-    """What all ingestions of a service share."""
+    """The dependencies that all ingestions of a service share."""
 
     deps: IngestDeps
     """Stores, threads and limits."""
     placement: WorkPlacement
-    """Decides by size whether a step runs on the event loop or in a worker thread."""
+    """Decides by the payload's size whether a step runs on the event loop or in a worker thread."""
     card_text: CardText | None
-    """None: every card is cut from its payload."""
+    """Makes the text views from which cards are cut; None: every card is cut from its payload."""
     stored_before: StoredBefore
     commit: CommitArtifact
     open_content: OpenContent
-    """Opens the earlier artifact that a new one is compared with."""
+    """Opens the earlier artifact with which a new one is compared."""
 
 
 class Ingestion:
-    """One payload. `run` is called once."""
+    """The ingestion of one payload. Call `run` once."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Ingestion:
         redacted: RedactedIngest,
         request: IngestRequest,
     ) -> None:
-        """`upload` is already entered, and `redacted` knows what is masked before storing."""
+        """`upload` must already be entered; `redacted` masks or refuses secrets before they are stored."""
         self._steps = steps
         self._deps = steps.deps
         self._caller = caller
@@ -113,17 +113,21 @@ class Ingestion:
     async def run(
         self, source: AsyncIterator[bytes], complete_request: Callable[[], IngestRequest] | None = None
     ) -> Receipt:
-        """Stores the payload and returns its receipt; see `Ingest`."""
+        """Stores the payload that `source` yields, and returns its receipt.
+
+        `complete_request` returns the request once all of it has arrived; None: it was complete from the beginning.
+        `Ingest` documents the errors.
+        """
         with self._deps.tracer.stage("receive"):
             last = await self._receive(source)
-        # A form's fields may follow its file: everything is declared only now.
+        # The fields of a form may follow its file, so the request is complete only after the last byte.
         request = self._request if complete_request is None else complete_request()
         self._request = _mask_request(request, self._redacted)
         require_session(self._caller, self._request.declared.session)
         if self._request.idle_ttl is not UNSET:
             check_idle_ttl(self._request.idle_ttl)
         with self._deps.tracer.stage("draft"):
-            # From here on there is no wait for the sender, so a writer may hold its group open for this commit.
+            # From here on the sender cannot delay this ingest, so a writer may wait for its commit to join a group.
             with self._deps.approaching:
                 await self._end(last)
                 receipt = await self._find_existing()
@@ -132,12 +136,14 @@ class Ingestion:
                 findings = await self._work(
                     look, self._encoder, self._request.declared, self._request.earlier, self._gets_card
                 )
-            # A slow page may take seconds: the commit is not on its way meanwhile, or all others would wait for it.
+            # The text view of a slow page may take seconds. Meanwhile the commit does not count as approaching, or all
+            # others would wait for it.
             await self._make_view(findings)
             with self._deps.approaching:
                 draft = await self._with_terms(await self._work(self._draft, findings))
                 rendered = await self._work(self._render_card, draft)
-            # The text is rendered before the commit, so that its record is stored with the artifact it is about.
+            # The card is rendered before the commit, so that the record of its text is stored together with the
+            # artifact.
             result = await self._store(draft, rendered)
             if isinstance(result, CoatcheckError):
                 return await self._handle_refusal(draft, result)
@@ -147,8 +153,8 @@ class Ingestion:
         return await self._steps.placement.run(self._encoder.size, work, *args, **kwargs)
 
     async def _receive(self, source: AsyncIterator[bytes]) -> bytes:
-        """Takes all blocks except the last one, and returns that."""
-        # One block is kept back, because the encoder must know which one is the last.
+        """Passes all blocks except the last one to the upload, and returns the last one."""
+        # One block is kept back, because the encoder must know which block is the last.
         last = b""
         async for block in blocks(self._oversize.within(self._redacted.through(source))):
             if last:
@@ -157,16 +163,20 @@ class Ingestion:
         return last
 
     async def _end(self, last: bytes) -> None:
-        """Digests the last block after the others."""
+        """Passes the last block to the upload, after all others have been digested."""
         await self._upload.wait_until_digested()
         size = self._encoder.size + len(last)
         await self._upload.end(await self._steps.placement.run(size, self._encoder.end, last))
 
     async def _find_existing(self) -> Receipt | None:
-        """Returns the receipt of an existing artifact, if it is worth looking for; also finds what to compare with."""
+        """Returns the receipt of an existing artifact; None if there is none, or a look-up is not worth its cost.
+
+        It also finds the earlier run with which the payload is to be compared, and adds it to the request.
+        """
         request, encoder = self._request, self._encoder
         sheds = self._upload.sheds
-        # What is not stored now may have been stored before: then its card must not deny that.
+        # A payload that only gets a card now may have been stored before. Then its card must not say that it is not
+        # stored.
         worth_asking = self._upload.begun or encoder.size >= WORTH_ASKING or sheds
         if not worth_asking and request.compare_to is None:
             return None
@@ -174,8 +184,8 @@ class Ingestion:
         identity = ids.identity(self._caller.namespace, declared.session, declared.tool_call_id, encoder.sha256)
         artifact = await self._steps.stored_before.artifact(self._caller, identity)
         if artifact is not None and (sheds or not artifact.lacks_form):
-            # A key must be recorded, and a new declaration stored: both need the commit, which finds the artifact
-            # itself.
+            # An idempotency key or a new declaration must be stored. Both need the commit, which finds the artifact
+            # anyway.
             if not sheds and (
                 request.key is not None or declared.keeping_first_time_fields(artifact.declared) != artifact.declared
             ):
@@ -185,31 +195,35 @@ class Ingestion:
             )
             draft = await self._work(_redraft, encoder, artifact, text)
             return await self._receipt(IngestResult(artifact, created=False, blob_used=False), draft)
-        if request.compare_to is not None and (encoder.sample().whole or not sheds):  # lines of the middle are unknown
+        # If only the two ends of the payload are in memory, its other lines are unknown and cannot be compared.
+        if request.compare_to is not None and (encoder.sample().whole or not sheds):
             earlier = await earlier_run(self._deps, self._caller, request, identity, self._steps.open_content)
             if earlier is not None:
-                # `previous` is resolved here, once, and stored as an ID: later runs would otherwise change what this
-                # one was compared with.
+                # `previous` is resolved only here, and the ID that it stands for is stored. Otherwise later runs would
+                # change the artifact with which this one was compared.
                 declared = structs.replace(declared, compared_to=earlier.id)
                 self._request = structs.replace(request, declared=declared, earlier=earlier)
         return None
 
     async def _make_view(self, findings: Seen) -> None:
-        """Makes the text view that the card may show. No worker thread waits for it: slow pages would occupy all."""
+        """Makes the text view that the card may show.
+
+        No worker thread waits for the extractor, because slow pages would then occupy all threads.
+        """
         request, encoder, cards = self._request, self._encoder, self._steps.card_text
         facts, sample, *_ = findings
         payload = encoder.text
         if cards is None or self._oversize.dropped:
             return
         is_wanted = cards.wants(facts, sample, payload)
-        # A view that no card shows is still made where secrets must be searched for in the text that readers will get.
+        # Even if no card shows the view, it is made if the text that readers will get must be searched for secrets.
         if not is_wanted and not (self._redacted.searches_text and not has_plain_view(facts.kind)):
             return
         extracted = request.extracted
         if extracted is None and payload is not None:
             extracted = await cards.extract(request.declared, facts, payload)
-        # Before anything is kept: a secret may show only in the text, for example one that markup divides in the
-        # payload.
+        # The text is searched before anything is kept. Some secrets can only be found in it, for example a secret that
+        # markup divides in the payload.
         if extracted is not None and extracted.text is not None:
             await self._redacted.check_text(extracted.text)
         if not is_wanted:
@@ -217,10 +231,10 @@ class Ingestion:
         self._view = await self._work(cards.make_draft, extracted, facts, sample, with_card=request.with_card)
 
     def _gets_card(self, measure: Measure, kind: Kind) -> bool:
-        """Returns whether a card is cut of the payload, as far as can be told before its commit."""
+        """Returns whether a card may be cut from the payload, as far as this is known before the commit."""
         namespace, declared = self._caller.namespace, self._request.declared
         if self._deps.redacting.mode(namespace, declared, kind) != "off":
-            return True  # masking may make it longer
+            return True  # markers of masked secrets may make the text too long to be answered inline
         limit = self._inline_limit(self._deps.rules().of_payload(namespace, declared, kind))
         inline = is_whole(measure, kind) and not self._oversize.dropped and 0 < limit >= measure.tokens.count
         return self._request.with_card and not inline
@@ -230,7 +244,7 @@ class Ingestion:
         return value_or(policy.inline_tokens, self._deps.inline_tokens) if limit is None else limit
 
     def _draft(self, findings: Seen) -> Draft:
-        """Returns the artifact as it is to be stored."""
+        """Returns the draft of the artifact to store, from the findings of `look`."""
         request = self._request
         measure = self._encoder.measure(dropped=self._oversize.dropped, dropped_at=self._oversize.dropped_at)
         if request.redacted:
@@ -240,15 +254,19 @@ class Ingestion:
         mask = self._mask(draft)
         if mask is None:
             return draft
-        # Lists show what is stored, and a model may see them: so detected metadata is stored masked.
+        # Secrets are masked in the detected metadata that is stored, because lists show it as it is, and a model may
+        # see a list.
         masked_copy = make_masked_draft(mask, draft.declared, draft.facts, draft.sample, draft.survey, draft.text)
         return replace(draft, facts=masked_copy.plain, masked_draft=masked_copy)
 
     async def _with_terms(self, draft: Draft) -> Draft:
-        """Returns the draft with the card that its receipt gives, or the earlier one that stands for it."""
+        """Returns the draft with a record of its card in the detected metadata, where later ingests find it.
+
+        The record is either that of the card that the receipt gives, or that of an earlier card which stands for it.
+        """
         request, declared = self._request, self._request.declared
-        # Without a session nobody is known to have seen an earlier card; without a call ID the same bytes are the same
-        # artifact.
+        # Without a session, nobody is known to have seen an earlier card. Without a tool call ID, equal bytes are the
+        # same artifact, so no other artifact can have an earlier card.
         if declared.session is None or declared.tool_call_id is None or not (request.with_card and request.tools):
             return draft
         if request.standalone is True or not may_repeat(draft):
@@ -256,21 +274,21 @@ class Ingestion:
         terms = await self._work(lambda: None if self._inline(draft, self._mask(draft)) else self._terms(draft))
         if terms is None:
             return draft
-        # What will not be stored gets a card of its own, so no earlier one is searched for.
+        # A payload that will not be stored gets a card of its own, so no earlier card is searched for.
         earlier = None if self._upload.sheds else await self._steps.stored_before.find_given_card(draft, terms)
         changes = {"given": terms} if earlier is None else {"repeats": earlier}
         return replace(draft, facts=structs.replace(draft.facts, **changes), terms=terms)
 
     def _terms(self, draft: Draft) -> GivenCard:
-        """Returns what the card of this request is cut for."""
+        """Returns the budget and the digest of the query for which the card of this request is cut."""
         if draft.terms is not None:
             return draft.terms
         deps, request, budget = self._deps, self._request, self._request.card_tokens
         if budget is None:
             policy, mask = policy_of(deps.rules(), draft), self._mask(draft)
             budget = budget_of(draft, policy, deps.card_tokens, tokenizer=deps.tokenizer, mask=mask)
-        # Queries that differ only in white space count as the same. A short digest is enough to compare them, and keeps
-        # the query itself out of the row.
+        # Queries that differ only in white space count as the same. A short digest is enough to compare queries, and
+        # keeps their text out of the row.
         query = " ".join((request.query or "").split())
         return GivenCard(budget, hashlib.sha256(query.encode()).hexdigest()[:16] if query else "")
 
@@ -278,17 +296,19 @@ class Ingestion:
         return self._deps.redacting.mask(draft.namespace, draft.declared, draft.facts.kind)
 
     async def _store(self, draft: Draft, rendered: RenderedCard) -> IngestResult | CoatcheckError:
-        """Returns the commit's result, or why storage refused the payload."""
+        """Returns the commit's result, or the error with which storage refused the payload."""
         try:
             await self._upload.durable()
             result = await self._upload.run_commit(self._commit(draft, rendered))
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
-            # The session then undoes in the background, as a store that refuses may take long to answer.
+            # With a `refusal`, the upload session removes its bytes in the background: a store that refuses may take
+            # long to answer.
             self._upload.refusal = error
             return error
-        self._deps.fallback.forget(self._caller.namespace, ids.number(draft.identity))  # it no longer waits, if it did
+        # An earlier post of this payload may still wait in the fallback buffer.
+        self._deps.fallback.forget(self._caller.namespace, ids.number(draft.identity))
         return result
 
     async def _commit(self, draft: Draft, rendered: RenderedCard) -> IngestResult:
@@ -299,8 +319,8 @@ class Ingestion:
                 fingerprint=fingerprint(draft.identity, self._request),
                 expires_at=self._deps.clock.now() + KEY_LIFE,
             )
-            # After the bytes are durable: a retry that arrives while the first request is still under way finds its
-            # answer here, or at the commit.
+            # This look-up comes as late as possible, after the bytes are durable. So a retry that arrives during the
+            # first request finds the answer of that request here, or else at the commit.
             replay = await self._steps.stored_before.answer(self._caller, key)
             if replay is not None:
                 return replay
@@ -310,8 +330,8 @@ class Ingestion:
         deps, request = self._deps, self._request
         policy = policy_of(deps.rules(), draft)
         most = value_or(policy.max_artifact_bytes, None)
-        # The kind decides the policy, and was not known while the bytes arrived: the limit of its scope is applied
-        # here.
+        # The policy may depend on the kind, which was not known while the bytes arrived. So its limit of bytes is
+        # applied only here.
         if most is not None and draft.measure.size > most:
             raise too_large(most, kind=draft.facts.kind if request.keep_ends else None)
         life = resolve_terms(policy, ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=deps.ttl)
@@ -336,13 +356,13 @@ class Ingestion:
         )
 
     async def _answer(self, draft: Draft, result: IngestResult, rendered: RenderedCard) -> Receipt:
-        """Returns the receipt for the draft as stored, or for an existing artifact that keeps something of its own."""
+        """Returns the receipt of the artifact that the commit created or found."""
         if self._steps.card_text is not None and (result.created or result.redeclared):
             await self._steps.card_text.keep(result.artifact, self._view)
         a, text = _resolve_artifact(result, draft), draft.text
         if self._request.with_card and not result.created:
             text = await self._steps.stored_before.card_source(self._caller, a, draft.text)
-        # The text was rendered before the commit. It is right only if the commit took everything as the draft had it.
+        # The card was rendered before the commit. It is right only if the stored artifact equals the draft.
         same = (a.id, a.declared, a.measure, a.facts, text) == (
             draft.id,
             draft.declared,
@@ -353,21 +373,23 @@ class Ingestion:
         if not same:
             draft = remake_draft(a, draft.sample, text, draft.survey)
         receipt = await self._receipt(result, draft, rendered if same else None)
-        # Accounts count each payload once, however often it is posted.
+        # Accounts count each artifact once, however often its payload is posted.
         if result.created:
             a = result.artifact
             self._deps.ledger.took(a.namespace, a.declared.session, a.measure.tokens.count, receipt.tokens)
         return receipt
 
     async def _handle_refusal(self, draft: Draft, why: CoatcheckError) -> Receipt:
-        """Returns the receipt of a payload that could not be stored.
+        """Returns the receipt of a payload that storage refused.
 
-        The buffer keeps it, if there is room, to store it later.
+        If the fallback buffer has room, it keeps the payload and stores it later.
         """
-        if draft.facts.repeats is not None:  # its card says what is not stored, so it has one of its own
+        # A card that says that the payload is not stored cannot be replaced by a reference to an earlier card.
+        if draft.facts.repeats is not None:
             draft = replace(draft, facts=structs.replace(draft.facts, given=self._terms(draft), repeats=None))
         rendered = await self._work(self._render_card, draft, is_stored=False)
-        # The card comes first, as it is the answer. Whether the buffer takes the bytes changes nothing in it.
+        # The card is rendered first, because it is the answer. It is the same whether or not the buffer takes the
+        # bytes.
         stored_bytes = self._upload.read_held_bytes()
         change = self._change(draft, rendered)
         waits = stored_bytes is not None and self._deps.fallback.keep(draft.id, change, stored_bytes)
@@ -376,25 +398,28 @@ class Ingestion:
         message = not_stored(why, ends=self._upload.sheds and not draft.sample.whole)
         notices = (*self._request.notices, Notice(str(why.code), message))
         self._request = structs.replace(self._request, notices=notices)
-        # A receipt needs an artifact: this one is what the commit would have created.
+        # A receipt needs an artifact, so this is the one that the commit would have created.
         artifact = IngestResult(make_artifact(draft.id, change), created=True, blob_used=False)
         receipt = await self._receipt(artifact, draft, rendered)
         return structs.replace(receipt, stored=False, expires_at=None)
 
     async def _receipt(self, result: IngestResult, draft: Draft, rendered: RenderedCard | None = None) -> Receipt:
-        """Returns the receipt, with the payload itself if it is small, and otherwise with its card."""
+        """Returns the receipt, with the payload itself if it is small, otherwise with its card.
+
+        `rendered` is the card, if it was rendered already; None: it is rendered now.
+        """
         deps, request = self._deps, self._request
         rendered = rendered or await self._work(self._render_card, draft)
         return receipt_of(result, request, draft, rendered, rules=deps.rules(), ttl=deps.ttl)
 
     def _inline(self, draft: Draft, mask: Mask | None) -> tuple[str, int] | None:
-        """Returns the whole payload as a model may read it, and its tokens; None if its card replaces it."""
+        """Returns the whole payload as a model may read it, and its tokens; None if a card replaces the payload."""
         whole = whole_text(draft, mask, self._deps.tokenizer)
         limit = self._inline_limit(policy_of(self._deps.rules(), draft))
         return whole if whole is not None and is_inline(*whole, limit) else None
 
     def _render_card(self, draft: Draft, *, is_stored: bool = True) -> RenderedCard:
-        """Returns what replaces the payload, at the requested budget and for the requested query."""
+        """Returns the payload itself if it is small, otherwise its card for the request's budget and query."""
         request, mask, repeats = self._request, self._mask(draft), draft.facts.repeats
         whole = self._inline(draft, mask)
         if whole is not None:
@@ -402,7 +427,8 @@ class Ingestion:
         if not request.with_card:
             return RenderedCard(uncut(draft), "", 0)
         terms = self._terms(draft)
-        # What is not stored, cannot be read on or must stand alone may not refer to another card.
+        # The text may refer to an earlier card only if the payload is stored, the model has tools to read that card,
+        # and the caller does not require a card that stands alone.
         is_repeat = is_stored and request.tools and request.standalone is not True
         return cut(
             draft,
@@ -417,7 +443,7 @@ class Ingestion:
 
 
 def _redraft(encoder: PayloadEncoder, artifact: Artifact, text: CardSource | None) -> Draft:
-    """Returns a stored artifact as a draft, with the survey of its text."""
+    """Returns a stored artifact as a draft, with the survey of the text in the payload that was just received."""
     opened_payload = None if artifact.facts.form is None else encoder.open(artifact.declared.media_type)
     return remake_draft(
         artifact, encoder.sample(), text, (encoder if opened_payload is None else opened_payload[1]).survey()
@@ -425,11 +451,11 @@ def _redraft(encoder: PayloadEncoder, artifact: Artifact, text: CardSource | Non
 
 
 def _mask_request(request: IngestRequest, redacted: RedactedIngest) -> IngestRequest:
-    """Returns the request as it is to be stored, with a notice if secrets of the payload are not."""
+    """Returns the request with its metadata masked as it is to be stored, and a notice if the payload was masked."""
     declared = redacted.resolve_declared(request.declared)
     if redacted.notice is not None:
         notices = (*request.notices, Notice("secrets_masked", redacted.notice))
-        # A view that was made of the original payload contains its secrets.
+        # A text view that the caller made from the original payload contains its secrets, so it is not used.
         return structs.replace(
             request, declared=declared, redacted=redacted.mask_summary, notices=notices, extracted=None
         )
@@ -437,10 +463,10 @@ def _mask_request(request: IngestRequest, redacted: RedactedIngest) -> IngestReq
 
 
 def _resolve_artifact(result: IngestResult, draft: Draft) -> Artifact:
-    """Returns the artifact as the answer shows it: as this request declares it, even if that is not what is stored.
+    """Returns the artifact as the answer shows it: with the declaration of this request, even if another one is stored.
 
-    It is shown as stored if the request declares nothing, or replays one before the last. Its card would then cite
-    positions in another view than the one that is read, if the kinds have different ones.
+    If the two declarations lead to different text views, the artifact is returned as stored: a card must cite positions
+    in the view that readers get.
     """
     a = result.artifact
     declared = draft.declared.keeping_first_time_fields(a.declared)

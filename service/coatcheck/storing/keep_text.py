@@ -1,10 +1,12 @@
-"""Makes an artifact's text view when it is first needed, and keeps it: its ranges are citations from then on.
+"""Makes an artifact's text view when it is first needed, and keeps it, because its ranges are citations from then on.
 
-However many requests need it at once, it is made once; a caller who leaves stops nobody else. If storage refuses the
-view, nothing of it is shown: another extractor may make a different one later, and ranges of this one would be wrong.
+If several requests need a view at once, it is made only once, and a caller who leaves does not stop the others. If
+storage refuses the view, no part of it is shown: another extractor may make a different view later, and citations of
+this one would then be wrong.
 
-Crash story: that of an ingest. A large view's intent comes before its first byte, its bytes before the commit; what a
-crash leaves is reaped. If two processes make it at once, the first commit counts, and both return that view.
+Crash story: the same as for an ingest. The intent of a large view is durable before its first byte, and its bytes are
+durable before the commit; the reaper removes the remains of a crash. If two processes make a view at once, the first
+commit counts, and both processes return its view.
 """
 
 import asyncio
@@ -42,38 +44,38 @@ from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced_error
 
 _AT_ONCE: Final = 2
-"""Views made concurrently, each of which needs a payload and a view in memory."""
+"""Number of views that are made concurrently. Each of them needs memory for a payload and a view."""
 _WITHOUT_BYTES: Final = 8 * 1024 * 1024
-"""Size of the cache of artifacts without a text view, so that they are not examined again: over 10,000 of them."""
+"""Size of each cache of artifacts that need not be examined again: enough for over 10,000 artifacts."""
 
 
 _Key = tuple[str, str, bytes, ViewInputs]
-"""An artifact as it is declared: namespace, ID, digest, and the extractor's inputs."""
+"""An artifact with its present declaration: namespace, ID, digest, and the extractor's inputs."""
 
 
 class KeepText:
-    """Makes an artifact's text view when it is first wanted, and stores it."""
+    """Makes an artifact's text view when it is first needed, and stores it."""
 
     def __init__(self, deps: IngestDeps, open_content: OpenContent, extractor: Extractor) -> None:
         self._deps = deps
         self._open = open_content
         self._extractor = extractor
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._semaphore = asyncio.Semaphore(_AT_ONCE)
         self._making: dict[_Key, asyncio.Task[FoundView | None]] = {}
         """Views in progress. Requests that need the same one wait for its task."""
-        self._without: BoundedCache[_Key, bool] = BoundedCache("views_absent", _WITHOUT_BYTES)
-        self._formless: BoundedCache[tuple[str, str, bytes], bool] = BoundedCache("forms_absent", _WITHOUT_BYTES)
+        self._absent_views: BoundedCache[_Key, bool] = BoundedCache("views_absent", _WITHOUT_BYTES)
+        self._absent_forms: BoundedCache[tuple[str, str, bytes], bool] = BoundedCache("forms_absent", _WITHOUT_BYTES)
 
     async def __call__(self, entry: FoundArtifact) -> FoundView | None:
-        """Returns the text view of an artifact found `with_bytes`, now kept; None if there is none.
+        """Makes and keeps the text view of an artifact found `with_bytes`, and returns it; None if there is none.
 
         Raises:
-            CoatcheckError: `storage_full`, `storage_unavailable`, `overloaded` if it cannot be made or kept, all of
-                which may pass; `integrity`; `artifact_not_found` if the artifact was deleted meanwhile.
+            CoatcheckError: `storage_full`, `storage_unavailable` or `overloaded` if the view cannot be made or kept
+                now, but a retry may succeed; `integrity`; `artifact_not_found` if the artifact was deleted meanwhile.
         """
         a = entry.artifact
         key = (a.namespace, a.id, a.measure.sha256, view_inputs(a.declared, a.facts))
-        if self._without.get(key):
+        if self._absent_views.get(key):
             return None
         making = self._making.get(key)
         if making is None:
@@ -83,36 +85,36 @@ class KeepText:
         return await asyncio.shield(making)
 
     async def keep(self, entry: FoundArtifact, extracted: ExtractedText) -> FoundView:
-        """Keeps a view that was made already.
+        """Keeps a text view that was made already.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: as `__call__` does.
         """
         with _explain_refusal(entry.artifact.id):
             return await self._keep(entry, extracted)
 
     async def describe(self, entry: FoundArtifact) -> FoundArtifact:
-        """Returns an artifact found `with_bytes`, with the form of its text if it was stored by code that found none.
+        """Returns an artifact found `with_bytes`, and adds the form of its text if an older release found none.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `integrity` if its bytes cannot be read.
         """
         a = entry.artifact
         key = (a.namespace, a.id, a.measure.sha256)
-        if not a.lacks_form or self._formless.get(key):
+        if not a.lacks_form or self._absent_forms.get(key):
             return entry
         size = a.measure.size
-        # The beginning is enough to recognise a form in, but a payload that fits in memory is decoded whole, so that
-        # its facts are complete.
+        # The form shows in the beginning of a payload. But a payload that fits in memory is decoded whole, so that its
+        # detected metadata is complete.
         head = await self._open(entry).read(0, size if size <= HELD_WHOLE else SAMPLE_BYTES)
         facts = await in_pool(self._deps.pool, describe_form, a, head)
         if facts is None:
-            self._formless.put(key, value=True)
+            self._absent_forms.put(key, value=True)
             return entry
         return structs.replace(entry, artifact=structs.replace(a, facts=facts))
 
     async def finish_views(self, seconds: float) -> None:
-        """Returns once every view in progress is kept or has failed; after `seconds`, gives up the others."""
+        """Returns once every view in progress is kept or has failed; after `seconds`, cancels the remaining ones."""
         if not self._making:
             return
         _, pending = await asyncio.wait(list(self._making.values()), timeout=seconds)
@@ -123,24 +125,25 @@ class KeepText:
 
     def _finish_making(self, key: _Key, task: "asyncio.Task[FoundView | None]") -> None:
         del self._making[key]
-        # Only a clear "there is none" is remembered: an error may pass.
+        # Only the result that there is no view is remembered. An error is not, because it may pass.
         if not task.cancelled() and task.exception() is None and task.result() is None:
-            self._without.put(key, value=True)
+            self._absent_views.put(key, value=True)
 
     async def _make(self, entry: FoundArtifact) -> FoundView | None:
         a = entry.artifact
         content = self._open(entry)
         spec = spec_of(a.facts.kind)
         cap = spec.view_bytes
-        # Too large to decode in memory: decoded block by block, and without an extractor, which needs all of it.
+        # A payload that is too large to decode in memory is decoded block by block. No extractor is used, because an
+        # extractor needs the whole text.
         if a.facts.form is not None and content.size > HELD_WHOLE:
-            async with self._room:
+            async with self._semaphore:
                 with _explain_refusal(a.id):
                     return await self._decode(entry, content, a.facts.form)
-        # Kinds whose beginning cannot be read by itself get no view when they are too large.
+        # A payload that is too large gets a view of its beginning, unless its kind can only be read as a whole.
         if content.size > cap and not spec.view_partial:
             return None
-        async with self._room:
+        async with self._semaphore:
             extracted = await self._extract_text(entry, content, cap)
             if extracted is None:
                 return None
@@ -158,8 +161,8 @@ class KeepText:
             detail = f"The text view of {a.id} cannot be made at the moment. {error.detail}"
             raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
         if extracted is None or (is_plain(a.facts) and extracted.text is not None):
-            return None  # plain text is read as it is, before and after a view is made
-        # The extractor sees `cap` bytes and cannot know that there were more.
+            return None  # plain text is its own text view, so no other one may be kept
+        # The extractor gets at most `cap` bytes, and cannot know whether there were more.
         return structs.replace(extracted, partial=extracted.partial or content.size > cap)
 
     async def _keep(self, entry: FoundArtifact, extracted: ExtractedText) -> FoundView:
@@ -171,7 +174,7 @@ class KeepText:
         return await self._write(entry, _blocks(extracted.text), extracted)
 
     async def _decode(self, entry: FoundArtifact, content: Content, form: PayloadForm) -> FoundView:
-        """Keeps the text of a payload of any size, decoded block by block."""
+        """Decodes the text of a payload block by block, whatever its size, and keeps it as the text view."""
         decoder = FormDecoder(form)
 
         async def texts() -> AsyncIterator[bytes]:
@@ -185,9 +188,9 @@ class KeepText:
     async def _write(self, entry: FoundArtifact, blocks: AsyncIterator[bytes], extracted: ExtractedText) -> FoundView:
         a = entry.artifact
         encoder = PayloadEncoder(self._deps.tokenizer)
-        # A full namespace is no reason not to read what is in it.
+        # The view is not limited by the quota, so that artifacts of a full namespace can still be read.
         async with UploadSession(self._deps, Caller(namespace=a.namespace), encoder, limited=False) as upload:
-            # As in an ingest, one block is kept back for the encoder's `end`.
+            # As in an ingest, the last block is kept back for the encoder's `end`.
             last = b""
             async for block in blocks:
                 if last:
@@ -195,7 +198,7 @@ class KeepText:
                 last = block or last
             await upload.wait_until_digested()
             await upload.end(await in_pool(self._deps.pool, encoder.end, last))
-            # `end` began to sync a file in the background: tokens are counted meanwhile.
+            # `upload.end` syncs a file in the background. Meanwhile, the tokens are counted.
             await in_pool(self._deps.pool, encoder.count)
             await upload.durable()
             m = encoder.measure()
@@ -220,7 +223,8 @@ class KeepText:
         if isinstance(answer, UploadFenced):
             raise fenced_error()
         if answer is None:
-            # A payload in the fallback buffer has no row yet to attach a view to; that is no reason to call it unknown.
+            # A payload in the fallback buffer has no row yet to which a view could be attached. It is not unknown,
+            # though.
             waits = self._deps.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer
@@ -229,14 +233,17 @@ class KeepText:
 async def extract_view(
     extractor: Extractor, declared: DeclaredMetadata, facts: DetectedMetadata, text: bytes
 ) -> ExtractedText | None:
-    """Returns the text view of a payload, given its text: made by the extractor, or else this text, if it was opened.
+    """Returns the text view that the extractor makes of a payload; None if there is none.
+
+    `text` is the payload, or its decoded text if the payload is encoded. If the extractor makes no view of a decoded
+    text, the decoded text itself is the view.
 
     Raises:
-        CoatcheckError: `overloaded` as the extractor's.
+        CoatcheckError: `overloaded` if no extractor is free now to decide whether there is a view.
     """
     inputs = view_inputs(declared, facts)
     extracted_text = await extractor.extract(inputs.kind, inputs.media_type, inputs.source, text)
-    # An opened payload always has a text view: if no extractor makes one, the decoded text itself.
+    # An encoded payload always has a text view, at least its decoded text.
     if facts.form is None or (extracted_text is not None and extracted_text.text is not None):
         return extracted_text
     sections, is_partial = ((), False) if extracted_text is None else (extracted_text.sections, extracted_text.partial)
@@ -260,7 +267,7 @@ def _view(extracted: ExtractedText, measure: ViewMeasure) -> View:
 
 @contextmanager
 def _explain_refusal(artifact_id: str) -> Generator[None]:
-    """Explains what storage refused: the payload itself can still be read."""
+    """Adds to a refusal of storage that the text view was refused, and that the payload itself can still be read."""
     try:
         yield
     except CoatcheckError as error:

@@ -1,12 +1,13 @@
-"""What requests leave behind, kept in memory until it is written every second: token accounts, events, and reads.
+"""Keeps records of requests in memory until they are written, about once a second: accounts, events, and reads.
 
-In addition, activity per namespace, within or outside sessions, and a log of single reads, searches and compactions.
-Nothing waits for an account: everything is summed in memory and written every second, all sessions in one change. A
-crash loses what was not written, the last second or two. Payloads without a session have no account.
+`Ledger` sums the tokens of each session for its account, and the activity of each namespace within or outside sessions.
+It also collects events: single reads, searches and compactions. No request waits until its numbers are written; all
+sessions are written in one change. A crash loses the records of the last second or two. Payloads without a session have
+no account.
 
-A read moves idle expiry. Until a read is written, its artifact's row has an expiry that is too early. This process
-knows better, and `Find` consults it, so that what was answered as live stays live, and what was answered as gone stays
-gone. A crash loses what was not written: at most a second of reads.
+`ReadLog` collects reads of artifacts, which move their idle expiry. Until a read is written, the expiry in the
+artifact's row is too early. `Find` also looks into the log, so that an artifact that one request found live does not
+look expired to the next, and an artifact that was gone does not come back. A crash loses at most one second of reads.
 """
 
 import asyncio
@@ -30,34 +31,38 @@ log = logging.getLogger(__name__)
 
 
 class Ledger:
-    """Unwritten counts. Bounded: over the limit, new sessions are not counted until it is written."""
+    """Counts and events that are not written yet. Over its limits, it counts no new session until the next write."""
 
     LIMIT = 100_000
-    """Sessions, and namespaces, that are counted between two writes."""
+    """Maximum number of sessions, and of namespaces, that are counted between two writes."""
     EVENTS = 2_000
-    """Events that are kept until the log is written; more per second are counted, but not logged."""
+    """Maximum number of events that are kept between two writes. Further events are only counted, not logged."""
 
     def __init__(self, clock: Callable[[], int] = time.time_ns, *, logs: bool = True) -> None:
-        """`clock` returns nanoseconds since 1970; without `logs`, no single event is kept."""
+        """`clock` returns nanoseconds since 1970; without `logs`, events are not kept, only counts."""
         self._clock = clock
         self._logs = logs
         self._spent: dict[tuple[str, str], UsageDelta] = {}
-        """By namespace and session."""
+        """Unwritten counts, by namespace and session."""
         self._activity: dict[str, UsageDelta] = {}
+        """Unwritten activity, by namespace."""
         self._events: list[Event] = []
         self._unlogged = 0
-        """Events since the last write that exceeded EVENTS."""
+        """Number of events since the last write that were not kept, because there were more than EVENTS."""
         self._last = 0
         """Microseconds since 1970 in the number of the latest event."""
         self._process = secrets.randbits(8)
-        """Random bits in each event's number, so that two processes seldom give the same one."""
+        """Random bits in the number of each event, so that two processes rarely use the same number."""
 
     def took(self, namespace: str, session: str | None, raw: int, given_tokens: int) -> None:
-        """Counts a new payload of `raw` tokens, and the `given_tokens` that were returned instead."""
+        """Counts a new payload of `raw` tokens, and the `given_tokens` of the text that was returned in its place."""
         self._add(namespace, session, UsageDelta(artifacts=1, raw_tokens=raw, given_tokens=given_tokens))
 
     def gave(self, namespace: str, session: str | None, more: int) -> None:
-        """Adjusts the tokens returned in a payload's place, which were `more` than its card's, or fewer if negative."""
+        """Corrects the tokens of the text that was returned in a payload's place, by `more` tokens than its card has.
+
+        `more` may be negative.
+        """
         self._add(namespace, session, UsageDelta(given_tokens=more))
 
     def read(self, caller: Caller, artifact: Artifact, tokens: int, action: Action, details: dict[str, Any]) -> None:
@@ -68,7 +73,10 @@ class Ledger:
     def record_compaction(
         self, caller: Caller, session: str | None, before: int, after: int, details: dict[str, Any]
     ) -> None:
-        """Adds the tokens by which compaction made a request smaller, and logs what it changed."""
+        """Counts the tokens by which compaction made a request smaller, and logs its changes.
+
+        `before` and `after` are the request's tokens before and after the compaction.
+        """
         self._add(caller.namespace, session, UsageDelta(compactions=1, unsent_tokens=max(before - after, 0)))
         self.log(caller, session, "compaction", after, before=before, details=details)
 
@@ -83,14 +91,15 @@ class Ledger:
         before: int | None = None,
         details: dict[str, Any],
     ) -> None:
-        """Keeps an event; one that belongs to no session and no artifact is not logged."""
+        """Keeps an event for the log. An event that belongs to no session and to no artifact is dropped."""
         if not self._logs or (session is None and artifact is None):
             return
-        # Storage may be away for long: what does not fit is counted, and the count is logged with the next write.
+        # While storage is away, events beyond the limit are only counted. The next write reports their number.
         if len(self._events) >= self.EVENTS:
             self._unlogged += 1
             return
-        # Numbers grow even if the clock does not, because lists continue after the last number they have seen.
+        # Numbers must grow even if the clock stands still, because lists continue after the last number that they have
+        # shown.
         self._last = max(self._clock() // 1000, self._last + 1)
         event = Event(
             number=event_number(self._last, self._process),
@@ -106,7 +115,7 @@ class Ledger:
         self._events.append(event)
 
     def record_measurement(self, namespace: str, session: str | None, measured: ContextMeasurement) -> None:
-        """Records the last measurement of a session's context."""
+        """Records the latest measurement of a session's context."""
         gauges = UsageDelta(
             persisted_tokens=measured.next_turn.tokens,
             transient_tokens=measured.transient.tokens,
@@ -121,7 +130,8 @@ class Ledger:
         if busy is not None:
             busy.add(spent)
         elif len(self._activity) < self.LIMIT:
-            # A copy, as the session below keeps `spent` itself: one object in both tables would be added to twice.
+            # The session below keeps `spent` itself, so the activity needs a copy. Otherwise both tables would add to
+            # the same object.
             self._activity[namespace] = copy(spent)
         if session is None:
             return
@@ -132,12 +142,12 @@ class Ledger:
             self._spent[namespace, session] = spent
 
     def drain(self) -> list[tuple[str, str, UsageDelta]]:
-        """Returns what was counted and starts from zero."""
+        """Returns namespace, session and counts of each session, and starts again from zero."""
         spent, self._spent = self._spent, {}
         return [(namespace, session, each) for (namespace, session), each in spent.items()]
 
     def drain_events(self) -> list[Event]:
-        """Returns the events since this was last called, in order."""
+        """Returns the events since the last call, in order."""
         if self._unlogged:
             log.warning("%d events were not logged: there were more than can be kept at once", self._unlogged)
             self._unlogged = 0
@@ -145,34 +155,35 @@ class Ledger:
         return events
 
     def drain_activity(self) -> list[tuple[str, UsageDelta]]:
-        """Returns what happened in each namespace since this was last called."""
+        """Returns the activity of each namespace since the last call."""
         activity, self._activity = self._activity, {}
         return list(activity.items())
 
 
 BATCH = 500
-"""Artifacts per change."""
+"""Maximum reads that one change writes."""
 
 Reads = tuple[tuple[str, int, datetime], ...]
 _Key = tuple[str, int]
 
 
 class ReadLog:
-    """Unwritten reads of artifacts with an idle TTL. Bounded; a crash loses it.
+    """Reads that are not written yet, in a bounded log. A crash loses them.
 
-    For each artifact it keeps the first read, the last, and as many in between as are needed so that each happened
-    while the one before it kept the artifact alive.
+    Only reads that move the expiry of an artifact, or the order in which artifacts are evicted, are recorded. For each
+    artifact, the log keeps the first read and the last read. Between them it keeps enough reads to show that each read
+    kept the artifact alive until the next one.
     """
 
     LIMIT = 100_000
-    """Artifacts whose reads are kept between two writes."""
+    """Maximum number of artifacts whose reads are kept between two writes."""
 
     def __init__(self) -> None:
         self._reads: dict[_Key, list[datetime]] = {}
         self._leaving: dict[_Key, list[datetime]] = {}
-        """Drained reads that may not be in their rows yet. They count as pending until the write is confirmed."""
+        """Drained reads that may not be in their rows yet. They count as pending until their write is confirmed."""
         self._looks: dict[object, datetime] = {}
-        """Look-ups in progress, each with the moment as of which it answers."""
+        """Look-ups in progress, each with the moment for which it answers whether an artifact is live."""
 
     def note(self, namespace: str, number: int, moment: datetime, idle: timedelta = timedelta()) -> None:
         """Records a read of a live artifact; over the limit, new artifacts are not recorded until the next drain."""
@@ -182,21 +193,21 @@ class ReadLog:
             if len(self._reads) < self.LIMIT:
                 self._reads[key] = [moment]
         elif moment > chain[-1]:
-            # The last read adds nothing if the one before it still kept the artifact alive now, so the chain stays
-            # short.
+            # If the last read but one keeps the artifact alive until now, the last one is not needed. So the chain
+            # stays short.
             if len(chain) > 1 and moment < chain[-2] + idle:
                 chain.pop()
             chain.append(moment)
 
     def pending(self, namespace: str, number: int) -> tuple[datetime, datetime] | None:
-        """Returns the first and the last read of an artifact that may be unwritten."""
+        """Returns the first and the last read of an artifact that may be unwritten; None if there are none."""
         key = (namespace, number)
         chain = [*self._leaving.get(key, ()), *self._reads.get(key, ())]
         return (chain[0], chain[-1]) if chain else None
 
     @contextmanager
     def look(self, moment: datetime) -> Generator[None]:
-        """While this is open, an artifact that was live at `moment` may still be recorded as read then."""
+        """Registers a look-up until exit: an artifact that was live at `moment` may still be recorded as read then."""
         mark = object()
         self._looks[mark] = moment
         try:
@@ -205,11 +216,17 @@ class ReadLog:
             del self._looks[mark]
 
     def horizon(self, now: datetime) -> datetime:
-        """Returns a moment up to which everything has been recorded: what expired later must get no tombstone yet."""
+        """Returns a moment before which no further read will be recorded.
+
+        An artifact that expired later must not get its tombstone yet, because a look-up in progress may still read it.
+        """
         return min(now, *self._looks.values()) if self._looks else now
 
     def drain(self) -> Reads:
-        """Returns what was recorded, oldest read first, and starts anew. It stays pending until `forget_drained`."""
+        """Returns the recorded reads, and starts an empty log. The reads stay pending until `forget_drained`.
+
+        The reads of each artifact are in order, oldest first.
+        """
         self._leaving, self._reads = self._reads, {}
         return tuple((ns, number, moment) for (ns, number), chain in self._leaving.items() for moment in chain)
 
@@ -218,39 +235,40 @@ class ReadLog:
         self._leaving = {}
 
     def restore(self, reads: Reads) -> None:
-        """Takes back drained reads that could not be written."""
+        """Puts drained reads that could not be written back into the log."""
         self._leaving = {}
         newer, self._reads = self._reads, {}
         for namespace, number, moment in reads:
             self._reads.setdefault((namespace, number), []).append(moment)
-        # Older reads first: a chain is written in order, and each read counts only if the artifact still lived then.
+        # Older reads come first in a chain, because reads are written in order, and each read counts only if the
+        # artifact was still alive at its moment.
         for key, chain in newer.items():
             if key in self._reads or len(self._reads) < self.LIMIT:
                 self._reads.setdefault(key, []).extend(chain)
 
 
 class NoteReads:
-    """Writes the log. One at a time: a second caller waits until the first one's reads are written."""
+    """Writes the reads in a log to the catalogue, for one caller at a time: a second caller waits for the first."""
 
     def __init__(self, catalog: Catalog, reads: ReadLog) -> None:
         self._catalog = catalog
         self._reads = reads
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def __call__(self) -> None:
         """Returns once every read recorded before is durable.
 
         Raises:
-            CoatcheckError: `storage_full`, `storage_unavailable`; then they are kept.
+            CoatcheckError: `storage_full`, `storage_unavailable`; then unwritten reads stay in the log.
         """
-        async with self._one:
+        async with self._lock:
             reads = self._reads.drain()
             for start in range(0, len(reads), BATCH):
                 try:
                     await self._catalog.commit(Touch(reads=reads[start : start + BATCH]))
                 except BaseException:
-                    # Also when the task is cancelled: reads of a batch that may have been written are harmless to write
-                    # again.
+                    # Reads are also put back if the task is cancelled. If their batch was written nevertheless, writing
+                    # it again does no harm.
                     self._reads.restore(reads[start:])
                     raise
             self._reads.forget_drained()

@@ -1,4 +1,4 @@
-"""The receipt of a payload: the payload itself or its card, and what else the caller should know."""
+"""Makes the receipt of a payload: the payload itself or its card, and notices for the caller."""
 
 import hashlib
 from typing import Final
@@ -20,15 +20,16 @@ from coatcheck_client.contract.answers import Notice
 def receipt_of(
     result: IngestResult, request: IngestRequest, draft: Draft, rendered: RenderedCard, *, rules: Rules, ttl: int
 ) -> Receipt:
-    """Returns the receipt of a payload that is stored, or treated as if it were.
+    """Returns the receipt of a payload.
 
     Args:
-        result: what the commit created or found.
+        result: the artifact that the commit created or found. If storage refused the payload, it is the artifact that
+            the commit would have created.
         request: the request.
-        draft: what the answer is about.
-        rendered: what the model reads.
+        draft: the draft of the artifact, as the answer shows it.
+        rendered: the card, and the text that the model reads.
         rules: the present policies.
-        ttl: default seconds that a payload is kept.
+        ttl: seconds that a payload is kept if neither the request nor a policy says so.
     """
     notices = list(request.notices)
     if draft.measure.dropped:
@@ -38,7 +39,7 @@ def receipt_of(
                 f"{draft.measure.dropped:,} bytes between the two ends were over the limit and not kept.",
             )
         )
-    # What the policy changed is told once, when the artifact is created; a repeated put changes no terms.
+    # A notice about retention terms is given only when the artifact is created: a repeated post does not change them.
     life = resolve_terms(policy_of(rules, draft), ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=ttl)
     if life.is_capped and result.created:
         notices.append(
@@ -65,23 +66,25 @@ def receipt_of(
 def record_of(
     rendered: RenderedCard, request: IngestRequest, policy: Policy, mask: Mask | None
 ) -> ReceiptRecord | None:
-    """Returns what is kept of the text that a model gets; of a search without a card, the query; None if there is none.
+    """Returns the record that is stored of the text that a model gets.
+
+    If no card is cut, the record has only the query of the request; without a query, there is no record.
 
     Args:
-        rendered: what the model reads.
+        rendered: the card, and the text that the model reads.
         request: the request.
-        policy: what administrators decided for the payload.
-        mask: what masks its secrets; None: nothing is masked.
+        policy: the policy for the payload.
+        mask: masks the secrets of the payload; None: nothing is masked.
     """
     query = request.query if request.query is None or mask is None else mask.text(request.query)
-    # No model got a card, so there is no text to recognise later: only a search's query is kept.
+    # No model gets a card, so there is no text to recognise later. Only the query of a web search is kept.
     if not request.with_card:
         return None if query is None else ReceiptRecord(engine=ENGINE, sha256=b"", tokens=0, query=query)
     digest = hashlib.sha256(rendered.text.encode()).digest()
-    # The payload itself was given, so there is neither a budget nor a text to keep a second time.
+    # The model gets the payload itself, so there is no budget, and the text need not be kept a second time.
     if rendered.inline:
         return ReceiptRecord(engine=ENGINE, sha256=digest, tokens=rendered.tokens)
-    # The digest is always kept, so that a text can be recognised; the text itself only if a policy wants it.
+    # The digest is always kept, because it suffices to recognise the text. The text is kept only if the policy says so.
     is_kept = value_or(policy.keep_card_text, otherwise=False) and len(rendered.text) <= MAX_KEPT_TEXT
     return ReceiptRecord(
         engine=ENGINE,
@@ -95,21 +98,21 @@ def record_of(
 
 
 def is_inline(text: str, tokens: int, limit: int) -> bool:
-    """Returns whether a payload's whole text replaces its card.
+    """Returns whether a payload's whole text is returned instead of a card.
 
-    It does up to `limit` tokens, and if it is an answer that was read from here, as a card of that would have to be
-    read again.
+    A text of at most `limit` tokens is returned as it is. So is an answer with which this service answered a read: from
+    a card of such an answer, the model would have to read the same part again.
     """
     return 0 < limit >= tokens or (tokens <= MAX_TOKENS and text.startswith(("[art_", "art_")) and is_read_answer(text))
 
 
 _CHANGED: Final = frozenset({"labels", "ttl", "idle_ttl", "pin"})
-"""What a PATCH changes."""
+"""Parameters that a PATCH request can change later."""
 
 
 def _not_taken(artifact: Artifact, request: IngestRequest, life: RetentionTerms) -> list[Notice]:
-    """Returns notices of parameters that do not apply, because the payload existed and an earlier request decided."""
-    # Each compares what was requested with what is stored: a repeated put with the same values is no conflict.
+    """Returns a notice of the parameters that were not applied, because the artifact existed with other values."""
+    # Each entry compares the requested value with the stored one. A repeated post with the same values is no conflict.
     conflicts = {
         "labels": not set(request.declared.labels) <= set(artifact.declared.labels),
         "ttl": request.ttl is not UNSET and life.ttl != artifact.ttl,
@@ -126,7 +129,10 @@ def _not_taken(artifact: Artifact, request: IngestRequest, life: RetentionTerms)
 
 
 def not_stored(why: CoatcheckError, *, ends: bool) -> str:
-    """Returns why a payload is not stored, for its receipt; `ends`: its card considers only its two ends."""
+    """Returns the message of a receipt that explains why the payload is not stored.
+
+    `ends` says whether the card shows only the two ends of the payload.
+    """
     reasons = {Code.STORAGE_FULL: "The disk is full", Code.OVERLOADED: "The service is too busy"}
     first = f"{reasons.get(why.code, 'Storage does not answer')}: the payload is not stored, and the card says so."
     card = "Its sizes are right, but it shows only the two ends." if ends else "The card itself is complete."

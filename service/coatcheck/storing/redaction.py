@@ -1,10 +1,12 @@
-"""Which policy masks the secrets of one payload, in what is shown of it and before it is stored.
+"""Masks the secrets of a payload according to policy: when it is read, and, if the policy says so, before it is stored.
 
-All reading passes through here: content, names and sections, before anything is cut or shown. Reads follow the present
-policy, whatever was decided when a payload was stored. If nothing is masked, the cost is one look-up of the policies.
+Every read passes through `RedactionPolicy`: content, names and sections are masked before any part is selected or
+shown. Reads follow the present policy, not the policy at the time of storing. If nothing is masked, this costs one
+look-up of the policies.
 
-Secrets that must not be stored are masked or refused on their way in. Whatever decides must be known before the first
-byte: what follows a form's file can only be refused. Without such a policy, nothing is searched.
+If secrets must not be stored, `RedactedIngest` masks them while the payload arrives, or refuses the payload. The policy
+must be known before the first byte: if a form's fields that follow its file lead to such a policy, the payload can only
+be refused. Without such a policy, no payload is searched.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -26,13 +28,13 @@ from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import Content
 
 _KNOWN_BYTES: Final = 4 * 1024 * 1024
-"""Size of the cache of secrets found in frames, so that reading on does not search them again."""
-_HERE: Final = 16 * 1024
-"""Bytes that are searched on the event loop (some 200 us); handing them to a thread costs as much."""
+"""Size of the cache of the secrets found in each frame, so that later reads do not search the frame again."""
+_LOOP_BYTES: Final = 16 * 1024
+"""Maximum bytes that are searched on the event loop (some 200 us): a hand-over to a thread takes as long."""
 
 
 class RedactionPolicy:
-    """Decides what is masked in what is shown of a payload, by its policy."""
+    """Decides by policy whether the secrets of a payload are masked, and masks them in its artifact and its content."""
 
     def __init__(
         self,
@@ -41,7 +43,14 @@ class RedactionPolicy:
         pool: Executor,
         rules: Callable[[], Rules] = lambda: NO_RULES,
     ) -> None:
-        """`default` is the mode if no policy sets one; `masks` creates the mask when it is first needed."""
+        """Creates a policy.
+
+        Args:
+            default: the mode for payloads for which no policy sets one.
+            masks: returns the mask, and creates it at the first call.
+            pool: searches for secrets in large contents.
+            rules: returns the present policies.
+        """
         self._default: Redaction = default
         self._masks = masks
         self._pool = pool
@@ -50,7 +59,7 @@ class RedactionPolicy:
 
     @property
     def never(self) -> bool:
-        """Whether nothing is masked, whatever the payload."""
+        """Whether no payload is masked: the default is `off` and there are no policies."""
         return self._default == "off" and not self._rules()
 
     def mode(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Redaction:
@@ -61,7 +70,7 @@ class RedactionPolicy:
         return value_or(rules.of_payload(namespace, about, kind).redaction, self._default)
 
     def mask(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Mask | None:
-        """Returns the mask for what is shown of a payload; None: nothing is masked."""
+        """Returns the mask for a payload that is shown; None: nothing is masked."""
         return None if self.mode(namespace, about, kind) == "off" else self._masks()
 
     def mask_of(self, artifact: Artifact) -> Mask | None:
@@ -69,13 +78,13 @@ class RedactionPolicy:
         return self.mask(artifact.namespace, artifact.declared, artifact.facts.kind)
 
     def artifact(self, artifact: Artifact) -> Artifact:
-        """Returns an artifact with its names masked, if they are to be."""
+        """Returns an artifact with secrets in its names masked, if the policy masks them."""
         mask = self.mask_of(artifact)
         return artifact if mask is None else artifact_of(mask, artifact)
 
     def mask_listed_artifact(self, artifact: Artifact) -> Artifact:
-        """Returns an artifact as lists show it: its session masked, too, where it is no address any more."""
-        # Elsewhere the session stays real, because callers filter and delete by it.
+        """Returns an artifact as lists show it: with its session masked, too."""
+        # Elsewhere the session's real name is shown, because callers filter and delete by it.
         masked_artifact, session = self.artifact(artifact), artifact.declared.session
         name = None if session is None else self.session(artifact.namespace, session)
         return (
@@ -85,27 +94,28 @@ class RedactionPolicy:
         )
 
     def session(self, namespace: str, session: str) -> str:
-        """Returns a session's name as it is shown; see SessionNames."""
+        """Returns a session's name as lists show it, with secrets masked. SessionNames finds the real name again."""
         mask = self.mask(namespace, DeclaredMetadata(session=session))
         return session if mask is None else mask.text(session)
 
     def mask_entry(self, entry: FoundArtifact) -> FoundArtifact:
-        """Returns a found artifact with its names masked, if they are to be."""
+        """Returns a found artifact with secrets in its names masked, if the policy masks them."""
         masked_artifact = self.artifact(entry.artifact)
         return entry if masked_artifact is entry.artifact else replace(entry, artifact=masked_artifact)
 
     def content(self, content: Content, mask: Mask, *, text: bool) -> Content:
-        """Returns content with fillers in place of secrets: every byte keeps its place.
+        """Returns content in which fillers replace secrets. A filler has the size of its secret, so positions stay.
 
-        Unless it is `text`, DEL bytes stay.
+        In `text`, DEL bytes of the payload itself are replaced, too, because fillers begin with this byte; in binary
+        content they stay.
         """
         return content.apply_mask(_MaskedReader(mask, self._known, self._pool, text=text))
 
 
 class _MaskedReader:
-    """Hides secrets in what is read.
+    """Hides the secrets in content that is read.
 
-    A frame is always searched with the same surroundings, so that it looks the same in every read.
+    Each frame is always searched together with the same margins, so that every read finds the same secrets in it.
     """
 
     suffix = "~masked"
@@ -119,21 +129,21 @@ class _MaskedReader:
         self._text = text
 
     async def read(self, content: Content, start: int, end: int) -> bytes:
-        """Returns the bytes from `start` to before `end`, both within the content, without its secrets."""
+        """Returns the bytes from `start` to before `end`, both within the content, with fillers in place of secrets."""
         width = content.index.frame_size
         first, last = start // width, (end - 1) // width + 1
-        # The ID carries the suffix of masked content, so these entries are not those of other caches.
+        # This ID has the suffix of masked content.
         key = content.blob.id
         secrets = [self._secrets_cache.get((key, frame)) for frame in range(first, last)]
-        # Secrets of all frames are known: only the requested bytes are read. Otherwise whole frames are, with a margin
-        # on both sides in which a secret may begin or end.
+        # If the secrets of all frames are known, only the requested bytes are read. Otherwise whole frames are read,
+        # with a margin on both sides in which a secret may begin or end.
         if all(each is not None for each in secrets):
             data, at = await content.plain(start, end), start
         else:
             at = max(0, first * width - MARGIN)
             data = await content.plain(at, min(content.size, last * width + MARGIN))
             secrets = await self._search_frames(content, data, at, range(first, last))
-        # A secret across two frames is in both lists, and must be filled once.
+        # A secret that lies across two frames is in the lists of both, and must be replaced only once.
         hidden = sorted({secret for each in secrets if each for secret in each})
         block = data[start - at : end - at]
         return fill(block, hidden, start, text=self._text)
@@ -141,7 +151,7 @@ class _MaskedReader:
     async def _search_frames(
         self, content: Content, data: bytes, at: int, frames: range
     ) -> list[list[SecretRange] | None]:
-        if len(data) <= _HERE:
+        if len(data) <= _LOOP_BYTES:
             secrets = self._find(content, data, at, frames)
         else:
             secrets = await in_pool(self._pool, self._find, content, data, at, frames)
@@ -152,8 +162,8 @@ class _MaskedReader:
         out: list[list[SecretRange] | None] = []
         for frame in frames:
             low, high = max(0, frame * width - MARGIN), min(size, (frame + 1) * width + MARGIN)
-            # A search that starts at the beginning or ends at the end may treat that as a boundary; a cut in the middle
-            # may not.
+            # The beginning and the end of the content are real boundaries of words. The edges of a margin are not, and
+            # the search must be told so.
             matches = self._mask.find(data[low - at : high - at], begins=low == 0, ends=high == size)
             mine = [
                 SecretRange(each.start + low, each.end + low, each.rule)
@@ -166,11 +176,11 @@ class _MaskedReader:
 
 
 BEFORE: Final = frozenset({"stored", "refuse"})
-"""What must happen before a byte is stored."""
+"""Redaction modes in which a payload is searched for secrets before its bytes are stored."""
 
 
 class RedactedIngest:
-    """One payload on its way in, under a policy that may keep secrets from being stored."""
+    """Keeps the secrets of one payload from being stored, if its policy says so: masks them, or refuses the payload."""
 
     def __init__(self, redacting: RedactionPolicy, namespace: str, declared: DeclaredMetadata, pool: Executor) -> None:
         """`declared` is the metadata that is known before the first byte."""
@@ -187,27 +197,28 @@ class RedactedIngest:
 
     @property
     def masked_secrets(self) -> MaskedSecrets | None:
-        """What was masked before storing; None: nothing."""
+        """The secrets that were masked before storing; None: nothing was masked."""
         masked = None if self._redactor is None else self._redactor.masked_secrets
         return masked if masked is not None and masked.count else None
 
     @property
     def notice(self) -> str | None:
-        """What was masked, as a sentence for the caller; None: nothing."""
+        """A sentence for the caller about the masked secrets; None: nothing was masked."""
         masked = self.masked_secrets
         return None if masked is None else f"{self.mask_summary}: the policy keeps secrets from being stored."
 
     @property
     def mask_summary(self) -> str:
-        """What was masked, as the artifact records it; empty if nothing was."""
+        """Number and kinds of the masked secrets in words, as the artifact records them; empty if there are none."""
         masked = self.masked_secrets
         return "" if masked is None else f"{masked.sentence()} masked before it was stored"
 
     async def whole(self, payload: bytes) -> bytes:
-        """Returns the bytes to store of a payload that is completely in memory.
+        """Returns the bytes to store for a payload that is completely in memory.
 
         Raises:
-            CoatcheckError: `secret_refused`.
+            CoatcheckError: `secret_refused` if the payload contains a secret that the policy refuses, or that cannot be
+                masked because it is in encoded text.
         """
         redactor = self._redactor
         if redactor is None:
@@ -216,7 +227,7 @@ class RedactedIngest:
 
     def _feed(self, redactor: RedactingStream, data: bytes) -> bytes:
         out = redactor.feed(data)
-        # The search gets what was masked already, so that it finds only what the stream could not see.
+        # The search of decoded text gets the masked bytes, so that it finds only secrets that the stream cannot see.
         if self._text is not None:
             self._text.feed(out)
         return out
@@ -230,29 +241,29 @@ class RedactedIngest:
 
     @property
     def searches_text(self) -> bool:
-        """Whether the text of a page or a document is to be searched before it is stored."""
+        """Whether the text view of the payload must be searched for secrets before the payload is stored."""
         return self._text is not None
 
     async def check_text(self, text: bytes) -> None:
-        """Searches that text.
+        """Searches the text view of the payload for secrets; call it if `searches_text` is true.
 
         Raises:
-            CoatcheckError: `secret_refused`.
+            CoatcheckError: `secret_refused` if the text contains a secret.
         """
         if self._text is not None:
             await in_pool(self._pool, self._text.check, text)
 
     def through(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yields the bytes to store.
+        """Yields the bytes to store for a payload that `source` yields.
 
         Raises:
-            CoatcheckError: `secret_refused` on the way.
+            CoatcheckError: `secret_refused`, during the iteration.
         """
         return source if self._redactor is None else self._mask_stream(source, self._redactor)
 
     async def _mask_stream(self, source: AsyncIterator[bytes], redactor: RedactingStream) -> AsyncIterator[bytes]:
         async for data in source:
-            is_small = len(data) <= _HERE
+            is_small = len(data) <= _LOOP_BYTES
             out = self._feed(redactor, data) if is_small else await in_pool(self._pool, self._feed, redactor, data)
             if out:
                 yield out
@@ -261,13 +272,14 @@ class RedactedIngest:
             yield out
 
     def resolve_declared(self, declared: DeclaredMetadata) -> DeclaredMetadata:
-        """Returns the declared metadata to store, now that all of it is known.
+        """Returns the complete declared metadata as it is to be stored, with secrets masked if the policy says so.
 
         Raises:
-            CoatcheckError: `secret_refused`; `invalid_request` if the policy became known too late.
+            CoatcheckError: `secret_refused` if the metadata contains a secret that cannot be masked; `invalid_request`
+                if the metadata leads to a stricter policy than the one under which the payload was searched.
         """
         mode = self._redacting.mode(self._namespace, declared)
-        # The bytes went through without a search, or a weaker one: refusing is all that is left.
+        # The bytes have arrived without the search that this mode needs, so the payload can only be refused.
         if mode in BEFORE and mode != self._mode:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
@@ -284,7 +296,7 @@ def _mask_names(mask: Mask, declared: DeclaredMetadata, *, refuse: bool) -> Decl
     if declared.session is not None and mask.text(declared.session) != declared.session:
         raise refusal_of_name("it is an address, which cannot be masked", "session")
     clean = mask_declared(mask, declared)
-    # An address must stay usable, so the session is kept as it was; it was checked above.
+    # The session stays as it was, because requests name it. It contains no secret, as was checked above.
     if clean is declared or not refuse:
         return replace(clean, session=declared.session)
     for field in (*NAMES, "labels"):

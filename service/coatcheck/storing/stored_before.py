@@ -1,6 +1,8 @@
-"""Looks for what is stored already when a payload arrives: the same artifact, its key's answer, its card's view.
+"""Looks up what is already stored for a payload that has just arrived.
 
-Looking only saves work or repeats an answer. If storage refuses, the commit reports it, not this.
+It looks for the same artifact, for the answer to the same idempotency key, for an earlier card of the same bytes, and
+for the text view of the card. These look-ups only save work or repeat an answer. So most of them ignore a refusal of
+storage, which the commit will report.
 """
 
 from coatcheck.core import ids
@@ -19,18 +21,18 @@ from coatcheck.storing.ingest_deps import IngestDeps
 
 
 class StoredBefore:
-    """Finds what was stored before."""
+    """Looks up artifacts, answers and cards that earlier requests stored."""
 
     def __init__(self, deps: IngestDeps, card_text: CardText | None, health: BlobHealth) -> None:
-        """Without `card_text`, every card is cut from its payload."""
+        """`card_text` finds the text views of cards; None: every card is cut from its payload."""
         self._deps = deps
         self._card_text = card_text
         self._health = health
 
     async def artifact(self, caller: Caller, identity: bytes) -> Artifact | None:
-        """Returns the artifact with this identity, with all its bytes.
+        """Returns the live artifact with this identity, whose bytes exist.
 
-        None if there is none, or this cannot be determined.
+        Returns None if there is no such artifact, if its bytes are lost, or if storage refuses the look-up.
         """
         d = self._deps
         try:
@@ -39,10 +41,10 @@ class StoredBefore:
             if not isinstance(entry, FoundArtifact):
                 return None
             a = entry.artifact
-            # The number is shorter than the identity, so another artifact may have it.
+            # The number is shorter than the identity, so another artifact may have the same number.
             if ids.identity(a.namespace, a.declared.session, a.declared.tool_call_id, a.measure.sha256) != identity:
                 return None
-            # Answering from an artifact whose bytes are lost would keep this post from repairing it.
+            # If the artifact's bytes are lost, this post must be committed to repair them.
             with d.blobs_breaker.guard_call():
                 return a if await self._health.holds(a.namespace, a.blob) else None
         except CoatcheckError as error:
@@ -51,11 +53,12 @@ class StoredBefore:
             return None
 
     async def answer(self, caller: Caller, key: IdempotencyKey) -> IngestResult | None:
-        """Returns the earlier answer for this key; None if the key is new or the artifact has lost its bytes.
+        """Returns the earlier answer for this key; None if the key is new, or the artifact's bytes are lost.
 
         Raises:
-            CoatcheckError: `idempotency_key_reused` for another request; `artifact_gone`, `artifact_not_found` if the
-                artifact was removed since: a repeated request revives nothing.
+            CoatcheckError: `idempotency_key_reused` if the key was used for another request; `artifact_gone` or
+                `artifact_not_found` if the artifact has been removed since, because a repeated request must not revive
+                it; `storage_unavailable`.
         """
         d = self._deps
         with d.catalog_breaker.guard_call():
@@ -63,21 +66,21 @@ class StoredBefore:
             record = await d.catalog.find_key(caller.namespace, key.key, now)
             if record is None:
                 return None
-            # Before the artifact: a reused key is an error of the caller whatever became of the first request.
+            # The key is checked before the artifact: its reuse is an error even if the first artifact is gone.
             if record.fingerprint != key.fingerprint:
                 raise key_reused()
             entry = await d.catalog.find(caller.namespace, record.number, now)
             if not isinstance(entry, FoundArtifact):
                 raise gone_error(entry) if isinstance(entry, Gone) else not_found()
-            # If its bytes are lost, ours may replace them, which the commit answers like this.
+            # If the artifact's bytes are lost, the commit may replace them by ours. It then gives this same answer.
             if not await self._health.holds(caller.namespace, entry.artifact.blob):
                 return None
             return IngestResult(entry.artifact, created=record.created, blob_used=False, replayed=True)
 
     async def find_given_card(self, draft: Draft, terms: GivenCard) -> RepeatedCard | None:
-        """Returns the card that the draft's session was given before for these bytes, by another call.
+        """Returns a card that another tool call gave the draft's session for the same bytes.
 
-        None if there is none that covers what is asked for now, or this cannot be determined.
+        Returns None if no such card covers the budget and the query in `terms`, or if storage refuses the look-up.
         """
         d, declared = self._deps, draft.declared
         payload = PayloadKey(
@@ -93,10 +96,10 @@ class StoredBefore:
             if error.code not in REFUSALS:
                 raise
             return None
-        # A call ID of its own: a repeated call gets the same artifact, and so the same card, anyway.
+        # Only artifacts of other tool calls count, because a repeated call gets the same artifact and card anyway.
         for a in earlier:
             earlier_card = a.facts.given
-            # Two readings of the same bytes, say as a page and as plain text, have different cards.
+            # The same bytes have different cards if they are of different kinds, for example a page and plain text.
             is_another = a.declared.tool_call_id != declared.tool_call_id and spec_of(a.facts.kind) is spec_of(
                 draft.facts.kind
             )
@@ -105,7 +108,10 @@ class StoredBefore:
         return None
 
     async def card_source(self, caller: Caller, artifact: Artifact, otherwise: CardSource | None) -> CardSource | None:
-        """Returns the text view that the artifact's card is cut from; `otherwise` while storage does not answer."""
+        """Returns the text view from which the artifact's card is cut; None: the card is cut from the payload.
+
+        Returns `otherwise` if the artifact is gone, or if storage refuses the look-up.
+        """
         d = self._deps
         try:
             with d.catalog_breaker.guard_call():

@@ -1,9 +1,12 @@
-"""The text of an answer: first line, body, last line, within bounds that none exceeds; and failures as sentences.
+"""Composes the text of an answer (first line, body, last line) within its bounds, and turns errors into sentences.
 
-The body is verbatim except for what could mislead (`inert`), and for rows: a line over 2,000 characters continues in
-rows that begin with a mark that no payload can contain. The last line says what was changed. A failure says what
-happened and the one thing to do next, in the tool's own terms: HTTP callers get codes and parameters that the tool does
-not have (`unit=byte`), which would mislead a model. Of an internal error it says only that it happened.
+The body is the payload's text, verbatim with two exceptions. Characters and tags that could mislead are replaced
+(`inert`). A line over 2,000 characters is divided into rows; each further row begins with a mark that no payload can
+contain. The last line says what was changed.
+
+The sentence for an error says what happened and what to do next, in the tool's own terms. Messages for HTTP callers
+name codes and parameters that the tool does not have, such as `unit=byte`, and would mislead a model. The sentence for
+an internal error says only that it happened.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -27,27 +30,27 @@ from coatcheck_client.contract.blobs import has_names
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
 DEFAULT_TOKENS: Final = 4_000
-"""Tokens of an answer if neither the model nor the host sets a bound. Chosen, not measured."""
+"""Maximum tokens of an answer if neither the model nor the host sets a bound. Chosen, not measured."""
 MAX_TOKENS: Final = 8_000
-"""Maximum bound in tokens that a host may request: more is read in several calls. Chosen, not measured."""
+"""The highest token bound that a host may set; a model reads more in several calls. Chosen, not measured."""
 MIN_ANSWER_TOKENS: Final = 800
-"""Minimum bound of an answer that a host may request: the first and last line take up to 300, and the 128 tokens that
-use cases need at least can triple when they are made safe."""
+"""The lowest token bound that a host may set: the first and last line take up to 300 tokens, and the 128 tokens that
+use cases need at least may become three times as many when their text is made safe."""
 ROW: Final = 2_000
-"""Characters of a line after which it continues in another row."""
+"""Maximum characters of a row. A longer line continues in another row."""
 GOES_ON: Final = f"\n{MARK} "
-"""Separates two rows of one line."""
+"""The separator between two rows of the same line."""
 _FRAME_TOKENS: Final = 200
-"""Tokens reserved for the first and the last line."""
+"""Tokens of an answer's bound that are reserved for the first and the last line."""
 _MAX_ATTEMPTS: Final = 12
-"""Attempts at an answer that fits: each asks for at most 95 % of what would have fitted, so two or three usually
-suffice."""
+"""Maximum attempts at an answer that fits. Two or three usually suffice: after an answer that was too long, the next
+attempt aims at 95 % of the bound."""
 _MAX_NOTES_CHARS: Final = 600
-"""Maximum characters of all notes."""
+"""Maximum characters of all notes of an answer together."""
 
 
 class ToolAnswer(Struct, frozen=True, kw_only=True):
-    """The answer to a call, whatever happened."""
+    """The answer to a tool call, which may be the sentence for an error."""
 
     text: str
     tokens: int
@@ -56,15 +59,15 @@ class ToolAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ShownText(Struct, frozen=True):
-    """A payload's text as a model may see it."""
+    """A payload's text, made safe to show to a model."""
 
     body: str
     notes: tuple[str, ...]
-    """What was changed in it."""
+    """Sentences that say what was changed in the text."""
 
 
 def show(text: str) -> ShownText:
-    """Returns text made safe, with long lines in rows."""
+    """Returns text made safe to show, with long lines divided into rows."""
     safe = inert(text)
     changed = safe != text
     notes: list[str] = []
@@ -83,16 +86,16 @@ def _rows(line: str) -> str:
 
 
 class AnswerText(Struct, frozen=True):
-    """First line, body, last line."""
+    """The text of an answer in three parts: first line, body, last line."""
 
     first: str
-    """Says what is read, and which part of it; empty if all is our own words."""
+    """Names the artifact and the part that is read; empty if the answer shows nothing of a payload."""
     body: str
     """The payload's text, already safe to show."""
     last: str
-    """Says where to go on and what was changed, in brackets; may be empty."""
+    """Says in brackets how to continue and what was changed; may be empty."""
     tokens: int | None
-    """Tokens of `body`, if known."""
+    """Tokens of `body`; None: not counted."""
 
     @property
     def text(self) -> str:
@@ -101,11 +104,14 @@ class AnswerText(Struct, frozen=True):
 
 
 def answer(reading: ViewReading, part: str, body: str, last: Iterable[str], *, tokens: int | None = None) -> AnswerText:
-    """Returns first line, body, and last line if there is anything to say.
+    """Returns an answer about a view. At least one of `body` and `last` must not be empty.
 
-    `tokens` are those of the body, if known exactly.
-
-    Every answer has a body or a last line.
+    Args:
+        reading: the view that is read.
+        part: which part of it the body shows, for the first line.
+        body: the text, safe to show; may be empty.
+        last: the sentences of the last line.
+        tokens: exact number of tokens in the body; None: not counted.
     """
     artifact, declared = reading.artifact, reading.artifact.declared
     name = declared.title or artifact.facts.title or declared.tool_name or artifact.facts.kind.value
@@ -117,14 +123,14 @@ def answer(reading: ViewReading, part: str, body: str, last: Iterable[str], *, t
 
 
 def plain(text: str) -> AnswerText:
-    """Returns an answer that is all our own words."""
+    """Returns an answer that shows nothing of a payload, and so has only a body."""
     return AnswerText("", text, "", None)
 
 
 def within(reading: ViewReading, times: str = "") -> str:
-    """Returns which section is read, and which fields of its lines are not shown, as a part of a sentence.
+    """Returns a part of a sentence: which section is read, and which fields of its lines are not shown.
 
-    `times` is their range.
+    `times` is the range of times in those fields; empty if they have none.
     """
     lines, fields = reading.lines, reading.fields
     part = f", section {reading.section.name} ({lines.first}-{lines.last})" if reading.section is not None else ""
@@ -133,7 +139,7 @@ def within(reading: ViewReading, times: str = "") -> str:
 
 
 def lacks(reading: ViewReading) -> list[str]:
-    """Returns what a search of a view cannot find although it belongs to the payload, in sentences."""
+    """Returns sentences about the parts of the payload that a search of this view does not reach."""
     artifact = reading.artifact
     sentences: list[str] = []
     if reading.view == "raw" and not is_plain(artifact.facts):
@@ -150,12 +156,12 @@ def lacks(reading: ViewReading) -> list[str]:
 
 
 def resolve_start(at: ReadStart, reading: ViewReading) -> ReadStart:
-    """Returns a position with its line counted from the beginning of the view, and not before what is read.
+    """Returns a position whose line counts from the beginning of the view and is not before the part that is read.
 
-    A line from the end counts from the end of the section, if one is read.
+    A negative line of `at` counts from the end of the section if one is read, otherwise from the end of the view.
 
     Raises:
-        CoatcheckError: `offset_past_end` for a number beyond any payload, which is not repeated.
+        CoatcheckError: `offset_past_end` for a number beyond the end of any payload. The message does not repeat it.
     """
     first, last = reading.lines.first, reading.lines.last
     if max(at.line, at.inside) >= NUMBER_LIMIT:
@@ -169,7 +175,7 @@ def resolve_start(at: ReadStart, reading: ViewReading) -> ReadStart:
 
 
 def clip_notes(notes: Iterable[str]) -> list[str]:
-    """Returns as many notes as there is room for."""
+    """Returns notes up to _MAX_NOTES_CHARS characters. If some do not fit, a last note says that there were more."""
     clipped_notes: list[str] = []
     for note in notes:
         if sum(map(len, clipped_notes)) + len(note) > _MAX_NOTES_CHARS:
@@ -182,16 +188,23 @@ def clip_notes(notes: Iterable[str]) -> list[str]:
 async def fit_answer(
     attempt: Callable[[int], Awaitable[AnswerText]], tokens: int, tokenizer: Tokenizer, pool: Executor, *, least: int
 ) -> tuple[str, int] | None:
-    """Returns an answer within the bounds, and its tokens.
+    """Returns the text of an answer within the bounds, and its tokens; None if not even the smallest attempt fits.
 
-    Making a text safe can make it longer, so the whole answer is counted, and requested again with less in it until it
-    fits. `attempt` returns an answer with at most the given tokens of payload. None if not even `least` fits.
+    Text that is made safe may become longer. The tokens of the whole answer are therefore counted, and while it is too
+    long, the answer is composed again with less payload.
+
+    Args:
+        attempt: composes an answer with at most the given number of tokens of payload.
+        tokens: maximum tokens of the answer.
+        tokenizer: counts tokens.
+        pool: executor for counting long texts.
+        least: tokens of payload in the smallest attempt.
     """
-    ask = max(least, tokens - _FRAME_TOKENS)
+    budget = max(least, tokens - _FRAME_TOKENS)
     for _ in range(_MAX_ATTEMPTS):
-        candidate = await attempt(ask)
+        candidate = await attempt(budget)
         text = candidate.text
-        # If the body's tokens are known, only the seams to the other two lines are counted.
+        # If the body's tokens are known, count only the other two lines and the seams between them and the body.
         count = None
         if candidate.tokens is not None:
             count = count_around(candidate.first, candidate.body, candidate.tokens, candidate.last, tokenizer)
@@ -199,62 +212,62 @@ async def fit_answer(
             count = await count_aside(text, tokenizer, pool)
         if count <= tokens and len(text) <= MAX_CHARS:
             return text, count
-        if ask == least:
+        if budget == least:
             break
-        # Less by the share that was too much, and a little more, because text is not spread evenly.
+        # Reduce the payload in proportion to the excess, and by a little more: tokens are not spread evenly over text.
         share = min(tokens / count, MAX_CHARS / len(text))
-        ask = max(least, int(min(ask, count) * share * 0.95) - 8)
+        budget = max(least, int(min(budget, count) * share * 0.95) - 8)
     return None
 
 
-_PASSING: Final = frozenset(
+_TRANSIENT_CODES: Final = frozenset(
     {Code.COUNT_PENDING, Code.UPLOAD_FENCED, Code.OVERLOADED, Code.STORAGE_UNAVAILABLE, Code.SCHEMA_OUTDATED}
 )
-"""Failures after which the same call may succeed a little later."""
+"""Errors after which the same call may succeed a little later."""
 _RETRY: Final = "Retry the same call"
 _LITERAL: Final = " To search for the text as it is, use literal=true."
-"""Advice for HTTP callers, which the tool replaces by its own."""
+"""Advice for HTTP callers, for which the tool has its own sentence."""
 _MAX_SENTENCE_CHARS: Final = 1_000
-"""Maximum characters of a sentence: patterns and IDs that it repeats come from callers."""
-_ELSEWHERE: Final = (
+"""Maximum characters of a sentence. Without a bound, a caller could make it long: it repeats patterns and IDs."""
+_FOREIGN_CURSOR: Final = (
     "{} did not come from an answer. Copy it from the last answer, keep the other arguments the same, or leave "
     "it out to begin again."
 )
-"""For a cursor that cannot be read, with the name of the argument that holds it."""
-_OWN_WORDS: Final = (
+"""Format of the sentence for an invalid cursor; `{}` is the name of the argument that has the cursor."""
+_REPLACEMENTS: Final = (
     ("`read` and `search`", "offset and pattern"),
     (_LITERAL, " Correct it, or put a backslash before each sign that is meant as it is."),
     (", or use view=raw.", "."),
     (" Or use view=raw.", ""),
 )
-"""What HTTP callers are told, and the tool's equivalent."""
+"""Pairs of advice for HTTP callers and the tool's replacement for it."""
 INTERNAL: Final = (
     "Something went wrong in the artifact service; it was logged. Retry the same call once; if it fails again, go on "
     "without this artifact or run the tool again."
 )
-"""The whole sentence for a bug: its details stay in the log, as they may quote a payload."""
+"""The whole sentence for an internal error. Its details stay in the log, because they may quote a payload."""
 
 
 def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
-    """Returns the sentence for an expected failure. `place` is the argument that says where an answer continues."""
+    """Returns the sentence for an error. `place` is the name of the argument in which the tool takes a cursor."""
     detail = error.detail.strip()
     if error.code is Code.INTERNAL:
         return INTERNAL
-    if error.code in _PASSING:
+    if error.code in _TRANSIENT_CODES:
         has_retry_advice = _RETRY.lower() in detail.lower()
-        # Many errors give this advice already; the sentence has it once.
+        # Many messages give this advice already. Do not give it twice.
         detail = detail if has_retry_advice else f"{detail} {_RETRY} in a few seconds."
     elif error.code is Code.INTEGRITY and "again" not in detail:
         detail = f"{detail} Run the tool again if you need its output."
     elif error.code is Code.INVALID_CURSOR:
-        detail = _ELSEWHERE.format(place)
-    for theirs, ours in _OWN_WORDS:
+        detail = _FOREIGN_CURSOR.format(place)
+    for theirs, ours in _REPLACEMENTS:
         detail = detail.replace(theirs, ours)
     return detail if len(detail) <= _MAX_SENTENCE_CHARS else f"{detail[: _MAX_SENTENCE_CHARS - 1]}…"
 
 
 def not_text(artifact: Artifact, path: str | None = None) -> CoatcheckError:
-    """Returns the error for binaries, and for a path into a document, which has a text but is not JSON."""
+    """Returns the error for a binary payload, or for a `path` into a document, which has text but is not JSON."""
     media_type = artifact.facts.media_type
     if path is not None and is_document(media_type):
         message = (
@@ -270,7 +283,7 @@ def not_text(artifact: Artifact, path: str | None = None) -> CoatcheckError:
 
 
 def unknown_tool(name: str, tool_names: tuple[str, ...]) -> CoatcheckError:
-    """Returns the error for a call of a tool that is not ours."""
+    """Returns the error for a call of a tool that the service does not have."""
     printable_name = "".join(c if c.isprintable() else "\ufffd" for c in name[:60])
     what = f'There is no tool "{printable_name}" here.' if printable_name.strip() else "The call names no tool."
     return CoatcheckError(Code.INVALID_REQUEST, f"{what} There is {' and '.join(tool_names)}.")

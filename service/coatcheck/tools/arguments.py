@@ -1,15 +1,17 @@
-"""A call's arguments as they were meant, whatever they are called and however they are written.
+"""Reads the arguments of a tool call, for whose parameters models use many different names and spellings.
 
-Forgiving in what it takes, exact in what it says: everything that was changed, ignored or could not be read becomes a
-note in the answer. If nothing but the artifact was understood of a call that says more, it is refused: whoever asks for
-something else does not want the first 4,000 tokens. Conflicts are settled in one order:
+The parser accepts almost anything, and reports what it did: for every argument that it changed, ignored or could not
+read, it adds a note to the answer. It refuses a call with several arguments of which it understood only the artifact,
+because the model wanted something other than the beginning of the artifact. When arguments conflict, these rules
+decide:
 
-1. A parameter's own name comes before its other names, in the order of the table below.
-2. `offset` (or a place to begin under another name) comes before a range, a range before `head` and `tail`.
-3. `limit` comes before an end.
-4. `pattern` comes before `query`, `query` before `path`, `path` before `outline`; none of them reads lines.
+1. A parameter's own name wins over its other names. Of these, the first in the table below wins.
+2. `offset`, under any of its names, wins over a range, and a range wins over `head` and `tail`.
+3. `limit` wins over an end.
+4. `pattern` wins over `query`, `query` over `path`, and `path` over `outline`. A call with any of them reads no lines.
 
-Nothing here raises but for these calls and for an artifact that is not named, and nothing looks at an artifact.
+This module never looks at the artifact itself. It raises an error in two cases only: for the calls that it refuses, and
+if no artifact is named.
 """
 
 import re
@@ -26,13 +28,13 @@ from coatcheck_client.contract.inert import one_line
 from coatcheck_client.contract.tools import MAX_LINES, MAX_MATCHES, MAX_VALUES
 
 MAX_CONTEXT: Final = 20
-"""Maximum lines around a hit; more are clipped, since a read shows them at less cost."""
+"""Maximum lines around a match. A larger `context` is lowered to this, since reading lines shows them at less cost."""
 _REPEATED_CHARS: Final = 40
-"""Characters of a caller's word that a note repeats."""
+"""Maximum characters of a name written by the caller that a note repeats."""
 _MAX_NAMED_ARGUMENTS: Final = 5
-"""Unknown arguments that a note names."""
-_AROUND: Final = frozenset({"line", "line_number"})
-"""Names of an offset with which `context` means the lines around it."""
+"""Maximum unknown arguments that a note names."""
+_SINGLE: Final = frozenset({"line", "line_number"})
+"""Names of `offset` that mean a single line; `context` beside them means the lines around that line."""
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 """Matches where a new word begins in a name such as `startLine`."""
 
@@ -55,7 +57,8 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "literal": ("literal", "fixed_strings", "fixed_string"),
     "view": ("view",),
 }
-"""Names of parameters in readers that models know. The order is the order of precedence."""
+"""By parameter, the names that models use for it. Most are names of parameters in other tools for reading. Earlier
+names win over later ones."""
 _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "session": ("session", "session_id"),
     "kind": ("kind", "type"),
@@ -65,67 +68,68 @@ _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "limit": _NAMES["limit"],
     "cursor": ("cursor",),
 }
-"""Names of `list_artifacts`' arguments that models use; there, a pattern can only be meant as words."""
-_JOINTS: Final = {"pattern": "|", "query": " "}
-"""Parameters that join several texts, and what comes between them."""
+"""By parameter of `list_artifacts`, the names that models use for it. `list_artifacts` searches no text, so a `pattern`
+is read as a query."""
+_SEPARATORS: Final = {"pattern": "|", "query": " "}
+"""Parameters that may be given as a list of texts, and the separator with which the texts are joined."""
 _SWITCHES: Final = ("ignore_case", "literal")
 """Parameters that are on or off."""
 _FIND: Final = ("pattern", "query", "path")
-"""Ways to find something, in the order of precedence."""
+"""Parameters that search. If a call has several, the first one in this order is used."""
 OUTLINE_WORDS: Final = frozenset({"outline", "toc", "contents", "sections", "list", "all", "?", "*"})
-"""What models write as a section to learn which there are."""
-_MOST: Final[dict[str | None, tuple[int, str]]] = {
+"""Values of `section` with which models ask for the list of sections."""
+_MAX_LIMITS: Final[dict[str | None, tuple[int, str]]] = {
     None: (MAX_LINES, "lines"),
     "pattern": (MAX_MATCHES, "matches"),
     "path": (MAX_VALUES, "values"),
     "outline": (MAX_VALUES, "entries"),
 }
-"""The maximum `limit`, by what is requested, and what it counts."""
-_SPAN: Final = ("offset", "range", "head", "tail", "limit", "end")
-"""Parameters that say which lines are meant."""
-_USELESS: Final[dict[str | None, tuple[str, ...]]] = {
-    "query": (*_SPAN, "context", *_SWITCHES, "case_sensitive"),
+"""The maximum `limit` and the unit that it counts, by the kind of request. None: the request reads lines."""
+_LINE_PARAMETERS: Final = ("offset", "range", "head", "tail", "limit", "end")
+"""Parameters that select lines."""
+_WITHOUT_EFFECT: Final[dict[str | None, tuple[str, ...]]] = {
+    "query": (*_LINE_PARAMETERS, "context", *_SWITCHES, "case_sensitive"),
     "path": ("range", "head", "tail", "end", "context", *_SWITCHES, "case_sensitive"),
     "outline": ("range", "head", "tail", "end", "context", *_SWITCHES, "case_sensitive"),
     None: ("context", *_SWITCHES, "case_sensitive"),
 }
-"""What has no effect beside a query, a path or an outline, and when lines are read."""
+"""Parameters without effect, by the kind of request. None: the request reads lines."""
 _ID_HOLDERS: Final = ("path", "query", "section", "pattern", "range")
-"""Where an ID may be if `artifact_id` is missing."""
+"""Parameters in which models put the artifact's ID by mistake; they are searched if `artifact_id` is missing."""
 
 
 class ReadArguments(Struct, frozen=True, kw_only=True):
-    """The request of `read_artifact`, with at most one of pattern, query, path and outline."""
+    """A request of `read_artifact`. At most one of `pattern`, `query`, `path` and `outline` is set."""
 
     artifact_id: str
-    """As written: the use case refuses what is no ID."""
+    """The ID as the caller wrote it, not yet checked: the use case refuses an invalid one."""
     outline: bool = False
     section: str | None = None
-    """A name from the outline, or a title."""
+    """The section's name, as the outline gives it, or its title."""
     offset: ReadStart | None = None
-    """The line to begin at."""
+    """The line to begin at; None: the beginning of what is read."""
     place: str | None = None
-    """With a path: `offset` as written, which is where an answer said that the values continue."""
+    """With a path: `offset` as the caller wrote it. It is a copy of the cursor in an earlier answer."""
     limit: int | None = None
-    """Lines, matches, values or entries, by what is read."""
+    """Maximum lines, matches, values or outline entries, by the kind of request; None: the default."""
     pattern: str | None = None
-    """A regular expression, or plain text, to find lines by."""
+    """A regular expression that selects lines; plain text if `literal` is true."""
     query: str | None = None
-    """Words to find passages by."""
+    """The words for which passages are searched."""
     path: str | None = None
     """A JSONPath expression over the payload."""
     context: int | None = None
-    """Lines around a match."""
+    """Lines to show before and after each match; None: the default."""
     ignore_case: bool = False
     literal: bool = False
     raw: bool = False
-    """Whether the payload itself is read rather than its text."""
+    """Whether to read the payload itself instead of its readable text."""
     notes: tuple[str, ...] = ()
-    """What was left out or understood differently: the answer says so, so that the model learns."""
+    """Sentences about arguments that were dropped or reinterpreted. The answer repeats them, and the model learns."""
 
 
 class ListArguments(Struct, frozen=True, kw_only=True):
-    """The request of `list_artifacts`."""
+    """A request of `list_artifacts`. Each None means that the caller set no such condition."""
 
     session: str | None = None
     kind: str | None = None
@@ -134,40 +138,40 @@ class ListArguments(Struct, frozen=True, kw_only=True):
     query: str | None = None
     limit: int | None = None
     cursor: str | None = None
-    """`next` of the page before, as it was printed."""
+    """`next` of the previous page, as its text gave it."""
     notes: tuple[str, ...] = ()
 
 
 def read_arguments(arguments: dict[str, object], notes: list[str]) -> ReadArguments:
-    """Returns what a call of `read_artifact` means. `notes` come from unpacking it.
+    """Returns the request that a call of `read_artifact` stands for. `notes` are those of unpacking the arguments.
 
     Raises:
-        CoatcheckError: `invalid_request` if no artifact is named, or if that is all that was understood of a call with
-            other arguments.
+        CoatcheckError: `invalid_request` if no artifact is named, or if the call has other arguments of which none was
+            understood; `invalid_artifact_id` if the artifact's ID is invalid, too.
     """
     reader = _ArgumentReader(arguments, notes)
     artifact_id, section = _artifact(reader)
-    # One way to find comes first; models often fill in the others too, and a note says that these were left out.
+    # Models often fill in several search parameters. The first in the order is used; a note names each dropped one.
     words = {name: reader.text(name) for name in _FIND}
     used = next((name for name, word in words.items() if word is not None), None)
     for name, word in words.items():
         if word is not None and name != used:
-            _drop_second(reader, used, name)
+            _drop_other_search(reader, used, name)
             words[name] = None
     outline = reader.switch("outline")
     if outline and used is not None:
-        _drop_second(reader, used, "outline")
+        _drop_other_search(reader, used, "outline")
     elif outline:
         used = "outline"
     if used != "pattern":
-        _leave_out(reader, used)
-    # With a path, an offset is where an earlier answer said that the values continue, not a line.
+        _drop_without_effect(reader, used)
+    # With a path, `offset` is a cursor from an earlier answer, not a line.
     offset, limit = (None, reader.integer("limit")) if used == "path" else _span(reader)
     context = reader.integer("context") if used == "pattern" else None
     section = reader.text("section") or section
-    # A call of which nothing was understood would read the beginning, which is not what the model asked for.
+    # Without any argument that was understood, the read would begin at the top, which the model did not request.
     if reader.misread and (used, offset, limit, section) == (None, None, None, None):
-        ids.parse(artifact_id)  # a wrong ID is to be corrected first
+        ids.parse(artifact_id)  # if the ID is wrong too, the model should correct that first
         names = "offset, limit, pattern, query, path, section or outline"
         raise CoatcheckError(
             Code.INVALID_REQUEST,
@@ -192,26 +196,26 @@ def read_arguments(arguments: dict[str, object], notes: list[str]) -> ReadArgume
     )
 
 
-def _drop_second(reader: "_ArgumentReader", used: str | None, name: str) -> None:
+def _drop_other_search(reader: "_ArgumentReader", used: str | None, name: str) -> None:
     reader.notes.append(f"{used} was used, and {name} was left out: give only one of them.")
     reader.drop(name)
 
 
 def _limit(reader: "_ArgumentReader", used: str | None, limit: int | None) -> int | None:
-    """Returns the limit within its bounds. A query has none, and a section that requests the outline has its own."""
-    if limit is None or used not in _MOST:
+    """Returns the limit, lowered to its maximum; None if it is below 1. A query has no maximum."""
+    if limit is None or used not in _MAX_LIMITS:
         return limit
     if limit < 1:
         reader.notes.append("limit must be at least 1 and was left out.")
         return None
-    most, things = _MOST[used]
+    most, things = _MAX_LIMITS[used]
     if limit > most:
         reader.notes.append(f"limit is at most {most:,} {things}.")
     return min(limit, most)
 
 
 def list_arguments(arguments: dict[str, object], notes: list[str]) -> ListArguments:
-    """Returns what a call of `list_artifacts` means."""
+    """Returns the request that a call of `list_artifacts` stands for. `notes` are those of unpacking the arguments."""
     reader = _ArgumentReader(arguments, notes, _LIST_NAMES)
     return ListArguments(
         session=reader.text("session"),
@@ -226,19 +230,19 @@ def list_arguments(arguments: dict[str, object], notes: list[str]) -> ListArgume
 
 
 class _ArgumentReader:
-    """The arguments under our names."""
+    """Gives access to a call's arguments by parameter, whatever names the caller used, and collects notes."""
 
     def __init__(
         self, arguments: dict[str, object], notes: list[str], names: Mapping[str, tuple[str, ...]] = _NAMES
     ) -> None:
         self.notes = list(notes)
         self.misread = bool(notes)
-        """Whether something that the call says was not understood."""
+        """Whether some part of the call was not understood."""
         self._values: dict[str, object] = {}
-        """By our own name, as written."""
+        """By parameter, the argument as the caller wrote it."""
         self.called: dict[str, str] = {}
-        """The name that the caller used for each, which notes repeat."""
-        # Reversed, so that the first of two spellings of one name wins, as a later item replaces an earlier one.
+        """By parameter, the name that the caller used. Notes repeat this name."""
+        # In a dict, a later item replaces an earlier one. The reversed order makes the first of two spellings win.
         plain = {_plain(name): value for name, value in reversed(arguments.items()) if not values.is_nothing(value)}
         for name, aliases in names.items():
             matching_aliases = [alias for alias in aliases if alias in plain]
@@ -264,15 +268,16 @@ class _ArgumentReader:
         self._values.pop(name, None)
 
     def text(self, name: str) -> str | None:
-        """Returns text.
+        """Returns the text of a parameter; None if it is absent or could not be read.
 
-        Several texts are alternatives of a pattern, or all of them a query; otherwise the first counts.
+        A list of texts becomes the alternatives of a pattern, or the words of a query. Of other parameters' lists, only
+        the first text is used.
         """
         value = self._values.get(name)
         if value is None:
             return None
         several = values.texts(value)
-        if len(several) > 1 and name not in _JOINTS:
+        if len(several) > 1 and name not in _SEPARATORS:
             called = self.called[name]
             self.notes.append(f"{called} takes one value: this is for the first. Give the others in further calls.")
             value = several[0]
@@ -281,7 +286,7 @@ class _ArgumentReader:
             self.notes.append(f"{name}={value} stands for words of your own, and was left out.")
             self.drop(name)
             return None
-        word = values.text(value, joint=_JOINTS.get(name, "|"))
+        word = values.text(value, joint=_SEPARATORS.get(name, "|"))
         if word is None:
             self._unreadable(name)
         return word
@@ -301,7 +306,7 @@ class _ArgumentReader:
         return place
 
     def place(self) -> str | None:
-        """Returns where an answer said that the values of a path continue, which is not a line."""
+        """Returns `offset` as the cursor of a path's values; None if it is absent, or a line number."""
         if values.position(self._values.get("offset")) is None:
             return self.text("offset")
         self.notes.append("offset counts lines, which the values of a path do not have, and was left out.")
@@ -319,11 +324,15 @@ class _ArgumentReader:
 
 
 def _artifact(reader: _ArgumentReader) -> tuple[str, str | None]:
-    """Returns the artifact's ID as written, and the section if it is a citation."""
+    """Returns the artifact's ID as the caller wrote it, and the section if the caller gave a citation.
+
+    Raises:
+        CoatcheckError: `invalid_request` if no argument has an ID.
+    """
     value = reader.raw("artifact_id")
     reference = values.find_reference(value)
     if reference is None:
-        # The ID may stand in another argument, which is used up then: it must not count as a path or a pattern as well.
+        # Another argument may contain the ID. It is dropped then: the ID must not be taken for a path or a pattern.
         for name in _ID_HOLDERS:
             reference = values.find_reference(reader.raw(name)) if isinstance(reader.raw(name), str) else None
             if reference is not None:
@@ -342,12 +351,12 @@ def _artifact(reader: _ArgumentReader) -> tuple[str, str | None]:
     return artifact_id, None
 
 
-def _leave_out(reader: _ArgumentReader, used: str | None) -> None:
-    """Drops what has no effect here, and reports what would have changed something."""
-    around = used is None and reader.called.get("offset") in _AROUND and not (reader.has("limit") or reader.has("head"))
-    # A line with the lines around it is a span.
-    unused = [name for name in _USELESS[used] if reader.has(name) and not (around and name == "context")]
-    missed = [reader.called[name] for name in unused if _asks(reader, name)]
+def _drop_without_effect(reader: _ArgumentReader, used: str | None) -> None:
+    """Drops parameters that have no effect on this kind of request; a note names those that differ from the default."""
+    around = used is None and reader.called.get("offset") in _SINGLE and not (reader.has("limit") or reader.has("head"))
+    # A single line with `context` selects lines, so this `context` does have an effect.
+    unused = [name for name in _WITHOUT_EFFECT[used] if reader.has(name) and not (around and name == "context")]
+    missed = [reader.called[name] for name in unused if _differs_from_default(reader, name)]
     for name in unused:
         reader.drop(name)
     if missed:
@@ -357,8 +366,8 @@ def _leave_out(reader: _ArgumentReader, used: str | None) -> None:
         reader.notes.append(f"{names} {verb} {where} and {were} left out.")
 
 
-def _asks(reader: _ArgumentReader, name: str) -> bool:
-    """Returns whether an argument requests anything but the default."""
+def _differs_from_default(reader: _ArgumentReader, name: str) -> bool:
+    """Returns whether an argument requests anything other than the default."""
     if name == "case_sensitive":
         return not reader.switch(name)
     if name in _SWITCHES:
@@ -372,7 +381,7 @@ def _asks(reader: _ArgumentReader, name: str) -> bool:
 
 
 def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
-    """Returns where to begin, and how many lines."""
+    """Returns the line to begin at and the number of lines; None for each that the call does not determine."""
     offset, range_ = reader.position("offset"), reader.position("range")
     head, tail = reader.integer("head"), reader.integer("tail")
     limit, end = reader.integer("limit"), reader.integer("end")
@@ -389,18 +398,18 @@ def _span(reader: _ArgumentReader) -> tuple[ReadStart | None, int | None]:
     end = end if offset.last is None else offset.last
     line = offset.line or 1
     around = None if reader.has("pattern") else reader.integer("context")
-    # A line with `context` means the lines around it, which become a span here.
-    if reader.called.get("offset") in _AROUND and around and around > 0 and limit is None and line > 0:
+    # A single line with `context` means the lines around it: turn them into a first line and a number of lines.
+    if reader.called.get("offset") in _SINGLE and around and around > 0 and limit is None and line > 0:
         return ReadStart(max(1, line - around)), min(line, around + 1) + around
     if end is not None and end > 0 and line > 0:
-        # A range that is written backwards can only mean the same lines.
+        # A range whose end is before its start can only mean the same lines in order.
         first, last = min(line, end), max(line, end)
         return ReadStart(first, offset.inside if first == line else 0), limit or last - first + 1
     return ReadStart(line, offset.inside), limit
 
 
 def _plain(name: str) -> str:
-    """Returns a name without the differences between writing styles."""
+    """Returns a name in snake_case, without leading hyphens, whatever style it was written in."""
     return _CAMEL.sub("_", str(name).strip().lstrip("-")).replace("-", "_").replace(" ", "_").lower()
 
 

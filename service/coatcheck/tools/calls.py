@@ -1,8 +1,10 @@
-"""Reads calls in any form (name and arguments, or a provider's own call object, alone or several), and lists artifacts.
+"""Reads tool calls in the form of any provider, writes their results, and executes `list_artifacts`.
 
-Calls are recognised by shape, and the form of a call determines that of its result; IDs are kept to be returned.
-Arguments that are JSON in a string, once or twice, wrapped in another object, or hardly JSON at all are unpacked as far
-as possible. Results are text only: a second, structured copy would be paid for twice.
+A request may contain one call or a list of them. A call is a name with arguments, or a provider's own call object; its
+shape says which. The result has the same form as the call and repeats its ID.
+
+Arguments may be JSON in a string, JSON in a string twice, wrapped in another object, or invalid JSON; they are unpacked
+as far as possible. Results are text only: a model would pay twice for a second, structured copy.
 """
 
 from collections.abc import Callable
@@ -30,48 +32,49 @@ MAX_CALLS: Final = 32
 _CALL_METHOD: Final = "tools/call"
 """The method of a JSON-RPC request that calls a tool."""
 _REPEATED_CHARS: Final = 60
-"""Characters of a caller's word that a refusal repeats."""
+"""Maximum characters of a method's name that a refusal repeats."""
 _MAX_UNWRAPPINGS: Final = 4
-"""How often arguments are unwrapped."""
+"""Maximum layers of wrapping that are removed from arguments."""
 _WRAPPERS: Final = ("arguments", "input", "parameters", "params", "args", "kwargs")
-"""Names under which the arguments are found, by provider and host."""
+"""Names of the member that contains the arguments; providers and hosts use different ones."""
 _LISTS: Final = ("tool_calls", "calls", "output", "content", "parts")
-"""Where a whole message of a provider has its calls."""
+"""Names of the member in which a provider's message lists its calls."""
 _ANSWERS: Final = (("choices", "message"), ("candidates", "content"))
-"""Where a whole response has its messages, of which the first is taken."""
+"""Where a provider's response has its message: a member that is a list, and the member of that list's first item."""
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A tool call, in the form in which its result is wanted."""
+    """A tool call, and the form that its result must have."""
 
     name: str
     arguments: object
-    """As they came, perhaps JSON in a string."""
+    """The arguments as the caller sent them, perhaps as JSON in a string."""
     form: Form = "text"
     id: str | None = None
-    """The call's own ID, which its result must repeat; None: it had none."""
+    """The call's own ID, which its result must repeat; None: the call has none."""
     snake: bool = False
-    """Gemini: whether the call's members are spelled as in Python's SDK."""
+    """Gemini: whether the call is in snake_case, as Gemini's Python SDK writes it."""
     rpc: bool = False
     """MCP: whether the call came as a JSON-RPC request."""
     rpc_id: str | int | None = None
-    """The ID of the JSON-RPC request; None: it had none."""
+    """The ID of the JSON-RPC request; None: the request has none."""
 
 
 def calls(body: object) -> tuple[list[Call], bool]:
-    """Returns the calls of a request, and whether there was a list of them.
+    """Returns the calls of a request, and whether the request has a list of calls rather than a single one.
 
     Raises:
-        CoatcheckError: `invalid_request` if there is none, or more than 32; for a JSON-RPC request with another method.
+        CoatcheckError: `invalid_request` if the request contains no call, more than MAX_CALLS, or a JSON-RPC request
+            with a method other than `tools/call`.
     """
     if isinstance(body, dict):
         node = _message(cast("dict[str, Any]", body))
         _check_method(node)
-        # A single call first: it may have a member such as `output` or `content`, too.
+        # Try a single call first: a call, too, may have a member such as `output` or `content`.
         one = _call(node)
         if one is not None:
             return [one], False
-        # Not one call: perhaps an object with a list of them, as requests and responses of providers have.
+        # Otherwise the object may list its calls, as the messages of providers do.
         for name in _LISTS:
             if isinstance(node.get(name), list):
                 body = node[name]
@@ -84,7 +87,7 @@ def calls(body: object) -> tuple[list[Call], bool]:
     parsed_items = [_call(cast("dict[str, Any]", item)) if isinstance(item, dict) else None for item in items]
     several = [call for call in parsed_items if call is not None]
     if not several:
-        # Nothing was recognised: a JSON-RPC request of another method deserves a better error than "no call".
+        # No item is a call. For a JSON-RPC request with another method, raise a better error than "no call".
         for item in items:
             if isinstance(item, dict):
                 _check_method(cast("dict[str, Any]", item))
@@ -95,7 +98,7 @@ def calls(body: object) -> tuple[list[Call], bool]:
 
 
 def _message(node: dict[str, Any]) -> dict[str, Any]:
-    """Returns the message in a whole response; the node itself if it is none."""
+    """Returns the first message of a provider's response; the node itself if it is not a response."""
     for several, inner in _ANSWERS:
         items = node.get(several)
         first = cast("list[Any]", items)[0] if isinstance(items, list) and items else None
@@ -106,7 +109,7 @@ def _message(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call(node: dict[str, Any]) -> Call | None:
-    """Returns a call object; None for anything else."""
+    """Returns the call that an object represents; None if it is not a call."""
     if _other_method(node) is not None:
         return None
     for key, parse_call in _HOLDERS.items():
@@ -117,17 +120,17 @@ def _call(node: dict[str, Any]) -> Call | None:
 
 
 def _other_method(node: dict[str, Any]) -> str | None:
-    """Returns the method of a JSON-RPC message that calls no tool."""
+    """Returns the method of a JSON-RPC message if it is not `tools/call`; None for anything else."""
     method = node.get("method")
     rpc = isinstance(node.get("jsonrpc"), str) and isinstance(method, str)
     return cast("str", method) if rpc and method != _CALL_METHOD else None
 
 
 def _check_method(node: dict[str, Any]) -> None:
-    """Refuses a JSON-RPC message with a method other than the one that is executed here.
+    """Refuses a JSON-RPC message with a method other than `tools/call`.
 
     Raises:
-        CoatcheckError: `invalid_request`, saying where else to send it.
+        CoatcheckError: `invalid_request`, whose message says where to send the request instead.
     """
     method = _other_method(node)
     if method is not None:
@@ -155,7 +158,7 @@ def _chat(node: dict[str, Any], function: dict[str, Any]) -> Call:
 
 
 def _read_named_call(node: dict[str, Any]) -> Call | None:
-    """Returns a call with its name beside its arguments."""
+    """Returns the call that an object represents if the object itself has the call's name; otherwise None."""
     kind, name = node.get("type"), _text(node.get("name"))
     if kind == "function_call":
         call_id = _id(node.get("call_id")) or _id(node.get("id"))
@@ -180,7 +183,7 @@ _HOLDERS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], Call]]] = {
     "function_call": lambda _, inner: _gemini(inner, snake=True),
     "function": _chat,
 }
-"""Members that contain a call, and how it is read."""
+"""By name of a member that contains a call, the function that reads the call."""
 
 
 def _unwrap_arguments(node: dict[str, Any]) -> object:
@@ -191,7 +194,10 @@ def _unwrap_arguments(node: dict[str, Any]) -> object:
 
 
 def tool_name(name: str) -> str | None:
-    """Returns the tool that a name means, without hosts' and models' prefixes; None if it is none of ours."""
+    """Returns the name of the service's tool that a name ends with; None if there is none.
+
+    Hosts and models put prefixes before a tool's name, and change its case and separators.
+    """
     plain = "".join(c for c in name.lower() if c.isalnum())
     for tool in TOOLS:
         if plain.endswith(tool.name.replace("_", "")):
@@ -200,13 +206,13 @@ def tool_name(name: str) -> str | None:
 
 
 def arguments_of(arguments: object, notes: list[str]) -> dict[str, object]:
-    """Returns arguments as an object, whatever they were wrapped in. What was not understood becomes a note."""
+    """Returns arguments as an object, without their wrappers. Adds a note for what was not understood."""
     for _ in range(_MAX_UNWRAPPINGS):
         if arguments is None:
             return {}
         if isinstance(arguments, dict):
             node = cast("dict[object, object]", arguments)
-            # One member with a wrapper's name is a wrapper; beside others it may be an argument of that name.
+            # A member with a wrapper's name is a wrapper if it is the only one. Beside others, it may be an argument.
             if len(node) == 1 and (name := next(iter(node))) in _WRAPPERS and isinstance(node[name], dict | str):
                 arguments = node[name]
                 continue
@@ -223,10 +229,10 @@ def arguments_of(arguments: object, notes: list[str]) -> dict[str, object]:
         if loaded is None or isinstance(loaded, int | float):
             break
         arguments = loaded
-    return _hardly(cast("object", arguments), notes)
+    return _recover_reference(cast("object", arguments), notes)
 
 
-def _hardly(arguments: object, notes: list[str]) -> dict[str, object]:
+def _recover_reference(arguments: object, notes: list[str]) -> dict[str, object]:
     if arguments is None or arguments in ("", []):
         return {}
     reference = values.find_reference(arguments)
@@ -266,7 +272,7 @@ Node = dict[str, Any]
 
 
 def result(call: Call, got: ToolAnswer, form: Form) -> Node:
-    """Returns the result object, with the call's ID."""
+    """Returns the result object of a call in the given form, with the call's ID."""
     match form:
         case "openai-chat":
             return {"role": "tool", "tool_call_id": call.id or "", "content": got.text}
@@ -289,7 +295,7 @@ def result(call: Call, got: ToolAnswer, form: Form) -> Node:
 
 
 def _gemini_result(call: Call, got: ToolAnswer) -> Node:
-    """Returns Gemini's form; `output` and `error` are the keys that the API itself knows."""
+    """Returns the result in Gemini's form. Gemini's API defines the keys `output` and `error` of a response."""
     inner: Node = {} if call.id is None else {"id": call.id}
     inner |= {"name": call.name, "response": {"error" if got.is_error else "output": got.text}}
     return {"function_response" if call.snake else "functionResponse": inner}
@@ -301,7 +307,7 @@ def _mcp(call: Call, got: ToolAnswer) -> Node:
 
 
 _MAX_NAME_CHARS = 80
-"""Maximum characters of a name from outside."""
+"""Maximum characters of a title, address, command or tool name in a line of the list."""
 
 
 class ListArtifacts:
@@ -313,10 +319,11 @@ class ListArtifacts:
         self._pool = pool
 
     async def __call__(self, caller: Caller, arguments: ListArguments, tokens: int) -> ToolAnswer:
-        """Returns a page, newest first, in at most `tokens` tokens.
+        """Returns a page of artifacts, newest first, in at most `tokens` tokens.
 
         Raises:
-            CoatcheckError: whatever the list raises; `invalid_request` for an unknown kind.
+            CoatcheckError: any error of the use case; `invalid_request` for an unknown kind, or if not even one
+                artifact fits.
         """
         where = ArtifactFilter(
             session=arguments.session,
@@ -328,7 +335,7 @@ class ListArtifacts:
         limit = max(1, min(DEFAULT_LISTED if arguments.limit is None else arguments.limit, MAX_LISTED))
 
         async def attempt(budget: int) -> AnswerText:
-            # A line of the list takes about 40 tokens: asking for more than fit would be in vain.
+            # A line of the list takes about 40 tokens; do not fetch more artifacts than can fit.
             size = max(1, min(limit, budget // 40))
             page = await self._browse(caller, where, arguments.cursor, size, query=arguments.query)
             lines = [_line(artifact) for artifact in page.items]

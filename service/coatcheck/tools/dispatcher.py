@@ -1,6 +1,7 @@
-"""The tool dispatcher: takes calls in any form, executes them, answers with text within the bounds, and never raises.
+"""The tool dispatcher: takes tool calls in any form, executes them, and answers with text within the bounds.
 
-A failure is an answer: a sentence that names the next step. A bug is logged in full and reported as such.
+A call that fails also gets an answer: a sentence that names the next step. An unexpected exception is logged in full,
+and its answer says only that something went wrong.
 """
 
 import logging
@@ -27,12 +28,12 @@ from coatcheck_client.contract.tools import LIST, READ, TOOLS
 
 _log = logging.getLogger("coatcheck.tools")
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
-"""The forms in which a result can be requested."""
+"""All forms in which a result can be requested."""
 T = TypeVar("T")
 
 
 class ToolDispatcher:
-    """Everything that an interface needs to offer the tools."""
+    """Declares and executes the tools, for every interface that offers them."""
 
     def __init__(self, read_artifact: ReadArtifact, listing: ListArtifacts, tokenizer: Tokenizer) -> None:
         self._read_artifact = read_artifact
@@ -40,7 +41,7 @@ class ToolDispatcher:
         self._tokenizer = tokenizer
 
     def declare(self, format_: str, *, strict: bool, listing: bool) -> list[dict[str, Any]]:
-        """See `declare.declarations`.
+        """Returns the declarations of the tools in a provider's format. See `declare.declarations`.
 
         Raises:
             CoatcheckError: `invalid_request` for an unknown format, or one without a strict mode.
@@ -52,10 +53,13 @@ class ToolDispatcher:
             raise CoatcheckError(Code.INVALID_REQUEST, str(e), parameter="strict") from e
 
     async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
-        """Returns the result of a call, or a list of them for a list, in the requested form or that of the calls.
+        """Executes the calls in a body. Returns one result for a single call, and a list of results for a list.
+
+        `form` is the form of the results; None: that of each call. `max_tokens` limits each answer; None: the default.
 
         Raises:
-            CoatcheckError: `invalid_request` if `body` contains no call; the calls themselves always get an answer.
+            CoatcheckError: `invalid_request` if the body contains no call, or for an unknown form. A call that fails
+                gets its error as an answer.
         """
         requested_form: Form | None = None if form is None else _one_of(FORMS, form)
         tool_calls, several = calls(body)
@@ -66,20 +70,23 @@ class ToolDispatcher:
         return results if several else results[0]
 
     async def execute(self, caller: Caller, call: Call, max_tokens: int | None = None) -> ToolAnswer:
-        """Returns one call's answer, of at most `max_tokens` (default 4,000; 800 to 8,000) and 30,000 characters."""
+        """Executes one call and returns its answer, which is the sentence for an error if the call fails.
+
+        The answer has at most `max_tokens` tokens (800 to 8,000; None: 4,000) and 30,000 characters.
+        """
         tokens = DEFAULT_TOKENS if max_tokens is None else max(MIN_ANSWER_TOKENS, min(max_tokens, MAX_TOKENS))
         try:
             return await self._execute(caller, call, tokens)
         except CoatcheckError as error:
             text = sentence(error, place="cursor" if tool_name(call.name) == LIST.name else "offset")
-        except Exception:  # noqa: BLE001 - logged whole; a model gets a sentence, whatever happens
+        except Exception:  # noqa: BLE001 - it is logged, and the model must get an answer in any case
             _log.exception("the tool %s failed", call.name[:60])
             text = INTERNAL
         return ToolAnswer(text=text, tokens=self._tokenizer.count(text), is_error=True)
 
     def mcp(self, who: Callable[[Any], Caller]) -> Any:  # noqa: ANN401 - see the import
-        """Returns the tools as an MCP server. `who` returns the caller, given the ASGI scope of a request."""
-        from coatcheck.tools.mcp import server  # noqa: PLC0415 - takes a second, and many never need it
+        """Returns the tools as a new MCP server. `who` returns the caller, given the ASGI scope of a request."""
+        from coatcheck.tools.mcp import server  # noqa: PLC0415 - the import takes a second, and many never need it
 
         async def execute(context: Any, name: str, arguments: dict[str, Any]) -> ToolAnswer:  # noqa: ANN401 - the SDK's
             return await self.execute(who(context.request.scope), Call(name=name, arguments=arguments))

@@ -1,9 +1,10 @@
-"""`pattern`: shows the matching lines, and tries what a model would try next if there are none.
+"""Executes the argument `pattern` of `read_artifact`: shows the matching lines, and if there are none, tries variants.
 
-A pattern that is not a regular expression is searched as plain text, and one that is matches as plain text too. What
-matches nothing is tried ignoring case, then as grep and JavaScript would read it, and then in the lines as they are
-read: without fields, colour codes and what was written over, and with escapes as what they stand for. The answer says
-so.
+A regular expression is searched together with its own text. A pattern that is not a regular expression is searched as
+plain text. If nothing matches, the search is repeated with the variants that a model would try next: without regard to
+case, then in the syntax of grep and JavaScript, and then in decoded lines. In decoded lines, fields, colour codes and
+overwritten text are left out, and escapes are replaced by the characters that they stand for. The answer says which
+variant matched.
 """
 
 from typing import Final
@@ -22,21 +23,25 @@ from coatcheck.usecases.reading.grep import DEFAULT_LIMIT, MAX_LIMIT, PatternSea
 from coatcheck_client.contract.inert import inert
 
 _REPEATED_CHARS: Final = 80
-"""Characters of a pattern that an answer repeats."""
-_FOLDED: Final = "Nothing matches as written; these match without regard to case."
-"""Note of an answer for which case was ignored."""
+"""Maximum characters of a pattern that an answer repeats."""
+_CASE_NOTE: Final = "Nothing matches as written; these match without regard to case."
+"""Note of an answer whose matches differ from the pattern in case."""
 _PLAIN: Final = "Nothing matches as written; these match as read: without regard to case, colours, fields and escapes."
 """Note of an answer whose matches are in decoded lines."""
 
 
 class PatternSearch:
-    """Searches for the tool."""
+    """Searches a view for the pattern of a tool call."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
 
     async def __call__(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
-        """Returns the matching lines as an answer, or a sentence if there are none."""
+        """Returns an answer with the matching lines, or with a sentence if there are none.
+
+        Raises:
+            CoatcheckError: the errors of the search; `offset_past_end`.
+        """
         lines = reading.measure.lines
         at = resolve_start(arguments.offset or ReadStart(1), reading)
         ask = PatternSearchRequest(
@@ -51,76 +56,79 @@ class PatternSearch:
         )
         got, notes = await self._matches(reading, ask)
         if not got.shown:
-            return plain(_nothing(reading, got, ask, [*notes, *clip_notes(arguments.notes)]))
+            return plain(_no_match(reading, got, ask, [*notes, *clip_notes(arguments.notes)]))
         safe_text = show(got.text)
         which = f"{got.windows[0].line}-{got.windows[-1].line} of {lines}"
         inside = within(reading)
         inside_of = f" in section {reading.section.name}" if reading.section is not None else ""
         count = f"{_count(got, at, reading.lines.first)}{inside_of}"
-        last = [f"Lines {which}: {count}{_going_on(got)}", *notes, *safe_text.notes, *clip_notes(arguments.notes)]
-        # The search has counted its text; if making it safe has changed it, it is counted again.
+        last = [f"Lines {which}: {count}{_render_next(got)}", *notes, *safe_text.notes, *clip_notes(arguments.notes)]
+        # The search has counted the tokens of its text. If `show` has changed the text, they must be counted again.
         body_tokens = got.tokens if safe_text.body == got.text else None
         return answer(reading, f"matches in lines {which}{inside}", safe_text.body, last, tokens=body_tokens)
 
     async def _matches(self, reading: ViewReading, ask: PatternSearchRequest) -> tuple[SearchAnswer, list[str]]:
-        """Returns what a pattern finds, read more and more generously until it finds something; and how it was read."""
-        # A pattern that was evidently copied from a text is searched for as text first: its dots and brackets are not
-        # meant.
+        """Returns the result of the first variant of a pattern that matches, and notes that say which variant it is."""
+        # Search for a pattern that was evidently copied from a text as plain text first: its dots and brackets are not
+        # meant as operators.
         if not ask.literal and values.is_copied(ask.pattern):
             got = await self._search.of(reading, structs.replace(ask, literal=True))
             if got.shown or got.stopped == "deadline":
                 return got, ["The pattern was searched for as plain text."]
-        # Next as both, in one pass: the expression or the text.
-        either = ask if ask.literal else structs.replace(ask, pattern=values.or_plain(ask.pattern))
+        # Then search in one pass for the regular expression or its own text.
+        combined = ask if ask.literal else structs.replace(ask, pattern=values.or_plain(ask.pattern))
         try:
-            got = await self._search.of(reading, either)
+            got = await self._search.of(reading, combined)
         except CoatcheckError as error:
             if error.code is not Code.INVALID_PATTERN or ask.literal:
                 raise
-            # Not a valid expression here: first in the spelling of other engines, then as text.
+            # The pattern is not valid for RE2: try the syntax of other engines first, then plain text.
             if (answered := await self._first_match(reading, _respell(ask))) is not None:
                 return answered
             try:
                 got, notes = await self._matches(reading, structs.replace(ask, literal=True))
-            # Even as text it is refused: the first error says more.
+            # The pattern is refused even as plain text: raise the first error, which says more.
             except CoatcheckError as second:
                 raise error from second
             if not got.shown and got.stopped != "deadline":
-                await self._search.of(reading, ask)  # which says what is wrong with it
+                await self._search.of(reading, ask)  # raises the error that says what is wrong with the pattern
                 raise
             return got, ["The pattern is not a valid regular expression; it was searched for as plain text.", *notes]
         if got.shown or got.stopped == "deadline":
             return got, []
-        return await self._first_match(reading, _loosen(ask, either)) or (got, [])
+        return await self._first_match(reading, _loosen(ask, combined)) or (got, [])
 
     async def _first_match(
         self, reading: ViewReading, tries: list[tuple[PatternSearchRequest, str]]
     ) -> tuple[SearchAnswer, list[str]] | None:
-        """Returns what the first of some readings finds, with its note; None if none finds anything."""
+        """Returns the result of the first variant that matches, with its note; None if no variant matches."""
         for variant, note in tries:
             try:
                 got = await self._search.of(reading, variant)
             except CoatcheckError as error:
                 if error.code is not Code.INVALID_PATTERN:
                     raise
-                continue  # a reading that is no expression is not what was meant
+                continue  # a variant that is not a valid regular expression cannot be what the model meant
             if got.shown or got.stopped == "deadline":
                 return got, [note] if got.shown else []
         return None
 
 
-def _loosen(ask: PatternSearchRequest, either: PatternSearchRequest) -> list[tuple[PatternSearchRequest, str]]:
-    """Returns more generous readings of a pattern that finds nothing as written, with what to say of each."""
+def _loosen(ask: PatternSearchRequest, combined: PatternSearchRequest) -> list[tuple[PatternSearchRequest, str]]:
+    """Returns variants of a pattern that matches nothing as written, each with the note for the answer."""
     tries: list[tuple[PatternSearchRequest, str]] = []
     if not ask.ignore_case:
-        tries.append((structs.replace(either, ignore_case=True), _FOLDED))
-    # From the least to the most generous reading: the first that matches is the likeliest to be meant.
+        tries.append((structs.replace(combined, ignore_case=True), _CASE_NOTE))
+    # The variants differ more and more from the pattern: the first that matches is most likely what the model meant.
     tries += _respell(ask)
-    return [*tries, (structs.replace(either, ignore_case=True, plain=True), _PLAIN)]
+    return [*tries, (structs.replace(combined, ignore_case=True, plain=True), _PLAIN)]
 
 
 def _respell(ask: PatternSearchRequest) -> list[tuple[PatternSearchRequest, str]]:
-    """Returns a pattern as grep and JavaScript read it, each also ignoring case, with what to say of each."""
+    """Returns variants of a pattern in the syntax of grep and JavaScript, with and without regard to case.
+
+    Each variant has the note for the answer.
+    """
     tries: list[tuple[PatternSearchRequest, str]] = []
     for spelling, folds in [] if ask.literal else values.other_spellings(ask.pattern):
         for ignore_case in sorted({ask.ignore_case or folds, True}):
@@ -131,7 +139,7 @@ def _respell(ask: PatternSearchRequest) -> list[tuple[PatternSearchRequest, str]
 
 
 def _count(got: SearchAnswer, at: ReadStart, first: int) -> str:
-    """Returns how many matches of how many are shown."""
+    """Returns a phrase that says how many of all matches are shown."""
     since = f" from line {at.line} on" if at.line > first or at.inside else ""
     if got.total is None:
         return f"{got.shown} of at least {plural(got.at_least, 'match', 'matches')}{since}"
@@ -140,15 +148,15 @@ def _count(got: SearchAnswer, at: ReadStart, first: int) -> str:
     return f"{got.shown} of {got.total:,} matches{since}"
 
 
-def _going_on(got: SearchAnswer) -> str:
+def _render_next(got: SearchAnswer) -> str:
     if got.next is None:
         return "."
     on = ReadStart(got.next.line, got.next.byte)
     return f'. Next: offset="{on}".' if on.inside else f". Next: offset={on}."
 
 
-def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, notes: list[str]) -> str:
-    """Returns that nothing was found, and what else to try."""
+def _no_match(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, notes: list[str]) -> str:
+    """Returns sentences that say that nothing matches, and what else to try."""
     pattern = _shorten(ask.pattern)
     where = f"in {plural(reading.lines.last - reading.lines.first + 1, 'line')} of {reading.name}"
     if got.stopped == "deadline":
@@ -164,6 +172,6 @@ def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest,
 
 
 def _shorten(pattern: str) -> str:
-    """Returns a pattern as a sentence repeats it: on one line, inert, and not too long."""
+    """Returns a pattern so that a sentence can repeat it: on one line, made safe, and of limited length."""
     safe_pattern = inert(pattern[: _REPEATED_CHARS * 2]).replace("\n", " ")
     return safe_pattern if len(safe_pattern) <= _REPEATED_CHARS else f"{safe_pattern[:_REPEATED_CHARS]}…"

@@ -1,8 +1,9 @@
-"""The tools as an MCP server, over any transport: streamable HTTP in the service, stdio in the command line.
+"""The tools as an MCP server for any transport: streamable HTTP in the service, stdio in the command line.
 
-Answers are text only: hosts differ in whether they give the model the text or the structured copy, and some give both.
-Failures are results marked as errors, which a model can act on; protocol errors are for what no model wrote. Importing
-the SDK takes a second of CPU time, so this module is imported when the first client connects.
+Answers are text only, without a structured copy: some hosts give the model the text, some the copy, and some both.
+A failed call is a result that is marked as an error, because the model can act on it. Protocol errors are for mistakes
+that no model makes. Importing the SDK takes a second of CPU time, so this module is imported when the first client
+connects.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,17 +24,17 @@ from coatcheck_client.contract.tools import READ
 
 Context = ServerRequestContext[Any, Any]
 Execute = Callable[[Context, str, dict[str, Any]], Awaitable[ToolAnswer]]
-"""Executes a call of a tool, given its request, the tool's name, and the arguments."""
+"""A function that executes a tool call, given the MCP request, the tool's name and the arguments."""
 
 INSTRUCTIONS: Final = (
     "Coatcheck keeps large tool outputs outside the conversation. Cards in tool results carry an artifact_id; read "
     "further with read_artifact, preferring pattern, query or path to paging."
 )
-"""What hosts may show their model about the server as a whole."""
+"""Text about the server as a whole that hosts may show their model."""
 _DAY_MS: Final = 24 * 60 * 60 * 1000
-"""Milliseconds for which hosts may cache the declarations: they change only with a release."""
+"""Milliseconds for which hosts may cache the declarations, which change only with a release."""
 _SCHEME: Final = "artifact"
-"""Of resource URIs, as the template below shows them."""
+"""Scheme of resource URIs, as in TEMPLATE."""
 TEMPLATE: Final = types.ResourceTemplate(
     name="artifact",
     title="Artifact",
@@ -44,9 +45,9 @@ TEMPLATE: Final = types.ResourceTemplate(
 
 
 def server(execute: Execute) -> Server[Any]:
-    """Returns an MCP server whose calls `execute` answers."""
+    """Returns an MCP server that answers tool calls and reads of resources with `execute`."""
 
-    # The SDK calls these five; tools and resources are the same reads in two forms.
+    # The SDK calls the following five functions. A resource is another form of a `read_artifact` call.
     async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in declarations("mcp")])
 
@@ -58,7 +59,8 @@ def server(execute: Execute) -> Server[Any]:
         return types.CallToolResult(content=[types.TextContent(type="text", text=got.text)], is_error=got.is_error)
 
     async def list_resources(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=[])  # a tool lists artifacts, as hosts fetch this list unasked
+        # Hosts fetch this list even if nobody needs it. Artifacts are listed by a tool instead.
+        return types.ListResourcesResult(resources=[])
 
     async def list_templates(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
@@ -98,7 +100,7 @@ def server(execute: Execute) -> Server[Any]:
 
 
 def _arguments(uri: str) -> dict[str, Any] | None:
-    """Returns the arguments that a resource's URI stands for; None for another kind of URI."""
+    """Returns the arguments of `read_artifact` that a resource's URI stands for; None for any other URI."""
     try:
         parts = urlsplit(uri)
         query = dict(parse_qsl(parts.query, max_num_fields=20))

@@ -1,7 +1,6 @@
-"""Executes `read_artifact`: finds the artifact, calls one use case, says what part this is and how to continue.
+"""Executes `read_artifact`: finds the artifact, calls one use case, and says which part was read and how to continue.
 
-Whatever is requested, an answer is within the bounds; every failure is a `CoatcheckError`, which the dispatcher
-reports.
+Every answer stays within its token budget. Every failure is a `CoatcheckError`, which the dispatcher reports.
 """
 
 from concurrent.futures import Executor
@@ -47,17 +46,17 @@ from coatcheck_client.contract.inert import one_line
 from coatcheck_client.contract.tools import DEFAULT_LINES, MAX_VALUES
 
 _MIN_LINE_TOKENS = 16
-"""Tokens of payload in the smallest answer."""
+"""Tokens of payload in the smallest answer that reads lines."""
 _QUERY_TOKENS = 1_200
-"""Tokens of the passages that answer a query: asking again is cheaper for a model than reading on."""
+"""Maximum tokens of the passages that answer a query: for a model, another query is cheaper than a longer answer."""
 _SECTION_NAMES_CHARS = 240
-"""Characters of the section names in a first answer."""
+"""Maximum characters of the section names that a first answer lists."""
 _NAMED_SECTIONS = 6
-"""Sections around an article that are named."""
+"""Maximum sections around an article that an answer names."""
 _TITLE_CHARS = 40
-"""Characters of a section's title that are shown beside its name."""
+"""Maximum characters of a section's title that are shown beside its name."""
 _WAYS = Ways(more="the same call with offset={}", rest="")
-"""What the outline says about continuing; `_open_view` says what the view lacks."""
+"""How the outline says that the model can continue. `rest` is empty: `_open_view` notes what the view lacks."""
 _MAX_CHARACTER_BYTES = 4
 """Bytes of the longest UTF-8 character."""
 
@@ -89,7 +88,8 @@ class ReadArtifact:
         """Returns the requested part, in at most `tokens` tokens.
 
         Raises:
-            CoatcheckError: whatever the look-up and the use cases raise.
+            CoatcheckError: any error of the look-up or the use cases; `not_text` for a binary payload;
+                `invalid_request` if not even the beginning of the part fits.
         """
         number = ids.parse(arguments.artifact_id)
         arguments, reading = await self._open_view(caller, number, arguments)
@@ -99,14 +99,14 @@ class ReadArtifact:
         by_line = not arguments.outline and (arguments.pattern, arguments.query, arguments.path) == (None, None, None)
 
         async def attempt(budget: int) -> AnswerText:
-            # An empty part: every way to find something would only say that nothing matches.
+            # In an empty part, every search would only answer that nothing matches.
             if not (by_line or arguments.outline) and reading.extent.start == reading.extent.end:
                 last = ["It is empty: there is nothing to find in it.", *clip_notes(arguments.notes)]
                 return answer(reading, "empty", "", last)
             if arguments.pattern is not None:
                 return await self._searching(reading, arguments, budget)
             if arguments.query is not None:
-                return await self._answering(reading, arguments, budget)
+                return await self._answer_query(reading, arguments, budget)
             if arguments.path is not None:
                 return await self._answer_values(number, reading, arguments, budget)
             if arguments.outline:
@@ -120,14 +120,14 @@ class ReadArtifact:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "Not even the beginning of this part fits into an answer. Read another part."
             )
-        # Only what is returned counts as read: attempts that did not fit do not.
+        # Report only the answer that is returned: attempts that did not fit do not count as reads.
         self._view.report_read(caller, reading, got[1], *_describe_request(arguments))
         return ToolAnswer(text=got[0], tokens=got[1])
 
     async def _open_view(
         self, caller: Caller, number: int, arguments: ReadArguments
     ) -> tuple[ReadArguments, ViewReading]:
-        """Returns the request and the view to read: paths refer to the payload, everything else to the text."""
+        """Returns the request and the view that it reads: the payload for a path or with `raw`, otherwise the text."""
         notes = list(arguments.notes)
         if arguments.path is not None:
             if arguments.section is not None:
@@ -154,12 +154,16 @@ class ReadArtifact:
     async def _narrow_view(
         self, caller: Caller, number: int, arguments: ReadArguments
     ) -> tuple[ReadArguments, ViewReading]:
-        """Returns the text view, narrowed to the requested section: one of its own, or an entry of its outline."""
+        """Returns the request, and the text view narrowed to the requested section.
+
+        The section is one of the view's own, or an entry of its outline. An entry of a JSON outline turns the request
+        into one with a path, which reads the payload.
+        """
         section_name = arguments.section
         if section_name is None:
-            everything = arguments.outline or arguments.query is not None or _reads_on(arguments)
+            everything = arguments.outline or arguments.query is not None or _reads_from_beginning(arguments)
             return arguments, await self._view.best(caller, number, sections=everything)
-        # "outline", "contents" and the like mean the outline, unless a section has that name.
+        # Words such as "outline" and "contents" mean the outline, unless a section has that name.
         if section_name.strip().lower() in OUTLINE_WORDS:
             reading = await self._view.best(caller, number, sections=True)
             names = {name.casefold(): nth for nth, s in enumerate(reading.sections) for name in (s.title, s.name)}
@@ -173,8 +177,8 @@ class ReadArtifact:
         except CoatcheckError as error:
             if error.code is not Code.SECTION_NOT_FOUND:
                 raise
-        # No section of that name: an entry of the outline is a part, too.
-        # Only now, as making the outline takes a pass over the text.
+        # The view has no section of that name, but its outline may have an entry. The outline is tried last, because
+        # building it takes a pass over the whole text.
         reading, entry = await self._outline.entry(await self._view.best(caller, number, sections=True), section_name)
         if reading.section is not None:
             return arguments, reading
@@ -191,13 +195,13 @@ class ReadArtifact:
         article = reading.article
         at = resolve_start(arguments.offset or ReadStart(article.first if reading.section is None else 1), reading)
         limit = arguments.limit or DEFAULT_LINES
-        # Without bounds of its own, a page is read to the end of its article, not into what surrounds it.
+        # If the call has no limit, a web page is read to the end of its article, not into the menus after it.
         if arguments.limit is None and reading.section is None and at.line <= article.last:
             limit = min(limit, article.last - at.line + 1)
         ask, cursor, moved = ReadRequest(offset=at.line, limit=limit, max_tokens=budget), None, list[str]()
-        # A place inside a long line: the answer goes on there, as an earlier one named it.
+        # An earlier answer ended inside a long line and gave this offset: continue at that byte.
         if at.inside:
-            asked_for, (at, byte) = at, await _inside(reading, at)
+            asked_for, (at, byte) = at, await _align_start(reading, at)
             if at != asked_for:
                 moved.append(f"Offset {asked_for} is inside a character, so this begins at {at}.")
             ask = ReadRequest(max_tokens=budget)
@@ -210,9 +214,9 @@ class ReadArtifact:
         lines = got.window.lines
         which = f"{lines.first}-{lines.last} of {total}"
         part = f"lines {which} from {at}" if at.inside and at.line == lines.first else f"lines {which}"
-        last = [f"Lines {which}{await _going_on(reading, got)}"]
-        # The first answer about a long text names its sections, so that the next call need not read on.
-        if got.next is not None and _reads_on(arguments) and arguments.offset is None:
+        last = [f"Lines {which}{await _render_continuation(reading, got)}"]
+        # The first answer about a long text names its sections, so that the model can go straight to one of them.
+        if got.next is not None and _reads_from_beginning(arguments) and arguments.offset is None:
             last += _render_sections(reading)
         last += [*moved, *safe_text.notes, *clip_notes(arguments.notes)]
         body_tokens = got.tokens if safe_text.body == got.text else None
@@ -220,7 +224,7 @@ class ReadArtifact:
         return answer(reading, part, safe_text.body, last, tokens=body_tokens)
 
     async def _answer_outline(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
-        # Entries count from 0, but a model that begins at the beginning writes 1.
+        # Entries are counted from 0, but a model that wants the first entry may write 1.
         offset = arguments.offset.line if arguments.offset is not None and arguments.offset.line > 1 else 0
         got = await self._outline.of(
             reading,
@@ -234,7 +238,7 @@ class ReadArtifact:
         last = [_render_ways(got), *clip_notes(arguments.notes)]
         return answer(reading, "outline", got.text, last, tokens=got.tokens)  # already safe to show
 
-    async def _answering(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
+    async def _answer_query(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         got = await self._passages.of(reading, arguments.query or "", min(budget, _QUERY_TOKENS), concise=True)
         on = (
             ["Best first. Read around a passage with offset, or search with pattern."]
@@ -243,7 +247,7 @@ class ReadArtifact:
         )
         last = [*on, *clip_notes(arguments.notes)]
         part = f"passages for the query{within(reading)}"
-        return answer(reading, part, got.text, last, tokens=got.tokens)  # already safe to show, under lines of ours
+        return answer(reading, part, got.text, last, tokens=got.tokens)  # the passages are already safe to show
 
     async def _answer_values(
         self, number: int, reading: ViewReading, arguments: ReadArguments, budget: int
@@ -261,7 +265,7 @@ class ReadArtifact:
 
 
 async def _times(reading: ViewReading, extent: Extent) -> str:
-    """Returns the range of the times of lines that are shown without them."""
+    """Returns the first and last time of lines whose times the view leaves out; empty if there are no two times."""
     if reading.fields is None:
         return ""
     head = await reading.read(extent.start, min(extent.end, extent.start + NEAR))
@@ -269,8 +273,8 @@ async def _times(reading: ViewReading, extent: Extent) -> str:
     return time_range(reading.fields, head, tail)
 
 
-def _reads_on(arguments: ReadArguments) -> bool:
-    """Returns whether this is a call that reads from the beginning, without searching for anything."""
+def _reads_from_beginning(arguments: ReadArguments) -> bool:
+    """Returns whether the call only reads lines: it searches for nothing and names no section."""
     return not arguments.outline and (arguments.pattern, arguments.query, arguments.path, arguments.section) == (
         None,
         None,
@@ -280,7 +284,7 @@ def _reads_on(arguments: ReadArguments) -> bool:
 
 
 def _render_ways(got: OutlineAnswer) -> str:
-    """Returns how to read the entries of an outline, by what each has."""
+    """Returns a sentence on how to read entries of an outline: by section, path or lines, as the entries have them."""
     options = (
         ("section", any(entry.section is not None or entry.lines is not None for entry in got.entries)),
         ("path", any(entry.path is not None for entry in got.entries)),
@@ -292,8 +296,12 @@ def _render_ways(got: OutlineAnswer) -> str:
     return f"Read one with {', or with '.join(ways)}."
 
 
-async def _inside(reading: ViewReading, at: ReadStart) -> tuple[ReadStart, int]:
-    """Returns a place inside a line, moved to the start of its character, and that byte."""
+async def _align_start(reading: ViewReading, at: ReadStart) -> tuple[ReadStart, int]:
+    """Returns an offset inside a line, moved back to the start of its character, and the character's byte in the view.
+
+    Raises:
+        CoatcheckError: `offset_past_end`.
+    """
     line = await place_of(reading.content, Span("line", at.line, None))
     end = reading.extent.end
     if line is None or line.byte + at.inside >= end:
@@ -307,18 +315,18 @@ async def _inside(reading: ViewReading, at: ReadStart) -> tuple[ReadStart, int]:
     byte = line.byte + at.inside
     low = max(line.byte, byte - _MAX_CHARACTER_BYTES)
     data = await reading.content.read(low, byte + 1)
-    # Back to the first byte of the character, of which a note tells the model.
+    # Go back to the first byte of the character. If the offset changes, the caller adds a note for the model.
     while not separates(data, byte - low):
         byte -= 1
     return ReadStart(at.line, byte - line.byte), byte
 
 
-async def _going_on(reading: ViewReading, got: ReadAnswer) -> str:
-    """Returns the rest of the sentence about what was read: where it continues, or that this is the end."""
+async def _render_continuation(reading: ViewReading, got: ReadAnswer) -> str:
+    """Returns the end of the sentence about the lines read: at which offset to continue, or that this is the end."""
     if got.next is None:
-        return "; that is the end." if reading.section is None else _after(reading)
+        return "; that is the end." if reading.section is None else _render_section_end(reading)
     if reading.section is None and got.window.lines.last == reading.article.last < got.total.lines:
-        return f"; that is the end of the {main_part(reading.artifact.facts.kind)}. {_around(reading)}"
+        return f"; that is the end of the {main_part(reading.artifact.facts.kind)}. {_render_surroundings(reading)}"
     if got.next.unit == "line":
         return f'. Next: offset={got.next.offset}. Or pattern="…" to search.'
     last = got.window.lines.last
@@ -327,8 +335,8 @@ async def _going_on(reading: ViewReading, got: ReadAnswer) -> str:
     return f', line {last} not to its end. Next: offset="{last}+{inside}". Or pattern="…" to search.'
 
 
-def _around(reading: ViewReading) -> str:
-    """Returns the sections around an article, with their lines."""
+def _render_surroundings(reading: ViewReading) -> str:
+    """Returns a sentence that names the sections around an article, with their lines."""
     descriptions = [
         f"{each.title} ({each.line}-{each.line + each.lines - 1})" for each in outer_asides(reading.sections)
     ]
@@ -336,8 +344,8 @@ def _around(reading: ViewReading) -> str:
     return f"Around it are the sections {', '.join(descriptions[:_NAMED_SECTIONS])}{more}."
 
 
-def _after(reading: ViewReading) -> str:
-    """Returns that a section ends, and which comes next."""
+def _render_section_end(reading: ViewReading) -> str:
+    """Returns the end of the sentence about the lines read if a section ends there, and names the next section."""
     section = reading.section
     following = [s for s in reading.sections if section is not None and s.start >= section.end]
     on = f" The next is {following[0].name}." if following else ""
@@ -345,7 +353,7 @@ def _after(reading: ViewReading) -> str:
 
 
 def _render_sections(reading: ViewReading) -> list[str]:
-    """Returns the first sections, for a reader who did not ask for one."""
+    """Returns a line that names the first sections and says how to read one; empty if there are no sections."""
     sections = reading.sections
     if not sections:
         return []
@@ -364,7 +372,7 @@ def _render_sections(reading: ViewReading) -> list[str]:
 
 
 def _describe_request(arguments: ReadArguments) -> tuple[Action, dict[str, Any]]:
-    """Returns what a call requested, as it is logged."""
+    """Returns the action of a call and its parameters, for the request log."""
     if arguments.pattern is not None:
         return "search", {
             "pattern": arguments.pattern,

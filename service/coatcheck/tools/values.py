@@ -1,11 +1,13 @@
-r"""Reads one value of a call as it was meant: numbers from text, positions, IDs inside other text, patterns.
+r"""Reads single values of a tool call: numbers in text, positions, IDs inside other text, patterns.
 
-Models send "3" for 3, 3.0, "line 12", "null", an ID in brackets. What can only mean one thing is accepted as that; what
-cannot be read is None, which the caller reports. Nothing here raises, whatever it is given.
+Models send "3" or 3.0 for 3, "line 12", "null", or an ID in brackets. A value that can only have one meaning is
+accepted with that meaning. For a value that cannot be read, these functions return None, and the caller reports it.
+They never raise an exception.
 
-A model copies a line of an answer into `pattern`. As a regular expression, `[main] done (3 ms)` means something else,
-and may even match elsewhere. And models write the syntax of grep (`a\|b`) and JavaScript (`/a/i`), which RE2 accepts
-with another meaning. This module only writes such patterns; the caller decides which to try, and reports which it was.
+Models also copy a line of an answer into `pattern`. As a regular expression, `[main] done (3 ms)` means something else
+than the text, and may even match elsewhere. Other patterns are in the syntax of grep (`a\|b`) or JavaScript (`/a/i`),
+which RE2 accepts with another meaning. This module only rewrites such patterns. The caller decides which of the
+rewritten patterns to try, and reports which one it used.
 """
 
 import math
@@ -19,74 +21,75 @@ from coatcheck.core.grep.matcher import PATTERN_CHARS
 from coatcheck.core.views.window import NUMBER_LIMIT
 
 _NOTHING: Final = frozenset({"", "null", "none", "nil", "undefined", "n/a", "default"})
-"""What models write for "not given"."""
+"""Words that models write for an argument that is not given."""
 _PLACEHOLDER: Final = frozenset({"…", "...", "<…>", "<...>"})
-"""What a card shows where the reader's own text belongs."""
-_COUNTED: Final = r"(?:lines?|rows?|match(?:es)?|hits?|results?|values?|items?)"
-"""What a number may count, in the model's own words."""
+"""Placeholders that a card prints where the model must put its own text."""
+_UNIT_WORDS: Final = r"(?:lines?|rows?|match(?:es)?|hits?|results?|values?|items?)"
+"""Words that models write after a number for the things that it counts."""
 _NUMBER: Final = re.compile(
-    rf"([-+]?)([0-9][0-9,_ ]{{0,40}})(?:\.[0-9]{{0,20}})?(?:\s*{_COUNTED})?",
+    rf"([-+]?)([0-9][0-9,_ ]{{0,40}})(?:\.[0-9]{{0,20}})?(?:\s*{_UNIT_WORDS})?",
     re.IGNORECASE,
 )
-"""Also with the word for what is counted after it: `10 lines`."""
+"""Matches a number, which may be followed by a unit: `10 lines`."""
 _POSITION: Final = re.compile(
     r"(?:lines?|l|#)?\s*(-?[0-9][0-9,_]{0,40})(?:\.0*)?(?:\s*\+\s*([0-9][0-9,_]{0,40}))?"
     r"(?:\s*(?:-|\u2013|\.\.|to|:|,)\s*l?([0-9][0-9,_]{0,40}))?",
     re.IGNORECASE,
 )
-"""`12`, `line 12`, `L12`, `12+4000` (bytes into the line), and ranges such as `12-40`."""
+"""Matches `12`, `line 12`, `L12`, `12+4000` (4000 bytes into line 12), and ranges such as `12-40`."""
 _ID: Final = re.compile(r"art[_ -]?((?:[0-9] ?){17}[0-9])(?![0-9])(?:#([A-Za-z0-9_.-]{1,64}))?", re.IGNORECASE)
-"""An artifact ID anywhere in a text, also with blanks between its digits, and a section after it."""
+"""Matches an artifact ID anywhere in a text, also with blanks between its digits, and captures a section after it."""
 _DIGITS: Final = re.compile(r"(?<![0-9])([0-9]{18})(?![0-9])(?:#([A-Za-z0-9_.-]{1,64}))?")
-"""The 18 digits alone, where a model has left out the prefix."""
-_LONE: Final = re.compile("[\ud800-\udfff]")
-"""Halves of surrogate pairs, which no UTF-8 text can have."""
+"""Matches the 18 digits of an ID whose prefix the model has left out."""
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Matches a half of a surrogate pair, which UTF-8 cannot represent."""
 _MAX_DIGITS: Final = 16
-"""Digits of the largest number that is exact in every JSON reader, 2^53. A longer one is beyond every limit."""
+"""Maximum digits of a number: as many as 2^53 has, the largest integer that every JSON reader reads exactly. A longer
+number exceeds every limit."""
 _SCANNED_CHARS: Final = 4_000
-"""Characters of a text that are searched for an ID."""
+"""Maximum characters of a text that are searched for an ID."""
 _ID_MEMBERS: Final = ("artifact_id", "id", "artifact", "key", "uri")
-"""Where an object that stands for an artifact has its ID."""
+"""Names of the member in which an object that stands for an artifact has the ID."""
 
 
 class ReadStart(Struct, frozen=True):
-    """Where to start reading."""
+    """The position at which to start reading."""
 
     line: int
-    """Counted from 1; negative from the end."""
+    """Number of the line, counted from 1; a negative number counts from the end."""
     inside: int = 0
-    """Bytes into that line."""
+    """Offset in bytes inside that line."""
     last: int | None = None
-    """The last line, if a range was given."""
+    """Last line of the range; None: the call gave no range."""
 
     def __str__(self) -> str:
         return f"{self.line}+{self.inside}" if self.inside else str(self.line)
 
 
 class Named(Struct, frozen=True):
-    """An artifact as it was named in a call: not checked."""
+    """A reference to an artifact as a call gave it. Nothing in it has been checked."""
 
     text: str
     section: str | None = None
     others: bool = False
-    """Whether more than one was named."""
+    """Whether the call named further artifacts in the same argument."""
 
 
 def text(value: object, *, joint: str = "|") -> str | None:
-    """Returns any text that is not blank.
+    """Returns a text, a number as text, or the first 50 texts of a list, joined by `joint`; None if the text is blank.
 
-    Halves of surrogate pairs become U+FFFD; a list becomes one text, with `joint`.
+    Each half of a surrogate pair becomes U+FFFD.
     """
     if isinstance(value, list | tuple):
         return text(joint.join(texts(cast("object", value))[:50]))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    whole = _LONE.sub("\ufffd", value) if isinstance(value, str) else _number_text(value)
+    whole = _LONE_SURROGATE.sub("\ufffd", value) if isinstance(value, str) else _number_text(value)
     return whole if whole.strip() else None
 
 
 def texts(value: object) -> list[str]:
-    """Returns the texts of a list; none for anything else."""
+    """Returns the texts in a list that are not empty; an empty list for a value that is not a list."""
     if not isinstance(value, list | tuple):
         return []
     several: list[Any] = [v for v in value if isinstance(v, str) and v]  # pyright: ignore[reportUnknownVariableType]
@@ -94,24 +97,24 @@ def texts(value: object) -> list[str]:
 
 
 def is_placeholder(value: object) -> bool:
-    """Returns whether a value is the ellipsis that a card shows where the reader's own text belongs."""
+    """Returns whether a value is the placeholder that a card prints where the model must put its own text."""
     return isinstance(value, str) and value.strip() in _PLACEHOLDER
 
 
 def is_none_word(value: object) -> bool:
-    """Returns whether a text is what models write for "not given"."""
+    """Returns whether a value is a word that models write for an argument that is not given."""
     return isinstance(value, str) and value.strip().lower() in _NOTHING
 
 
 def is_nothing(value: object) -> bool:
-    """Returns whether a value stands for nothing."""
+    """Returns whether a value counts as absent: None, "null", or an empty text, list or object."""
     return value is None or value in ([], {}) or (isinstance(value, str) and value.strip().lower() in {"", "null"})
 
 
 def integer(value: object) -> int | None:
-    """Returns a whole number, in any of the ways that models write one.
+    """Returns the whole number that a value stands for; None if it stands for none.
 
-    One beyond any payload is the largest sane number.
+    A number beyond NUMBER_LIMIT, which exceeds any payload, becomes NUMBER_LIMIT.
     """
     if isinstance(value, bool):
         return None
@@ -127,14 +130,17 @@ def integer(value: object) -> int | None:
 
 
 def truth(value: object) -> bool:
-    """Returns whether a switch is on."""
+    """Returns whether a value stands for true."""
     if isinstance(value, str):
         return value.strip().lower() in {"true", "yes", "1", "on", "i"}
     return bool(value)
 
 
 def position(value: object) -> ReadStart | None:
-    """Returns a line, a place inside one (`12+4000`), or a range of lines (`201-400`, a list of two)."""
+    """Returns the position that a value stands for; None if it stands for none.
+
+    The value is a line, an offset inside a line (`12+4000`), or a range of lines (`201-400`, or a list of two numbers).
+    """
     if isinstance(value, list | tuple):
         numbers = [integer(v) for v in value[:2]]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         first = numbers[0] if numbers else None
@@ -151,8 +157,8 @@ def find_reference(value: object, *, lists: int = 2) -> Named | None:
     """Returns the artifact that a value names, with the section of a citation (`art_…#r3`); None if it names none.
 
     Args:
-        value: what was written; lists are searched, and so are objects with an ID.
-        lists: maximum nesting of lists.
+        value: the argument. Lists and objects with an ID are searched, too.
+        lists: maximum nesting of lists and objects.
     """
     if isinstance(value, dict):
         members: dict[object, object] = value  # pyright: ignore[reportUnknownVariableType]
@@ -169,7 +175,7 @@ def find_reference(value: object, *, lists: int = 2) -> Named | None:
     if not isinstance(value, str):
         return None
     short = value[:_SCANNED_CHARS]
-    # The full form first: 18 digits alone may also be a time stamp or another system's ID.
+    # Try the full form first: 18 digits alone may also be a time stamp or an ID of another system.
     for pattern in (_ID, _DIGITS):
         ids = pattern.findall(short)
         if ids:
@@ -189,37 +195,40 @@ def _number_text(value: int | float) -> str:  # noqa: PYI041 - they are written 
     return str(int(value)) if math.isfinite(value) and value.is_integer() and abs(value) < NUMBER_LIMIT else str(value)
 
 
-_META: Final = re.compile(r"[][(){}*+?|^$]")
-"""Signs that make an expression differ from the same text."""
-_NO_EXPRESSION: Final = re.compile(r"^\||\|\s*$|\|\||\s\|\s")
-"""An empty alternative, or one in spaces: nobody writes that in an expression, but tables and logs contain it."""
-_QUOTED: Final = re.compile(r"[][(){}*+?|^$\\.]")
-"""Signs that need a backslash to stand for themselves."""
+_OPERATORS: Final = re.compile(r"[][(){}*+?|^$]")
+"""Matches an operator: without one, a regular expression matches its own text. A dot does not count."""
+_TABLE_BARS: Final = re.compile(r"^\||\|\s*$|\|\||\s\|\s")
+"""Matches a bar between spaces, or one that makes an empty alternative. Nobody writes such bars in a regular
+expression, but tables and logs contain them."""
+_SPECIAL: Final = re.compile(r"[][(){}*+?|^$\\.]")
+"""Matches a character that stands for itself only after a backslash."""
 _ATOM: Final = re.compile(
     r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\x[0-9A-Fa-f]{2}|\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]"
     r"|\(\?P?<\w+>|\(\?[a-zA-Z-]*[:)]|.",
     re.DOTALL,
 )
-"""The pieces of an expression that may not be torn apart: escapes, classes, openings of groups, single signs."""
+"""Matches a piece of a regular expression that must stay whole: an escape, a class, the opening of a group, or a single
+character."""
 _SWAPPED: Final = frozenset("|(){}+?")
-"""Signs that basic regular expressions (POSIX.1-2024, 9.3, with GNU's additions) take for operators after a backslash,
-and for themselves without one: the other way round than RE2."""
+"""Characters that basic regular expressions (POSIX.1-2024, 9.3, with GNU's additions) take for operators after a
+backslash, and literally without one. RE2 does the opposite."""
 _BASIC: Final = re.compile(r"\\[|(){}+?<>]")
-"""Escapes that only basic regular expressions use as operators."""
+"""Matches an escape that is an operator in basic regular expressions only."""
 _DELIMITED: Final = re.compile(r"\s*/((?:[^/\\]|\\.)+)/([dgimsuvy]*)\s*", re.DOTALL)
 """Matches a regular expression literal of JavaScript, with its flags (ECMA-262, 22.2)."""
 
 
 def is_copied(pattern: str) -> bool:
-    """Returns whether a pattern makes sense only as copied text; then plain text is tried first."""
-    return "\\" not in pattern and _NO_EXPRESSION.search(pattern) is not None
+    """Returns whether a pattern was evidently copied from a text. The caller then searches for plain text first."""
+    return "\\" not in pattern and _TABLE_BARS.search(pattern) is not None
 
 
 def other_spellings(pattern: str) -> list[tuple[str, bool]]:
-    r"""Returns what a pattern means in the syntax of JavaScript and of grep, and whether it ignores case there.
+    r"""Returns RE2 patterns for a pattern in the syntax of JavaScript or grep, each with whether it ignores case.
 
-    In grep's, once with all signs as grep reads them, and once with `\|` and the like as operators beside RE2's own,
-    for a mixture. Empty for a pattern that is in neither syntax.
+    A pattern in grep's syntax gets two: in the first, only the escaped characters (`\|` and the like) are operators; in
+    the second, RE2's own operators stay operators as well, for a mixture of both syntaxes. Returns an empty list for a
+    pattern that is in neither syntax.
     """
     delimited = _DELIMITED.fullmatch(pattern)
     body = pattern if delimited is None else delimited[1].replace("\\/", "/")
@@ -231,7 +240,10 @@ def other_spellings(pattern: str) -> list[tuple[str, bool]]:
 
 
 def _read_as_basic(pattern: str, *, swap: bool) -> str:
-    """Returns a basic regular expression in RE2's syntax; without `swap`, bare operators stay operators."""
+    """Returns a basic regular expression in RE2's syntax.
+
+    If `swap` is true, operator characters without a backslash become literal; otherwise they stay operators.
+    """
     out: list[str] = []
     for atom in _ATOM.finditer(pattern):
         text = atom[0]
@@ -243,19 +255,19 @@ def _read_as_basic(pattern: str, *, swap: bool) -> str:
 
 
 def or_plain(pattern: str) -> str:
-    """Returns the pattern and the same as plain text in one expression.
+    """Returns an expression that matches a pattern or the pattern's own text.
 
-    The pattern itself if there is no difference.
+    Returns the pattern itself if the two do not differ, if it has a backslash, or if the expression would be too long.
     """
-    if "\\" in pattern or _META.search(pattern) is None:
+    if "\\" in pattern or _OPERATORS.search(pattern) is None:
         return pattern
     return _choose_bounded(f"(?:{quote_text(pattern)})|(?:{pattern})", pattern)
 
 
 def quote_text(text: str) -> str:
-    """Returns an expression for the exact text."""
-    return _QUOTED.sub(r"\\\g<0>", text)
+    """Returns an expression that matches exactly the given text."""
+    return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def _choose_bounded(wished: str, otherwise: str) -> str:
-    return wished if len(wished) <= PATTERN_CHARS else otherwise
+def _choose_bounded(preferred: str, otherwise: str) -> str:
+    return preferred if len(preferred) <= PATTERN_CHARS else otherwise

@@ -1,15 +1,18 @@
-"""Stops deletions while the clock may be wrong, because what a wrong clock deletes does not come back.
+"""Stops deletions while the clock may be wrong, because an artifact that a wrong clock deletes cannot be restored.
 
-The authoritative clock, which is the database's if it has one, is compared with a steady clock, which nobody sets and
-which goes on while the machine sleeps. If they have drifted more than a day apart, the authoritative one was set, and
-this process deletes nothing by time. It also pauses the job `deletions` of the schedule, so that all processes agree,
-those too that started after the jump. Deletions go on when the clocks agree again, or when an administrator resumes
-that job, and thereby says that the clock is right. A process that was stopped, or that did not run for weeks, sees no
-jump: both clocks went on. What is read expires by the authoritative clock all the while, which deletes nothing.
+The guard compares two clocks. The authoritative clock is the database's, if the database has a clock. The steady clock
+cannot be set, and keeps running while the machine sleeps. If the two have drifted more than a day apart, somebody has
+set the authoritative clock, and this process stops deleting by time. It also pauses the job `deletions` of the
+schedule, so that every other process stops too, including processes that start after the jump. Deletions resume when
+the two clocks agree again, or when an administrator resumes the job and thereby confirms the time. A process that was
+suspended for weeks sees no jump, because both clocks kept running. Reads still treat artifacts as expired by the
+authoritative clock in the meantime: reading deletes nothing.
 
-Deletions also stop, in this process, while the catalogue is known to be damaged: what it says is dead may be alive.
+This process also stops deleting while the catalogue is known to be damaged, because a damaged catalogue may call a live
+artifact dead.
 
-A virtual machine that is paused by its host may have no clock that goes on; then an administrator confirms the time.
+The steady clock of a virtual machine may stop while the host pauses the machine. Deletions are then paused until an
+administrator confirms the time.
 """
 
 import logging
@@ -25,14 +28,15 @@ from coatcheck.upkeep.job_schedule import DELETIONS, JobSchedule
 log = logging.getLogger(__name__)
 
 MAX_DRIFT: Final = timedelta(days=1)
-"""Far more than a clock loses that is kept by NTP, or by nobody for years; far less than a TTL of usual length."""
+"""Drift beyond which the clock counts as set: far more than a clock drifts in years without NTP, and far less than a
+usual TTL."""
 CHECK_SECONDS: Final = 1.0
-"""Seconds between two rounds of comparing; each deletion compares the clocks of its process as well."""
+"""Seconds between two checks of the clocks; each deletion also compares the clocks of its own process."""
 _RESUME: Final = "coatcheck retention job deletions --resume"
 
 
 class ClockJumpGuard:
-    """Implements DeletionClock. `check` once before the first deletion, then repeatedly."""
+    """Implements DeletionClock. Callers await `check` once before the first deletion, and then at regular intervals."""
 
     def __init__(
         self,
@@ -42,14 +46,16 @@ class ClockJumpGuard:
         refresh: Callable[[], Awaitable[None]] | None = None,
         damage: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Compares from now on.
+        """Takes the authoritative clock for right at this moment; every drift is measured from here.
 
         Args:
             clock: the authoritative clock.
             job_schedule: says whether deletions are paused.
-            steady_seconds: the steady clock.
-            refresh: makes `clock` ask whoever else has the time, if it does so only now and then.
-            damage: returns what is known of damage of the catalogue, by which nothing is deleted either.
+            steady_seconds: the steady clock, in seconds.
+            refresh: makes `clock` ask its source (such as the database) for the time again; None if `clock` caches
+                nothing.
+            damage: returns a description of the catalogue's known damage, which also stops deletions; None if the
+                catalogue is not known to be damaged.
         """
         self._clock = clock
         self._schedule = job_schedule
@@ -57,7 +63,8 @@ class ClockJumpGuard:
         self._refresh = refresh
         self._damage = damage
         self._origin = clock.now(), steady_seconds()
-        """The wall clock and the time since boot at one moment, when the wall clock was right."""
+        """Readings of the authoritative and the steady clock at one moment, at which the authoritative clock was
+        right."""
         self._changed_at: datetime | None = None
         self._is_checked = self._has_jumped = False
 
@@ -84,10 +91,12 @@ class ClockJumpGuard:
         return now
 
     async def check(self) -> None:
-        """Compares the clocks, pauses or resumes deletions for all processes, and learns what others decided.
+        """Compares the clocks, and pauses or resumes deletions for all processes if that is necessary.
+
+        Also reads whether an administrator or another process has paused or resumed deletions.
 
         Raises:
-            CoatcheckError: `storage_unavailable`; this process stops deleting all the same.
+            CoatcheckError: `storage_unavailable`. Even then, this process stops deleting if its clocks differ too much.
         """
         state = await self._schedule.deletions()
         if self._is_checked and state.changed_at != self._changed_at and not state.paused:
@@ -104,8 +113,8 @@ class ClockJumpGuard:
             await self._schedule.change(DELETIONS, paused=False, interval=None, by=SCHEDULE)
 
     async def _accept(self) -> None:
-        """Takes the clock for right, because deletions were resumed since the last check."""
-        if self._refresh is not None:  # what it knows may be from before the clock was set
+        """Takes the clock for right, because somebody has resumed deletions since the last check."""
+        if self._refresh is not None:  # the cached time may be from before the clock was set
             await self._refresh()
         self._origin = self._clock.now(), self._steady()
         self._has_jumped = False

@@ -1,13 +1,15 @@
-"""Keeps the full-text index: indexes queued artifacts, merges segments, drops what is gone.
+"""Maintains the full-text index: indexes queued artifacts, merges segments, drops documents of deleted artifacts.
 
-Crash story: an artifact is queued in the transaction that stores it, and leaves the queue in the one that adds its
-document. Whatever happens in between, it is read again; a document in two segments does no harm. Any number of
-processes may index at once. An artifact that cannot be read at the moment stays queued; a damaged payload is found by
-its declared metadata. The text view of a document format is made here if nobody has read it before. A damaged segment
-is dropped, and everything that it may have contained is queued again.
+Crash story: the transaction that stores an artifact also queues the artifact for the index. The transaction that adds
+its document to the index removes the artifact from the queue. After a crash between the two, the artifact is still
+queued and is read again; a document that is in two segments does no harm. Any number of processes may index at the same
+time. An artifact that cannot be read at the moment stays queued. An artifact whose payload is damaged is indexed by its
+declared metadata alone. If a document such as a PDF has no text view yet, this module makes the view. A damaged segment
+is dropped, and every artifact that it may have contained is queued again.
 
-`check_text_index` finds what queries miss; given an index to repair, it also drops damaged segments and queues what is
-missing. What is in the index but not among the artifacts is harmless and not examined.
+`check_text_index` finds artifacts that no query would find. If it is given an index to repair, it also drops damaged
+segments and queues the missing artifacts. It does not look for documents in the index whose artifact no longer exists:
+they are harmless.
 """
 
 import asyncio
@@ -49,46 +51,50 @@ from coatcheck.storing.redaction import RedactionPolicy
 log = logging.getLogger(__name__)
 
 BATCH = 256
-"""Documents read together; their segment has some hundreds of kilobytes."""
+"""Maximum number of documents in a batch, which becomes one segment of some hundreds of kilobytes."""
 _TEXT_BYTES = 512 * 1024
-"""Bytes of text in memory whose words are read together: fewer have more different words, more do not fit a cache."""
+"""Bytes of text that are collected before their words are extracted in one call.
+
+In less text fewer words repeat, so that more distinct words are handled per byte. More text would not fit the
+processor's cache.
+"""
 MAX_CAUGHT_UP_DOCUMENTS = 1_000
-"""Maximum number of documents that a query waits for."""
+"""Maximum number of queued documents that a query waits for."""
 CATCH_UP_SECONDS = 2.0
-"""Maximum seconds that it waits."""
-_REST = 15
-"""Pause of indexing while artifacts keep arriving, as a multiple of a batch's duration."""
-_MAX_REST_SECONDS = 20.0
-"""Maximum of that pause, in seconds."""
+"""Maximum seconds that a query waits for the index."""
+_PAUSE_FACTOR = 15
+"""Pause between two batches while artifacts keep arriving, as a multiple of the last batch's duration."""
+_MAX_PAUSE_SECONDS = 20.0
+"""Maximum pause between two batches, in seconds."""
 _SEGMENTS_PER_ROUND = 4
-"""Segments per round that are examined for documents that are gone."""
+"""Segments that each round examines for documents whose artifact was deleted or changed."""
 _WITHOUT_TEXT = frozenset({Code.INTEGRITY, Code.ARTIFACT_NOT_FOUND})
-"""Codes that mean that no text can be read: damage, or a deletion in the meantime."""
-_GONE_SHARE = 4
-"""A segment is rewritten if one document in this many is gone."""
+"""Error codes after which an artifact is indexed without its text: the payload is damaged, or was deleted meanwhile."""
+_OUTDATED_SHARE = 4
+"""A segment is rewritten once one in this many of its documents is out of date."""
 
 
-class _Done(NamedTuple):
-    """The result of a batch."""
+class _BatchResult(NamedTuple):
+    """The result of indexing one batch."""
 
     documents: int
-    """Documents removed from the queue."""
-    whole: bool
-    """Whether all of them could be read."""
+    """Number of documents that were removed from the queue."""
+    is_complete: bool
+    """Whether every document of the batch could be read."""
 
 
 class _Text(NamedTuple):
-    """The text of a document."""
+    """A queued artifact with the text that its document is built from."""
 
     row: int
     fingerprint: int
     artifact: Artifact
     parts: tuple[bytes, ...]
-    """The whole text, or its two ends."""
+    """The whole text, or the beginning and the end of a long text; empty if no text can be read."""
 
 
 class Index:
-    """Keeps the full-text index: adds documents, merges segments, drops what is gone."""
+    """Maintains the full-text index: adds documents, merges segments, removes the documents of deleted artifacts."""
 
     def __init__(
         self,
@@ -100,16 +106,18 @@ class Index:
         keep_text: KeepText | None = None,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Reads nothing until the first round.
+        """Stores its arguments; the first round reads the catalogue.
 
         Args:
-            texts: the index.
+            texts: the index in the catalogue.
             open_content: opens payloads and views.
-            pool: reads words.
-            new_id: returns random numbers of 62 bits.
-            lead: if several processes share the catalogue, returns whether this one indexes, to save work.
-            redacting: keeps secrets out of the index, if the policy masks them.
-            keep_text: makes documents' text views; without it, unread documents are found by their declared metadata.
+            pool: the executor in which words are extracted and segments are built.
+            new_id: returns random numbers of 62 bits, the IDs of new segments.
+            lead: returns whether this process does the indexing, which only one of several processes need do; None: no
+                other process shares the catalogue.
+            keep_text: makes the text views of documents such as PDFs; None: a document without a text view is indexed
+                without its text.
+            redacting: keeps secrets out of the index, if the policy masks them; None: no secret is masked.
         """
         self._keep_text = keep_text
         self._redacting = redacting
@@ -122,13 +130,13 @@ class Index:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self) -> None:
-        """Indexes the queue, merges segments when there are many, and examines a few for what is gone.
+        """Runs one round: indexes the queues of all namespaces, merges segments, and cleans a few outdated segments.
 
         Raises:
-            CoatcheckError: `storage_unavailable`, `storage_full`; what was done so far stays.
+            CoatcheckError: `storage_unavailable`, `storage_full`; the work done before the error is kept.
         """
         failed: CoatcheckError | None = None
-        # The queue is looked at before the lease is taken, so that idle replicas write nothing.
+        # The queue is read before the lease is taken, so that an idle replica writes nothing to the catalogue.
         namespace = await self._texts.next_unindexed("")
         if self._lead is not None and not await self._lead():
             return
@@ -145,7 +153,10 @@ class Index:
             raise failed
 
     async def drop(self, namespace: str, damaged: Sequence[int]) -> None:
-        """Drops segments that cannot be read, and queues what they contained. A storage refusal is logged."""
+        """Drops damaged segments and queues the artifacts that they contained.
+
+        Raises nothing: if the catalogue refuses, the refusal is logged and the segment stays.
+        """
         for segment in damaged:
             log.warning("a damaged segment of the full-text index of %s is discarded and rebuilt", namespace)
             try:
@@ -154,9 +165,10 @@ class Index:
                 log.warning("the damaged segment is not discarded yet: %s", error.detail)
 
     async def catch_up(self, namespace: str) -> bool:
-        """Indexes a namespace's queue now, within limits, for a query. Returns whether all of it is indexed.
+        """Indexes a namespace's queue before a query; returns whether the whole queue was indexed.
 
-        Artifacts that cannot be read raise nothing; they stay in the queue.
+        It stops after `MAX_CAUGHT_UP_DOCUMENTS` documents or `CATCH_UP_SECONDS`. Raises nothing: an artifact that
+        cannot be read stays queued, and the result is False.
         """
         try:
             async with asyncio.timeout(CATCH_UP_SECONDS):
@@ -170,12 +182,12 @@ class Index:
 
     async def _index_until(self, namespace: str, newest: int) -> bool:
         count = after = 0
-        # One at a time: a caller that waited finds the work done.
+        # Only one caller at a time indexes a namespace: the others wait, and then find the queue indexed already.
         async with self._lock(namespace):
             while (batch := (await self._batch(namespace, after))[0]) and batch[0].row <= newest:
                 if count >= MAX_CAUGHT_UP_DOCUMENTS:
                     return False
-                if not (await self._index(namespace, batch)).whole:
+                if not (await self._index(namespace, batch)).is_complete:
                     after = batch[-1].row
                 count += len(batch)
         return after == 0
@@ -192,8 +204,8 @@ class Index:
             began = time.monotonic()
             async with self._lock(namespace):
                 batch, more = await self._batch(namespace, after)
-                outcome = await self._index(namespace, batch) if batch else _Done(0, whole=True)
-            if not outcome.whole:
+                outcome = await self._index(namespace, batch) if batch else _BatchResult(0, is_complete=True)
+            if not outcome.is_complete:
                 after = batch[-1].row
             elif not outcome.documents:
                 return
@@ -201,30 +213,31 @@ class Index:
                 return
             took = time.monotonic() - began
             last = await self._texts.newest_unindexed(namespace) or 0
-            if last > newest > 0:  # they keep arriving, and storing them has priority
-                await asyncio.sleep(min(_MAX_REST_SECONDS, _REST * took))
+            if last > newest > 0:  # artifacts keep arriving, and storing them takes priority over indexing
+                await asyncio.sleep(min(_MAX_PAUSE_SECONDS, _PAUSE_FACTOR * took))
             newest = last
 
     async def _batch(self, namespace: str, after: int) -> tuple[list[Unindexed], bool]:
-        """Returns the next batch to index, and whether there may be more.
+        """Returns the next batch to index, and whether the queue may hold more.
 
-        It contains at most one document whose text view must be made first, which may take seconds.
+        A batch ends at the first document whose text view must be made, because that may take seconds.
         """
         waiting = await self._texts.list_unindexed(namespace, BATCH, after=after)
-        first = next((n for n, each in enumerate(waiting, 1) if each.entry and self._is_to_make(each.entry)), BATCH)
-        return waiting[:first], len(waiting) >= first
+        size = next((n for n, each in enumerate(waiting, 1) if each.entry and self._needs_text_view(each.entry)), BATCH)
+        return waiting[:size], len(waiting) >= size
 
-    def _is_to_make(self, entry: FoundArtifact) -> bool:
-        a = entry.artifact
+    def _needs_text_view(self, entry: FoundArtifact) -> bool:
+        """Returns whether an artifact's text view must be made before the artifact can be indexed by its text."""
+        facts = entry.artifact.facts
         if self._keep_text is None or entry.text_view is not None:
             return False
-        return a.facts.form is not None or (opens_document(a.facts.kind) and is_document(a.facts.media_type))
+        return facts.form is not None or (opens_document(facts.kind) and is_document(facts.media_type))
 
-    async def _index(self, namespace: str, batch: list[Unindexed]) -> _Done:
-        """Indexes what can be read of a batch; the rest stays queued and blocks nothing after it.
+    async def _index(self, namespace: str, batch: list[Unindexed]) -> _BatchResult:
+        """Indexes the artifacts of a batch that can be read; the others stay queued, and the next batch follows them.
 
         Raises:
-            CoatcheckError: if none of them can be read.
+            CoatcheckError: if no artifact of the batch can be read.
         """
         documents: list[IndexedDocument] = []
         indexed_rows: list[tuple[int, int | None]] = []
@@ -239,28 +252,31 @@ class Index:
                 indexed_rows.append((each.row, each.fingerprint))
             except CoatcheckError as error:
                 failed = error
-            # Words are found for some texts at a time: all of a batch could be hundreds of megabytes.
+            # Words are extracted from a few texts at a time: the texts of a whole batch could be hundreds of megabytes.
             if size >= _TEXT_BYTES:
                 documents += await in_pool(self._pool, _documents, texts)
                 texts, size = [], 0
         if texts:
             documents += await in_pool(self._pool, _documents, texts)
-        # If some could be read, these are indexed, and the others stay in the queue behind them.
+        # If at least one artifact could be read, all readable artifacts are indexed, and the others stay queued.
         if failed is not None and not indexed_rows:
             raise failed
         segment = await in_pool(self._pool, build_segment, documents) if documents else None
         change = IndexDocuments(
             namespace=namespace, documents=tuple(indexed_rows), segment_id=self._new_id(), segment=segment
         )
-        return _Done(await self._texts.commit(change), failed is None)
+        return _BatchResult(await self._texts.commit(change), failed is None)
 
     async def _text(self, row: int, fingerprint: int | None, entry: FoundArtifact) -> "_Text":
-        assert fingerprint is not None  # noqa: S101 - goes with what was found
+        assert fingerprint is not None  # noqa: S101 - every queued artifact that exists has one
         entry = entry if self._redacting is None else self._redacting.mask_entry(entry)
         return _Text(row, fingerprint, entry.artifact, await self._texts_of(entry))
 
     async def _texts_of(self, entry: FoundArtifact) -> tuple[bytes, ...]:
-        """Returns the text view if one is kept, else the payload; only the two ends of long ones."""
+        """Returns the text view if there is one, else the payload; of a long text, only the beginning and the end.
+
+        Returns an empty tuple if there is no text to index: the payload is binary, damaged or deleted.
+        """
         try:
             content = await self._content(entry)
             if content is None:
@@ -277,12 +293,12 @@ class Index:
             return ()
 
     async def _content(self, entry: FoundArtifact) -> Content | None:
-        a, view = entry.artifact, entry.text_view
-        if self._keep_text is not None and self._is_to_make(entry):
+        artifact, view = entry.artifact, entry.text_view
+        if self._keep_text is not None and self._needs_text_view(entry):
             view = await self._keep_text(entry)
         if view is not None and view.blob is not None:
-            return await self._open.of_view(a.namespace, view)
-        return None if is_binary(a) else self._open(entry)
+            return await self._open.of_view(artifact.namespace, view)
+        return None if is_binary(artifact) else self._open(entry)
 
     async def _merge(self, namespace: str) -> None:
         while segment_ids := to_merge(await self._texts.segment_sizes(namespace), MAX_DOCUMENTS):
@@ -290,40 +306,42 @@ class Index:
                 return
 
     async def _clean_next(self) -> None:
-        """Rewrites the next segment without what is gone, if that is a large part of it."""
+        """Examines the next segment; if many of its documents are outdated, rewrites the segment without them."""
         candidate = await self._texts.next_segment(self._last_segment)
         if candidate is None:
             self._last_segment = 0
             return
         namespace, size = candidate
         self._last_segment = size.id
-        await self._rewrite(namespace, [size.id], worth=size)
+        await self._rewrite(namespace, [size.id], alone=size)
 
-    async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> bool:
-        """Merges segments into one; returns whether they were replaced.
+    async def _rewrite(self, namespace: str, ids: list[int], alone: SegmentSize | None = None) -> bool:
+        """Merges segments into one without their outdated documents; returns whether the segments were replaced.
 
-        They stay if another process was faster, or if it is not worth it.
+        The segments stay if another process has replaced them meanwhile, or if one of them is damaged. With
+        `alone`, the size of a segment that is rewritten alone, it also stays if few of its documents are outdated.
         """
         segments = await self._texts.read_segments(namespace, ids)
         if segments is None:
             return False
-        # A damaged segment must not be merged into a whole one.
+        # A damaged segment must not be merged: its damage would enter the new segment.
         damaged = await in_pool(self._pool, _find_damaged, ids, segments)
         if damaged:
             await self.drop(namespace, damaged)
             return False
         live = [await self._live(namespace, segment) for segment in segments]
-        if worth is not None and _GONE_SHARE * int(sum(np.count_nonzero(~mine) for mine in live)) < worth.documents:
+        if alone is not None and _OUTDATED_SHARE * int(sum(np.count_nonzero(~each) for each in live)) < alone.documents:
             return False
         segment = await in_pool(self._pool, merge_segments, segments, live)
         change = MergeSegments(namespace=namespace, old=tuple(ids), segment_id=self._new_id(), segment=segment)
         return await self._texts.commit(change)
 
     async def _live(self, namespace: str, segment: PackedSegment) -> NDArray[np.bool_]:
+        """Returns for each document of a segment whether its artifact still exists and is unchanged."""
         rows, prints = documents_of(segment.packed_documents)
-        now = await self._texts.fingerprints(namespace, rows.tolist())
+        present = await self._texts.fingerprints(namespace, rows.tolist())
         pairs = zip(rows.tolist(), prints.tolist(), strict=True)
-        return np.fromiter((now.get(row) == mark for row, mark in pairs), dtype=np.bool_, count=len(rows))
+        return np.fromiter((present.get(row) == mark for row, mark in pairs), dtype=np.bool_, count=len(rows))
 
 
 def _documents(texts: Sequence[_Text]) -> list[IndexedDocument]:
@@ -336,7 +354,11 @@ def _find_damaged(ids: Sequence[int], segments: Sequence[PackedSegment]) -> list
 
 
 async def check_text_index(texts: TextIndex, repairs: TextIndex | None) -> list[Finding]:
-    """Returns a finding for each namespace with artifacts that are missing in the index.
+    """Returns a finding for each namespace whose index is damaged or lacks artifacts.
+
+    Args:
+        texts: the index that is examined.
+        repairs: the same index, through a catalogue that may write; None: nothing is repaired.
 
     Raises:
         CoatcheckError: `storage_unavailable` if the catalogue cannot be queried.
@@ -353,8 +375,8 @@ async def check_text_index(texts: TextIndex, repairs: TextIndex | None) -> list[
 async def _of_namespace(texts: TextIndex, repairs: TextIndex | None, namespace: str) -> Finding | None:
     damaged = 0
     for size in await texts.segment_sizes(namespace):
-        whole = await texts.read_segments(namespace, [size.id])
-        if whole is not None and not is_whole(whole[0]):
+        segments = await texts.read_segments(namespace, [size.id])
+        if segments is not None and not is_whole(segments[0]):
             damaged += 1
             if repairs is not None:
                 await repairs.commit(DropSegment(namespace=namespace, segment_id=size.id))

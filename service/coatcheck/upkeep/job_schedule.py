@@ -1,6 +1,7 @@
-"""The schedule as data: which jobs are due or paused, their intervals, and their last results.
+"""Keeps the job schedule as data: which jobs are due or paused, their intervals, and their last results.
 
-Every process reads it again every few seconds. It runs nothing itself; changes are made by administrators, and audited.
+Every process reads the schedule from the catalogue every few seconds. The schedule runs no job itself. Administrators
+change it, and the audit log records each change.
 """
 
 import logging
@@ -20,23 +21,23 @@ from coatcheck.ports.telemetry import Clock
 log = logging.getLogger(__name__)
 
 SCHEDULED: Final = ("expire", "reap", "sweep", "purge", "index")
-"""Jobs of the schedule: expired artifacts, abandoned uploads, dead bytes, old records, the full-text index. Interrupted
-runs are always resumed; the schedule cannot stop them."""
+"""Jobs of the schedule, in this order: remove expired artifacts, abandoned uploads, dead blobs and old records; build
+the full-text index. Interrupted retention runs are not among them: they are always resumed, and cannot be paused."""
 DELETIONS: Final = "deletions"
-"""Stands for everything that deletes by time: all jobs but the index, evictions, and runs of retention. It is paused
-while the clock may be wrong, or by an administrator."""
+"""Name under which everything that deletes by time is paused: all jobs except `index`, evictions, and retention runs.
+Deletions are paused while the clock may be wrong, and when an administrator pauses them."""
 MIN_INTERVAL: Final = 1
-"""In seconds."""
+"""Shortest interval of a job, in seconds."""
 MAX_INTERVAL: Final = 24 * 3600
-"""In seconds: a day. Whoever wants a job less often can pause it."""
+"""Longest interval of a job, in seconds: a day. An administrator who wants a job to run less often can pause it."""
 _CACHE_SECONDS: Final = 5.0
-"""Seconds for which the schedule is reused once read."""
+"""Seconds for which this process reuses the schedule before it reads the schedule again."""
 _MARK_EVERY: Final = timedelta(minutes=1)
-"""How often a successful job is recorded, so that an idle store is not written to all the time."""
+"""Shortest time between two records of the same result of a job, so that an idle store is rarely written to."""
 
 
 class JobSchedule:
-    """The schedule of this process."""
+    """Decides which jobs are due in this process, and records how they went."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class JobSchedule:
         default: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`default` is the interval in seconds of jobs without their own."""
+        """`default` is the interval, in seconds, of a job without its own interval; `monotonic` returns seconds."""
         self._retention = retention
         self._clock = clock
         self._default = default
@@ -56,10 +57,10 @@ class JobSchedule:
         self._last: dict[str, float] = {}
         self._marked: dict[str, tuple[datetime, str]] = {}
         self._unwritten: dict[str, MarkJob] = {}
-        """Last results that could not be written."""
+        """Last results of jobs that could not be written to the catalogue, by job."""
 
     async def due(self) -> frozenset[str]:
-        """Returns the jobs that are due. Each is returned once per interval.
+        """Returns the jobs that are due. A job is returned once per interval.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -73,14 +74,14 @@ class JobSchedule:
                 continue
             interval = self._default if state is None or state.interval is None else float(state.interval)
             last = self._last.get(name)
-            # A round that starts slightly early would otherwise wait for one more.
+            # A job also counts as due slightly early: otherwise it would wait for the whole next round.
             if last is None or now - last >= interval - min(0.5, interval / 10):
                 self._last[name] = now
                 due_jobs.add(name)
         return frozenset(due_jobs)
 
     async def runs(self, name: str) -> bool:
-        """Returns whether a job that has a pace of its own may run.
+        """Returns whether a job that decides itself when to run is not paused.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -90,7 +91,7 @@ class JobSchedule:
         return state is None or not state.paused
 
     async def deletions(self) -> JobState:
-        """Returns the state of everything that deletes by time, at most a few seconds old.
+        """Returns the state of `deletions`, which stands for all that deletes by time; it is a few seconds old at most.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -100,7 +101,7 @@ class JobSchedule:
 
     @property
     def last_deletions(self) -> JobState:
-        """Returns that state as it was read last."""
+        """Returns the state of `deletions` as it was last read, without a query."""
         return self._states.get(DELETIONS) or JobState.make_unchanged(DELETIONS)
 
     async def pause_deletions(self, reason: str) -> None:
@@ -110,16 +111,23 @@ class JobSchedule:
             CoatcheckError: `storage_unavailable`.
         """
         failed = MarkJob(name=DELETIONS, now=self._clock.now(), outcome="failed", detail=reason)
-        await self._retention.commit(failed)  # first: whoever sees the pause sees the reason
+        await self._retention.commit(failed)  # committed first, so that whoever sees the pause also sees its reason
         await self.change(DELETIONS, paused=True, interval=None, by=SCHEDULE)
 
     def pause(self) -> float:
-        """Returns the seconds until a job may be due."""
+        """Returns the shortest interval of any job, in seconds: callers wait this long before they ask for due jobs."""
         intervals = [float(state.interval) for state in self._states.values() if state.interval is not None]
         return min([self._default, *intervals])
 
     async def record_result(self, name: str, error: CoatcheckError | None = None) -> None:
-        """Records a job's result, unless the same one was recorded a moment ago. Raises nothing."""
+        """Records a job's result, unless the same result was recorded within the last minute.
+
+        Raises nothing: a result that cannot be written is kept in this process and logged.
+
+        Args:
+            name: the job.
+            error: why the job failed; None: it succeeded.
+        """
         outcome = "done" if error is None else "failed"
         now = self._clock.now()
         previous = self._marked.get(name)
@@ -135,25 +143,37 @@ class JobSchedule:
             log.info("the result of the job %s was not recorded: %s", name, refused.detail)
 
     async def states(self) -> list[JobState]:
-        """Returns every job with its settings and last result, including results that only this process knows."""
+        """Returns every job with its settings and last result, including results that this process could not write.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
         states_by_name = {state.name: state for state in await self._retention.list_jobs()}
         return [
-            self._as_it_went(states_by_name.get(name) or JobState.make_unchanged(name))
+            self._with_unwritten_result(states_by_name.get(name) or JobState.make_unchanged(name))
             for name in (*SCHEDULED, DELETIONS)
         ]
 
-    def _as_it_went(self, state: JobState) -> JobState:
-        """Returns the state, updated by an unwritten result if that is newer."""
+    def _with_unwritten_result(self, state: JobState) -> JobState:
+        """Returns a job's state, with this process's unwritten result if that result is newer."""
         mark = self._unwritten.get(state.name)
         if mark is None or (state.last_at is not None and state.last_at >= mark.now):
             return state
         return replace(state, last_at=mark.now, last_outcome=mark.outcome, last_detail=mark.detail)
 
     async def change(self, name: str, *, paused: bool | None, interval: int | None, by: By) -> JobState:
-        """Pauses or resumes a job, or changes its interval; 0 restores that of the settings.
+        """Pauses or resumes a job, or changes its interval; returns the job's new state.
+
+        Args:
+            name: the job, or `deletions`.
+            paused: whether the job is paused from now on; None: as before.
+            interval: the new interval in seconds, `MIN_INTERVAL` to `MAX_INTERVAL`; 0: the interval of the settings;
+                None: as before.
+            by: who makes the change, for the audit log.
 
         Raises:
-            CoatcheckError: `invalid_request`; `storage_unavailable`.
+            CoatcheckError: `invalid_request` for an unknown job, an interval out of bounds, or an interval for a job
+                that has none; `storage_unavailable`.
         """
         if name not in {*SCHEDULED, DELETIONS}:
             raise CoatcheckError(
@@ -167,7 +187,8 @@ class JobSchedule:
                 f"An interval must be {MIN_INTERVAL} to {MAX_INTERVAL} seconds, or 0 for the one in the settings.",
                 parameter="interval",
             )
-        # The index follows what arrives, and deletions stand for several jobs.
+        # The index job runs whenever artifacts arrive, and `deletions` stands for several jobs: neither has an
+        # interval.
         if interval and name in {"index", DELETIONS}:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, f"{name} has no interval; it can only be paused.", parameter="interval"
@@ -175,9 +196,9 @@ class JobSchedule:
         change = SetJob(name=name, now=self._clock.now(), by=by, paused=paused, interval=interval)
         state = await self._retention.commit(change)
         self._states = {**self._states, name: state}
-        if name == DELETIONS and paused is False:  # what was wrong is over
+        if name == DELETIONS and paused is False:  # the recorded reason of the pause no longer applies
             await self._retention.commit(MarkJob(name=DELETIONS, now=self._clock.now(), outcome="done"))
-        # Another change may have been made in between: the next look reads all of them again.
+        # Another process may have changed a job meanwhile, so the next call reads the whole schedule again.
         self._read_at = None
         return state
 

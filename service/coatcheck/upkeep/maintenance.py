@@ -1,11 +1,11 @@
-"""One round of maintenance: write reads, expire, reap, sweep, purge.
+"""Runs rounds of maintenance: write recorded reads, expire artifacts, reap uploads, sweep blobs, purge old records.
 
-Every step is a small transaction that is harmless to repeat, so any number of processes may run rounds at once, and a
-crash between two steps loses nothing. Bytes are removed before rows: a row without bytes is found and finished by the
-next round; the reverse order would leak.
+Every step is a small transaction that is harmless to repeat. So any number of processes may run rounds at the same
+time, and a crash between two steps loses nothing. The bytes of a blob are removed before its row: the next round finds
+a row without bytes and deletes it, but nothing would find bytes without a row.
 
-`CountBacklog` counts for metrics what is still to do, at most once every few seconds. A request waits only briefly for
-a new count: a slow or silent catalogue must not block the metrics.
+`CountBacklog` counts the work that maintenance has not done yet, for the metrics, at most once every few seconds. A
+request for metrics waits only briefly for a new count, so a slow or silent catalogue does not block the metrics.
 """
 
 import asyncio
@@ -41,61 +41,71 @@ from coatcheck.upkeep.job_schedule import JobSchedule
 log = logging.getLogger(__name__)
 
 BATCH = 200
-"""Rows of one transaction: with the pauses between them over a thousand expiries a second on PostgreSQL, and few enough
-that storing waits little for processor, disk or, on SQLite, the writer."""
+"""Maximum rows of one transaction.
+
+With the pauses between transactions, PostgreSQL expires over a thousand artifacts a second. A transaction is still
+short enough that an ingest waits little for the processor, the disk or SQLite's only writer.
+"""
 
 _MAX_PAUSE_SECONDS = 1.0
-"""Maximum pause between two batches: it must end although a silent catalogue made the last one long."""
+"""Maximum seconds between two batches. A pause lasts as long as the batch before it, which a silent catalogue may have
+made very long."""
 
 _ROUND_SECONDS = 5.0
-"""Longest expected round while there is little to do; chosen, not measured. A round that takes longer may lose the
-lease, which does no harm."""
+"""Seconds that a round with little to do is expected to take at most; chosen, not measured. During a longer round the
+leader lease may end, which does no harm."""
 
 _ALL = frozenset({"expire", "reap", "sweep", "purge"})
 
 FORGOTTEN_ROWS = 100
-"""Blob rows deleted in one transaction: their inline bytes, 32 KiB each, are overwritten with zeros."""
+"""Blob rows deleted in one transaction: few, because up to 32 KiB of inline bytes in each are overwritten with
+zeros."""
 
 
 class MaintenanceRound(Struct, frozen=True):
-    """The result of one round of maintenance."""
+    """How much one round of maintenance removed."""
 
     expired: int = 0
+    """Artifacts that got a tombstone because they had expired."""
     reaped: int = 0
+    """Abandoned uploads that were removed."""
     removed: int = 0
-    """Dead blobs whose bytes and rows are gone."""
+    """Dead blobs whose bytes and rows were deleted."""
     purged: int = 0
     """Tombstones, idempotency keys, accounts and audit lines that were deleted."""
 
 
 class MaintenanceJobResult(Struct, frozen=True):
-    """The result of a job, or a round of one, that removes no artifacts."""
+    """How much a maintenance job removed, in all or in one round."""
 
     items: int = 0
+    """Number of removed rows or blobs."""
     bytes: int = 0
-    """Stored bytes."""
+    """Stored bytes of the removed blobs."""
     detail: str = ""
 
 
 REPLICA_READ_DELAY = timedelta(seconds=5)
-"""How long reads on another replica may take to be written; until then, expired artifacts get no tombstone."""
+"""How long another replica may take to write its reads. An artifact gets a tombstone only this long after it expired,
+because an unwritten read may have extended its life."""
 
 
 @dataclass(frozen=True)
 class LeaderLease:
-    """Lets one of several processes do some work, to save the others the effort. Two at once do no harm."""
+    """Lets one of several processes do some work, to save the others the effort. It is harmless if two do the work."""
 
     upkeep: Upkeep
     clock: Clock
     name: str
-    """That of the work."""
+    """Name of the work, by which processes compete for the lease."""
     holder: str
     """A name that is unique to this process."""
     seconds: float
-    """How long the lease lasts unless it is renewed: a process that stops or hangs loses it by then."""
+    """Seconds that the lease lasts unless its holder renews it; a process that crashes or hangs loses the lease
+    then."""
 
     async def lead(self) -> bool:
-        """Takes or renews the lease; returns whether this process has it.
+        """Takes or renews the lease; returns whether this process now holds the lease.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -103,7 +113,7 @@ class LeaderLease:
         return await self._take(self.seconds)
 
     async def leave(self) -> None:
-        """Releases the lease, so that another process takes over at once; for a clean stop. Raises nothing."""
+        """Releases the lease at a clean stop, so that another process can take over at once. Raises nothing."""
         try:
             await self._take(0)
         except CoatcheckError as error:
@@ -115,7 +125,7 @@ class LeaderLease:
 
 
 def maintenance_lease(upkeep: Upkeep, clock: Clock, holder: str, pause: float) -> LeaderLease:
-    """Returns the lease of maintenance that runs every `pause` seconds; it outlasts two rounds."""
+    """Returns the leader lease for maintenance that pauses `pause` seconds between rounds; it outlasts two rounds."""
     return LeaderLease(upkeep, clock, "tidy", holder, 2 * pause + _ROUND_SECONDS)
 
 
@@ -128,31 +138,40 @@ class Maintenance:
     clock: DeletionClock
     reads: ReadLog
     note: NoteReads
-    """Shared by everything that writes reads."""
+    """Writes recorded reads to the catalogue; the process has only one instance."""
     _: KW_ONLY
     tombstone_life: timedelta
     lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {})
-    """Returns how long tombstones last according to policies: by default, and by namespace."""
+    """Applies policies to the default life of a tombstone; returns the life in general, and the life by namespace."""
     grace: timedelta
+    """How long the bytes of a dead blob are kept before the sweep removes them."""
     audit_life: timedelta | None = None
-    """How long audit lines are kept; None keeps them all."""
+    """How long audit lines are kept; None: for ever."""
     most_events: int = MAX_EVENTS
-    """Events that are kept, the latest."""
+    """Maximum number of events that are kept; the oldest are deleted first."""
     leader: LeaderLease | None = None
-    """None: this process owns the store."""
+    """The leader lease that a round needs; None: no other process does maintenance on this store."""
     job_schedule: JobSchedule | None = None
-    """None: everything is due."""
+    """Says which jobs are due; None: every job is due in every round."""
     retention: Retention | None = None
-    """None: no runs are recorded, and nothing is deleted that an undo would need."""
+    """Records runs, and deletes the records of removals that can no longer be undone. None: no runs are recorded, and
+    the records of removals stay."""
     _stuck: frozenset[str] = field(default=frozenset(), init=False)
-    _traces: bool = field(default=False, init=False)
-    """Whether the catalogue's log may still contain what was deleted."""
+    _log_has_deleted: bool = field(default=False, init=False)
+    """Whether the catalogue's log of changes may still contain deleted data."""
 
     async def __call__(self) -> MaintenanceRound:
-        """Does everything that is due, in batches, and returns what was done: nothing while the clock may be wrong."""
+        """Runs every job that is due, in batches, and returns how much was removed.
+
+        Nothing is removed while deletions are paused, for instance because the clock may be wrong, or while another
+        process holds the leader lease.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`, `deletions_paused`.
+        """
         if self.clock.pause_reason is not None:
             return MaintenanceRound()
-        # Expire only up to the moment for which all reads are written: a row that a read keeps alive must stay.
+        # Artifacts expire only up to a moment before which all reads are written: a read may keep an artifact alive.
         until = self.reads.horizon(self.clock.deletion_time())
         await self.note()
         if self.leader is not None:
@@ -167,24 +186,26 @@ class Maintenance:
             purged=await self._do("purge", due, self.purge),
         )
         if maintenance_round.removed or maintenance_round.purged:
-            # SQLite's log holds old pages until it is truncated: what was deleted must not stay readable there.
-            self._traces = True
-        if self._traces:
-            self._traces = not await self.upkeep.empty_log()
+            # SQLite's log holds old pages until it is truncated, and deleted data must not stay readable in it.
+            self._log_has_deleted = True
+        if self._log_has_deleted:
+            self._log_has_deleted = not await self.upkeep.empty_log()
         return maintenance_round
 
     async def flush_reads(self) -> datetime:
-        """Returns a moment up to which every read is written, so what had expired by then stays expired.
+        """Writes the recorded reads; returns a moment up to which every read is written.
+
+        An artifact that has expired by that moment stays expired, because no unwritten read can extend its life.
 
         Raises:
-            CoatcheckError: `storage_unavailable`; `deletions_paused`, because such a moment decides what is deleted.
+            CoatcheckError: `storage_unavailable`; `deletions_paused`, because callers delete by the returned moment.
         """
         until = self.reads.horizon(self.clock.deletion_time())
         await self.note()
         return until if self.leader is None else until - REPLICA_READ_DELAY
 
     async def purge(self) -> MaintenanceJobResult:
-        """Deletes records that are older than their time limits.
+        """Deletes tombstones, idempotency keys, accounts and audit lines that are older than their limits.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `deletions_paused`.
@@ -192,7 +213,10 @@ class Maintenance:
         return await _drain(self._purge)
 
     async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[MaintenanceJobResult]]) -> int:
-        """Runs a job if it is due, and records it if there was anything to do."""
+        """Runs a job if it is due, and records its result; returns how many items it removed.
+
+        A round that removed something is also recorded as a run.
+        """
         if job not in due:
             return 0
         began = time.monotonic()
@@ -205,7 +229,7 @@ class Maintenance:
         if self.job_schedule is not None:
             await self.job_schedule.record_result(job)
         if job_result.items and self.retention is not None:
-            # Expired artifacts were counted by the transactions that made their tombstones.
+            # The transactions that made the tombstones have already counted the expired artifacts.
             items = 0 if job == "expire" else job_result.items
             took = time.monotonic() - began
             noted = make_scheduled_round(job, self.clock.now(), items=items, bytes=job_result.bytes, busy_seconds=took)
@@ -213,7 +237,7 @@ class Maintenance:
         return job_result.items
 
     async def leave(self) -> None:
-        """Lets another process take over at once; for a clean stop. Raises nothing."""
+        """Releases the leader lease at a clean stop, so that another process can take over at once. Raises nothing."""
         if self.leader is not None:
             await self.leader.leave()
 
@@ -228,9 +252,9 @@ class Maintenance:
         return await self.upkeep.commit(ReapUploads(now=self.clock.deletion_time(), limit=BATCH))
 
     async def sweep(self) -> MaintenanceJobResult:
-        """Removes blobs that have been dead for the grace period; returns their number and stored bytes.
+        """Removes blobs that have been dead for the grace period; returns how many, and their stored bytes.
 
-        Blobs that cannot be removed are skipped.
+        A blob that cannot be removed is skipped, and logged.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `deletions_paused`.
@@ -238,15 +262,15 @@ class Maintenance:
         now = self.clock.deletion_time()
         before = now - self.grace
         if self.retention is not None:
-            # First: while a removal can be undone, its bytes must exist.
+            # Before any blob is removed: while a removal can be undone, the bytes of its artifacts must exist.
             forget = ForgetRemoved(before=before, now=now, limit=BATCH)
             retention = self.retention
             if (await _drain(lambda: retention.commit(forget))).items:
-                self._traces = True
+                self._log_has_deleted = True
         removed = size = 0
         stuck: dict[str, str] = {}
         last: DeadBlob | None = None
-        # Bytes go before rows: a row without bytes is found by the next round, bytes without a row would leak.
+        # Bytes go before rows: the next round finds a row without bytes, but nothing would find bytes without a row.
         while batch := await self.upkeep.dead_blobs(before, BATCH, last):
             last = batch[-1]
             removed_blobs = [blob for blob in batch if await self._remove(blob, stuck)]
@@ -255,11 +279,14 @@ class Maintenance:
                 await self.upkeep.commit(ForgetBlobs(blobs=part))
             removed += len(removed_blobs)
             size += sum(blob.stored_size for blob in removed_blobs)
-        self._tell(stuck)
+        self._log_stuck(stuck)
         return MaintenanceJobResult(removed, size)
 
     async def _remove(self, blob: DeadBlob, stuck: dict[str, str]) -> bool:
-        """Returns whether a blob's bytes are gone, so that its row may be deleted, with any inline bytes."""
+        """Removes a blob's bytes from its store; returns whether its row may be deleted.
+
+        Inline bytes are in the row and go with it. A failure is added to `stuck`.
+        """
         if blob.placement == "inline":
             return True
         try:
@@ -272,8 +299,8 @@ class Maintenance:
             return False
         return True
 
-    def _tell(self, stuck: dict[str, str]) -> None:
-        """Logs which blobs cannot be removed, if they differ from those of the last round."""
+    def _log_stuck(self, stuck: dict[str, str]) -> None:
+        """Logs which blobs cannot be removed, if the set of these blobs has changed since the last round."""
         if stuck.keys() == self._stuck:
             return
         self._stuck = frozenset(stuck)
@@ -294,9 +321,9 @@ class Maintenance:
 
 
 async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
-    """Repeats a step until it finds less than a full batch.
+    """Repeats a step until it handles less than a full batch; returns the number of items it handled in all.
 
-    It pauses between batches for as long as the last one took, so the catalogue is free for half of the time.
+    Each pause lasts as long as the batch before it, so the catalogue is free for half of the time.
     """
     total = 0
     while True:
@@ -309,27 +336,28 @@ async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
 
 
 COUNTED_ROWS: Final = 10_000
-"""Maximum rows counted of each sort; beyond that the number makes no difference."""
+"""Maximum rows counted of each kind; a larger backlog is reported as this number."""
 COUNT_SECONDS: Final = 5.0
-"""Seconds for which a count is reused."""
+"""Seconds for which a count of the backlog is reused."""
 _COUNT_WAIT_SECONDS: Final = 1.0
-"""Seconds that a request waits for a new count."""
+"""Maximum seconds that a request for metrics waits for a new count."""
 
 
 class Backlog(Struct, frozen=True):
-    """The last count of the backlog, and when it was taken."""
+    """The last count of the backlog, and its age."""
 
     overdue: Overdue
     overdue_seconds: float
+    """Seconds for which the oldest overdue item had been waiting when the count was taken; 0 if nothing was overdue."""
     age: float
-    """Seconds since it was taken."""
+    """Seconds since the count was taken."""
 
 
 class CountBacklog:
-    """Counts what maintenance still has to do, at most once every few seconds."""
+    """Counts the work that maintenance has not done yet, at most once every few seconds."""
 
     def __init__(self, accounts: Accounts, clock: Clock, ticks: Callable[[], float] = time.monotonic) -> None:
-        """`ticks` is monotonic, in seconds."""
+        """`ticks` is a monotonic clock, in seconds."""
         self._accounts = accounts
         self._clock = clock
         self._ticks = ticks
@@ -339,17 +367,17 @@ class CountBacklog:
         self._true_at = float("-inf")
         self._counting: asyncio.Task[None] | None = None
         self.failures = 0
-        """Counts that the catalogue refused."""
+        """Number of counts that failed because the catalogue raised an error."""
 
     @property
     def last_backlog(self) -> Backlog | None:
-        """Returns the last count; None before the first one."""
+        """Returns the last count; None before the first count."""
         if self._last is None:
             return None
         return Backlog(self._last, self._overdue, self._ticks() - self._true_at)
 
     async def __call__(self) -> None:
-        """Refreshes the count if it is old and the catalogue responds in time. Raises nothing."""
+        """Takes a new count if the last one is old; waits at most a second for the catalogue. Raises nothing."""
         if self._counting is None and self._ticks() - self._began >= COUNT_SECONDS:
             self._began = self._ticks()
             self._counting = asyncio.create_task(self._count(), name="backlog")

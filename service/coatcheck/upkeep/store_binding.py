@@ -1,15 +1,17 @@
-"""Binds a database to its blob stores, so that a wrong setting does not cause a loss.
+"""Binds a database to its blob stores, so that a wrong setting loses no data.
 
-A service with a database and another database's bytes would mark every blob that it reads as corrupt, and a check would
-take the other's blobs for orphans. So the database and each location have an identity, the location bears a mark with
-both, and the database is bound to one location per placement. Identity and binding are leases without an end: the first
-to take one keeps it.
+Suppose that a service were started with one database and the blob store of another. Every blob that the service reads
+would be marked corrupt, and `coatcheck check` would take the store's blobs for orphans. To prevent this, the database
+and each location of blobs have an identity. A mark at the location names both identities, and the database is bound to
+one location per placement. Identity and binding are stored as leases that never end: the first process to take such a
+lease decides its value.
 
-Crash story: the mark is set before the binding, and each step is conditional and harmless to repeat, so any number of
-replicas may start at once and any of them may die between two steps. No blob and no row of one is changed.
+Crash story: the mark is written before the binding, and each step is conditional and harmless to repeat. So any number
+of replicas may start at the same time, and a replica may crash between any two steps. Binding changes no blob and no
+blob's row.
 
-Other words that all replicas share are kept in the same way (`write_once`), such as the key that seals positions.
-`NoteAccounts` writes sessions' token counts and events, all of the last second in one change.
+`write_once` keeps other values that all replicas share in the same way, such as the key that seals positions.
+`NoteAccounts` writes the token counts and events of sessions, those of about a second together.
 """
 
 import asyncio
@@ -25,11 +27,11 @@ from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.ledger import Ledger
 
 _FOREVER: Final = 100 * 365 * 86400.0
-"""Seconds, a hundred years: a word that was kept stays."""
+"""Seconds of a lease that never ends in practice: a hundred years."""
 
 
 async def write_once(upkeep: Upkeep, clock: Clock, name: str, word: str) -> str:
-    """Returns the word that is kept under a name: `word`, unless another was kept before.
+    """Returns the word that all replicas share under a name: `word`, unless another word was stored before.
 
     Raises:
         CoatcheckError: `storage_unavailable`.
@@ -39,12 +41,14 @@ async def write_once(upkeep: Upkeep, clock: Clock, name: str, word: str) -> str:
 
 
 NAMES_PER_QUERY = 500
-"""Names of blobs that are looked up at once to tell whose they are. Chosen, not measured."""
+"""Names of blobs that one query looks up, to tell whether this database knows them. Chosen, not measured."""
 _DATABASE = "database"
 _WORD = "coatcheck-store"
 
 
 class _Mark(NamedTuple):
+    """The text that a location of blobs bears: the identities of its database and of the location itself."""
+
     database: str
     place: str
 
@@ -53,34 +57,35 @@ class _Mark(NamedTuple):
 
 
 class StoreBinding:
-    """Binds a database to the location of its bytes, and refuses any other."""
+    """Binds a database to the location of its blobs, and refuses every other location."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str], *, looking: bool) -> None:
-        """`new_token` creates the names of databases and locations. With `looking`, nothing is written."""
+        """`new_token` returns a new identity for a database or a location. With `looking`, nothing is ever written."""
         self._upkeep = upkeep
         self._clock = clock
         self._new = new_token
         self._looking = looking
 
     async def __call__(self, place: BlobLocation, *, beside_database: bool = False) -> None:
-        """Returns if a location is the one of this database; binds it the first time.
+        """Checks that a location belongs to this database; binds the database to the location the first time.
 
         Args:
-            place: where bytes are, or will be.
-            beside_database: database and location are in one directory. Then a location without a mark is accepted as
-                it is.
+            place: the location where blobs are stored, or will be.
+            beside_database: whether the location is in the same directory as the database. A location without a mark
+                is then accepted without a look at its blobs.
 
         Raises:
-            CoatcheckError: `invalid_request` if it is another's, saying what to do; `storage_unavailable`.
+            CoatcheckError: `invalid_request` if the location belongs to another database, or this database to another
+                location, with advice what to do; `storage_unavailable`.
         """
         database = await self._database()
-        # The binding is read before the mark, which is set first: seeing another replica's binding implies seeing its
-        # mark.
+        # The binding is read before the mark, because a replica writes the mark first: whoever sees another replica's
+        # binding also sees its mark.
         bound = await self._upkeep.lease_holder(_lease(place.placement))
         text = await place.mark()
         if text is None:
             if not beside_database:
-                await self._look_around(place, database, bound)
+                await self._check_unmarked(place, database, bound)
             if self._looking or database is None:
                 return
             text = await place.put_mark(f"{_Mark(database, bound or self._new())}\n")
@@ -91,7 +96,13 @@ class StoreBinding:
             raise _another(place, _Mark(mark.database, bound or mark.place))
 
     async def holds(self, place: BlobLocation) -> bool:
-        """Returns whether a location bears this database's mark and is bound to it; for one that need not exist."""
+        """Returns whether a location bears this database's mark and this database is bound to it.
+
+        The location need not exist.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
         text = await place.mark()
         mark = None if text is None else _parse(text)
         return mark is not None and mark == (
@@ -100,23 +111,35 @@ class StoreBinding:
         )
 
     async def bound(self, placement: Placement) -> bool:
-        """Returns whether this database was ever bound to a location of a placement."""
+        """Returns whether this database was ever bound to a location of this placement.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
         return await self._upkeep.lease_holder(_lease(placement)) is not None
 
     async def _database(self) -> str | None:
-        """Returns the database's identity, created if it has none; None if it has none and we only look."""
+        """Returns the database's identity, and creates one if there is none; with `looking`, None if there is none."""
         identity = await self._upkeep.lease_holder(_DATABASE)
         if identity is not None or self._looking:
             return identity
         return await write_once(self._upkeep, self._clock, _DATABASE, self._new())
 
     async def _bind(self, placement: Placement, place: str, bound: str | None) -> bool:
+        """Binds the database to a location if it has no binding yet; returns whether it is bound to no other."""
         if bound is not None or self._looking:
             return bound in {place, None}
         return await write_once(self._upkeep, self._clock, _lease(placement), place) == place
 
-    async def _look_around(self, place: BlobLocation, database: str | None, bound: str | None) -> None:
-        """Raises unless a location without a mark is a copy of ours, or empty while we have none."""
+    async def _check_unmarked(self, place: BlobLocation, database: str | None, bound: str | None) -> None:
+        """Checks that a location without a mark may get this database's mark.
+
+        It may if the database knows one of its blobs, so that it is a copy of the database's location. It also may if
+        it is empty and the database is not bound to another location.
+
+        Raises:
+            CoatcheckError: `invalid_request` if the location may not get the mark; `storage_unavailable`.
+        """
         empty = True
         batch: list[StoredName] = []
         async for name in place.names():
@@ -134,6 +157,7 @@ class StoreBinding:
             raise _another(place, _Mark(database, bound))
 
     async def _knows(self, batch: list[StoredName]) -> bool:
+        """Returns whether the database has a row for at least one of these blobs."""
         return bool(batch) and bool(await self._upkeep.find_known_blobs([(name.namespace, name.id) for name in batch]))
 
 
@@ -174,13 +198,13 @@ def _another(place: BlobLocation, mark: _Mark) -> CoatcheckError:
     )
 
 
-_NAME: Final = "cursors"
+_SEAL_KEY: Final = "cursors"
 _MAX_KEY_BYTES: Final = 64
 """Maximum bytes of a BLAKE2b key."""
 
 
 class SealKey:
-    """Provides the sealing key; reads it once and caches it."""
+    """Provides the key that seals positions and cursors; all replicas share it. Reads the key once and caches it."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str]) -> None:
         """`new_token` returns an unguessable token of at most 64 ASCII characters."""
@@ -190,43 +214,44 @@ class SealKey:
         self._key: bytes | None = None
 
     async def __call__(self) -> bytes:
-        """Returns the sealing key.
+        """Returns the sealing key, at most 64 bytes; the first call creates the key if there is none.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
         if self._key is None:
-            token = await self._upkeep.lease_holder(_NAME)
+            token = await self._upkeep.lease_holder(_SEAL_KEY)
             if token is None:
-                token = await write_once(self._upkeep, self._clock, _NAME, self._new())
+                token = await write_once(self._upkeep, self._clock, _SEAL_KEY, self._new())
             self._key = token.encode()[:_MAX_KEY_BYTES]
         return self._key
 
 
 NOTE_BATCH: Final = 500
-"""Sessions per change."""
+"""Maximum number of sessions that one transaction writes, and also of namespaces and of events."""
 
 
 class NoteAccounts:
-    """Writes the ledger. One at a time: a second caller waits until the first one's counts are written."""
+    """Writes the ledger to the catalogue. Calls write one after the other: a second call waits for the first."""
 
     def __init__(self, accounts: SessionAccounts, ledger: Ledger, clock: Clock, number: Callable[[], int]) -> None:
-        """`number` returns random numbers of 62 bits."""
+        """`number` returns random numbers of 62 bits, which identify the written batches."""
         self._accounts = accounts
         self._ledger = ledger
         self._clock = clock
         self._number = number
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._changes: list[AddSessionUsage] = []
-        """Drained changes that may not be written yet; they are repeated unchanged, so nothing counts twice."""
+        """Changes that were drained from the ledger and may not be written yet. After an error they are repeated
+        unchanged, so that nothing is counted twice."""
 
     async def __call__(self) -> None:
-        """Returns once everything that was counted before is durable.
+        """Writes everything that was counted before this call; returns once it is durable.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`; the next call tries again.
         """
-        async with self._one:
+        async with self._lock:
             if len(self._changes) * NOTE_BATCH < Ledger.LIMIT:
                 self._drain()
             while self._changes:

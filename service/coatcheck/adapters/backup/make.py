@@ -1,13 +1,15 @@
-"""Makes a complete copy of a store while it serves. The store is not changed.
+"""Makes a complete copy of a store while the service uses it. The store is not changed.
 
-How races are handled: a first pass, which may take long, copies the files of the blobs that are live now. Then a
-snapshot of the catalogue is held, and files that have arrived since are copied too, which is quick; only then is that
-snapshot's database copied, with nothing left to race. What can go wrong is a blob that arrived after the first pass, is
-live in the snapshot, and was deleted *and swept* before its file was copied. With the usual grace of ten minutes that
-cannot happen; with a grace of seconds, it appears as a missing file, and a later snapshot is taken instead. Dead is
-final and is written before a file is removed, so a file that was missed once, of a blob that is live in a later
-snapshot, was not swept but lost: then there is no backup, and the error names the blob. The last attempt blocks
-writers, so the work ends whatever the load.
+The copy is made in three steps. The first pass, which may take long, copies the files of all blobs that are live now.
+Then a snapshot of the catalogue is taken and held, and the files of blobs that have arrived since are copied, which is
+quick. Finally the database is copied as of the snapshot.
+
+One race remains: a blob may arrive after the first pass, be live in the snapshot, and be deleted and swept before its
+file is copied. With the usual grace period of ten minutes, this cannot happen. With a grace period of seconds, the file
+is missing, and a later snapshot is taken. A blob is marked dead before its file is removed, and never becomes live
+again. Therefore, if a file was missing once and its blob is live in a later snapshot, the file was not swept but lost.
+Then no backup is made, and the error names the blob. The last attempt blocks writers, so that the backup ends whatever
+the load is.
 """
 
 import contextlib
@@ -35,10 +37,10 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.progress import Progress, untold
 
 _MAX_ATTEMPTS = 5
-"""Snapshots that are taken before a backup gives up, if a deletion removes a file of each meanwhile. Chosen, not
-measured."""
+"""Maximum snapshots of one backup. A further snapshot is needed if a deletion has removed a file of the one before.
+Chosen, not measured."""
 _MAX_NAMED_BLOBS = 5
-"""Lost blobs that an error names."""
+"""Maximum lost blobs that an error names."""
 
 
 class StagedBackup(Struct, frozen=True):
@@ -47,9 +49,9 @@ class StagedBackup(Struct, frozen=True):
     path: Path
     manifest: Manifest
     linked: int
-    """Files that share their bytes on disk with the store."""
+    """Number of files that are hard links to the store's files, and so take no further space."""
     attempts: int
-    """Snapshots that had to be taken."""
+    """Number of snapshots that had to be taken."""
 
 
 @contextlib.contextmanager
@@ -63,26 +65,26 @@ def backup_to(
     disk: Disk | None = None,
     progress: Progress = untold,
 ) -> Generator[StagedBackup]:
-    """Copies a store; the copy gets its final name if the block succeeds, and is removed otherwise.
+    """Copies a store and yields the copy, which gets its final name if the `with` block succeeds, or else is removed.
 
     Args:
         root: the data directory.
         target: a directory that is empty or does not exist; its parent must exist.
-        links: whether to link files where the file system allows, instead of copying them.
-        release: the release that makes the backup.
-        now: returns the time.
-        disk: makes the links and copies.
-        progress: is called with the number of files that were copied, and their bytes.
+        links: whether to link files instead of copying them, where the file system allows it.
+        release: the release of the service that makes the backup.
+        now: returns the current time.
+        disk: makes the links and copies; None: the real disk.
+        progress: is called with the number of files copied so far, and their bytes.
 
     Raises:
         CoatcheckError: `invalid_request` for an unsuitable target, `integrity` if the store has lost bytes or its
-            database is damaged, `storage_unavailable` and `storage_full`.
+            database is damaged, `storage_unavailable` or `storage_full` if the disk fails or is full.
     """
     _refuse(root, target)
     stage = target.parent / f".{target.name}.partial-{secrets.token_hex(4)}"
     disk = disk or Disk()
     with explain_os_errors(target):
-        try:  # an interruption may come once the directory exists, even before this call returns
+        try:  # includes the call that makes the directory, since an interruption may come before this call returns
             disk.make_directory(stage)
             yield _copy_store(
                 root,
@@ -118,14 +120,14 @@ def _refuse(root: Path, target: Path) -> None:
 def _copy_store(
     root: Path, stage: Path, files: "_Files", disk: Disk, *, release: str, now: Callable[[], datetime]
 ) -> StagedBackup:
-    # Most files are copied before the snapshot, which keeps the write-ahead log from shrinking while it is open.
+    # Most files are copied before the snapshot is taken, since the write-ahead log cannot shrink while it is open.
     files.take(live_file_blobs(root / DATABASE))
-    with _moment(root / DATABASE, files, now) as (snapshot, moment, attempts):
+    with _capture(root / DATABASE, files, now) as (snapshot, moment, attempts):
         database = stage / DATABASE
         snapshot.copy(database)
         database.chmod(0o600)
         counts, revision = snapshot.counts(), snapshot.revision()
-    # Files of blobs that died before the snapshot are in no row of the copy.
+    # The copied database has no live rows for blobs that died before the snapshot, so their files are removed.
     files.drop_others()
     disk.sync(database)
     manifest = Manifest(
@@ -147,13 +149,13 @@ def _copy_store(
 
 
 @contextlib.contextmanager
-def _moment(database: Path, files: "_Files", now: Callable[[], datetime]) -> Generator[tuple[Snapshot, datetime, int]]:
-    """Holds a snapshot for which every file has been copied."""
+def _capture(database: Path, files: "_Files", now: Callable[[], datetime]) -> Generator[tuple[Snapshot, datetime, int]]:
+    """Yields a snapshot for which every file has been copied, with its time and the number of attempts."""
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         last = attempt == _MAX_ATTEMPTS
-        moment = now()  # taken before the snapshot: it contains all that was acknowledged by then
+        moment = now()  # before the snapshot, which then contains everything that was acknowledged by this time
         with contextlib.ExitStack() as stack:
-            # The last attempt keeps deletions out, so that it cannot fail for the same reason as those before.
+            # The last attempt blocks deletions, so that it cannot fail for the same reason as the attempts before.
             with writers_waiting(database) if last else contextlib.nullcontext():
                 snapshot = stack.enter_context(Snapshot(database))
                 whole = files.complete(snapshot.file_blobs(), last=last)
@@ -163,7 +165,7 @@ def _moment(database: Path, files: "_Files", now: Callable[[], datetime]) -> Gen
 
 
 class _Files:
-    """The files that have been copied."""
+    """Copies the files of blobs, and records which were copied."""
 
     def __init__(self, source: Path, target: Path, disk: Disk, *, links: bool, progress: Progress) -> None:
         self._source = source
@@ -174,21 +176,23 @@ class _Files:
         self._taken: set[bytes] = set()
         self._missed: set[str] = set()
         self.wanted: set[bytes] = set()
-        """The names of the last completed snapshot, at 16 bytes each: a million take 80 MB."""
+        """IDs of the blobs in the last snapshot, 16 bytes each: a million IDs take 80 MB."""
         self.wanted_bytes = 0
         self.lost: set[str] = set()
         self.linked = 0
         disk.make_directory(target)
 
     def take(self, blobs: Iterable[FileBlob]) -> set[str]:
-        """Copies the files of blobs; returns the names of those that are missing, without those known to be corrupt.
+        """Copies the files of blobs; returns the IDs of blobs whose files are missing.
+
+        A missing file of a blob that is marked corrupt is not reported.
 
         Raises:
-            CoatcheckError: `integrity` if the size of one differs from its row.
+            CoatcheckError: `integrity` if the size of a file differs from the one in its blob's row.
         """
         missing: set[str] = set()
         truncated_ids: list[str] = []
-        for blob, size in copy_blobs(blobs, self._target, self._one, self._progress):
+        for blob, size in copy_blobs(blobs, self._target, self._copy_file, self._progress):
             if size == blob.stored_size:
                 self._taken.add(bytes.fromhex(blob.id))
             elif not blob.condemned and size is None:
@@ -201,10 +205,12 @@ class _Files:
         return missing
 
     def complete(self, blobs: Iterable[FileBlob], *, last: bool) -> bool:
-        """Copies what is still missing of a snapshot's blobs; returns whether the snapshot is complete.
+        """Copies the files of a snapshot that are not copied yet; returns whether all of its files are copied now.
+
+        In the last attempt (`last`), a missing file is lost.
 
         Raises:
-            CoatcheckError: `integrity` if bytes of the snapshot are lost.
+            CoatcheckError: `integrity` if a file of the snapshot is lost.
         """
         self.wanted.clear()
         self.lost.clear()
@@ -218,8 +224,8 @@ class _Files:
             if name not in self._taken:
                 fresh.append(blob)
         missing = self.take(fresh)
-        if surely := missing if last else missing & before:
-            raise _lost_blobs_error(sorted(surely), "are missing")
+        if lost_names := missing if last else missing & before:
+            raise _lost_blobs_error(sorted(lost_names), "are missing")
         for blob in fresh:
             if blob.condemned and bytes.fromhex(blob.id) not in self._taken:
                 self.lost.add(blob.id)
@@ -227,16 +233,19 @@ class _Files:
         return not missing
 
     def drop_others(self) -> None:
-        """Removes copies of blobs that died before the snapshot."""
+        """Removes the copied files of blobs that are not in the last snapshot, because they died before it."""
         for name in self._taken - self.wanted:
             self._path(self._target, name.hex()).unlink()
 
-    def _one(self, blob: FileBlob) -> int | None:
-        """Copies one file; returns its size, or None if it does not exist."""
+    def _copy_file(self, blob: FileBlob) -> int | None:
+        """Copies the file of one blob; returns its size in bytes, or None if it does not exist.
+
+        A copy with another size than the one in the blob's row is removed again.
+        """
         source, target = self._path(self._source, blob.id), self._path(self._target, blob.id)
         try:
             if self._links and self._disk.link(source, target):
-                self.linked += 1  # threads may lose a count: it is only informative
+                self.linked += 1  # threads may lose a count, which only serves as information
             else:
                 self._disk.copy(source, target)
         except FileNotFoundError:
@@ -252,11 +261,11 @@ class _Files:
 
 
 def _lost_blobs_error(names: list[str], how: str) -> CoatcheckError:
-    few = ", ".join(names[:_MAX_NAMED_BLOBS]) + (
+    few_ids = ", ".join(names[:_MAX_NAMED_BLOBS]) + (
         f" and {len(names) - _MAX_NAMED_BLOBS:,} more" if len(names) > _MAX_NAMED_BLOBS else ""
     )
     return CoatcheckError(
         Code.INTEGRITY,
-        f"No backup was made: the stored bytes of {len(names):,} live blobs {how} ({few}). Stop the service, run "
+        f"No backup was made: the stored bytes of {len(names):,} live blobs {how} ({few_ids}). Stop the service, run "
         "`coatcheck check --apply` to mark them as lost, and back up what there is; keep the last good backup.",
     )

@@ -1,8 +1,8 @@
-"""A backup's manifest, and the copying of files so that they survive a power loss.
+"""Reads and writes the manifest of a backup, and copies files so that they survive a power loss.
 
-The manifest is written last: a directory without one is not a backup. A blob's file is written once and never changed,
-so a hard link to it is a copy that costs nothing, though not a second copy on the disk. The database's file changes and
-is never linked.
+The manifest is written last, so a directory without a manifest is not a complete backup. The file of a blob is written
+once and never changed. Therefore a hard link can replace a copy of it: the link costs nothing, but the bytes are still
+on the disk only once. The file of the database changes, and is never linked.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ from coatcheck.core.progress import Progress
 T = TypeVar("T")
 MANIFEST = "manifest.json"
 DATABASE = "coatcheck.db"
-"""The catalogue's file, in a backup as in a data directory."""
+"""Name of the catalogue's file, in a backup and in a data directory."""
 FORMAT = 1
-"""Version of the manifest and the layout beside it: `coatcheck.db` and `blobs/<2 hex>/<id>`."""
+"""Version of the backup's format: of the manifest, and of the files `coatcheck.db` and `blobs/<2 hex>/<id>`."""
 
 
 class DatabaseFile(Struct, frozen=True, kw_only=True):
-    """The copied catalogue."""
+    """The copied database file of the catalogue."""
 
     size: int
     sha256: str
@@ -41,24 +41,24 @@ class DatabaseFile(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was copied, when, and by which release. The blobs' files are verified by the rows in the database."""
+    """Describes a backup. It has no digests of the blobs' files, because the rows in the database have them."""
 
     format: int
     release: str
     schema: str
     created_at: datetime
-    """The moment that the backup shows, within the seconds of its last pass."""
+    """The time of the state that the backup contains, exact to the few seconds that the last snapshot took."""
     database: DatabaseFile
     artifacts: int
     blobs: int
     files: int
     file_bytes: int
     lost: tuple[str, ...]
-    """Blobs that were known to be corrupt, and whose bytes are missing here."""
+    """IDs of the blobs that were known to be corrupt, and whose files the backup lacks."""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """Writes the manifest; the caller syncs it."""
+    """Writes the manifest into a directory, and returns its path. The caller must sync it."""
     path = folder / MANIFEST
     path.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     return path
@@ -68,7 +68,8 @@ def read_manifest(folder: Path) -> Manifest:
     """Returns a directory's manifest.
 
     Raises:
-        CoatcheckError: `invalid_request` if it is not a backup, `integrity` if its manifest is damaged.
+        CoatcheckError: `invalid_request` if the directory has no manifest, `integrity` if the manifest is damaged,
+            `schema_outdated` if a newer release has made the backup.
     """
     try:
         raw = (folder / MANIFEST).read_bytes()
@@ -95,15 +96,16 @@ def read_manifest(folder: Path) -> Manifest:
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _COPIES_AT_ONCE = 512
-"""Files that wait for a thread at once, so that a store of millions needs little memory. Chosen, not measured."""
+"""Files that are passed to the threads at once, so that a store with millions of files needs little memory. Chosen, not
+measured."""
 _THREADS = 8
-"""Concurrent copies: they mostly wait for the disk's sync."""
+"""Files that are copied concurrently. Copies mostly wait until the disk has synced."""
 _BLOCK_BYTES = 1024 * 1024
 """Bytes of a file that are hashed at once. Chosen, not measured."""
 
 
 class Disk:
-    """Durable copying. Blocks; raises OSError."""
+    """Copies files durably. All methods block, and may raise OSError."""
 
     def __init__(self) -> None:
         self._files = FileSystem()
@@ -113,7 +115,7 @@ class Disk:
         path.mkdir(mode=0o700)
 
     def sync(self, path: Path) -> None:
-        """Makes a file's bytes, or a directory's names, survive a power loss."""
+        """Makes the bytes of a file, or the names in a directory, survive a power loss."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._files.sync(fd)
@@ -128,7 +130,7 @@ class Disk:
         self.sync(folder)
 
     def link(self, source: Path, target: Path) -> bool:
-        """Gives a file a second name. Returns False if the file system or its rules do not allow that."""
+        """Gives a file a second name, a hard link. Returns False if the file system or its rules do not allow links."""
         try:
             os.link(source, target)
         except OSError as error:
@@ -138,7 +140,7 @@ class Disk:
         return True
 
     def copy(self, source: Path, target: Path) -> str:
-        """Copies and syncs a file; returns the SHA-256 of what was written, in hexadecimal."""
+        """Copies and syncs a file; returns the SHA-256 of the copied bytes, in hexadecimal."""
         h = hashlib.sha256()
         with source.open("rb", buffering=0) as file:
             fd = self._files.create(str(target))
@@ -155,11 +157,14 @@ class Disk:
 def copy_blobs(
     blobs: Iterable[FileBlob], folder: Path, copy: Callable[[FileBlob], T], progress: Progress
 ) -> Iterator[tuple[FileBlob, T]]:
-    """Copies blobs' files into a directory by `copy`, which threads call; yields each blob and what it returned."""
+    """Copies the files of blobs into a directory; yields each blob with the result of its copy.
+
+    Several threads call `copy` with one blob each, after the blob's subdirectory was created.
+    """
     walk = iter(blobs)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="backup") as pool:
         while batch := list(islice(walk, _COPIES_AT_ONCE)):
-            # Directories are made by this thread, files by the others: a directory must not be made twice.
+            # This thread creates the subdirectories, so that no two threads create the same one.
             for shard in {blob.id[-2:] for blob in batch}:
                 (folder / shard).mkdir(mode=0o700, exist_ok=True)
             yield from zip(batch, pool.map(copy, batch), strict=True)
@@ -174,7 +179,7 @@ def file_sha256(path: Path) -> str:
 
 @contextlib.contextmanager
 def explain_os_errors(where: Path) -> Generator[None]:
-    """Turns a system error into a CoatcheckError that names the location."""
+    """Turns an error of the operating system into a CoatcheckError that names the location `where`."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
 """Restores a backup to a directory that contains no store.
 
-Everything is copied into `restoring/` inside the data directory, synced and verified; the database's file gets its name
-last. Until then the directory contains no store, and the service refuses to create an empty one there. Nothing is
-linked: a restored store shares no bytes on disk with its backup.
+All files are copied into `restoring/` inside the data directory, synced and verified. The database file is moved to its
+final place last. Until then the data directory contains no store, and the service refuses to create an empty store
+there. Files are never linked, so a restored store shares no bytes on disk with its backup.
 """
 
 import contextlib
@@ -21,32 +21,33 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.progress import Progress, untold
 
 STAGE = "restoring"
-"""The directory, inside a data directory, that a restore fills."""
+"""Name of the directory, inside a data directory, into which a restore copies."""
 _ANYWAY = frozenset({"coatcheck.lock", RESERVE, "lost+found"})
-"""What an empty data directory may contain: our lock and reserve, and what a new file system has."""
+"""Files that an empty data directory may contain: the service's lock and reserve, and the directory of lost files of a
+new file system."""
 
 
 class StagedRestore(Struct, frozen=True):
-    """The restored data, complete and synced, before it gets its final name."""
+    """The restored data, complete and synced, before they are moved to their final place."""
 
     path: Path
     manifest: Manifest
     outdated: bool
-    """Whether its schema is older than this release's; then the next start migrates it."""
+    """Whether the schema is older than this release's, so that the next start of the service migrates it."""
 
 
 @contextlib.contextmanager
 def restore_backup(source: Path, root: Path, progress: Progress = untold) -> Generator[StagedRestore]:
-    """Copies a backup into a data directory; it becomes the store if the block succeeds.
+    """Copies a backup into a data directory. The copy becomes the directory's store if the `with` block succeeds.
 
-    `progress` is called with the number of files that were copied, and their bytes.
+    `progress` is called with the number of files copied so far, and their bytes.
 
     Raises:
         CoatcheckError: `invalid_request` if the source is not a backup or the directory is not empty, `integrity` if
-            the backup is damaged, `schema_outdated` if a newer release made it, and storage errors.
+            the backup is damaged, `schema_outdated` if a newer release has made the backup, and storage errors.
     """
     manifest = read_manifest(source)
-    # Checked before anything is copied, which may take hours.
+    # The revision is checked before anything is copied, since copying may take hours.
     if manifest.schema > REVISION:
         raise CoatcheckError(
             Code.SCHEMA_OUTDATED,
@@ -56,7 +57,7 @@ def restore_backup(source: Path, root: Path, progress: Progress = untold) -> Gen
     with explain_os_errors(root):
         is_new = not root.exists()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _refuse(root)  # before locking, which leaves a file
+        _refuse(root)  # the first check comes before the lock, which would leave a file in a refused directory
         lock = DirectoryLock(root)
         try:
             # Another restore may have begun since the first check.
@@ -76,7 +77,7 @@ def restore_backup(source: Path, root: Path, progress: Progress = untold) -> Gen
 def refuse_unfinished(root: Path) -> None:
     """Raises CoatcheckError `storage_unavailable` for a data directory with an unfinished restore.
 
-    If the service created an empty store there, it would answer "unknown" for everything that was to be restored.
+    If the service created an empty store there, it would answer that all artifacts of the backup are unknown.
     """
     if (root / STAGE).exists() and not (root / DATABASE).exists():
         raise CoatcheckError(
@@ -94,7 +95,7 @@ def _refuse(root: Path) -> None:
             f"{root} already holds a store, which a restore never overwrites. Name a directory that is empty or does "
             "not exist, then serve from it.",
         )
-    if names and STAGE not in names:  # remains of an interrupted restore are allowed, and removed
+    if names and STAGE not in names:  # an interrupted restore may have left files, which are removed later
         raise CoatcheckError(
             Code.INVALID_REQUEST, f"{root} is not empty. Name a directory that is empty or does not exist."
         )
@@ -120,7 +121,10 @@ def _fill(source: Path, root: Path, manifest: Manifest, progress: Progress) -> G
 
 
 def _empty(root: Path, *, wholly: bool) -> None:
-    """Removes what a restore has left, beginning with what makes it a store."""
+    """Removes the files of a restore, beginning with the database file, without which the directory is no store.
+
+    With `wholly`, the directory itself is removed too.
+    """
     (root / DATABASE).unlink(missing_ok=True)
     for name in (STAGE, "blobs"):
         shutil.rmtree(root / name, ignore_errors=True)

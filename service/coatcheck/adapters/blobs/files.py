@@ -1,7 +1,8 @@
-"""Blobs as local files: `<root>/blobs/<2 hex>/<id>`, written once, and synced before they are reported as stored.
+"""Stores blobs as local files `<root>/blobs/<2 hex>/<id>`, written once, and synced before they are reported as stored.
 
-The shard is the name's last two digits (the first are a time, and would put one day into one directory). Blocking calls
-run in the given thread pool. The store has no rows: only the catalogue knows what is in use and what is garbage.
+The name of a directory is the last two digits of the blob ID. The first digits are a time, so that all blobs of a day
+would be in one directory. Blocking calls run in the given thread pool. Only the catalogue knows which files are in use
+and which are garbage.
 """
 
 import asyncio
@@ -22,16 +23,16 @@ from coatcheck.ports.blobs import BlobStore, StoredName
 T = TypeVar("T")
 
 MARK = "coatcheck.store"
-"""The file in the data directory that names the database of its blobs."""
+"""Name of the file in the data directory that says to which database the blobs belong."""
 _PROBE = "ready-probe"
-"""Begins the name of a file that only proves that one can be written."""
+"""Beginning of the names of files that are written only to prove that the disk accepts writes."""
 _ROOM_BYTES = 128 * 1024
-"""As much as a small payload takes, for a disk that was full."""
+"""Bytes of the file that proves that a full disk has room again: as many as a small payload takes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FileBlobStore:
-    """A BlobStore on a local file system. Its names do not include namespaces."""
+    """Stores blobs on a local file system; implements BlobStore. The names of files do not contain the namespaces."""
 
     def __init__(
         self,
@@ -42,10 +43,10 @@ class FileBlobStore:
         make: bool = True,
         readers: ThreadPoolExecutor | None = None,
     ) -> None:
-        """Makes `<root>/blobs` durable. Blocks briefly; raises CoatcheckError if that fails.
+        """Creates `<root>/blobs` and makes its name durable. Blocks briefly; raises CoatcheckError if that fails.
 
-        Without `make`, the directory is used as it is, for examining a store that must not change. `readers` is a
-        separate thread pool, so that reads never queue behind writes.
+        Without `make`, the directory is used as it is, to examine a store that must not be changed. `readers` is a
+        separate thread pool for reads, so that they never wait behind writes; None: reads use `pool` too.
         """
         self.where = str(root)
         self._top = str(root / "blobs")
@@ -53,8 +54,8 @@ class FileBlobStore:
         self._pool = pool
         self._readers = readers or pool
         self._files = files or FileSystem()
-        # Shards whose own names are durable. A shard that merely exists may come from a writer that has not synced the
-        # directory above it yet.
+        # The directories whose own names are known to be durable. If a directory merely exists, another writer may have
+        # created it without having synced its parent yet.
         self._shards: set[str] = set()
         if not make:
             return
@@ -65,26 +66,26 @@ class FileBlobStore:
 
     @property
     def placement(self) -> Placement:
-        """Is always `file`."""
+        """The placement of blobs in this store: `file`."""
         return "file"
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """Empty: there is only one store."""
+        """Other stores that still have blobs: none."""
         return ()
 
     async def check_reads(self) -> None:
-        """Returns if the directory of the blobs is there."""
+        """Returns if the directory of the blobs exists. Raises CoatcheckError otherwise."""
         with storage_errors():
             await self._in_thread(lambda: self._files.size(self._top), self._readers)
 
     async def check_writes(self, *, room: bool = False) -> None:
-        """Returns if a file could be written and synced, and removed again."""
+        """Returns if a file could be written, synced and removed again; with `room`, a file of 128 KiB."""
         with storage_errors():
             await self._in_thread(lambda: self._try_write(_ROOM_BYTES if room else 1))
 
     async def create(self, namespace: str, blob_id: str) -> FileWriter:  # noqa: ARG002 - names carry no namespace
-        """Starts a blob. Raises FileExistsError if the name is taken, which is a bug of the caller."""
+        """Begins a blob. Raises FileExistsError if the name is taken, which is a bug of the caller."""
         path = self._path(blob_id)
         opening = asyncio.get_running_loop().run_in_executor(self._pool, self._open, path)
         try:
@@ -103,9 +104,12 @@ class FileBlobStore:
         *,
         fresh: bool = False,
     ) -> bytes:
-        """Returns exactly `length` stored bytes from `start`; raises `integrity` if they are not all there.
+        """Returns exactly `length` stored bytes from `start`.
 
-        With `fresh`, the system first drops its cached copy of the file.
+        With `fresh`, the operating system first drops its cached copy of the file.
+
+        Raises:
+            CoatcheckError: `integrity` if the blob does not exist or does not have all of these bytes.
         """
         path = self._path(blob_id)
         read_file = self._files.read_again if fresh else self._files.read
@@ -132,8 +136,8 @@ class FileBlobStore:
             return await self._in_thread(lambda: self._unlink(path))
 
     async def names(self) -> AsyncIterator[StoredName]:
-        """Yields every file that has a blob's name, shard by shard, including unfinished ones."""
-        # A file that is missing: no blob was ever stored, or a shard was removed with its last one.
+        """Yields every file that has a blob's name, directory by directory, including unfinished ones."""
+        # A directory may be missing: `blobs` before the first blob is stored, others if somebody has removed them.
         with storage_errors(), contextlib.suppress(FileNotFoundError):
             for shard in await self._in_thread(lambda: self._files.directories(self._top)):
                 for entry in await self._in_thread(lambda path=f"{self._top}/{shard}": self._files.files(path)):
@@ -141,19 +145,20 @@ class FileBlobStore:
                         yield _name_of(entry)
 
     async def mark(self) -> str | None:
-        """Returns the mark's text; None if there is no mark."""
+        """Returns the text of the data directory's mark; None if it has no mark."""
         with storage_errors(), contextlib.suppress(FileNotFoundError):
             return await self._in_thread(lambda: self._files.read(self._mark, 0, 256).decode(errors="replace"))
         return None
 
     async def put_mark(self, text: str) -> str:
-        """Sets the mark durably unless there is one; returns the mark in force."""
+        """Writes the mark durably, unless the data directory has one; returns the text of its mark."""
         with storage_errors():
             await self._in_thread(lambda: self._write_mark(text.encode()))
         return await self.mark() or ""
 
     def _write_mark(self, text: bytes) -> None:
-        # Complete under a name of its own before it becomes the mark: others may be starting on the same directory.
+        # The file is complete before it gets the name of the mark, since other processes may be starting on the same
+        # directory.
         with self._draft(self._mark, text) as draft, contextlib.suppress(FileExistsError):
             self._files.name_new(draft, self._mark)
         self._files.sync_directory(self._mark.rpartition("/")[0])

@@ -1,7 +1,7 @@
-"""The few system calls of the file store, behind one interface, and what their errors mean to callers.
+"""The system calls of the file store, in one class, and the errors that callers get for them.
 
-A fault harness replaces this class to fail the k-th call or to record the order of calls. The class decides nothing and
-handles no errors.
+Tests replace the class by one that fails at a chosen call, or that records the order of calls. For this reason the
+class makes no decisions and handles no errors.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from coatcheck.core.errors import CoatcheckError, Code
 
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-"""On macOS, fsync leaves the bytes in the drive's own cache; only this makes them durable."""
+"""The command that makes bytes durable on macOS, where fsync leaves them in the drive's cache; None: fsync suffices."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
@@ -31,7 +31,7 @@ class FileEntry(NamedTuple):
 
 
 class FileSystem:
-    """The real system calls. Every method may raise OSError; all block."""
+    """The real system calls. Every method blocks and may raise OSError."""
 
     def make_directory(self, path: str) -> None:
         """Creates a directory and its parents, if missing."""
@@ -42,7 +42,7 @@ class FileSystem:
         return os.open(path, _NEW, 0o600)
 
     def write(self, fd: int, data: memoryview) -> int:
-        """Appends some of the bytes; returns how many."""
+        """Appends the first bytes of `data`, perhaps not all; returns how many."""
         return os.write(fd, data)
 
     def write_all(self, fd: int, data: bytes | bytearray) -> None:
@@ -52,7 +52,7 @@ class FileSystem:
             rest = rest[self.write(fd, rest) :]
 
     def flush(self, fd: int) -> None:
-        """Starts writing earlier data to the disk, so that the last sync has little to do."""
+        """Writes the data so far to the disk, so that the last sync has little to do. Does nothing on macOS."""
         if _FULL_SYNC is None:
             os.fdatasync(fd)
 
@@ -107,7 +107,7 @@ class FileSystem:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            # A file system without links. Two concurrent calls may both succeed.
+            # The file system has no hard links. Without them, two concurrent calls may both succeed.
             if Path(name).exists():
                 raise FileExistsError(name) from error
             Path(path).rename(name)
@@ -122,7 +122,7 @@ class FileSystem:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
     def files(self, path: str) -> list[FileEntry]:
-        """Returns the files of a directory, without those that vanish meanwhile."""
+        """Returns the files in a directory, except files that are removed meanwhile."""
         file_entries: list[FileEntry] = []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -137,7 +137,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def storage_error(error: OSError) -> CoatcheckError:
-    """Returns `storage_full` if there is no room for more bytes, otherwise `storage_unavailable`."""
+    """Returns the error `storage_full` if the disk or a quota is full, otherwise `storage_unavailable`."""
     if error.errno in _FULL:
         return CoatcheckError(
             Code.STORAGE_FULL,
@@ -152,7 +152,7 @@ def storage_error(error: OSError) -> CoatcheckError:
 
 @contextlib.contextmanager
 def storage_errors(*unchanged: type[OSError]) -> Generator[None]:
-    """Turns system errors into CoatcheckErrors, except some, which callers handle."""
+    """Turns errors of the operating system into CoatcheckErrors, except the types in `unchanged`."""
     try:
         yield
     except unchanged:
@@ -162,7 +162,7 @@ def storage_errors(*unchanged: type[OSError]) -> Generator[None]:
 
 
 def missing(blob_id: str) -> CoatcheckError:
-    """Returns the error for a row whose bytes do not exist."""
+    """Returns the error for a blob that has a row but no bytes."""
     return CoatcheckError(
         Code.INTEGRITY,
         f"Stored bytes are missing (blob {blob_id}). Run the tool again, or restore them from a backup.",
@@ -170,7 +170,7 @@ def missing(blob_id: str) -> CoatcheckError:
 
 
 def too_short(blob_id: str, expected_size: int, actual_size: int) -> CoatcheckError:
-    """Returns the error for a blob that is shorter than its row says."""
+    """Returns the error for a blob that has fewer bytes than its row says."""
     return CoatcheckError(
         Code.INTEGRITY,
         f"Stored bytes are cut off (blob {blob_id}: {actual_size} bytes where {expected_size} were expected). "

@@ -1,12 +1,12 @@
-"""Blobs in an S3-compatible store: `<prefix/><namespace>/<yyyymmdd>/<blob ID>`, written once, one object each.
+"""Stores blobs in an S3-compatible store, one object each, named `<prefix/><namespace>/<yyyymmdd>/<blob ID>`.
 
-The store has no rows: only the catalogue knows what is in use and what is garbage. Bytes are returned as received; the
-frames' checksums, one layer up, decide whether they are those that were written.
+Each object is written once. Only the catalogue knows which objects are in use and which are garbage. Bytes are returned
+as the store sends them; the layer above verifies the checksums of the frames.
 
-A small blob is written by one conditional request, a large one in parts. The client joins parts unconditionally, but a
-name must be written once: so a large blob first claims its name with an empty object, by a conditional request, and the
-join replaces only what was claimed. Steps run in tasks of their own: a cancelled caller leaves no half-made request,
-and `abort` waits for it.
+A small blob is written by one conditional request, a large blob in parts. The client library joins parts without a
+condition, although a name must only be written once. A large blob therefore claims its name first, by a conditional
+request that writes an empty object, and the join replaces this object. Each step runs in a task of its own, so that a
+request is not broken off if the caller is cancelled. `abort` waits for these tasks.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import BlobStore, StoredName
 
 _HOP_BYTES: Final = 256 * 1024
-"""Bytes gathered before they are passed to the upload: handing them to the client's threads costs more than a few
-KiB."""
+"""Bytes that are gathered before they are passed to the client library's threads, since each hand-over costs more time
+than a few KiB."""
 
 
 class S3Writer:
-    """A BlobWriter for one name. One task uses it; exactly one of `finish` and `abort` ends it.
+    """Writes one blob; implements BlobWriter. Only one task may use a writer, and must end it by `finish` or `abort`.
 
-    If the name turns out to be taken, `write` or `finish` raise FileExistsError.
+    If another writer has taken the name, `write` or `finish` raises FileExistsError.
     """
 
     def __init__(self, bucket: S3Bucket, name: str, nonce: str) -> None:
@@ -47,7 +47,7 @@ class S3Writer:
         self._taken = False
 
     async def write(self, data: bytes) -> None:
-        """Appends bytes. Raises `storage_full` or `storage_unavailable`; after that, only `abort` may follow."""
+        """Appends bytes. Raises `storage_full` or `storage_unavailable`; after an error, only `abort` may be called."""
         if self._ended:
             raise ValueError("this writer has ended")
         self._gathered.append(data)
@@ -64,7 +64,7 @@ class S3Writer:
         self._ended = True
 
     async def abort(self) -> None:
-        """Removes what was written, even the finished object; another writer's object under the name stays."""
+        """Removes the blob, even if it was finished. An object of another writer with the same name stays."""
         self._ended = True
         while self._working:
             await asyncio.wait(self._working)
@@ -108,7 +108,7 @@ class S3Writer:
         try:
             await upload.join()
         except CoatcheckError:
-            # The store may have joined the parts before its answer was lost: the object itself tells.
+            # The store may have joined the parts although its answer was lost. The properties of the object show it.
             if await self._bucket.look(self._name) != ObjectStat(self._size, self._nonce):
                 raise
 
@@ -125,29 +125,29 @@ class S3Writer:
 
 
 _PROBE = "ready-probe"
-"""A name that no object has. No blob has it either: it is one segment, and theirs have three."""
+"""Name of an object that never exists. It is no blob's name, since names of blobs have three segments."""
 _WRITTEN = "write-probe"
-"""The object that proves that one can be written."""
+"""Name of the object that is written to prove that the store accepts writes. It is no blob's name."""
 _ROOM_BYTES = 128 * 1024
-"""As much as a small payload takes, for a store that was full."""
+"""Bytes of the object that proves that a full store has room again: as many as a small payload takes."""
 MARK = "coatcheck-store"
-"""The object under the prefix that names the database of the blobs; no blob has such a name either."""
+"""Name of the object that says to which database the blobs belong. It is no blob's name."""
 
 
 class S3BlobStore:
-    """A BlobStore in one bucket of an S3 store. Any number of processes may share it."""
+    """Stores blobs in one bucket of an S3 store; implements BlobStore. Any number of processes may share the bucket."""
 
     def __init__(self, location: S3Location, patience: Patience | None = None, *, part_bytes: int = PART_BYTES) -> None:
-        """Makes no request yet. Amazon refuses parts of less than 5 MiB."""
+        """Sends no request yet. `part_bytes` should be at least 5 MiB, since Amazon refuses smaller parts."""
         self._location = location
         self._bucket = S3Bucket(location, patience or Patience(), part_bytes)
         self.others: tuple[BlobStore, ...] = ()
-        """Stores from before a switch to S3: they still have the blobs whose rows name their placement. Nothing is
-        moved."""
+        """Stores that were used before a switch to S3. They still have the blobs whose rows name their placement, since
+        a switch moves no blobs."""
 
     @classmethod
     def open(cls, url: str, patience: Patience | None = None) -> Self:
-        """Returns a store at `s3://bucket/prefix?option=value&…`, see `parse_s3_url`, without any request.
+        """Returns a store at `s3://bucket/prefix?option=value&…` (see `parse_s3_url`), without sending a request.
 
         Credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, a web identity token, or
         the role of the container or instance.
@@ -158,19 +158,23 @@ class S3BlobStore:
         return cls(parse_s3_url(url), patience)
 
     async def reaches(self) -> None:
-        """Returns if the bucket responds and accepts our credentials, using one small request.
+        """Returns if the bucket can be reached and accepts our credentials; sends one small request.
 
-        The object requested does not exist. Without s3:ListBucket the store would answer 403 instead of saying so.
+        The request is for an object that does not exist. If the credentials lack s3:ListBucket, the store answers 403
+        instead of 404.
 
         Raises:
-            CoatcheckError: `storage_unavailable`, saying what an operator must do.
+            CoatcheckError: `storage_unavailable`; the text says what an operator must do.
         """
         await self._bucket.get(f"{self._location.prefix}{_PROBE}", 0, 1)
 
     async def check_reads(self) -> None:
-        """Returns if the store finds its mark, and reports that an object does not exist: two small requests.
+        """Returns if the location has its mark and `reaches` succeeds; sends two small requests.
 
-        The mark proves that this is still the bucket that has the blobs: an emptied or another one answers as well.
+        The mark proves that this is the bucket with the blobs: an emptied bucket, or another one, would also answer.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`; the text says what an operator must do.
         """
         async with self._bucket.probing():
             mark, _ = await asyncio.gather(self.mark(), self.reaches())
@@ -184,35 +188,36 @@ class S3BlobStore:
             await store.check_reads()
 
     async def check_writes(self, *, room: bool = False) -> None:
-        """Returns if the store accepts a conditional write of one name, by one request.
+        """Returns if the store accepts a conditional write; sends one request.
 
-        The object is there after the first time, and the store answers so, after it has checked the credentials: no
-        version is made. With `room`, the object is replaced, as a full store refuses that.
+        After the first check the object exists. From then on the store checks the credentials and answers that the
+        object exists, so that a bucket with versions gets no further version. With `room`, the object is replaced by
+        128 KiB instead, which a full store refuses.
         """
         async with self._bucket.probing():
             await self._bucket.try_write(f"{self._location.prefix}{_WRITTEN}", _ROOM_BYTES if room else 0)
 
     @property
     def placement(self) -> Placement:
-        """Is always `s3`."""
+        """The placement of blobs in this store: `s3`."""
         return "s3"
 
     async def create(self, namespace: str, blob_id: str) -> S3Writer:
-        """Starts a blob, without a request; `write` or `finish` raise if the name is taken."""
+        """Begins a blob, without sending a request. `write` or `finish` raises FileExistsError if the name is taken."""
         return S3Writer(self._bucket, self._location.name(namespace, blob_id), secrets.token_hex(16))
 
     @property
     def where(self) -> str:
-        """Returns the bucket and the prefix."""
+        """The URL of the bucket and the prefix."""
         return f"s3://{self._location.bucket}/{self._location.prefix}".rstrip("/")
 
     async def mark(self) -> str | None:
-        """Returns the mark's text; None if there is no mark."""
+        """Returns the text of the location's mark; None if it has no mark."""
         data = await self._bucket.get(f"{self._location.prefix}{MARK}", 0, 256)
         return None if data is None else data.decode(errors="replace")
 
     async def put_mark(self, text: str) -> str:
-        """Sets the mark unless there is one, by a conditional request; returns the mark in force."""
+        """Writes the mark by a conditional request, unless the location has one; returns the text of its mark."""
         with contextlib.suppress(FileExistsError):
             await self._bucket.put_new(f"{self._location.prefix}{MARK}", text.encode(), secrets.token_hex(16))
         return await self.mark() or ""
@@ -220,9 +225,10 @@ class S3BlobStore:
     async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
         """Returns exactly `length` stored bytes from `start`, by one request.
 
-        Raises `integrity` if they are not all there.
+        With `fresh`, the request uses a new connection, and caches between us and the store are bypassed.
 
-        With `fresh`, it uses a new connection, and tells caches on the way to contact the store.
+        Raises:
+            CoatcheckError: `integrity` if the blob does not exist or does not have all of these bytes.
         """
         if length == 0:
             await self._reaches(namespace, blob_id, start)
@@ -244,8 +250,8 @@ class S3BlobStore:
     async def remove(self, namespace: str, blob_id: str) -> bool:
         """Removes a blob durably. Returns False if it did not exist.
 
-        S3 does not say whether there was something to delete, so this checks first. Two concurrent removals may both
-        return True.
+        The answer to a deletion does not say whether the object existed, so another request checks this first. If two
+        callers remove a blob at the same time, both may get True.
         """
         name = self._location.name(namespace, blob_id)
         if await self._bucket.look(name) is None:
@@ -254,9 +260,9 @@ class S3BlobStore:
         return True
 
     async def names(self) -> AsyncIterator[StoredName]:
-        """Yields every blob under the prefix, including empty ones that claim a name.
+        """Yields every blob under the prefix, including the empty objects by which writers have claimed a name.
 
-        Not parts of unfinished uploads.
+        The parts of unfinished uploads are not listed.
         """
         async for entry in self._bucket.objects(self._location.prefix):
             blob_name = self._location.parse(entry.name)

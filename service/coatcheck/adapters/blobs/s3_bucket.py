@@ -1,7 +1,7 @@
-"""The few requests of the S3 store, each with a time limit, and with errors that callers understand.
+"""The requests that are sent to an S3 store, each with a time limit, and with errors that callers understand.
 
-The only module that knows the S3 client library. It retries what can be retried, for a limited time. It knows nothing
-about blobs: names, nonces and bytes are given. Cancelling a request closes its connection.
+This is the only module that uses the S3 client library. It retries requests that may be repeated, for a limited time.
+It knows nothing about blobs: callers give it names, nonces and bytes. Cancelling a request closes its connection.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PART_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of one part: an upload has at most 10,000 (S3 User Guide), so 80 GiB fit. All but the last are equal, which
-some stores require."""
+"""Bytes of one part. An upload has at most 10,000 parts (S3 User Guide), so an object has at most 78 GiB. All parts but
+the last have the same size, which some stores require."""
 _PARTS_AT_ONCE: Final = 2
-"""Parts in flight. Including the one being filled, that is 24 MiB per stream."""
+"""Parts that are sent at once. With the part that is being filled, an upload takes 24 MiB of memory."""
 
 _OBJECTS_PER_PAGE: Final = 1000
-"""Objects per request of a listing, the most that S3 returns."""
+"""Objects that one request of a listing returns, the maximum of S3."""
 _NOT_SATISFIABLE: Final = 416
 """The HTTP status for a range beyond the end of an object (RFC 9110)."""
 _MIB: Final = 1 << 20
-"""Bytes; a transfer may take a second more for each, so that a slow line is not taken for a silent store."""
+"""Bytes for which a transfer may take one second more, so that a slow connection is not taken for a silent store."""
 _NONCE: Final = "coatcheck-nonce"
-"""User metadata of every object: which writer wrote it."""
+"""Name of the user metadata that says which writer wrote an object."""
 _FAILURES: Final = (BaseError, OSError)
 
 
@@ -45,25 +45,27 @@ class Patience(Struct, frozen=True, kw_only=True):
     """How long to wait for a store, in seconds, before a call raises `storage_unavailable`."""
 
     connect: float = 2.0
+    """Time to open a connection."""
     attempt: float = 4.0
-    """For one attempt at a small request, so that a stalled connection leaves time for another; for a conditional
-    write, one second more per MiB."""
+    """Time for one attempt at a small request, short enough that a stalled connection leaves time for another attempt.
+    A conditional write has one second more per MiB."""
     call: float = 10.0
-    """In total, for a call with little data."""
+    """Total time for a call with little data, including retries."""
     probe: float = 2.5
-    """In total, for a check of the store's health."""
+    """Total time for a check of the store's health."""
     part: float = 20.0
-    """For one attempt at sending a part: 0.4 MB/s."""
+    """Time for one attempt at sending a part, which then needs 0.4 MB/s."""
     room: float = 30.0
-    """For room for more bytes of an upload, while parts are sent, perhaps again."""
+    """Time until an upload can take more bytes, while earlier parts are sent, perhaps again."""
     join: float = 60.0
-    """For the last parts and for joining all; a store takes longer the more there are."""
+    """Time to send the last parts and join all parts; a store takes longer the more parts there are."""
     retries: int = 3
-    """Retries of what may be repeated: reads, deletions, parts, and everything that got a 5xx or no connection."""
+    """Maximum number of retries of a request that may be repeated: reads, deletions, parts, and every request that was
+    answered with a 5xx or got no connection."""
 
 
 class ObjectStat(NamedTuple):
-    """An object's properties."""
+    """The size of an object, and the nonce of its writer; None: the object has none."""
 
     size: int
     nonce: str | None
@@ -78,7 +80,7 @@ class ListedObject(NamedTuple):
 
 
 class _File(Protocol):
-    """The used methods of the client's file that is written in parts."""
+    """The methods that we use of the client library's file, which is written in parts."""
 
     def write(self, buffer: bytes, /) -> Awaitable[int]: ...
     def close(self) -> Awaitable[None]: ...
@@ -86,7 +88,7 @@ class _File(Protocol):
 
 
 class Upload:
-    """An upload in parts. Nothing is visible before `join`."""
+    """An upload in parts. The object does not exist before `join`."""
 
     def __init__(self, file: _File, patience: Patience) -> None:
         self._file = file
@@ -94,18 +96,18 @@ class Upload:
         self._closed = False
 
     async def write(self, data: bytes) -> None:
-        """Appends; returns once there is room for more."""
+        """Appends bytes; returns once the upload can take more."""
         await _within(self._patience.room, self._file.write(data))
 
     async def join(self) -> None:
-        """Sends the last part and makes one object of all. If it fails, the object may exist nevertheless."""
+        """Sends the last part and joins all parts into one object. Even if this fails, the object may exist."""
         self._closed = True
         await _within(self._patience.join, self._file.close())
 
     async def abandon(self) -> None:
-        """Removes the parts.
+        """Removes the parts from the store.
 
-        After `join` it does nothing: if that failed, the client has tried to remove them itself.
+        After `join` this does nothing: if `join` failed, the client library has tried to remove the parts itself.
         """
         if self._closed:
             return
@@ -132,7 +134,8 @@ class S3Bucket:
     async def put_new(self, name: str, data: bytes, nonce: str) -> None:
         """Writes an object unless its name is taken.
 
-        If an answer is lost, it tries again; the second attempt then finds our own object and recognises its nonce.
+        If the answer to a request is lost, tries again. If the first request has succeeded, the second attempt finds
+        our own object and recognises it by its nonce.
 
         Raises:
             FileExistsError: another writer has taken the name.
@@ -143,7 +146,7 @@ class S3Bucket:
                 await self._put_new(name, data, nonce, seconds, last=True)
 
     async def _put_new(self, name: str, data: bytes, nonce: str, seconds: float, *, last: bool) -> bool:
-        """Makes one attempt; returns whether the object exists. False: another attempt may succeed."""
+        """Makes one attempt; returns whether our object exists now. False: another attempt may succeed."""
         try:
             async with asyncio.timeout(seconds):
                 await obstore.put_async(self._slow, name, data, mode="create", attributes={_NONCE: nonce})
@@ -151,7 +154,7 @@ class S3Bucket:
             object_stat = await self.look(name)
             if object_stat is not None and object_stat != ObjectStat(len(data), nonce):
                 raise FileExistsError(name) from error
-            # None: another write of this name was in progress (409), and neither may have succeeded.
+            # There is no object: another write of this name was in progress (409), and neither may have succeeded.
             if object_stat is None and last:
                 raise s3_error(error) from error
             return object_stat is not None
@@ -166,7 +169,10 @@ class S3Bucket:
         return True
 
     async def try_write(self, name: str, size: int) -> None:
-        """Writes an object of `size` zeros; with 0, only if there is none, and an existing one is no error."""
+        """Writes an object of `size` zero bytes, replacing an existing one.
+
+        With a size of 0, writes the object only if it does not exist; that it exists is no error.
+        """
         try:
             await obstore.put_async(self._quick, name, bytes(size), mode="overwrite" if size else "create")
         except AlreadyExistsError:
@@ -176,12 +182,12 @@ class S3Bucket:
 
     @asynccontextmanager
     async def probing(self) -> AsyncGenerator[None]:
-        """Bounds a check of the store's health in time."""
+        """Limits the time of a check of the store's health, which is done within this context."""
         async with _deadline(self._patience.probe):
             yield
 
     def upload(self, name: str, nonce: str) -> Upload:
-        """Begins an upload in parts. It replaces an existing object: claim the name first."""
+        """Begins an upload in parts. It replaces an existing object, so the caller must claim the name first."""
         file = obstore.open_writer_async(
             self._slow,
             name,
@@ -198,7 +204,8 @@ class S3Bucket:
                 try:
                     result = await obstore.get_async(self._quick, name, options={"head": True})
                 except FileNotFoundError:
-                    # An answer to HEAD has no body, and so cannot say what is missing; GET can.
+                    # The answer to HEAD has no body, so it cannot say whether the object or the bucket is missing. The
+                    # answer to GET can.
                     if await self.get(name, 0, 1) is None:
                         return None
                 except _FAILURES as error:
@@ -208,12 +215,10 @@ class S3Bucket:
         raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The S3 store gave contradictory answers. Retry the same call.")
 
     async def get(self, name: str, start: int, length: int, *, fresh: bool = False) -> bytes | None:
-        """Returns up to `length` bytes from `start`, in one request.
+        """Returns up to `length` bytes from `start`, by one request; None if the store says that there is no object.
 
-        None if the store says that there is no such object.
-
-        Fewer are returned at the end of the object, and none if it ends at `start` or before. With `fresh`, no
-        connection is reused, and caches on the way are bypassed.
+        Returns fewer bytes at the end of the object, and no bytes if the object ends at `start` or before. With
+        `fresh`, the request uses a new connection, and caches between us and the store are bypassed.
         """
         client = self._fresh if fresh else self._quick
         async with _deadline(self._patience.call):
@@ -237,7 +242,10 @@ class S3Bucket:
                     raise s3_error(error) from error
 
     async def objects(self, prefix: str) -> AsyncIterator[ListedObject]:
-        """Yields every object whose name begins with a prefix (empty, or ending in a slash), page by page."""
+        """Yields every object whose name begins with a prefix, which is empty or ends in a slash.
+
+        The names are requested page by page.
+        """
         listing = obstore.list(self._quick, prefix or None, chunk_size=_OBJECTS_PER_PAGE)  # pyright: ignore[reportUnknownMemberType] - one overload names a type of a library that is not installed
         pages: ListStream[Sequence[ObjectMeta]] = listing
         while (page := await _within(self._patience.call, anext(pages, None))) is not None:
@@ -265,7 +273,8 @@ async def _within(seconds: float, request: Awaitable[T]) -> T:
 def _client(location: S3Location, patience: Patience, attempt: float, *, fresh: bool = False) -> S3Store:
     config: S3Config = {
         "virtual_hosted_style_request": location.addressing == "virtual",
-        # DELETE of one object instead of POST with a list: every store supports it, and its answer is a status.
+        # An object is deleted by DELETE instead of by a POST with a list of objects: every store supports DELETE, and
+        # answers it with a status.
         "disable_bulk_delete": True,
         "conditional_put": "etag",
     }

@@ -1,8 +1,9 @@
-"""The location of blobs in an S3 store, from one URL; the names of blobs there; and what errors of the store mean.
+"""The location of blobs in an S3 store, which one URL states; the names of blobs there; and the errors of the store.
 
-Names are `<prefix/><namespace>/<yyyymmdd>/<blob ID>`: the day is part of the ID, so no name needs a look-up. No byte of
-a user enters a name unencoded, and a URL must contain no secrets, as it is logged and shown: both are refused here.
-The client library distinguishes errors by type and, beyond that, only by text; only this module parses it.
+Names are `<prefix/><namespace>/<yyyymmdd>/<blob ID>`. The day is part of the blob ID, so a name follows from namespace
+and ID without a look-up. Every byte of a namespace that might be unsafe in a name is encoded. A URL with credentials is
+refused, because URLs are logged and shown. The client library distinguishes errors by type and, beyond that, only by
+their texts; no other module parses these texts.
 """
 
 import re
@@ -27,35 +28,38 @@ _HOST: Final = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _ESCAPE: Final = re.compile(r"\.([0-9a-f]{2})", re.ASCII)
 _MAX_NAMESPACE_BYTES: Final = 512
-"""Bytes of an encoded namespace: an S3 key has at most 1,024 (S3 User Guide, "Naming objects")."""
+"""Maximum bytes of an encoded namespace. An S3 key has at most 1,024 bytes (S3 User Guide, "Naming objects")."""
 _MAX_PREFIX_CHARS: Final = 256
-"""With a namespace of 512 bytes, a day and an ID, a key stays below the 1,024 bytes that S3 allows."""
+"""Maximum characters of a prefix. With a namespace of 512 bytes, a day and an ID, a key then has less than the 1,024
+bytes that S3 allows."""
 
 
 class S3Location(Struct, frozen=True, kw_only=True):
-    """A bucket, how to reach it, and the prefix of all names."""
+    """A bucket, the way to reach it, and the prefix of all names of blobs."""
 
     bucket: str
     prefix: str = ""
-    """Empty, or ends in a slash."""
+    """The beginning of all names of blobs; empty, or ends in a slash."""
     endpoint: str | None = None
-    """Scheme and host, without a path. None: that of AWS_ENDPOINT_URL, or Amazon's own for the region."""
+    """Scheme and host of the store, without a path. None: AWS_ENDPOINT_URL, or Amazon's own endpoint for the region."""
     region: str | None = None
-    """None: that of AWS_REGION, or us-east-1."""
+    """The region of the bucket. None: AWS_REGION, or us-east-1."""
     addressing: Addressing = "virtual"
-    """Whether the bucket is the first part of the path or of the host name."""
+    """Whether a URL has the bucket as the first part of its path (`path`) or of its host name (`virtual`)."""
     checksum: Checksum = "sha256"
-    """Sent with every upload for the store to verify and keep, in addition to the signed SHA-256 of each request."""
+    """The checksum that is sent with every upload, for the store to verify and keep. The signed SHA-256 of each request
+    is sent in addition."""
     encryption: str | None = None
-    """Server-side encryption to request. None: the bucket's own rule."""
+    """The server-side encryption that each upload requests. None: the bucket's own rule applies."""
     kms_key: str | None = None
+    """The ID of the key for the encryption `aws:kms`. None: the store's default key."""
 
     def name(self, namespace: str, blob_id: str) -> str:
         """Returns a blob's name. Raises ValueError for an invalid namespace or blob ID."""
         return f"{self.prefix}{encode_namespace(namespace)}/{blob_day(blob_id)}/{blob_id}"
 
     def parse(self, name: str) -> "NamespaceAndId | None":
-        """Returns the blob that a name stands for; None for every name that we would not have given."""
+        """Returns the blob that a name stands for; None if `name` never returns this name."""
         if not name.startswith(self.prefix):
             return None
         encoded, _, rest = name[len(self.prefix) :].partition("/")
@@ -79,12 +83,17 @@ class NamespaceAndId(NamedTuple):
 def parse_s3_url(url: str) -> S3Location:
     """Parses `s3://bucket/prefix?option=value&…`.
 
-    Options: `endpoint` (http or https URL of another store than Amazon's; http is accepted only if it is written here),
-    `region`, `addressing` (`path` or `virtual`; by default `virtual` at Amazon, `path` elsewhere or for a bucket with a
-    dot in its name), `checksum` (`sha256`, `crc64nvme` or `none`), `encryption` (`AES256` or `aws:kms`), `kms_key`.
+    The options are:
+    - `endpoint`: the URL of a store other than Amazon's. Unencrypted http is only used if this URL says so.
+    - `region`: the region of the bucket.
+    - `addressing`: `path` or `virtual`. The default is `virtual` at Amazon, and `path` at other stores or if the
+      bucket's name contains a dot.
+    - `checksum`: `sha256`, `crc64nvme` or `none`.
+    - `encryption`: `AES256` or `aws:kms`.
+    - `kms_key`: the ID of a key, only for `aws:kms`.
 
     Raises:
-        ValueError: a sentence that says what is wrong with it, without repeating the URL.
+        ValueError: the URL is wrong; the text says what is wrong, without repeating the URL.
     """
     parts = urlsplit(url)
     if parts.scheme != "s3":
@@ -102,7 +111,7 @@ def parse_s3_url(url: str) -> S3Location:
     encryption = _one_of(options, "encryption", _ENCRYPTIONS, None)
     if "kms_key" in options and encryption != "aws:kms":
         raise ValueError("The blob URL's option kms_key needs encryption=aws:kms.")
-    # A bucket with a dot in its name matches no certificate of the form *.host.
+    # If the bucket's name contains a dot, its host name matches no certificate of the form *.host.
     usual = "virtual" if endpoint is None and "." not in parts.netloc else "path"
     addressing = _one_of(options, "addressing", _ADDRESSINGS, usual)
     return S3Location(
@@ -123,7 +132,7 @@ def encode_namespace(namespace: str) -> str:
     Two namespaces never have the same encoding, and none is `.` or `..`.
 
     Raises:
-        ValueError: it is empty or longer than an S3 key can hold.
+        ValueError: the namespace is empty, or its encoding has more than 512 bytes.
     """
     encoded = "".join(chr(byte) if byte in _PLAIN else f".{byte:02x}" for byte in namespace.encode())
     if not 0 < len(encoded) <= _MAX_NAMESPACE_BYTES:
@@ -193,7 +202,7 @@ def _prefix(path: str) -> str:
 _STATUS: Final = re.compile(r"status code: (\d{3})", re.ASCII)
 _CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>", re.ASCII)
 _FULL_STATUS: Final = 507
-"""The HTTP status Insufficient Storage (RFC 4918), by which some stores say that they are full."""
+"""The HTTP status Insufficient Storage (RFC 4918), with which some stores answer when they are full."""
 _REFUSED: Final = frozenset({401, 403})
 _FULL: Final = frozenset(
     {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "StorageFull"}
@@ -211,18 +220,19 @@ _OWN: Final = {
         "The S3 store's host name is unknown. Correct the endpoint in COATCHECK_BLOB_URL, or the name server."
     ),
 }
-"""The client's own errors that have a remedy: patterns of their texts, and what to do. A client without credentials
-requests those of an instance or a container at fixed addresses, which name the first of them."""
+"""Errors of the client library that an operator can correct: patterns of their texts, each with a sentence that says
+what to do. The first pattern has the fixed addresses at which a client without credentials asks for those of its
+instance or container."""
 
 
 def status_of(error: BaseException) -> int | None:
-    """Returns the HTTP status of the store's answer, or None if there was none."""
+    """Returns the HTTP status of the store's answer; None if there was no answer."""
     match = _STATUS.search(str(error))
     return int(match[1]) if match else None
 
 
 def code_of(error: BaseException) -> str | None:
-    """Returns the store's own error code (S3 API, "Error responses"), or None if it gave none."""
+    """Returns the error code in the store's answer (S3 API, "Error responses"); None if there was none."""
     match = _CODE.search(str(error))
     return match[1] if match else None
 
@@ -230,14 +240,14 @@ def code_of(error: BaseException) -> str | None:
 def says_absent(error: BaseException) -> bool:
     """Returns whether the store itself says that there is no such object.
 
-    A bare 404 does not count: a missing bucket, a wrong endpoint or a proxy also answer 404, and a blob that is taken
-    for lost is marked corrupt.
+    A status of 404 alone does not count, because it is also the answer for a missing bucket, from a wrong endpoint and
+    from a proxy. A blob that is believed lost would be marked corrupt.
     """
     return code_of(error) == "NoSuchKey"
 
 
 def s3_error(error: BaseException) -> CoatcheckError:
-    """Returns `storage_full` if the store has no room for more, otherwise `storage_unavailable`, with a remedy."""
+    """Returns the error `storage_full` if the store is full, else `storage_unavailable`; its text names a remedy."""
     status, code = status_of(error), code_of(error)
     if status == _FULL_STATUS or code in _FULL:
         return CoatcheckError(

@@ -1,7 +1,7 @@
-"""Writes one local file: appended, flushed as it grows, synced, named durably. Examines who can read a store's files.
+"""Writes one local file, and makes its bytes and its name durable. Also examines who can enter a data directory.
 
-No byte is reported as stored that a failed flush may have lost: the kernel reports a write-back error only once, and a
-later sync that succeeds proves nothing, so a single failure ends the writer.
+A single failed flush ends the writer, because the flush may have lost bytes. The kernel reports an error of writing to
+the disk only once, so a later sync that succeeds does not prove that all bytes are stored.
 """
 
 import asyncio
@@ -16,13 +16,16 @@ from coatcheck.adapters.blobs.filesystem import FileSystem, storage_errors
 from coatcheck.core.findings import EngineReport, Finding
 
 _HOP_BYTES = 256 * 1024
-"""Bytes gathered before a thread writes them: handing them over costs as much as writing 100 KiB."""
+"""Bytes that are gathered before a thread writes them. Each hand-over to a thread costs as much as writing 100 KiB."""
 _FLUSH_BYTES = 4 * 1024 * 1024
-"""Bytes after which writing to disk begins, so that the last sync of a large blob has little to do."""
+"""Bytes after which they are flushed to the disk, so that the last sync of a large blob has little to do."""
 
 
 class FileWriter:
-    """A BlobWriter for an open file. One task uses it; exactly one of `finish` and `abort` ends it."""
+    """Writes one blob to an open file; implements BlobWriter. Only one task may use it, and must end it once.
+
+    Either `finish` or `abort` ends it.
+    """
 
     def __init__(self, files: FileSystem, pool: ThreadPoolExecutor, path: str, fd: int) -> None:
         self._files = files
@@ -36,13 +39,13 @@ class FileWriter:
         self._failed = False
 
     async def write(self, data: bytes) -> None:
-        """Appends bytes. Raises `storage_full` or `storage_unavailable`; after that, only `abort` may follow."""
+        """Appends bytes. Raises `storage_full` or `storage_unavailable`; after an error, only `abort` may be called."""
         self._gathered += data
         if len(self._gathered) >= _HOP_BYTES:
             await self._append()
 
     async def finish(self) -> None:
-        """Makes every byte and the name durable."""
+        """Returns once every byte, and the name of the file, is durable."""
         if self._gathered:
             await self._append()
         if self._flushing is not None:
@@ -50,10 +53,10 @@ class FileWriter:
         await self._wait_for(self._start(self._seal))
 
     async def abort(self) -> None:
-        """Removes what was written."""
+        """Removes the file."""
         self._failed = True
-        # A cancelled write may still be running in its thread: if the file were closed now, its bytes could go to
-        # another file with the same descriptor.
+        # A cancelled write may still be running in its thread. If the file were closed now, the thread could write its
+        # bytes to another file that gets the same descriptor.
         while self._working:
             await asyncio.wait(self._working)
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._pool, self._discard))
@@ -111,13 +114,13 @@ class FileWriter:
 
 
 class ExposureExamination:
-    """Examines a data directory."""
+    """Examines whether other users of the machine can enter a data directory."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:  # noqa: ARG002 - one look serves both
-        """Examines the directory; with `repair`, removes others' permissions."""
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:  # noqa: ARG002 - no deeper check
+        """Examines the directory; with `repair`, removes the permissions of other users."""
         return await asyncio.to_thread(self._examine, repair is not None)
 
     def _examine(self, repair: bool) -> EngineReport:

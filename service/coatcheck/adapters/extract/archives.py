@@ -1,8 +1,8 @@
-"""ZIP archives, tar archives, Debian packages and compressed files as text: a list of files, then their texts.
+"""Text views of ZIP archives, tar archives, Debian packages and compressed files: a list of files, then their texts.
 
-Runs in a worker process, as payloads are hostile. Members are streamed within limits, per file and in total; a file
-that is not text is described by its header. Nothing is written to a file, no name is used as a path, no link is
-followed, and no archive inside another is opened.
+Runs in a worker process, as payloads may be hostile. Files of an archive are streamed within limits, for each file and
+in total. A file that is not text is described by its first bytes. Nothing is written to a file, no name is used as a
+path, no link is followed, and an archive inside another archive is not opened.
 """
 
 import bz2
@@ -32,24 +32,25 @@ from coatcheck.core.parts.charset import decode
 from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText
 
 MEMBER_BYTES: Final = 1024 * 1024
-"""Bytes shown of one file of many."""
+"""Maximum bytes that a view shows of one file of an archive."""
 SHOWN_BYTES: Final = 8 * 1024 * 1024
-"""Bytes shown of all files together."""
+"""Maximum bytes that a view shows of all files together."""
 _HEAD_BYTES: Final = 4096
-"""Bytes that tell what a member is."""
+"""First bytes of a file, by which its format is recognised."""
 _DESCRIBED_BYTES: Final = 256 * 1024
-"""Further bytes that are read of a member that is no text, to describe it."""
+"""Maximum further bytes that are read of a file that is not text, to describe it."""
 _NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class ArchiveMember(Struct, frozen=True):
-    """A file of an archive as its view shows it."""
+    """A file of an archive, as the archive's view shows it."""
 
     entry: ArchiveEntry
     note: str = ""
-    """What it is if it is not text, or why it is not shown."""
+    """The format of a file that is not text, or the reason why the file is not shown; empty if the text is shown."""
     text: str | None = None
+    """The text that the view shows, perhaps only its beginning; None: no text is shown."""
 
 
 @final
@@ -57,19 +58,19 @@ class MemberReader:
     """Reads files of one archive until SHOWN_BYTES or the time is used up."""
 
     def __init__(self, writer: ViewWriter, each: int = MEMBER_BYTES) -> None:
-        """`each` is the maximum number of bytes shown of one file."""
+        """Creates a reader that shows at most `each` bytes of one file."""
         self._writer = writer
         self._each = each
         self._left = SHOWN_BYTES
 
     def read(self, entry: ArchiveEntry, open_source: Callable[[], IO[bytes]]) -> ArchiveMember:
-        """Returns a file with its text or a description; `open_source` opens it, and may raise anything."""
+        """Returns a file with its text or a description; `open_source` opens the file, and may raise any exception."""
         if self._left <= 0 or self._writer.late:
             self._writer.partial = True
             return ArchiveMember(entry)
         try:
             return self._read(entry, open_source())
-        except Exception:  # noqa: BLE001 - whatever an archive does to its reader; its other files may be whole
+        except Exception:  # noqa: BLE001 - a hostile file may raise anything, and other files may be readable
             self._writer.partial = True
             return ArchiveMember(entry, "" if self._writer.late else "cannot be read")
 
@@ -96,12 +97,12 @@ class MemberReader:
 def write_archive_view(
     writer: ViewWriter, summary: Sequence[str], members: Sequence[ArchiveMember], extractor: str
 ) -> ExtractedText | None:
-    """Returns the view of an archive: the summary, the list, the files that were read.
+    """Returns the view of an archive: the summary, the list of all files, then a section for each file that was read.
 
     Args:
-        writer: an empty writer.
-        summary: the first lines.
-        members: all known files.
+        writer: a writer that has written nothing yet.
+        summary: the first lines of the view.
+        members: all known files of the archive.
         extractor: the name of the extractor.
     """
     for line in (*summary, "", "Bytes\tName"):
@@ -122,27 +123,27 @@ def write_archive_view(
 
 _EXTRACTOR: Final = "archive 1"
 _MEMBERS: Final = 20_000
-"""Members that are listed; an archive with more has a partial view."""
+"""Maximum files of an archive. A tar archive with more has a partial view, a ZIP archive with more has none."""
 _NAMED: Final = 20
-"""Files that the summary names."""
+"""Maximum files that the summary names."""
 _HEADER_BYTES: Final = 1024 * 1024
-"""Bytes of an extended header of a tar, which is read into memory whole."""
+"""Maximum bytes of an extended header of a tar archive, which is read into memory whole."""
 _BLOCK_BYTES: Final = 64 * 1024
 """Bytes that are decompressed at once."""
 _ENDS: Final = 8
-"""Reads past the end of a stream after which its reader is considered to loop forever."""
+"""Maximum reads past the end of a stream; a reader that makes more is considered to loop forever."""
 _AR_MEMBERS: Final = 64
-"""Members of a package that are searched for its description: packages have three."""
+"""Maximum files of a Debian package, and of its control archive, that are searched; real packages have three."""
 _AR: Final = re.compile(rb"([!-~ ]{16})[0-9 ]{12}[0-9 ]{6}[0-9 ]{6}[0-7 ]{8}([0-9]{1,10}) *`\n")
-"""Matches the header of a member of an `ar` archive: its name, and its size."""
+"""Matches the header of a file in an `ar` archive. The groups are the file's name and its size in bytes."""
 STOPPABLE_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Methods whose decompression can be stopped at any byte."""
+"""Compression methods of ZIP whose decompression can be stopped at any byte."""
 _ENCRYPTED: Final = 1
 """Flag of an encrypted file of a ZIP archive (APPNOTE, section 4.4.4)."""
 _NAME: Final = 8
-"""Flag of a gzip header that has a name (RFC 1952)."""
+"""Flag of a gzip header that contains a file name (RFC 1952)."""
 _MORE: Final = 4
-"""Flag of a gzip header with a field before the name, which would have to be skipped."""
+"""Flag of a gzip header that contains an extra field before the name (RFC 1952)."""
 _EXTENDED: Final = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -159,7 +160,8 @@ def extract_zip(payload: bytes, until: float) -> ExtractedText | None:
         payload: the whole archive.
         until: CPU time of this process, in seconds, at which to stop.
     """
-    if payload.count(b"PK\1\2") > _MEMBERS:  # more than one per entry of a directory, which is read whole
+    # The signature of a directory entry. Counting it bounds the entries before the library reads the whole directory.
+    if payload.count(b"PK\1\2") > _MEMBERS:
         return None
     writer = ViewWriter(until)
     reader = MemberReader(writer)
@@ -169,7 +171,7 @@ def extract_zip(payload: bytes, until: float) -> ExtractedText | None:
             entries = [ArchiveEntry(info.filename, info.file_size, info.compress_size) for info in infos]
             pairs = [(info, entry) for info, entry in zip(infos, entries, strict=True) if not info.is_dir()]
             members = [_zip_member(archive, info, entry, reader) for info, entry in pairs]
-    except Exception:  # noqa: BLE001 - whatever an archive does to its reader, there is no view of it
+    except Exception:  # noqa: BLE001 - a hostile archive may raise anything, and then has no view
         return None
     special = zip_format(entries) or identify(payload[:4096])
     name = special.name if special is not None else "ZIP archive"
@@ -188,7 +190,10 @@ def _zip_member(
 
 
 def _tar(source: IO[bytes], name: str, until: float, control: str = "") -> ExtractedText | None:
-    """Returns the text view of a tar archive, which is read from beginning to end; of a package, `control` first."""
+    """Returns the text view of a tar archive, which is read once from beginning to end; None if it has no member.
+
+    `control` is the description of a Debian package, which the view shows as its first file; empty: no package.
+    """
     writer = ViewWriter(until)
     reader = MemberReader(writer)
     header = _header_type()
@@ -205,11 +210,11 @@ def _tar(source: IO[bytes], name: str, until: float, control: str = "") -> Extra
                     members.append(_tar_member(archive, info, entry, reader))
                 if len(entries) == _MEMBERS or writer.late:
                     break
-    except Exception:  # noqa: BLE001 - whatever an archive does to its reader, the members before are whole
+    except Exception:  # noqa: BLE001 - a hostile archive may raise anything, and the files before that are whole
         writer.partial = True
     if not entries:
         return None
-    # A tar that is cut off after a whole member reads like a complete one: only its end mark tells.
+    # A tar archive that is cut off after a whole file reads like a complete one: only the end mark tells them apart.
     writer.partial = writer.partial or not header.ended
     summary = describe_archive(name, entries, exact=header.ended, names=_NAMED)
     return write_archive_view(writer, summary, members, _EXTRACTOR)
@@ -224,13 +229,14 @@ def _tar_member(
 
 
 class _Header(tarfile.TarInfo):
-    """A header of a tar's member. It tells whether the end of the archive was reached."""
+    """The header of a file in a tar archive. Its class records whether the end mark of the archive was read."""
 
     ended = False
+    """Whether the end mark was read, by any header of the class."""
 
 
 def _header_type() -> type[_Header]:
-    """Returns the type of the headers of one archive."""
+    """Returns a new class for the headers of one archive, so that archives do not share `ended`."""
 
     class Header(_Header):
         @classmethod
@@ -257,9 +263,9 @@ _STREAMS: Final[dict[str, tuple[str, Callable[[IO[bytes]], Any]]]] = {
 
 @final
 class _Unpacked(io.RawIOBase):
-    """A file's decompressed content. It ends where the file is broken, or when time is up.
+    """The decompressed content of a file. The stream ends where the file is broken, or when time is up.
 
-    Raises EOFError for a reader that keeps reading past the end, as `tarfile` does for a member of any size.
+    Raises EOFError if its reader keeps reading past the end: `tarfile` does so until it has the stated size of a file.
     """
 
     def __init__(self, source: Any, until: float) -> None:  # noqa: ANN401 - one of _STREAMS
@@ -278,7 +284,7 @@ class _Unpacked(io.RawIOBase):
         try:
             self.broken = self.broken or time.process_time() > self._until
             data = b"" if self.broken else bytes(self._source.read1(memoryview(buffer).nbytes))
-        except Exception:  # noqa: BLE001 - whatever a stream does to its reader, what came before is whole
+        except Exception:  # noqa: BLE001 - a hostile stream may raise anything, and the bytes before that are whole
             self.broken = True
         self._ends += not data
         if self._ends > _ENDS:
@@ -289,7 +295,9 @@ class _Unpacked(io.RawIOBase):
 
 
 def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedText | None:
-    """Returns the text view of a tar archive, compressed or not, a package or a compressed file; None if it is broken.
+    """Returns the text view of a tar archive, compressed or not, of a Debian package or of a compressed file.
+
+    None: the file is broken from its beginning.
 
     Args:
         payload: the whole file.
@@ -299,7 +307,7 @@ def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedTe
     if media_type == DEB:
         return _deb(payload, until)
     name, open_stream = _STREAMS[media_type]
-    # What is compressed may be a tar archive or one file: its first bytes tell, without reading them away.
+    # The compressed content may be a tar archive or a single file. `peek` shows its first bytes without consuming them.
     raw = _Unpacked(open_stream(io.BytesIO(payload)), until)
     source = io.BufferedReader(raw, _BLOCK_BYTES)
     inner = identify(source.peek())
@@ -330,7 +338,7 @@ _PACKED: Final[dict[str, Callable[[IO[bytes]], Any]]] = {
 
 
 def _deb(payload: bytes, until: float) -> ExtractedText | None:
-    """Returns the text view of a Debian package: what it says of itself, and its files; None if it is broken."""
+    """Returns the text view of a Debian package, with its description and its files; None if the package is broken."""
     members: dict[str, IO[bytes]] = {}
     at = len(b"!<arch>\n")
     while len(members) < _AR_MEMBERS and (head := _AR.match(payload, at)) is not None:
@@ -348,13 +356,13 @@ def _deb(payload: bytes, until: float) -> ExtractedText | None:
 
 
 def _control(source: IO[bytes]) -> str:
-    """Returns the fields of a package; empty if there are none."""
+    """Returns the text of the control file in a package's control archive; empty if it cannot be read."""
     try:
         with tarfile.open(fileobj=source, mode="r|", tarinfo=_header_type(), bufsize=_BLOCK_BYTES) as archive:
             for info in islice(archive, _AR_MEMBERS):
                 if info.isreg() and info.name in {"control", "./control"}:
                     return cast("IO[bytes]", archive.extractfile(info)).read(_BLOCK_BYTES).decode("utf-8", "replace")
-    except Exception:  # noqa: BLE001 - whatever a package does to its reader, there is no view of it
+    except Exception:  # noqa: BLE001 - a hostile package may raise anything, and then has no view
         return ""
     return ""
 

@@ -1,7 +1,8 @@
-"""SQLite databases as text: each table with its columns, its row count and its rows. Runs in a worker process.
+"""Renders SQLite databases as text: each table with its columns, its row count and its rows. Runs in a worker process.
 
-A database is hostile: it is opened in memory, read-only, and nothing that it defines is run. Views and virtual tables
-are named but not read, triggers never fire, generated columns are not computed, no function is called.
+A database may be hostile. It is opened in memory and read-only, and no code that it defines is run: views and virtual
+tables are named but not read, triggers never fire, generated columns are not computed, and no function except `count`
+is called.
 """
 
 import sqlite3
@@ -21,9 +22,9 @@ from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "sqlite 3"
 _CELL: Final = 200
-"""Characters shown of a value."""
+"""Maximum characters that are shown of a value."""
 _COLUMNS: Final = 40
-"""Columns of a table that the summary names."""
+"""Maximum columns of a table that the summary names."""
 _SUMMARISED: Final = 100
 """Tables in the summary, and names in its other lists."""
 _VALUES: Final = 6
@@ -41,15 +42,16 @@ _WIDE: Final = 16
 _MAX_NAMED: Final = 3
 """Columns of them that are named: those with the rarest values."""
 _TEXT_BYTES: Final = 4096
-"""Bytes of a text that are read from SQLite."""
+"""Maximum bytes that are decoded of a text value."""
 _VALUE_BYTES: Final = 32 * 1024 * 1024
-"""Maximum bytes of a value that SQLite reads, so that a small file cannot request memory for a huge one."""
+"""Maximum bytes of a value that SQLite reads. A small file can claim to contain a huge value."""
 _STEPS: Final = 1_000
 """SQLite instructions between two checks of the time."""
 _COUNTING: Final = 0.7
-"""Share of the time after which rows are no longer counted."""
+"""Share of the time that counting the rows may take."""
 _FORMAT_VERSIONS: Final = slice(18, 20)
-"""Where the header says how changes are written: 2 means to a second file, which a database in memory cannot have."""
+"""Position of the two format versions in the file's header. The version 2 means a write-ahead log, which a database in
+memory cannot have."""
 _PLAIN: Final = 0
 """Value in `table_xinfo` for a column that is neither hidden nor generated."""
 
@@ -57,9 +59,9 @@ _PLAIN: Final = 0
 class _Table(Struct):
     name: str
     columns: list[str]
-    """Each with its type."""
+    """All columns, each as its name and type."""
     stored_columns: list[str]
-    """Names of those whose values are stored in the table."""
+    """Names of the columns whose values are stored, which generated columns' are not."""
     rows: int | None = None
     """Number of rows, if they could be counted."""
     counts: tuple[str, ...] = ()
@@ -87,7 +89,7 @@ def extract_database(payload: bytes, until: float) -> ExtractedText | None:
         except (sqlite3.Error, MemoryError):
             return None
         tables = [_table(connection, name) for name in objects["table"]]
-        # Counting visits every row: it must leave time for showing the first ones.
+        # Counting visits every row, and must leave time for rendering the first rows.
         _stop_at(connection, until - (1 - _COUNTING) * max(0.0, until - time.process_time()))
         for table in tables:
             table.rows = _count(connection, table.name)
@@ -105,7 +107,7 @@ def extract_database(payload: bytes, until: float) -> ExtractedText | None:
 
 
 def _open(connection: sqlite3.Connection, payload: bytes) -> None:
-    """Opens a database in memory, in a way that nothing of it can be changed or run."""
+    """Loads a database into memory, with settings that allow no change and run no code of the database."""
     for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
     second = payload[_FORMAT_VERSIONS] == b"\2\2"
@@ -123,7 +125,7 @@ def _text(data: bytes) -> str:
 
 
 def _authorize(action: int, first: str | None, second: str | None, _: str | None, inside: str | None) -> int:
-    """Allows reading tables and their columns, and counting; nothing that a view or a trigger requests."""
+    """Allows statements to read tables and columns and to call `count`; denies everything inside views and triggers."""
     allowed = inside is None and (
         action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
         or (action == sqlite3.SQLITE_PRAGMA and first == "table_xinfo")
@@ -138,7 +140,7 @@ def _stop_at(connection: sqlite3.Connection, seconds: float) -> None:
 
 
 def _objects(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    """Returns the names of tables, virtual tables, views, triggers and indexes, without SQLite's own."""
+    """Returns by kind the names of tables, virtual tables, views, triggers and indexes, except SQLite's own."""
     objects: dict[str, list[str]] = {"table": [], "virtual table": [], "view": [], "trigger": [], "index": []}
     for kind, name, statement in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         virtual = kind == "table" and str(statement).upper().startswith("CREATE VIRTUAL")
@@ -161,13 +163,13 @@ def _table(connection: sqlite3.Connection, name: str) -> _Table:
 
 
 def _quote_name(name: str) -> str:
-    """Returns a name quoted for SQL. In double quotes, an unknown name would be read as text."""
+    """Returns a name quoted for SQL, in backticks: SQLite reads an unknown name in double quotes as a text value."""
     return f"`{name.replace('`', '``')}`"
 
 
 def _count(connection: sqlite3.Connection, name: str) -> int | None:
-    """Returns a table's row count by visiting each row; None if that takes too long, or fails."""
-    try:  # count(*) would only read what pages claim, and cannot be interrupted
+    """Returns the number of a table's rows by visiting each row; None if that takes too long or fails."""
+    try:  # `count(*)` would only add up the counts that pages state, and cannot be interrupted
         return int(connection.execute(f"SELECT count(1) FROM {_quote_name(name)} NOT INDEXED").fetchone()[0])  # noqa: S608
     except sqlite3.Error:
         return None
@@ -212,11 +214,12 @@ def _summary(objects: dict[str, list[str]], tables: Sequence[_Table]) -> Iterato
 
 
 def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter, room: int, until: float) -> bool:
-    """Writes a table's section, in about `room` bytes. Returns False when there is no more room or time.
+    """Writes a table's section, in about `room` bytes and until the CPU time `until`.
 
-    A table gets its share of what is left, so that a long one does not leave the others without rows.
+    Returns False if the view has no more room or time. Each table gets its share of the remaining room and time, so
+    that a long table does not leave the others without rows.
     """
-    # Rows are read before the section begins: its first lines say how many of them follow.
+    # Rows are read before the section begins, because its first lines say how many rows follow.
     rows: list[str] = []
     columns = ", ".join(map(_quote_name, table.stored_columns))
     stopped = broken = False

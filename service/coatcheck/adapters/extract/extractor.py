@@ -1,9 +1,9 @@
-"""The Extractor port: small payloads in a thread, larger ones in a worker process, and a simpler way if that fails.
+"""Implements the port Extractor: extracts small payloads in a thread and larger ones in a worker process.
 
-Extraction is linear and gives the same result wherever it runs, so a busy pool changes no view that is small enough for
-a thread; for larger ones the caller retries. A worker may die through no fault of the payload, so a second one is
-tried; if that dies too, a page or a document is read in a simpler way. Document formats, archives and databases are
-only opened in a worker.
+Extraction takes linear time and has the same result in a thread and in a worker. If all workers are busy, a payload
+that is small enough is extracted in a thread, and for a larger one the caller has to try again. A worker may die for a
+reason other than its payload, so a second worker is tried. If that one dies too, a page or a document is read in a
+simpler way. Document formats, archives and databases are only opened in a worker.
 """
 
 import asyncio
@@ -26,20 +26,20 @@ from coatcheck.core.views.view import ExtractedText, TextForm
 log = logging.getLogger(__name__)
 
 _SMALL: Final = 64 * 1024
-"""Size of a payload that takes no longer than handing it to another process."""
+"""Maximum bytes of a payload that is always extracted in a thread, since passing it to another process takes longer."""
 _HERE: Final = 2 * 1024**2
-"""Size of a payload that is extracted in a thread if no worker is free."""
+"""Maximum bytes of a payload that is extracted in a thread if no worker is free."""
 _INPUT: Final = 64 * 1024**2
-"""Maximum size of anything but a page; larger payloads only have the raw view."""
+"""Maximum bytes of a payload that has a text view, unless it is a page or a document."""
 _THREADS: Final = 2
-"""Threads for payloads that no worker gets, so that these never wait for a large one."""
+"""Threads for payloads that are not given to a worker, so that these never wait for a large payload."""
 
 
 class TextExtractor:
-    """Makes text views. `close` ends its workers."""
+    """Extracts text views. `close` ends its workers."""
 
     def __init__(self, workers: int, *, seconds: int, memory: int) -> None:
-        """Starts nothing. The arguments are those of Workers."""
+        """Starts no process yet. The arguments are those of Workers."""
         self._seconds = seconds
         self._no_workers = workers == 0
         self.workers = Workers(workers, seconds=float(seconds), memory=memory)
@@ -56,27 +56,30 @@ class TextExtractor:
             return None
         job = ExtractJob(form, media_type, url, source, self._seconds)
         if len(source) <= _SMALL and form != "document":
-            return await self._here(partial(extract_text, form, media_type, url, source), source)
+            return await self._extract_in_thread(partial(extract_text, form, media_type, url, source), source)
         try:
-            return await self._by_worker(job)
+            return await self._extract_by_worker(job)
         except WorkerLost:
-            return await self._simply(job)
+            return await self._extract_simply(job)
         except Busy as busy:
             return await self._without_worker(partial(extract_text, form, media_type, url, source), job, busy)
 
-    async def _by_worker(self, job: ExtractJob) -> ExtractedText | None:
+    async def _extract_by_worker(self, job: ExtractJob) -> ExtractedText | None:
         try:
-            return await self._away(job)
+            return await self._send_to_worker(job)
         except WorkerDied:
-            return await self._away(job)
+            return await self._send_to_worker(job)
 
-    async def _simply(self, job: ExtractJob) -> ExtractedText | None:
-        """Returns the words of a page, or the files of a document, that no worker survived; None for anything else."""
+    async def _extract_simply(self, job: ExtractJob) -> ExtractedText | None:
+        """Extracts a payload that two workers have not survived, in a simpler way.
+
+        Returns the words of a page, or the list of a document's files; None for any other payload.
+        """
         if job.form not in {"page", "document"}:
             return None
         job = structs.replace(job, simple=True)
         try:
-            return await self._by_worker(job)
+            return await self._extract_by_worker(job)
         except WorkerLost:
             return None
         except Busy as busy:
@@ -85,26 +88,30 @@ class TextExtractor:
     async def _without_worker(
         self, work: "partial[ExtractedText | None]", job: ExtractJob, busy: Busy
     ) -> ExtractedText | None:
-        """Extracts small payloads in a thread. For others it is not known yet whether they have a text view."""
+        """Extracts a payload in a thread, if it is small enough, because no worker is free.
+
+        Raises CoatcheckError `overloaded` for other payloads, since it is not known yet whether they have a text view.
+        If there are no workers at all, returns None for them.
+        """
         if len(job.payload) <= _HERE and job.form != "document":
-            return await self._here(work, job.payload)
+            return await self._extract_in_thread(work, job.payload)
         if self._no_workers:
             return None
         raise CoatcheckError(Code.OVERLOADED, "All text-view workers are busy.") from busy
 
-    async def _away(self, job: ExtractJob) -> ExtractedText | None:
+    async def _send_to_worker(self, job: ExtractJob) -> ExtractedText | None:
         answer: ExtractAnswer = await asyncio.wrap_future(self.workers.submit(job))
         if answer.failed is None and _is_sound(answer.extracted, job.payload):
             return answer.extracted
         log.warning("no text view of %s, %d bytes: %s", job.form, len(job.payload), answer.failed or "not sound")
         raise WorkerLost
 
-    async def _here(self, work: "partial[ExtractedText | None]", payload: bytes) -> ExtractedText | None:
+    async def _extract_in_thread(self, work: "partial[ExtractedText | None]", payload: bytes) -> ExtractedText | None:
         loop = asyncio.get_running_loop()
         try:
             text_view = await loop.run_in_executor(self._threads, work)
             return text_view if _is_sound(text_view, payload) else None
-        except Exception:  # a bug of ours is no reason to refuse a payload
+        except Exception:  # a bug in the extraction is no reason to refuse the payload
             log.exception("no text view of %d bytes", len(payload))
             return None
 
@@ -115,13 +122,13 @@ class TextExtractor:
 
 
 def _select_source(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> bytes | None:
-    """Returns the part of a payload that a view is made from; None if there is no view to make."""
+    """Returns the part of a payload from which its text view is extracted; None if it has no text view."""
     if form == "document":
         return payload if is_extractable(payload, media_type) else None
     if form == "same" or not payload or (form == "mixed" and not reads_as_document(media_type, url, payload)):
         return None
     if form == "page":
-        return payload[: PAGE_BYTES + 1]  # one more byte shows that there is more
+        return payload[: PAGE_BYTES + 1]  # one byte more shows the extraction that the page is cut
     return payload if len(payload) <= _INPUT else None
 
 

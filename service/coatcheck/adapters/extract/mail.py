@@ -1,8 +1,8 @@
-"""The text of mail, mailboxes and pages saved as MHTML: decoded headers first, then bodies, attachments by name.
+"""Extracts the text of mails, mailboxes and pages saved as MHTML: decoded headers, then bodies and attachments.
 
-Runs in a worker process. The parts of a message are found by their boundaries alone, in time that is linear in the
-message for each level; nested messages and parts are bounded in depth and number. Names of attachments are shown, and
-used for nothing.
+Runs in a worker process. The parts of a message are found by their boundaries alone. For each level of nesting, this
+takes time that is linear in the size of the message. The depth and the number of nested parts and messages are
+limited. Names of attachments are shown, but never used as paths.
 """
 
 import re
@@ -29,15 +29,15 @@ from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "mail 1"
 _MAX_DEPTH: Final = 8
-"""Levels of parts in parts, and of messages in messages."""
+"""Maximum levels of parts within parts, and of messages within messages."""
 _PARTS: Final = 1_000
-"""Parts of one message that are read."""
+"""Maximum parts of one message that are read."""
 _HEAD: Final = 256 * 1024
-"""Bytes of the headers of one part."""
+"""Maximum bytes of the headers of one part."""
 _TYPES: Final = 8
-"""Types of parts that the first line names."""
+"""Maximum types of parts that the first line names."""
 _NAMED: Final = 12
-"""Mails that the beginning of a mailbox names."""
+"""Maximum mails that the beginning of a mailbox's view names."""
 _FIRST_HEADERS: Final = ("From", "To", "Cc", "Bcc", "Date", "Subject")
 _ENVELOPE: Final = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]{0,200}?\d{4}[^\r\n]{0,40}\r?\n")
 """Matches the line before each mail of a mailbox (RFC 4155)."""
@@ -46,9 +46,9 @@ _BLANK: Final = re.compile(rb"\r?\n[ \t]*\r?\n|\A\r?\n")
 _LINE_END: Final = re.compile(rb"\A\r?\n")
 _WORD: Final = re.compile(r"\w+|[^\w\s\x00-\x7f]")
 _SAME: Final = 0.9
-"""Share of the words of a page that are in the plain text, from which it is not shown beside that."""
+"""If at least this share of a page's distinct words is in the plain text before it, the page is not shown."""
 _FIELDS: Final = frozenset({"message/delivery-status", "message/disposition-notification", "message/feedback-report"})
-"""Types of messages that are fields, as text."""
+"""Media types `message/…` of parts that are no mails but lists of fields, and are shown as text."""
 
 
 class _Part(Struct):
@@ -56,18 +56,18 @@ class _Part(Struct):
 
     head: "Message[str, str]"
     body: bytes
-    """As it is encoded."""
+    """The body in its transfer encoding."""
     related: bool = False
-    """Whether it belongs to the page before it."""
+    """Whether the part is a resource of a page before it in `multipart/related`, such as a picture."""
 
     @property
     def type(self) -> str:
-        """The media type."""
+        """The media type of the part."""
         return self.head.get_content_type()
 
     @property
     def name(self) -> str:
-        """The file name; empty if it has none."""
+        """The file name of the part; empty if it has none."""
         value = self.head.get_param("filename", None, "content-disposition") or self.head.get_param("name")
         return one_line(_decode_words(collapse_rfc2231_value(value))) if value else ""
 
@@ -85,12 +85,12 @@ class _Part(Struct):
 
     @property
     def place(self) -> str:
-        """Where the page that it belongs to finds it."""
+        """The location or content ID by which a page refers to this part; empty if it has neither."""
         return one_line(self.head.get("content-location") or self.head.get("content-id") or "")
 
     @property
     def placeholder(self) -> str:
-        """What it is if it is not text, and its size."""
+        """The line that is shown instead of a part that is not text: its media type, its format and its size."""
         data = self.data
         first = describe(PayloadSample(data, b"", len(data)), self.type).lines[0]
         description = "" if first.startswith("unknown") else f", {first}"
@@ -98,7 +98,7 @@ class _Part(Struct):
 
 
 def extract_mail(payload: bytes, until: float) -> ExtractedText | None:
-    """Returns the text view of a mail, a mailbox or a saved page.
+    """Returns the text view of a mail, a mailbox or a saved page; None if it has no text.
 
     Args:
         payload: the whole file.
@@ -126,29 +126,29 @@ def extract_mail(payload: bytes, until: float) -> ExtractedText | None:
 
 
 def _part(data: bytes, *, related: bool = False) -> _Part:
-    """Returns a part by its bytes: headers, an empty line, a body."""
+    """Returns the part that consists of these bytes: headers, an empty line, a body."""
     blank = _BLANK.search(data, 0, _HEAD)
     end, start = (min(len(data), _HEAD), len(data)) if blank is None else blank.span()
     head = message_from_string(decode(data[:end], None) + "\n\n")
-    text = head.get_payload()  # of lines that are no headers
+    text = head.get_payload()  # lines that look like no headers, which belong to the body
     lines = text.encode("utf-8", "replace") if isinstance(text, str) else b""
     return _Part(head, lines.strip(b"\n") + data[start:] if lines.strip() else data[start:], related)
 
 
 def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
-    """Yields the parts without others in them, in order; a multipart that is nested too deep is one of them."""
+    """Yields the parts that contain no other parts, in order. A multipart that is nested too deep is yielded itself."""
     if part.head.get_content_maintype() != "multipart" or depth == _MAX_DEPTH:
         yield part
         return
     boundary = re.escape((part.head.get_boundary() or "").encode("utf-8", "replace"))
     mark = re.compile(rb"(?:\A|\r?\n)--%b(--)?[ \t]*(?=\r?\n|\Z)" % boundary)
     delimiters = list(islice(mark.finditer(part.body), _PARTS + 1)) if boundary else []
-    rest = b"" if delimiters else part.body  # its boundary is missing
+    rest = b"" if delimiters else part.body  # without a boundary, the whole body is one part
     for number, match in enumerate(delimiters):
         end = delimiters[number + 1].start() if number + 1 < len(delimiters) else len(part.body)
         inner = _LINE_END.sub(b"", part.body[match.end() : end], 1)
         if match[1]:
-            rest = part.body[match.end() :]  # such as the footer of a mailing list
+            rest = part.body[match.end() :]  # text behind the last boundary, such as the footer of a mailing list
             break
         related = part.related or (number > 0 and part.type == "multipart/related")
         yield from _leaves(_part(inner, related=related), depth + 1)
@@ -157,7 +157,7 @@ def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
 
 
 def _decode_words(value: str) -> str:
-    """Returns a header's value on one line, without encoded words (RFC 2047)."""
+    """Returns a header's value on one line, with its encoded words (RFC 2047) decoded."""
     try:
         pieces = decode_header(" ".join(value.split()))
     except (HeaderParseError, ValueError):
@@ -174,7 +174,7 @@ def _header(head: "Message[str, str]", name: str) -> str:
 
 
 def _write_message(writer: ViewWriter, mail: _Part, depth: int) -> None:
-    """Writes a message into the open section of this level: its headers, its parts, what else its headers say."""
+    """Writes a message into the open section of level `depth`: the main headers, the parts, and the other headers."""
     leaves = list(islice(_leaves(mail), _PARTS + 1))
     writer.partial = writer.partial or len(leaves) > _PARTS
     headers = {name: value for name in _FIRST_HEADERS if (value := _header(mail.head, name))}
@@ -209,7 +209,7 @@ def _write_parts(writer: ViewWriter, leaves: list[_Part], depth: int, url: str |
             writer.heading(title or f"Mail: {_header(inner.head, 'Subject')}", depth + 1)
             _write_message(writer, inner, depth + 1)
             continue
-        writer.partial = writer.partial or is_closed  # nested too deep
+        writer.partial = writer.partial or is_closed  # the part is nested too deep to be read
         if leaf.related or leaf.head.get_content_maintype() not in {"text", "message"}:
             if leaf.related and not leaf.name:
                 resources.append(f"{leaf.place} {leaf.placeholder}".strip())
@@ -230,7 +230,7 @@ def _write_parts(writer: ViewWriter, leaves: list[_Part], depth: int, url: str |
 
 
 def _write_page(writer: ViewWriter, leaf: _Part, words: set[str], title: str, depth: int, url: str | None) -> None:
-    """Writes a page, unless it says what the plain text before it says in these words."""
+    """Writes a page, or only a note if almost all of its words are in `words`, those of the plain text before it."""
     page = extract_text("page", leaf.head.get("content-type"), url, leaf.data)
     if page is None or page.text is None:
         return

@@ -1,12 +1,13 @@
 """The text of Word documents, presentations, OpenDocument texts and EPUB books, whose parts are XML in a ZIP archive.
 
-Runs in a worker process. Parts are unpacked within a limit for all of them; those that are missing, encrypted or broken
-make the view partial. Text that stands apart has sections of its own: headers and footers, notes, comments, hidden
-slides; text that was deleted while changes were tracked is none.
+Runs in a worker process. All parts together are unpacked within one limit. A part that is missing, encrypted or broken
+makes the view partial. Headers and footers, notes, comments and hidden slides have sections of their own. Text that was
+deleted while changes were tracked is left out.
 
-`survey_sheets` finds what the library for workbooks does not say of a sheet, as bytes and without expanding anything:
-formulas without a value, whose cells look empty, and whether the sheet is too large to open. The library gives every
-cell of a sheet's extent memory before it returns, so that one cell in the last row may end the worker.
+`survey_sheets` finds two facts about a sheet that the library for workbooks does not report: how many formulas have no
+value, so that their cells look empty, and whether the sheet is too large to open. It searches the bytes of the sheet
+and does not parse them. The library allocates memory for every cell of a sheet's extent before it returns, so that a
+single cell in the last row may end the worker.
 """
 
 import io
@@ -50,12 +51,12 @@ from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "office 1"
 _MAX_MEMBERS: Final = 20_000
-"""Entries of a document's archive, whose directory is read whole: documents have hundreds."""
+"""Maximum entries of a document's archive, whose directory is read whole. Real documents have hundreds."""
 _UNPACKED: Final = 64 * 1024 * 1024
-"""Bytes unpacked of one document."""
+"""Maximum bytes that are unpacked of one document."""
 _HEADING: Final = re.compile(r"heading (\d)", re.IGNORECASE)
 _BASES: Final = 16
-"""Styles that may be based on one another."""
+"""Maximum length of a chain of styles that inherit from one another."""
 _NUMBER: Final = re.compile(r"\d{1,9}")
 
 
@@ -70,13 +71,13 @@ class _Package:
         self.names = archive.namelist()
 
     def part(self, name: str) -> bytes:
-        """Returns the bytes of a part, or as many as there is room for; none if it cannot be read."""
+        """Returns the bytes of a part, cut at the limit of the document; empty if the part cannot be read."""
         try:
             info = self._archive.getinfo(name)
             is_readable = info.compress_type in STOPPABLE_METHODS
             with self._archive.open(info) as source:
                 data = source.read(self._room + 1) if is_readable else b""
-        except Exception:  # noqa: BLE001 - whatever a document does to its reader; its other parts may be whole
+        except Exception:  # noqa: BLE001 - a hostile part may raise anything, and other parts may be readable
             self.writer.partial = True
             return b""
         self.writer.partial = self.writer.partial or len(data) > self._room
@@ -84,16 +85,16 @@ class _Package:
         return data
 
     def read_elements(self, name: str) -> list[XmlElement]:
-        """Returns the elements of a part that describes others; none if it is missing."""
+        """Returns the elements of a part that describes other parts; an empty list if the part is missing."""
         return elements(self.part(name)) if name in self.names else []
 
     def matching(self, pattern: str) -> list[str]:
-        """Returns the names of parts, in the order of the numbers in them."""
+        """Returns the names of the parts that match a pattern, in the order of the last numbers in the names."""
         names = [name for name in self.names if re.fullmatch(pattern, name)]
         return sorted(names, key=lambda name: [int(each) for each in _NUMBER.findall(name)[-1:]])
 
     def read_relations(self, name: str) -> Mapping[str, tuple[str, str]]:
-        """Returns by ID the type and the name of what a part refers to."""
+        """Returns the parts that a part refers to: by ID of the reference, its type and the name of the other part."""
         folder, _, base = name.rpartition("/")
         relations: dict[str, tuple[str, str]] = {}
         for each in self.read_elements(f"{folder}/_rels/{base}.rels"):
@@ -102,19 +103,20 @@ class _Package:
         return relations
 
     def blocks(self, name: str, grammar: Grammar = DRAWING) -> list[Block]:
-        """Returns the blocks of a part; none if it is missing."""
+        """Returns the blocks of a part; an empty list if the part is missing."""
         return TextReader(grammar, self.writer).read(self.part(name)) if name in self.names else []
 
 
 def extract_office(payload: bytes, name: str, until: float) -> ExtractedText | None:
-    """Returns the text view of a document; None if it is none of these, or cannot be opened.
+    """Returns the text view of a document; None if its archive has too many entries, or nothing could be read.
 
     Args:
         payload: the whole document.
-        name: what its format is called.
+        name: name of the document's format, such as `Word document`.
         until: CPU time of this process, in seconds, at which to stop.
     """
-    if payload.count(b"PK\1\2") > _MAX_MEMBERS:  # more than one per entry of a directory, which is read whole
+    # The signature of a directory entry. Counting it bounds the entries before the library reads the whole directory.
+    if payload.count(b"PK\1\2") > _MAX_MEMBERS:
         return None
     writer = ViewWriter(until)
     try:
@@ -129,13 +131,13 @@ def extract_office(payload: bytes, name: str, until: float) -> ExtractedText | N
                 _write_book(package, name)
             elif "content.xml" in names:
                 _write_open(package, name)
-    except Exception:  # noqa: BLE001 - whatever a document does to its reader, what was read before is whole
+    except Exception:  # noqa: BLE001 - a hostile document may raise anything, and the text before that is whole
         writer.partial = True
     return writer.finish(_EXTRACTOR)
 
 
 def _summary(name: str, metadata: Iterable[XmlElement], more: str = "") -> str:
-    """Returns `Word document “Title”, by Author`, followed by `more`."""
+    """Returns the first line of a view: `Word document “Title”, by Author`, followed by `more`."""
     properties = {each.name: one_line(each.text) for each in reversed(list(metadata)) if each.text.strip()}
     title = f" “{properties['title']}”" if "title" in properties else ""
     author = properties.get("creator") or properties.get("initial-creator")
@@ -143,7 +145,7 @@ def _summary(name: str, metadata: Iterable[XmlElement], more: str = "") -> str:
 
 
 def _write(writer: ViewWriter, blocks: Iterable[Block], level: int = 0) -> None:
-    """Writes blocks; headings begin sections below this level."""
+    """Writes blocks. A heading begins a section, whose level is the heading's plus `level`."""
     was_tight = False
     for block in blocks:
         if block.level:
@@ -154,7 +156,7 @@ def _write(writer: ViewWriter, blocks: Iterable[Block], level: int = 0) -> None:
 
 
 def _write_areas(writer: ViewWriter, areas: Mapping[str, Sequence[Block]], level: int = 1) -> None:
-    """Writes what stands apart, each area as a section."""
+    """Writes the blocks outside the running text, each area as a section; equal blocks are written once."""
     for title, blocks in areas.items():
         if blocks:
             writer.heading(title, level, aside=title in {"Headers", "Footers"})
@@ -179,7 +181,7 @@ def _write_word(package: _Package, name: str) -> None:
 
 
 def _word_styles(package: _Package) -> dict[str, Style]:
-    """Returns the styles of paragraphs by ID, each with what it takes from those that it is based on."""
+    """Returns the paragraph styles by ID, each with the properties that it inherits from the styles it is based on."""
     styles: dict[str, Style] = {}
     titles: list[Style] = []
     style = Style()
@@ -202,13 +204,13 @@ def _word_styles(package: _Package) -> dict[str, Style]:
         for _ in range(_BASES):
             above = styles.get(above.base, Style())
             style.level, style.list_id = style.level or above.level, style.list_id or above.list_id
-    for style in titles:  # what is based on it is none
+    for style in titles:  # last, because styles that are based on the title's are no titles
         style.level = 1
     return styles
 
 
 def _word_lists(package: _Package) -> frozenset[tuple[str, int]]:
-    """Returns the numbered levels of lists."""
+    """Returns the numbered levels of lists, each as the list's ID and the level from 0."""
     abstract: dict[str, set[int]] = defaultdict(set)
     numbered: set[tuple[str, int]] = set()
     key, list_id, level = "", "", 0
@@ -254,7 +256,7 @@ def _write_slide(writer: ViewWriter, nth: int, blocks: Sequence[Block], *, hidde
 
 
 def _split_areas(blocks: Iterable[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
-    """Returns the text itself, and what stands apart by its area."""
+    """Returns the blocks of the running text, and the other blocks by the titles of their areas."""
     areas: dict[str, list[Block]] = defaultdict(list)
     for block in blocks:
         areas[block.area].append(block)
@@ -290,7 +292,7 @@ def _write_book(package: _Package, name: str) -> None:
         item = items.get(get(each.attributes, "idref")) if each.name == "itemref" else None
         href = "" if item is None else unquote(get(item, "href").partition("#")[0])
         part = posixpath.normpath(posixpath.join(posixpath.dirname(root), href))
-        if item is None or get(item, "properties") == "nav" or writer.late:  # which lists the chapters
+        if item is None or get(item, "properties") == "nav" or writer.late:  # `nav` is a list of the chapters
             continue
         chapter = extract_page(decode(package.part(part), None), None, is_article=True)
         if chapter is None or not any(section.start == 0 for section in chapter.sections):
@@ -308,24 +310,26 @@ _MAX_COLUMNS: Final = 16_384
 _EXTENT: Final = 12_000_000
 """Maximum cells in the extent of a sheet, at 32 bytes each."""
 _SHEET_BYTES: Final = 96 * 1024 * 1024
-"""Maximum bytes of a sheet, whose cells take up to eight times as much."""
+"""Maximum bytes of a sheet's XML; the cells take up to eight times as much memory."""
 _BYTES: Final = 32 * 1024 * 1024
-"""Maximum bytes of a part."""
+"""Maximum bytes of a sheet's XML that is searched for facts; of a larger sheet, only the size is compared."""
 _FAULTS: Final = (zipfile.BadZipFile, KeyError, LZMAError, RuntimeError, EOFError, OSError, ValueError, zlib.error)
 
 
 class SheetFacts(NamedTuple):
-    """What is known of a sheet."""
+    """Facts about a sheet that the library for workbooks does not report."""
 
     formulas: int = 0
-    """Number of formulas without a value."""
+    """Number of formulas without a value, whose cells look empty."""
     is_too_large: bool = False
+    """Whether opening the sheet would need too much memory."""
 
 
 def survey_sheets(payload: bytes) -> dict[str, SheetFacts]:
-    """Returns what is known of each sheet of an Excel workbook, by its name; nothing of what cannot be read."""
+    """Returns the facts about the sheets of an Excel workbook by name, up to the first sheet that cannot be read."""
     facts: dict[str, SheetFacts] = {}
-    with suppress(*_FAULTS), zipfile.ZipFile(io.BytesIO(payload)) as book:  # what is known of other sheets stays true
+    # If a sheet cannot be read, the facts about the sheets before it are still true.
+    with suppress(*_FAULTS), zipfile.ZipFile(io.BytesIO(payload)) as book:
         package = _Package(book, ViewWriter(0.0))
         related = package.read_relations("xl/workbook.xml")
         for each in package.read_elements("xl/workbook.xml"):
@@ -340,22 +344,25 @@ def _survey_sheet(book: zipfile.ZipFile, part: str) -> SheetFacts:
     if size > _BYTES:
         return SheetFacts(is_too_large=size > _SHEET_BYTES)
     data = _part(book, part)
-    formulas = sum(b'"str"' not in each for each in _EMPTY.findall(data))  # which may be empty
+    formulas = sum(b'"str"' not in each for each in _EMPTY.findall(data))  # the value of a text formula may be empty
     return SheetFacts(formulas, _extent(data) > _EXTENT)
 
 
 def _extent(data: bytes) -> int:
-    """Returns the number of cells between the first one of a sheet and the farthest, in at least the last row."""
+    """Returns the number of cells in the rectangle from A1 to the last row and the last column of a sheet.
+
+    If the sheet has so few rows that no width could exceed the limit, returns only the number of rows.
+    """
     last = _CELL.search(data, max(0, data.rfind(b"<c ")))
     rows = int(last[2]) if last is not None else 0
-    if rows * _MAX_COLUMNS <= _EXTENT:  # whatever its width is
+    if rows * _MAX_COLUMNS <= _EXTENT:  # within the limit, whatever the width of the sheet is
         return rows
     columns = {match[1] for match in _CELL.finditer(data)}
     return rows * max(_number(letters) for letters in columns)
 
 
 def _number(letters: bytes) -> int:
-    """Returns the number of a column: 1 for A, 27 for AA."""
+    """Returns the number of a column from its letters: 1 for A, 27 for AA."""
     number = 0
     for letter in letters:
         number = number * 26 + letter - ord("A") + 1

@@ -1,7 +1,8 @@
 """Reads the XML parts of office documents: their paragraphs, headings, lists and tables, in order.
 
-One reader for WordprocessingML, DrawingML and OpenDocument: they differ in the names of elements. A document type with
-entities is refused, so nothing expands; elements may be nested in any depth; reading ends when the time is used up.
+One reader serves WordprocessingML, DrawingML and OpenDocument, which differ in the names of elements. A document type
+with entities is refused, so that no entity expands. Elements may be nested to any depth. Reading ends when the time is
+used up.
 """
 
 import re
@@ -18,28 +19,28 @@ from coatcheck.core.records.yaml import XmlRefusalError, xml_parser
 
 Attributes = Mapping[str, str]
 _CHUNK_BYTES: Final = 64 * 1024
-"""Bytes that are parsed between two looks at the limits."""
+"""Bytes that are parsed between two checks of the limits."""
 _TEXT_CHARS: Final = 16 * 1024 * 1024
-"""Characters of text taken from one part."""
+"""Characters of text after which the reading of a part ends."""
 _BLOCK_COUNT: Final = 200_000
-"""Blocks taken from one part."""
+"""Blocks after which the reading of a part ends."""
 _SPACES: Final = 100
-"""Maximum blanks that one element stands for."""
+"""Maximum number of blanks that one `text:s` element of OpenDocument stands for."""
 _ELEMENTS: Final = 200_000
-"""Elements of a part that describes others: styles, relationships, a table of contents."""
+"""Maximum elements read of a part that describes other parts: styles, relationships, a table of contents."""
 _ELEMENT_CHARS: Final = 4096
-"""Characters of such an element; a title may be that long."""
+"""Characters of an element's text after which no more are added; a title may be that long."""
 _BLANKS: Final = re.compile(r"[^\S\v]+")
 _LINE_END: Final = "\v"
-"""Ends a line within a paragraph: a line feed between elements is only a blank."""
+"""Marks the end of a line within a paragraph, where a line feed cannot: in XML, a line feed is only a blank."""
 BODY: Final = ""
 NOTES: Final = "Notes"
 SLIDE: Final = "\f"
-"""Begins the block that stands where a slide of an OpenDocument presentation begins."""
+"""First character of the block that marks the beginning of a slide in an OpenDocument presentation."""
 TITLES: Final = frozenset({"title", "ctrTitle"})
-"""Places of a slide's title."""
-_UNTOLD: Final = frozenset({"sldNum", "hdr", "dt", "page-number", "date-time"})
-"""Places of a slide that say nothing about it."""
+"""Types of the placeholders that contain a slide's title."""
+_SILENT_PLACEHOLDERS: Final = frozenset({"sldNum", "hdr", "dt", "page-number", "date-time"})
+"""Types of the placeholders whose text says nothing about the slide: its number, its header, the date."""
 MAX_LEVEL: Final = 8
 """Deepest level of headings and lists."""
 
@@ -49,11 +50,11 @@ class Block(Struct):
 
     text: str
     level: int = 0
-    """Of a heading, from 1; 0: it is none."""
+    """Level of a heading, from 1; 0: the block is no heading."""
     is_tight: bool = False
-    """Whether it stands directly below another such block: items and rows."""
+    """Whether no empty line separates the block from a tight block before it: true for list items and table rows."""
     area: str = BODY
-    """Where it stands, if not in the text itself: `Comments`, `Notes`."""
+    """Title of the area that the block is in, such as `Comments` or `Notes`; empty: the text itself."""
 
 
 class Paragraph(Struct):
@@ -61,24 +62,24 @@ class Paragraph(Struct):
 
     parts: list[str]
     level: int = 0
-    """Of a heading, from 1; 0: it is none."""
+    """Level of a heading, from 1; 0: the paragraph is no heading."""
     list_id: str = ""
-    """The list that it is an item of; empty or `0`: none."""
+    """ID of the list that the paragraph is an item of; empty or `0`: it is in no list."""
     depth: int = 0
-    """Level of that list, from 0."""
+    """Level of the paragraph in its list, from 0."""
 
 
 class Style(Struct):
-    """What a Word style says of its paragraphs."""
+    """The properties that a Word style gives its paragraphs."""
 
     level: int = 0
     list_id: str = ""
     base: str = ""
-    """The style that it is based on."""
+    """ID of the style that this one inherits from; empty: none."""
 
 
 class XmlElement(Struct):
-    """An element with its own text."""
+    """An element, with the text that is directly in it."""
 
     name: str
     attributes: Attributes
@@ -87,12 +88,12 @@ class XmlElement(Struct):
 
 @lru_cache(1024)
 def local(name: str) -> str:
-    """Returns a name without its prefix."""
+    """Returns the name of an element or attribute without its namespace prefix."""
     return name[name.rfind(":") + 1 :]
 
 
 def get(attributes: Attributes, name: str) -> str:
-    """Returns the attribute of this local name; empty if there is none."""
+    """Returns the value of the attribute with this local name; empty if there is none."""
     for key, value in attributes.items():
         if local(key) == name:
             return value
@@ -100,7 +101,7 @@ def get(attributes: Attributes, name: str) -> str:
 
 
 def elements(data: bytes) -> list[XmlElement]:
-    """Returns all elements of a small part in document order, up to the first fault."""
+    """Returns all elements of a small part in document order, up to the first error in its XML."""
     all_elements: list[XmlElement] = []
     open_elements: list[XmlElement] = []
 
@@ -118,27 +119,27 @@ def elements(data: bytes) -> list[XmlElement]:
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: open_elements.pop()
     parser.CharacterDataHandler = characters
-    with suppress(expat.ExpatError, XmlRefusalError):  # what stands before the fault is whole
+    with suppress(expat.ExpatError, XmlRefusalError):  # the elements before the error are complete
         parser.Parse(data, True)
     return all_elements
 
 
 class Grammar(Struct, frozen=True):
-    """The local names of a family of elements."""
+    """The local names of the elements of one document format."""
 
     words: frozenset[str] = frozenset()
-    """Elements whose characters are text; empty: those of all elements in paragraphs."""
+    """Elements whose characters are text; empty: the characters of all elements in paragraphs are text."""
     skipped: frozenset[str] = frozenset()
-    """Elements of which nothing is text."""
+    """Elements that are left out with everything inside them."""
     signs: Mapping[str, str] = {}
-    """What elements without characters stand for."""
+    """Empty elements that stand for a character, such as a tab, each with this character."""
     rows: str = "tr"
-    """The element of a table's row."""
+    """The element of a table row."""
     cells: frozenset[str] = frozenset({"tc"})
-    """Elements of cells, whose paragraphs are joined."""
+    """Elements of table cells; the paragraphs of a cell are joined."""
     paragraphs: frozenset[str] = frozenset({"p"})
     areas: Mapping[str, str] = {}
-    """Elements whose paragraphs stand apart, with the name of where."""
+    """Elements whose paragraphs are not part of the running text, each with the title of their area."""
 
 
 DRAWING: Final = Grammar(
@@ -173,12 +174,12 @@ class _List(Struct):
     style: str
     count: int = 0
     begins: bool = False
-    """Whether the next paragraph is the first of an item."""
+    """Whether the next paragraph is the first one of a list item."""
 
 
 @final
 class TextReader:
-    """Reads one part."""
+    """Reads the text of one part of a document."""
 
     def __init__(
         self,
@@ -187,7 +188,14 @@ class TextReader:
         styles: Mapping[str, Style] | None = None,
         ordered: frozenset[tuple[str, int]] = frozenset(),
     ) -> None:
-        """Takes the styles of a Word document, and which levels of its lists are numbered."""
+        """Creates a reader of one part, which adds to no view yet.
+
+        Args:
+            grammar: the names of the elements.
+            writer: says when the time is used up, and learns whether the part was read only partly.
+            styles: the paragraph styles of a Word document, by ID.
+            ordered: the numbered levels of its lists, each as the list's ID and the level from 0.
+        """
         self._grammar = grammar
         self._writer = writer
         self._styles = styles or {}
@@ -206,7 +214,7 @@ class TextReader:
         self._lists: list[_List] = []
         self._counts: dict[tuple[str, int], int] = {}
         self._label = ""
-        """Stands before the next paragraph of a note or comment."""
+        """The label that the next paragraph of a note or comment begins with; empty: none."""
         self._style = ""
         self._place = ""
         self._starts: dict[str, Callable[[Attributes], None]] = {
@@ -239,7 +247,7 @@ class TextReader:
         }
 
     def read(self, data: bytes) -> list[Block]:
-        """Returns the blocks of a part, as far as it is well-formed, and time and room are left."""
+        """Returns the blocks of a part, up to the first error in its XML or until time or a limit is used up."""
         parser = xml_parser()
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -289,7 +297,7 @@ class TextReader:
             if name == "note-citation":
                 self._label = f"[^{''.join(self._paragraphs.pop().parts).strip()}]"
                 self._add(self._label)
-        # A table in a cell becomes words of that cell; only rows of an outermost table have bars.
+        # A table inside a cell becomes plain text of that cell; only the rows of an outermost table get bars.
         if name == grammar.rows:
             cells = self._rows.pop()
             if any(cells):
@@ -347,7 +355,7 @@ class TextReader:
         lines = _BLANKS.sub(" ", "".join(paragraph.parts)).split(_LINE_END)
         text = "\n".join(filter(None, map(str.strip, lines)))
         paragraph.parts.clear()
-        if not text or self._place in _UNTOLD:
+        if not text or self._place in _SILENT_PLACEHOLDERS:
             return
         if self._label and (self._grammar is WORD or self._areas[-1] == NOTES):
             text, self._label = f"{self._label} {text}", ""
@@ -356,7 +364,7 @@ class TextReader:
         self._put(Block(f"{mark}{text}", level, bool(mark)))
 
     def _mark(self, paragraph: Paragraph) -> str:
-        """Returns what stands before a paragraph of a list: a sign or a number, in the depth of its list."""
+        """Returns the indented bullet or number of a paragraph in a list; empty if the paragraph is in none."""
         if self._lists:
             state = self._lists[-1]
             depth, count = min(len(self._lists) - 1, MAX_LEVEL), state.count
@@ -380,5 +388,5 @@ class TextReader:
 
 
 def number(text: str) -> int:
-    """Returns a number that an attribute states; 0 if it states none."""
-    return int(text) if text.isdecimal() and len(text) < 7 else 0  # noqa: PLR2004 - no real one is longer
+    """Returns the value of an attribute as a number; 0 if the value is no number, or has more than six digits."""
+    return int(text) if text.isdecimal() and len(text) < 7 else 0  # noqa: PLR2004 - no real number is longer

@@ -1,7 +1,7 @@
-"""The text of Rich Text Format (RTF 1.9.1). Runs in a worker process, in one pass, with groups nested in any depth.
+"""Extracts the text of documents in Rich Text Format (RTF 1.9.1). Runs in a worker process, in one pass.
 
-Pictures and other data are left out; headers, footers and footnotes stand in the text where the file has them, marked;
-text that was deleted while changes were tracked, or is hidden, is none.
+Pictures and other data are left out. Headers, footers and footnotes are marked, and are in the text where the file has
+them. Hidden text, and text that was deleted while changes were tracked, is left out.
 """
 
 import codecs
@@ -29,60 +29,60 @@ _SIGNS: Final[dict[str, str]] = dict(
     )
 )
 _SYMBOLS: Final = {"~": "\u00a0", "_": "-", "\\": "\\", "{": "{", "}": "}"}
-_UNTOLD: Final = words(
+_SILENT_GROUPS: Final = words(
     "fonttbl colortbl stylesheet info pict object themedata colorschememapping datastore latentstyles listtable "
     "listoverridetable rsidtbl generator fldinst xmlnstbl bkmkstart bkmkend filetbl revtbl mmathPr pgptbl nonshppict "
     "listtext pntext pnseclvl template userprops xmlopen atnid atnref objdata blipuid sp"
 )
-"""Groups of which nothing is text, or not again."""
+"""First words of groups that contain no text, or only text that other groups repeat."""
 _OPTIONAL: Final = frozenset({"shpinst", "ud"})
-"""Groups that older readers skip, and whose text is read."""
+"""First words of groups that are marked as optional, and whose text is read nevertheless."""
 _ON: Final = {b"v": 1, b"deleted": 1, b"uc": 1}
-"""Words that without a number mean this one."""
+"""Control words with the number that they mean if no number follows them."""
 _ASIDE: Final = {
     "footnote": "note",
     "annotation": "comment",
     "shptxt": "text box",
     **{f"{name}{page}": name for name in ("header", "footer") for page in ("", "l", "r", "f")},
 }
-"""Groups that stand apart, with what they are."""
+"""Control words that begin an aside, a group outside the running text, with the name of the aside."""
 _PAGES: Final = (
     "128=932 129=949 134=936 136=950 161=1253 162=1254 163=1258 177=1255 178=1256 186=1257 204=1251 222=874 238=1250"
 )
 _CHARSETS: Final = {int(charset): f"cp{page}" for charset, page in re.findall(r"(\d+)=(\d+)", _PAGES)}
-"""Code pages by a font's character set."""
+"""Code pages by the number of a font's character set."""
 _CHECKED: Final = 4096
-"""Tokens between two looks at the time."""
+"""Tokens that are read between two checks of the time."""
 _MAX_LEVEL: Final = 9
-"""Levels of headings in Word."""
+"""Deepest level of headings in Word."""
 _MAX_GROUPS: Final = 10_000
-"""Groups in groups; a file with more is read to there."""
+"""Maximum depth of nested groups; reading ends at a deeper one."""
 
 
 class _Group(Struct):
-    """What holds until a group ends."""
+    """The state that holds until the end of a group; a group inside it begins with a copy."""
 
     is_skipped: bool = False
-    """Whether nothing in it is text."""
+    """Whether the group's characters are left out."""
     is_hidden: bool = False
-    """Whether it is skipped because its characters are hidden or deleted, which may end within it."""
+    """Whether characters are left out because they are hidden or deleted. A control word in the group may end this."""
     fallbacks: int = 1
-    """Characters that follow one in Unicode, for readers without it."""
+    """Number of characters that replace each Unicode character for readers without Unicode, and follow it."""
     codec: str = "cp1252"
-    """The encoding of its bytes: that of the font, or of the document."""
+    """The encoding of the group's bytes: the encoding of the font, or of the document."""
     is_optional: bool = False
-    """Whether it is skipped only if its first word is not known."""
+    """Whether the group is marked as optional: it is skipped unless its first word is in _ASIDE or _OPTIONAL."""
     is_fonts: bool = False
-    """Whether it is in the table of fonts, which says their encodings."""
+    """Whether the group is in the table of fonts, which gives their encodings."""
     is_apart: bool = False
-    """Whether it is in an aside: its paragraphs end none of the text around it."""
+    """Whether the group is in an aside. The ends of its paragraphs do not end the paragraph around the aside."""
     aside: str = ""
-    """The name of the aside that it is itself."""
+    """The name of the aside, if the group itself is one; otherwise empty."""
 
 
 @final
 class _Reader:
-    """The state of reading one document."""
+    """Reads one document."""
 
     def __init__(self, writer: ViewWriter) -> None:
         self._writer = writer
@@ -91,7 +91,7 @@ class _Reader:
         self._fonts: dict[int, str] = {}
         self._font = 0
         self._skip = 0
-        """Characters still to be passed over, after one in Unicode."""
+        """Number of replacement characters that are still to be skipped after a Unicode character."""
         self._bytes = bytearray()
         self._high = ""
         self._line: list[str] = []
@@ -114,7 +114,7 @@ class _Reader:
         }
 
     def read(self, data: bytes) -> None:
-        """Reads all, or as far as there is time."""
+        """Reads a document to its end, or until the time is used up; the view is then partial."""
         at = number = 0
         while (match := _TOKEN.match(data, at)) is not None:
             at, number = match.end(), number + 1
@@ -124,9 +124,9 @@ class _Reader:
             if code is not None or text is not None:
                 self._add_bytes(text if code is None else bytes.fromhex(code.decode()))
             elif word is not None:
-                at += self._obey(word.decode(), int(value or _ON.get(word, 0)))
+                at += self._handle_word(word.decode(), int(value or _ON.get(word, 0)))
             elif brace is not None:
-                self._turn(brace)
+                self._handle_brace(brace)
             elif symbol is not None:
                 self._flush()
                 if symbol == b"*" and not self._group.is_skipped:
@@ -136,7 +136,7 @@ class _Reader:
         self._group, self._in_table = _Group(codec=self._group.codec), False
         self._end_paragraph()
 
-    def _turn(self, brace: bytes) -> None:
+    def _handle_brace(self, brace: bytes) -> None:
         self._flush()
         if brace == b"{":
             self._groups.append(self._group)
@@ -146,19 +146,19 @@ class _Reader:
                 self._line.append("] ")
             self._group = self._groups.pop()
 
-    def _obey(self, word: str, value: int) -> int:
-        """Obeys a control word; returns the number of bytes behind it that are data."""
+    def _handle_word(self, word: str, value: int) -> int:
+        """Carries out a control word; returns the number of bytes after it that are binary data."""
         group = self._group
         if word != "u":
             self._flush()
         if group.is_optional and (word in _ASIDE or word in _OPTIONAL):
             group.is_skipped = group.is_optional = False
-        if word in _UNTOLD:
+        if word in _SILENT_GROUPS:
             group.is_skipped, group.is_fonts = True, word == "fonttbl"
         elif word in {"v", "deleted"} and (group.is_hidden or not group.is_skipped):
             group.is_skipped = group.is_hidden = value != 0
         elif group.is_fonts:
-            self._define(word, value)
+            self._define_font(word, value)
         elif not group.is_skipped:
             self._words.get(word, self._unknown)(word, value)
         return max(0, value) if word == "bin" else 0
@@ -167,7 +167,7 @@ class _Reader:
         self._add(_SIGNS.get(word, ""))
 
     def _set_codec(self, word: str, value: int) -> None:
-        """Takes the code page of the document, or of a font."""
+        """Sets the group's encoding to that of the document or of a font; an unknown code page changes nothing."""
         base = self._groups[0].codec if self._groups else self._group.codec
         codec = f"cp{value}" if word == "ansicpg" else self._fonts.get(value, base)
         with suppress(LookupError):
@@ -183,8 +183,8 @@ class _Reader:
     def _end_cell(self, _word: str, _value: int) -> None:
         self._cells.append(self._take_line().replace("\n", " "))
 
-    def _define(self, word: str, value: int) -> None:
-        """Takes in a font."""
+    def _define_font(self, word: str, value: int) -> None:
+        """Records the encoding of a font from the table of fonts."""
         if word == "f":
             self._font = value
         elif word == "fcharset" and value in _CHARSETS:
@@ -197,20 +197,20 @@ class _Reader:
             self._bytes += data[skipped:]
 
     def _add_unit(self, _: str, value: int) -> None:
-        """Adds a unit of UTF-16, which may be written as a negative number; two may be one character."""
+        """Adds a UTF-16 code unit, which may be given as a negative number. Two units may form one character."""
         unit = value % 0x10000
         waiting, self._skip = bytes(self._bytes), self._group.fallbacks
         if waiting:
             self._flush()
             self._skip = self._group.fallbacks
         self._high += chr(unit)
-        if not 0xD800 <= unit < 0xDC00:  # noqa: PLR2004 - the first half of a pair
+        if not 0xD800 <= unit < 0xDC00:  # noqa: PLR2004 - the range of the first half of a surrogate pair
             text = self._high.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
             self._high = ""
             self._add(text)
 
     def _flush(self) -> None:
-        """Decodes the bytes so far, of which several may be one character."""
+        """Decodes the bytes that were gathered, together, because several bytes may form one character."""
         self._skip = 0
         if self._bytes:
             self._add(self._bytes.decode(self._group.codec, "replace"))

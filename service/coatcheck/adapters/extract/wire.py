@@ -1,7 +1,7 @@
 """Messages between the service and its workers, and the writer of text views.
 
-Messages are MessagePack, each sent as one message of `multiprocessing.connection`. A `ViewWriter` keeps a view within
-limits of size, time and sections.
+Messages are encoded as MessagePack, and each is sent as one message of `multiprocessing.connection`. A `ViewWriter`
+limits the size of a view, its number of sections, and the time for writing it.
 """
 
 import time
@@ -19,39 +19,41 @@ LONGEST: Final = 192 * 1024**2
 
 
 class ExtractJob(Struct, frozen=True, array_like=True):
-    """A payload to extract, and how long it may take."""
+    """A payload whose text is to be extracted, with a time limit."""
 
     form: TextForm
     media_type: str | None
     url: str | None
     payload: bytes
     seconds: int
-    """Wall and CPU time after which the system ends the worker, should nobody else do it."""
+    """Wall and CPU time after which the operating system ends the worker, if the service has not done so before."""
     simple: bool = False
-    """Only remove the markup: the payload has killed another worker."""
+    """Whether to extract in a simpler way, because the payload has killed another worker."""
 
 
 class ExtractAnswer(Struct, frozen=True, array_like=True):
-    """The result of a job; the first answer says that the worker is ready."""
+    """The result of a job. The first answer of a worker has no result, and only says that the worker is ready."""
 
     extracted: ExtractedText | None = None
+    """The text view; None: the payload has none, or the extraction failed."""
     failed: str | None = None
-    """The name of what went wrong; never text of the payload."""
+    """The name of the error; never text of the payload. None: the extraction succeeded."""
     peak: int = 0
-    """Peak memory of the worker in bytes, if the system provides it."""
+    """Peak memory of the worker in bytes; 0: unknown."""
 
 
 encode_message: Final = msgspec.msgpack.Encoder().encode
 decode_job: Final = msgspec.msgpack.Decoder(ExtractJob).decode
 decode_answer: Final = msgspec.msgpack.Decoder(ExtractAnswer).decode
-"""Both raise msgspec.MsgspecError for an invalid message."""
+"""Decodes an answer. This and `decode_job` raise msgspec.MsgspecError for an invalid message."""
 
 
 def check(extracted: ExtractedText, payload: bytes) -> None:
-    """Refuses a view that is not UTF-8, or whose sections are misplaced.
+    """Checks a view that a worker has sent.
 
     Raises:
-        ValueError: the reason.
+        ValueError: the view is not UTF-8, has too many sections or two with the same name, or has a section that does
+            not begin and end at lines of the view. The text says which.
     """
     if extracted.text is not None:
         extracted.text.decode()
@@ -70,13 +72,13 @@ def _is_at_lines(section: Section, view: bytes) -> bool:
 
 
 TEXT_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of text that are taken from one document."""
+"""Maximum bytes of the text view of one document."""
 _CELL: Final = 2_000
-"""Characters of a cell."""
+"""Maximum characters that are shown of a table's cell."""
 _WRITING: Final = 0.3
-"""Share of the time that is kept for writing."""
+"""Share of the time that is reserved for writing the view."""
 _MAX_LEVEL: Final = 6
-"""The last level of a Markdown heading."""
+"""Deepest level of a Markdown heading."""
 
 
 @final
@@ -84,7 +86,7 @@ class ViewWriter(TextWriter):
     """Gathers lines under titles, within limits of size, time and sections."""
 
     def __init__(self, until: float) -> None:
-        """`until` is the CPU time of this process, in seconds, after which nothing more is accepted."""
+        """Creates an empty view. `until` is the CPU time of this process, in seconds, after which writing ends."""
         super().__init__()
         self._until = until
         self._read_until = until - _WRITING * (until - time.process_time())
@@ -92,29 +94,32 @@ class ViewWriter(TextWriter):
 
     @property
     def late(self) -> bool:
-        """Whether time is up."""
+        """Whether the time for the view is used up."""
         return time.process_time() > self._until
 
     @property
     def must_write(self) -> bool:
-        """Whether what was read has to be written now, or there would be no time for that."""
+        """Whether reading has to end now, because the remaining time is reserved for writing."""
         return time.process_time() > self._read_until
 
     @property
     def room(self) -> int:
-        """Bytes of text that may still be written."""
+        """Number of bytes that may still be written."""
         return TEXT_BYTES - self.size
 
     @override
     def begin(self, title: str, level: int = 1, *, url: str | None = None, aside: bool = False) -> None:
-        """Starts a section with this title; beyond MAX_SECTIONS, the text continues in the last one."""
+        """Begins a section. If there are MAX_SECTIONS already, the text continues in the last section instead."""
         if len(self._starts) < MAX_SECTIONS:
             super().begin(title, level, url=url, aside=aside)
         else:
             self.partial = True
 
     def heading(self, title: str, level: int = 1, *, aside: bool = False) -> bool:
-        """Starts a section with this title as its first line, after an empty one. Returns False as `put`."""
+        """Begins a section after an empty line, with the title as its first line.
+
+        Returns False, beginning no section, if there is no more room or time.
+        """
         if self.size and not self.put(""):
             return False
         start_count = len(self._starts)
@@ -125,7 +130,7 @@ class ViewWriter(TextWriter):
         return is_written
 
     def include(self, extracted: ExtractedText, level: int) -> None:
-        """Writes another view, whose sections become parts of the open section of this level."""
+        """Writes another view into this one. Its sections become subsections of the open section of level `level`."""
         size, lines = self.size, self._lines
         if self.put((extracted.text or b"").decode()):
             for each in extracted.sections[: MAX_SECTIONS - len(self._starts)]:
@@ -138,7 +143,7 @@ class ViewWriter(TextWriter):
 
     @override
     def put(self, text: str) -> bool:
-        """Writes text and ends its line. Returns False, writing nothing, if there is no more room or time."""
+        """Writes text and a line end. Returns False, writing nothing, if there is not enough room or no more time."""
         data = f"{text.rstrip()}\n".encode("utf-8", "replace")
         if len(data) > self.room or self.late:
             self.partial = True
@@ -153,8 +158,11 @@ class ViewWriter(TextWriter):
 
 
 def cell(value: object, chars: int = _CELL) -> str:
-    """Returns a table's value on one line, in at most `chars` characters; whole numbers without a decimal point."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact so far
+    """Returns the value of a table's cell on one line, with at most `chars` characters.
+
+    Whole numbers are written without a decimal point.
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - floats are exact below
         return str(int(value))
     text = " ".join(str(value).split())
     return text if len(text) <= chars else f"{text[: chars - 1]}…"

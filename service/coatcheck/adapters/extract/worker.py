@@ -1,8 +1,8 @@
-"""A worker process: receives payloads through the socket that is its input, and answers with their text views.
+"""A worker process. It receives payloads through a socket, which is its standard input, and answers with text views.
 
-Run as `python -m coatcheck.adapters.extract.worker BYTES`, with the memory it may address. It ends when its input ends,
-so it never outlives the service; while it works, an alarm that cannot be blocked ensures that. It opens no files or
-sockets, and writes nothing but answers.
+It is started as `python -m coatcheck.adapters.extract.worker BYTES`, where BYTES is the address space that it may use.
+It ends when its input ends, and so does not outlive the service. While it works, an alarm ends it in time. It opens no
+sockets, reads no files except its program and its status, and writes nothing but answers.
 """
 
 import gc
@@ -21,21 +21,21 @@ from coatcheck.adapters.extract.wire import LONGEST, ExtractAnswer, ExtractJob, 
 from coatcheck.core.views.view import ExtractedText
 
 _GRACE: Final = 2
-"""Seconds after which a worker ends itself if the service has not."""
+"""Seconds after a job's time limit at which a worker ends itself, if the service has not ended it before."""
 _KIB: Final = 1 if sys.platform == "darwin" else 1024
-"""Unit of ru_maxrss: bytes there, KiB elsewhere (getrusage(2))."""
+"""Bytes of the unit of ru_maxrss, which is bytes on macOS and KiB on other systems (getrusage(2))."""
 _STATUS: Final = Path("/proc/self/status")
-"""See proc(5)."""
+"""The file in which Linux reports the memory of a process (proc(5))."""
 
 
 def main() -> None:
-    """Serves until the input ends."""
+    """Carries out jobs until the input ends."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, int(sys.argv[1]))
     connection = Connection(os.dup(0))
-    import_module("coatcheck.core.extract")  # after the limits are set, and before anybody waits for it
+    import_module("coatcheck.core.extract")  # after the limits are set, and before the first job is waiting
 
-    gc.disable()  # a page creates hundreds of thousands of objects, none of them in cycles
+    gc.disable()  # parsing a page creates hundreds of thousands of objects, but no cycles to collect
     connection.send_bytes(encode_message(ExtractAnswer()))
     # The input ends with the service.
     with suppress(EOFError, ConnectionError):
@@ -44,7 +44,7 @@ def main() -> None:
             _alarm(extract_job.seconds + _GRACE)
             try:
                 answer = ExtractAnswer(_extract(extract_job), None, _peak())
-            except Exception as error:  # noqa: BLE001 - whatever a payload does, the service learns of it
+            except Exception as error:  # noqa: BLE001 - a hostile payload may raise anything; the service must learn it
                 answer = ExtractAnswer(None, type(error).__name__, _peak())
             del extract_job
             connection.send_bytes(encode_message(answer))
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _extract(extract_job: ExtractJob) -> ExtractedText | None:
-    """Extracts; heavy imports happen here, in the worker that needs them."""
+    """Returns the text view of a payload. Large modules are imported only here, when a job needs them."""
     from coatcheck.core.extract import extract_text, strip_markup  # noqa: PLC0415
 
     if extract_job.form == "document":
@@ -75,7 +75,7 @@ def _alarm(seconds: int) -> None:
 
 
 def _limit(what: int, most: int) -> None:
-    """Lowers a limit, if the system allows: macOS has none for addresses."""
+    """Lowers a resource limit, if the operating system supports it: macOS has no limit of the address space."""
     try:
         _, hard = resource.getrlimit(what)
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -87,9 +87,10 @@ def _limit(what: int, most: int) -> None:
 def _peak() -> int:
     """Returns the peak memory of this process in bytes."""
     try:
-        with _STATUS.open("rb") as status:  # ru_maxrss would be that of the process that started this one, if larger
+        # On Linux, ru_maxrss includes the peak of the process that has started this one, so the status is read instead.
+        with _STATUS.open("rb") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmHWM:"))
-    except (OSError, StopIteration):  # not Linux
+    except (OSError, StopIteration):  # the system is not Linux
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
 
 

@@ -1,8 +1,8 @@
-"""A few worker processes, each behind a thread: started when first needed, kept warm, replaced when lost.
+"""A pool of worker processes that extract text. Workers are started when first needed, reused, and replaced when lost.
 
-If all are busy and the queue is full, a job is refused at once. A worker is used by one thread at a time, which blocks;
-it gets jobs with a time limit, and is killed beyond that. The process gets one socket, to the service, and nothing
-else: no lock or file, and none of the service's environment.
+If all workers are busy and the queue is full, a job is refused at once. One thread at a time uses a worker and blocks
+until the answer comes. Each job has a time limit, after which the worker is killed. A worker process inherits one
+socket to the service and nothing else: no lock, no file, and none of the service's environment.
 """
 
 import logging
@@ -21,15 +21,15 @@ import msgspec
 from coatcheck.adapters.extract.wire import LONGEST, ExtractAnswer, ExtractJob, decode_answer, encode_message
 
 _START_SECONDS: Final = 30.0
-"""A start takes half a second; a busy machine may need longer."""
+"""Seconds that a worker has to start. A start takes half a second, and longer on a busy machine."""
 
 
-class WorkerLost(Exception):  # noqa: N818 - what happened to it
-    """The worker died, sent an invalid answer or took too long; it no longer exists."""
+class WorkerLost(Exception):  # noqa: N818 - the name says what happened to the worker
+    """A worker died, sent an invalid answer or took too long. Its process no longer exists."""
 
 
 class WorkerDied(WorkerLost):
-    """The worker ended before it answered, because of its job or for an unrelated reason."""
+    """A worker ended before it answered, because of its job or for an unrelated reason."""
 
 
 class Worker:
@@ -39,17 +39,17 @@ class Worker:
         self._process = process
         self._connection = connection
         self.jobs = 0
-        """Number of jobs done."""
+        """Number of jobs that were given to this worker."""
 
     @classmethod
     def start(cls, memory: int) -> Self:
         """Starts a worker and waits until it is ready.
 
         Args:
-            memory: bytes that it may address.
+            memory: bytes of address space that the worker may use.
 
         Raises:
-            WorkerLost: it did not start.
+            WorkerLost: the worker did not start.
         """
         command = [sys.executable, "-P", "-s", "-m", "coatcheck.adapters.extract.worker", str(memory)]
         ours, theirs = socket.socketpair()
@@ -58,7 +58,7 @@ class Worker:
                 process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
                     command,
                     stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,  # output that a library prints is not an answer
+                    stdout=subprocess.DEVNULL,  # answers go through the socket; libraries may print anything
                     stderr=subprocess.DEVNULL,
                     env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
                     cwd="/",
@@ -72,31 +72,31 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Its process ID."""
+        """The ID of the worker's process."""
         return self._process.pid
 
     def run(self, job: ExtractJob, seconds: float) -> ExtractAnswer:
-        """Runs a job.
+        """Runs a job and returns its answer; blocks for `seconds` at most.
 
         Raises:
-            WorkerLost: it was not done in time, or never will be. The process no longer exists.
+            WorkerLost: the answer did not come in time, was invalid, or the worker died. The process no longer exists.
         """
         self.jobs += 1
         return self._exchange(job, seconds)
 
     def end(self) -> None:
-        """Ends it at once, for threads other than the one that uses it, which then gets WorkerLost."""
+        """Ends the worker at once. Any thread may call this; a thread that waits for an answer gets WorkerLost."""
         self._process.kill()
 
     def kill(self) -> None:
-        """Kills it and waits until it has ended. May be repeated."""
+        """Kills the process and waits until it has ended. A second call does nothing."""
         self._process.kill()
         self._process.wait()
         self._connection.close()
 
     def _exchange(self, job: ExtractJob | None, seconds: float) -> ExtractAnswer:
-        """Sends a job, and returns the next answer."""
-        # Whatever the worker does not read, or does not write, its end by the timer ends the wait for it.
+        """Sends a job and returns the next answer; without a job, waits for the answer that the worker is ready."""
+        # The worker may stop reading or writing. The timer then kills it, which ends the wait here.
         is_late = threading.Event()
 
         def expire() -> None:
@@ -122,27 +122,27 @@ class Worker:
 log = logging.getLogger(__name__)
 
 _QUEUE: Final = 4
-"""Jobs that may wait, per worker."""
+"""Number of waiting jobs that the queue has room for, per worker."""
 _JOBS: Final = 500
-"""Number of jobs after which a worker is replaced, whatever memory it has accumulated."""
+"""Number of jobs after which a worker is replaced, even if it has accumulated no memory."""
 _PAUSE: Final = 30.0
-"""Seconds after a failed start during which no other is tried."""
+"""Seconds after a failed start of a worker during which no other start is tried."""
 
 
-class Busy(Exception):  # noqa: N818 - no error: come again, or do it yourself
-    """No worker is free, or none can be started."""
+class Busy(Exception):  # noqa: N818 - no error: the caller tries again later, or does the job itself
+    """No worker is free, or no worker can be started."""
 
 
 class Workers:
-    """The pool of workers. Thread-safe; `close` ends it."""
+    """The pool of workers. Any thread may use it; `close` ends it."""
 
     def __init__(self, count: int, *, seconds: float, memory: int) -> None:
         """Starts no process yet.
 
         Args:
-            count: maximum number of processes; with 0, everything is Busy.
-            seconds: wall time of a job; waiting for a worker may take as long again.
-            memory: bytes that a process may address.
+            count: maximum number of processes; with 0, every job is refused as Busy.
+            seconds: wall time that a job may take. A job may wait as long for a worker before.
+            memory: bytes of address space that a process may use.
         """
         self._count = count
         self._seconds = seconds
@@ -155,9 +155,9 @@ class Workers:
         self._unstartable_until = 0.0
         self._closed = False
         self.started = 0
-        """Processes started so far."""
+        """Number of processes that were started so far."""
         self.lost = 0
-        """How many of them ended because of their job."""
+        """Number of processes that were lost while they had a job."""
 
     @property
     def pids(self) -> set[int]:
@@ -166,12 +166,12 @@ class Workers:
             return {worker.pid for worker in self._all}
 
     def submit(self, job: ExtractJob) -> "Future[ExtractAnswer]":
-        """Gives a job to a worker as soon as one is free.
+        """Gives a job to a worker as soon as a worker is free; returns a future of the answer.
 
-        The future raises WorkerLost if the job killed its worker, and Busy if none became free in time.
+        The future raises WorkerLost if the worker is lost with this job, and Busy if no worker becomes free in time.
 
         Raises:
-            Busy: too many jobs wait already, or there are no workers.
+            Busy: too many jobs wait already, or the pool has no workers or is closed.
         """
         with self._lock:
             if self._closed or self._given >= self._count * (1 + _QUEUE):
@@ -179,7 +179,7 @@ class Workers:
             self._given += 1
         try:
             future = self._threads.submit(self._run, job, time.monotonic() + self._seconds)
-        except RuntimeError as error:  # closed in the meantime
+        except RuntimeError as error:  # the pool was closed in the meantime
             self._release(None)
             raise Busy from error
         future.add_done_callback(self._release)
@@ -194,7 +194,7 @@ class Workers:
             self._idle.clear()
         for worker in workers:
             worker.end()
-        self._threads.shutdown()  # waiting jobs find no worker, and running ones have lost theirs
+        self._threads.shutdown()  # returns soon: waiting jobs get no worker, and running jobs have lost theirs
         for worker in workers:
             worker.kill()
 
@@ -225,7 +225,7 @@ class Workers:
         return answer
 
     def _take_worker(self) -> Worker:
-        """Returns an idle worker, or a new one."""
+        """Returns an idle worker, or starts a new one. Raises Busy if the pool is closed or a start fails."""
         with self._lock:
             if self._closed or time.monotonic() < self._unstartable_until:
                 raise Busy

@@ -1,6 +1,6 @@
-"""Every port of the catalogue in SQL, for any database: which function answers each query.
+"""Implements every port of the catalogue in SQL, for any database: names the function that answers each query.
 
-The ports document the queries. `change_group.py` carries out changes; how they are committed and where queries run
+The ports document the queries. `change_group.py` carries out changes. The way to commit changes and to run queries
 depends on the database: see `sqlite/store.py` and `postgres.py`.
 """
 
@@ -26,17 +26,17 @@ from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, PayloadKey, Ru
 from coatcheck.ports.decisions import Answer, CatalogChange
 
 N = TypeVar("N", bound=str | None)
-"""A query's first argument: a namespace, or None where a query may be about all of them."""
+"""Type of a query's first argument: a namespace, or also None if the query may be about all namespaces."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class SqlAccess(ABC):
-    """A way to commit changes and a way to run queries."""
+    """Commits changes and runs queries. Subclasses decide how a query gets a connection."""
 
     def __init__(self, writer: ChangeWriter | None) -> None:
         self._only_writer = writer
-        """None: it was opened for reading only."""
+        """The writer; None: the catalogue was opened for reading only."""
 
     @property
     def _writer(self) -> ChangeWriter:
@@ -46,28 +46,28 @@ class SqlAccess(ABC):
 
     @abstractmethod
     async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
-        """Returns the answer to a query about a namespace; None: about all of them."""
+        """Returns the answer to a query about a namespace; None: the query is about all namespaces."""
 
     async def carry_out(self, change: CatalogChange[Any]) -> object:
-        """Returns the answer of a change, once it is durable."""
+        """Carries out a change and returns its answer once it is durable."""
         return await self._writer.carry_out(change)
 
     async def commit(self, change: CatalogChange[Answer], /) -> Answer:
-        """Carries out a change and returns its answer once it is durable."""
+        """Carries out a change and returns its answer, with the change's own type, once it is durable."""
         try:
             return cast("Answer", await self.carry_out(change))
-        # A group that meets it is undone and its changes are tried one by one: only the change that would store
-        # something in that namespace fails with it.
+        # If this error occurs in a group, the group is rolled back and its changes are tried one by one. Only the
+        # change that would store an artifact in a namespace that is being deleted then fails.
         except usage.NamespaceClosing as error:
             raise usage.closing(str(error)) from error
 
     def watch_commits(self, watch: CommitWatch) -> None:
-        """Registers a callback for every group of changes. It is called where they are written, and must not raise."""
+        """Registers a callback for every group of changes. The thread that commits calls it; it must not raise."""
         if self._only_writer is not None:
             self._only_writer.watch = watch
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Lets a group wait briefly for changes on their way; `approaching` is called where they are written."""
+        """Lets groups wait briefly for changes on their way. `approaching` returns their number, in any thread."""
         if self._only_writer is not None:
             self._only_writer.approaching = approaching
 
@@ -78,7 +78,7 @@ def asks(
     """Returns a method that runs a query on rows of any namespace."""
 
     async def method(access: SqlAccess, *args: P.args, **kwargs: P.kwargs) -> T:
-        # The connection sees every namespace, so the query itself must limit what it returns.
+        # The connection sees every namespace, so the query itself must restrict its rows where necessary.
         return await access.ask(None, lambda conn: question(conn, *args, **kwargs))
 
     return method
@@ -90,18 +90,19 @@ def asks_namespace(
     """Returns a method that runs a query on a namespace, its first argument."""
 
     async def method(access: SqlAccess, namespace: N, *args: P.args, **kwargs: P.kwargs) -> T:
-        # On PostgreSQL, row-level security hides the others, whatever the query's own conditions are.
+        # On PostgreSQL, row-level security hides other namespaces, whatever conditions the query has.
         return await access.ask(namespace, lambda conn: question(conn, namespace, *args, **kwargs))
 
     return method
 
 
 _BLOBS_PER_PAGE = 500
-"""Blobs per query of a check, so that it holds no transaction open while it reads files. Chosen, not measured."""
+"""Blobs that one query of `all_blobs` returns. A check reads files between two queries, and must not keep a transaction
+open meanwhile. Chosen, not measured."""
 
 
 class SqlCatalog(SqlAccess):
-    """The catalogue, given a way to commit changes and a way to run queries."""
+    """The catalogue, except the ways to commit changes and to run queries, which subclasses add."""
 
     find = asks_namespace(reads.find)
     live_artifacts = asks_namespace(reads.live_artifacts)
@@ -180,7 +181,7 @@ class SqlCatalog(SqlAccess):
         )
 
     async def query_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
-        """Runs a query that may take long, and so must not keep others from running."""
+        """Runs a query that may take long. A database may run it apart from other queries, so as not to delay them."""
         return await self.ask(namespace, question)
 
     async def check_reads(self) -> None:
@@ -188,22 +189,26 @@ class SqlCatalog(SqlAccess):
         await self.ask(None, check_revision)
 
     async def check_writes(self, *, room: bool = False) -> None:
-        """Returns if the database accepts a write; after one that it refused, or with `room`, one of a payload's size.
+        """Returns if the database accepts a write.
 
-        A disk that accepts no payload can often still take a page or two.
+        With `room`, or if the last transaction was refused, the write has the size of a small payload: a disk that is
+        too full for a payload can often still take a page or two.
         """
         full = room or self._writer.fault is not None
         for write in (take_room, give_room) if full else (try_write,):
             await self.carry_out(FunctionChange(call=write))
 
     async def empty_log(self) -> bool:
-        """Does nothing: the database's log is not ours to manage."""
+        """Does nothing, since the database manages its log itself; returns true."""
         return True
 
     async def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
-        """Yields every live blob, page by page; one that is added or dies meanwhile may or may not be included."""
+        """Yields every live blob with its namespace, page by page.
+
+        A blob that is added or dies meanwhile may or may not be included.
+        """
         after = 0
-        # `after=after` binds the present value: the query may run in another thread.
+        # `after=after` binds the present value, because the query may run in another thread.
         while page := await self.ask(None, lambda conn, after=after: reads.live_blobs(conn, after, _BLOBS_PER_PAGE)):
             for after, namespace, blob in page:  # noqa: B007 - the last one continues the walk
                 yield namespace, blob

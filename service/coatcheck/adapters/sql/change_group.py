@@ -1,6 +1,7 @@
-"""Carries out a group of changes inside one transaction: by namespace, ingests together, the rest one by one.
+"""Carries out a group of changes in one transaction, namespace by namespace.
 
-HANDLERS maps each change to its function. A change is documented at its type.
+The ingests of a namespace are carried out together, other changes one by one. HANDLERS maps the type of each change to
+the function that carries it out. The types document the changes.
 """
 
 import asyncio
@@ -36,17 +37,17 @@ from coatcheck.ports.decisions import ArtifactChange, CatalogChange
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Connection, Any], Any]
-"""Takes the open transaction and a change, and returns the change's answer."""
+"""Carries out a change: takes the open transaction and the change, and returns the change's answer."""
 
 
 def _by(
     kind: type[CatalogChange[T]], apply: Callable[[Connection, Any], T]
 ) -> tuple[type[CatalogChange[Any]], Handler]:
-    """Returns an entry of the table; a type checker rejects a function that does not return the change's answer."""
+    """Returns an entry of HANDLERS. A type checker rejects a function that does not return the type of the answer."""
     return kind, apply
 
 
-# StoreArtifact is absent: `_carry_out_in_one` passes all ingests of a namespace to `apply_stores` together.
+# StoreArtifact is not in the table, because `_carry_out_in_one` passes all ingests of a namespace to `apply_stores`.
 HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
     (
         _by(blobs.BeginUpload, uploads.apply_begin),
@@ -94,35 +95,37 @@ HANDLERS: Final[dict[type[CatalogChange[Any]], Handler]] = dict(
 
 
 CommitWatch: TypeAlias = Callable[[int, float, float], None]
-"""Is called for a group after its commit, successful or not: number of changes, how long the first waited, duration."""
+"""Is called after the attempt to commit a group, successful or not. The arguments are the number of changes, the
+seconds that the first change has waited, and the seconds that the commit took."""
 
 
 GATHER_SECONDS: Final = 0.003
-"""How long a group waits for changes that are on their way: a transaction costs several times as much as one change."""
+"""Seconds that a group waits for changes that are on their way. The wait pays because a transaction costs several times
+as much as a change in it."""
 MAX_GROUP_CHANGES: Final = 256
 """Maximum changes in a group."""
 MAX_GROUP_BYTES: Final = 8 * 1024 * 1024
-"""Maximum weight of a group's changes."""
+"""Maximum weight of a group: the sum of the weights of its changes, in bytes."""
 
 
 class FunctionChange(CatalogChange[T], frozen=True, kw_only=True):
-    """A change that calls a function with the connection."""
+    """A change that calls a function with the connection of the transaction."""
 
     takes_room: ClassVar[bool] = True
-    """Nobody knows what its function writes, so the reserve of a full disk is not lent to it."""
+    """Whether the change may take room. As nobody knows what the function writes, it may not use the disk reserve."""
 
     call: Callable[[Connection], T]
-    """It may run again after a rollback, so it must have no effect but its writes."""
+    """The function. It may be called again after a rollback, so it must have no effect except its writes."""
 
 
 class ChangeFailure(NamedTuple):
-    """An answer that is an error."""
+    """The answer to a change that has failed: the error that its caller gets."""
 
     error: BaseException
 
 
 def resolve(waiter: "asyncio.Future[Any]", answer: object) -> None:
-    """Gives a caller its answer, unless it was cancelled; its change is unaffected by that."""
+    """Gives a caller the answer to its change; does nothing if its future is already done or cancelled."""
     if waiter.done():
         return
     if isinstance(answer, ChangeFailure):
@@ -132,23 +135,25 @@ def resolve(waiter: "asyncio.Future[Any]", answer: object) -> None:
 
 
 class ChangeWriter(ABC):
-    """The only writer of a process to a database: it commits changes in groups."""
+    """The only writer of a process to a database. It commits changes in groups."""
 
     def __init__(self) -> None:
         self.fault: CoatcheckError | None = None
-        """Why storage refused the last transaction; None if it accepted it. Any thread may read it."""
+        """The error with which storage refused the last transaction; None if storage accepted it. Any thread may read
+        this."""
         self.watch: CommitWatch | None = None
+        """Is called after each commit; None: nobody watches."""
         self.approaching: Callable[[], int] = lambda: 0
-        """Returns how many changes are on their way, for which a group waits briefly."""
+        """Returns how many changes are on their way. A group waits briefly for them."""
 
     @abstractmethod
     async def carry_out(self, change: CatalogChange[Any]) -> object:
-        """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
+        """Carries out a change, perhaps in one transaction with others, and returns its answer once it is durable."""
 
     async def run(self, call: Callable[[Connection], T]) -> T:
-        """Calls a function inside a transaction and returns its result once durable.
+        """Calls a function inside a transaction, and returns its result once the transaction is durable.
 
-        It may be called again after a rollback.
+        After a rollback the function may be called again.
         """
         return cast("T", await self.carry_out(FunctionChange(call=call)))
 
@@ -159,17 +164,24 @@ def carry_out(
     enter: Callable[[Connection, str | None], None],
     number: Numberer,
 ) -> list[object]:
-    """Carries out a group; returns an answer for each. Raises if one of them raises; then undo the transaction.
+    """Carries out a group of changes in the open transaction; returns the answers in the order of the changes.
 
-    All of them wait for the same commit, so any order is valid. Namespaces come in the same order in every replica,
-    which prevents deadlocks between replicas.
+    If one of the changes raises an error, it is raised here, and the caller must roll back the transaction. All changes
+    wait for the same commit, so they may be carried out in any order. Every replica takes the namespaces in the same
+    order, which prevents deadlocks between replicas.
+
+    Args:
+        conn: the open transaction.
+        group: the changes.
+        enter: restricts the transaction to a namespace by row-level security; None: it sees all namespaces.
+        number: returns the candidate numbers of an identity.
     """
-    # The connection may still carry what an undone transaction gathered; this one must not write it.
+    # A transaction that was rolled back may have left its sums and lines at the connection. They must not be written.
     audit.begin(conn)
     usage.begin(conn)
     holds.begin(conn)
-    # Before any other lock: a new hold waits for deletes that have begun, and must never hold up one that has rows
-    # locked.
+    # This lock comes before any other. A new hold waits for the deletions that have begun, so a deletion must not wait
+    # for the new hold while it has rows locked.
     if any(change.deletes for change in group):
         holds.stand_by(conn)
 
@@ -179,25 +191,25 @@ def carry_out(
 
     answers: dict[int, object] = {}
     for (everywhere, namespace), members in groupby(sorted(range(len(group)), key=position), key=position):
-        # Switches row-level security on PostgreSQL; does nothing on SQLite.
+        # On PostgreSQL this sets the namespace of row-level security; on SQLite it does nothing.
         enter(conn, None if everywhere else namespace)
         answers |= _carry_out_in_one(conn, {at: group[at] for at in members}, number)
-    # The sums are written late, because their rows are locked until the commit by whoever changes them; the audit log
-    # comes last, as it has one line for everything that was removed for the same reason.
+    # The sums are written late, because their rows stay locked until the commit. The audit log comes last, because one
+    # line of it lists all artifacts that were removed for the same reason.
     usage.flush(conn, enter)
     audit.flush(conn, enter)
     return [answers[at] for at in range(len(group))]
 
 
 def _carry_out_in_one(conn: Connection, changes: dict[int, CatalogChange[Any]], number: Numberer) -> dict[int, object]:
-    """Carries out changes of one namespace, or of none, in their order; ingests first if there are several."""
+    """Carries out changes of one namespace, or of no single namespace: first the ingests, then the others in order."""
     artifact_changes = [change for change in changes.values() if isinstance(change, ArtifactChange)]
-    # Several artifacts are locked in one order before the first change: replicas that lock them one by one may
-    # deadlock.
+    # If several artifacts are changed, all are locked in a fixed order before the first change. Replicas that lock them
+    # one by one may deadlock.
     if artifact_changes and len(changes) > 1 and conn.dialect.name != "sqlite":
         tombstone.lock_ahead(conn, artifact_changes[0].namespace, [change.number for change in artifact_changes])
     answers: dict[int, object] = {}
-    # One statement serves all ingests of the namespace, so they come together, whatever their positions are.
+    # The ingests come together, whatever their positions are, because one statement serves all of them.
     stores = {at: change for at, change in changes.items() if isinstance(change, StoreArtifact)}
     if stores:
         answers.update(zip(stores, apply_stores(conn, list(stores.values()), number), strict=True))

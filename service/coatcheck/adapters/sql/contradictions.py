@@ -1,4 +1,4 @@
-"""Rows that contradict each other, which none of our changes can leave behind, and their repair."""
+"""Finds and repairs rows that contradict each other. No change of the service can leave such rows behind."""
 
 from datetime import datetime
 from typing import Final
@@ -11,10 +11,11 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, survey
 from coatcheck.core import ids
 from coatcheck.core.findings import Finding
 
-# Only the removal of a pointer marks a blob dead, so a live blob without one would take space for good.
+# A blob is marked dead when the last artifact or view that points at it is removed. A live blob that nothing points at
+# would therefore take space forever.
 _UNUSED: ColumnElement[bool] = blobs.c.dead_at.is_(None) & is_unused()
 _UNREFERENCED = select(blobs.c.namespace, blobs.c.id).where(_UNUSED).order_by(blobs.c.seq)
-# No read reaches bytes whose blob is missing or is not kept inline.
+# Inline bytes that no read can reach, because their blob is missing or is not inline.
 _STRAY = ~exists().where(blobs.c.seq == inline_bytes.c.blob_seq, blobs.c.placement == "inline").correlate(inline_bytes)
 
 
@@ -22,21 +23,22 @@ def _lost(table: Table) -> ColumnElement[bool]:
     return ~exists().where(artifacts.c.seq == table.c.artifact_seq).correlate(table)
 
 
-# Views first: a lost one still points at a blob, which counts as unused only afterwards. SQLite enforces foreign keys
-# only on connections that switch it on, so another program may have left views and surveys without their artifact.
+# Rows without an owner. SQLite enforces foreign keys only on connections that enable them, so another program may have
+# left views and surveys without their artifact. `repair` deletes these rows before it marks unused blobs dead, since a
+# view without an artifact still points at a blob.
 _ORPHANS: Final = (
     (inline_bytes, _STRAY, "rows of stored bytes belong to no blob"),
     (views, _lost(views), "views belong to no artifact"),
     (surveys, _lost(surveys), "surveys belong to no artifact"),
 )
-# An artifact whose blob is missing or dead. `repair` leaves it alone: nothing in the database brings bytes back.
+# Artifacts whose blob is missing or dead. `repair` does not change them, because the database lacks their bytes.
 _HOLLOW = (
     select(artifacts.c.namespace, artifacts.c.number)
     .outerjoin(blobs, blobs.c.seq == artifacts.c.blob_seq)
     .where(blobs.c.seq.is_(None) | blobs.c.dead_at.is_not(None))
     .order_by(artifacts.c.seq)
 )
-# A view without a blob of its own is the payload itself, which `_HOLLOW` covers.
+# Views whose blob is missing or dead. A view without a blob of its own is the payload itself, which `_HOLLOW` covers.
 _HOLLOW_VIEWS = (
     select(artifacts.c.namespace, artifacts.c.number, views.c.name)
     .join_from(artifacts, views, views.c.artifact_seq == artifacts.c.seq)
@@ -44,7 +46,7 @@ _HOLLOW_VIEWS = (
     .where(views.c.blob_seq.is_not(None), blobs.c.seq.is_(None) | blobs.c.dead_at.is_not(None))
     .order_by(artifacts.c.seq)
 )
-# What `repair` does about each kind of finding; it only leaves the others in the report.
+# Sentences about the findings that `repair` corrects, by their kind. It does not correct the other kinds.
 _DONE = {
     "unreferenced": " It is marked dead now; the sweep removes it.",
     "stray": " They are removed.",
@@ -53,9 +55,9 @@ _DONE = {
 
 
 def contradictions(conn: Connection) -> list[Finding]:
-    """Returns contradictions in all namespaces that this connection may see."""
+    """Returns the contradictions in all namespaces that this connection may see."""
     findings: list[Finding] = []
-    # Rows without an owner are counted over all namespaces: nothing says whose they were.
+    # Rows without an owner are counted over all namespaces, because their namespaces are not reliable.
     for table, condition, what in _ORPHANS:
         if count := conn.scalar(select(func.count()).select_from(table).where(condition)):
             findings.append(Finding("stray", "", "", f"{count:,} {what}."))
@@ -85,16 +87,19 @@ def _drift(drift: usage.Drift) -> str:
 
 
 def repair(conn: Connection, now: datetime) -> None:
-    """Marks unused blobs dead, deletes orphans, corrects the sums. Only while nobody stores."""
+    """Deletes rows without an owner, marks unused blobs dead, and corrects the counts in `usage`.
+
+    Only allowed while no process stores or deletes.
+    """
     for table, condition, _ in _ORPHANS:
         conn.execute(delete(table).where(condition))
     conn.execute(update(blobs).where(_UNUSED).values(dead_at=now))
-    # Last, as the statements above change what the sums count.
+    # The counts are corrected last, because the statements above change the counted rows.
     usage.correct(conn)
 
 
 def mark_repaired(findings: list[Finding]) -> list[Finding]:
-    """Returns the findings after `repair`."""
+    """Returns the findings as they are after `repair`: those that it corrects are marked as repaired."""
     return [
         Finding(f.what, f.namespace, f.blob_id, f.detail + _DONE[f.what], repaired=True) if f.what in _DONE else f
         for f in findings

@@ -1,4 +1,4 @@
-"""Translates a database's errors to those that callers see. Anything but a failure of storage is a bug."""
+"""Translates SQLite's errors to the errors that callers get. An error that is no failure of storage is a bug."""
 
 import sqlite3
 
@@ -7,11 +7,11 @@ from sqlalchemy.exc import DBAPIError
 from coatcheck.core.errors import CoatcheckError, Code
 
 _PRIMARY = 0xFF
-"""SQLite's extended result codes have the primary one in their low byte."""
+"""Mask of the primary result code, which is the low byte of an extended result code."""
 _NO_ROOM = "SQLITE_IOERR_SHMSIZE"
-"""The file of the shared memory could not grow: the first operation that a full disk refuses."""
-# Failures of the moment or the machine: the same call may succeed later. A full disk is not among them, because
-# deletions help against it.
+"""The file of the shared memory could not grow, which is the first operation that fails on a full disk."""
+# Temporary failures, and failures of the machine: the same call may succeed later. A full disk is reported differently,
+# because deletions help against it.
 _UNAVAILABLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -26,13 +26,13 @@ _UNAVAILABLE = frozenset(
     }
 )
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-"""The file itself is wrong: no retry helps."""
+"""The file is damaged or no database, so that no retry can succeed."""
 
 
 def fault_of(error: BaseException) -> CoatcheckError | None:
-    """Returns the caller's error for a failing database, or None for anything else."""
+    """Returns the error that callers get for a failure of the database; None for any other error, which is a bug."""
     original = error.orig if isinstance(error, DBAPIError) else error
-    # Only errors that SQLite itself reported have a code. The driver's own complaints are bugs of ours.
+    # Only errors that SQLite itself reports have a code. Errors of the driver are bugs in the use of the driver.
     code = getattr(original, "sqlite_errorcode", None)
     if not isinstance(code, int):
         return None
@@ -57,17 +57,17 @@ def fault_of(error: BaseException) -> CoatcheckError | None:
 
 
 def closed_error() -> CoatcheckError:
-    """Returns the error of a closed catalogue."""
+    """Returns the error for a call to a catalogue that is closed."""
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE, "The service is stopping and accepts no more calls. Retry the same call."
     )
 
 
-class TransactionConflict(Exception):  # noqa: N818 - not an error: whoever commits tries again
-    """What this transaction saw first is no longer true. Undo it and start again.
+class TransactionConflict(Exception):  # noqa: N818 - not an error: the writer tries the transaction again
+    """Another process has changed rows that this transaction has read. Roll the transaction back and start it again.
 
-    It cannot happen if only one process writes.
+    This cannot happen if only one process writes.
     """
 
     sqlstate = "40001"
-    """PostgreSQL's code for this (a serialization failure), so that it is retried as often as that."""
+    """PostgreSQL's code for a serialization failure, so that the transaction is tried again as often as after one."""

@@ -1,8 +1,8 @@
-"""The catalogue on PostgreSQL: Catalog and Upkeep for any number of replicas on one database.
+"""The catalogue on PostgreSQL: implements Catalog and Upkeep for any number of replicas on one database.
 
-Changes go to one writer that commits them in groups; queries go to a few connections. Every connection has entered one
-namespace, and row-level security shows it no other; upkeep sees all. Damage in the server's files is found by the
-server's own tools (`pg_amcheck`, data checksums).
+In each process, one writer commits changes in groups, and queries run on a few connections. Row-level security shows a
+connection only the namespace that it has entered; maintenance sees all namespaces. Damage in the server's files is
+found by the server's own tools (`pg_amcheck`, data checksums), not here.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,9 @@ from coatcheck.core.findings import EngineReport
 
 T = TypeVar("T")
 _MIN_SERVER_VERSION = 130000
-"""PostgreSQL 13, as `server_version_num` has it."""
-# One round trip for all four: a role that row-level security does not hold, and a server that does not sync or does not
-# hold every text, are reported as warnings.
+"""The oldest supported version, PostgreSQL 13, in the form of `server_version_num`."""
+# One round trip for all four values. A role that is exempt from row-level security, a server that does not sync, and an
+# encoding that cannot store every text are reported as warnings.
 _SERVER = text(
     "SELECT current_setting('server_version_num')::int, rolsuper OR rolbypassrls, current_setting('fsync'),"
     " current_setting('server_encoding') FROM pg_roles WHERE rolname = current_user"
@@ -39,12 +39,12 @@ _SERVER = text(
 
 
 class Pools(NamedTuple):
-    """Connections that read."""
+    """The pools of connections for queries."""
 
     questions: PostgresReadPool
-    """For all other queries."""
+    """The pool for all queries except lists."""
     lists: PostgresReadPool
-    """Only for lists, so that they take no connections from storing and reading."""
+    """The pool for lists, so that they take no connections from storing and reading."""
 
     async def close(self) -> None:
         """Lets running queries finish, then closes the connections."""
@@ -53,7 +53,7 @@ class Pools(NamedTuple):
 
 
 class PostgresCatalog(SqlCatalog):
-    """Catalog and Upkeep on a migrated PostgreSQL database. Create it with `open`; close it."""
+    """Implements Catalog and Upkeep on a migrated PostgreSQL database. Create it with `open`; close it afterwards."""
 
     def __init__(self, engine: AsyncEngine, pools: Pools, writer: PostgresWriter | None, clock: DatabaseClock) -> None:
         super().__init__(writer)
@@ -61,32 +61,34 @@ class PostgresCatalog(SqlCatalog):
         self._pools = pools
         self._group_writer = writer
         self.clock = clock
-        """The database's time, for everything that depends on time."""
+        """The clock of the database, for everything that depends on the time."""
 
     @classmethod
     async def open(cls, url: str, *, limits: PostgresLimits | None = None, number: Numberer = ids.number) -> Self:
         """Opens a database that `migrate` has created.
 
         Args:
-            url: `postgresql://user:password@host/database`, with the options of libpq such as `sslmode`. Not through a
-                pooler that shares connections between transactions: a connection remembers its namespace.
-            limits: connections and times.
-            number: how identities become candidate numbers.
+            url: `postgresql://user:password@host/database`, with the options of libpq such as `sslmode`. The URL must
+                not be that of a pooler that shares connections between transactions, because a connection remembers its
+                namespace.
+            limits: maximum connections and times; None: the defaults.
+            number: returns the candidate numbers of an identity.
 
         Raises:
-            CoatcheckError: `storage_unavailable` if the server does not respond, refuses, or is older than 13;
-                `invalid_request` for an invalid URL.
+            CoatcheckError: `storage_unavailable` if the server does not respond, refuses the connection, or is older
+                than PostgreSQL 13; `invalid_request` for an invalid URL.
         """
         return await cls._open(url, limits or PostgresLimits(), number, read_only=False)
 
     @classmethod
     async def look(cls, url: str, *, limits: PostgresLimits | None = None) -> Self:
-        """Opens it read-only, beside servers. Every change is refused with `storage_unavailable`."""
+        """Opens a database read-only, beside services. Every change is refused with `storage_unavailable`."""
         return await cls._open(url, limits or PostgresLimits(), ids.number, read_only=True)
 
     @classmethod
     async def _open(cls, url: str, limits: PostgresLimits, number: Numberer, *, read_only: bool) -> Self:
-        # A transaction that waits for this process longer than `answer` has lost its caller, so the server may end it.
+        # If a transaction waits for this process longer than `answer`, its caller no longer waits, so the server may
+        # end it.
         session = Session(
             statement=limits.statement,
             lock=limits.lock,
@@ -98,13 +100,14 @@ class PostgresCatalog(SqlCatalog):
         pools = _pools(url, engine, session, limits)
         pool = pools.questions
         try:
-            # The first query connects: an invalid URL or a silent server is noticed here, before anybody is served.
+            # The first query opens a connection. An invalid URL, or a server that does not respond, is noticed here,
+            # before the service takes requests.
             version, _, _, _ = await pool.run(None, _server)
             _refuse_old(version)
             clock = DatabaseClock(pool)
             await clock.learn()
-        # What the driver refuses before it connects is a mistake in the URL; what the server refuses is reported in its
-        # words.
+        # An error that the driver raises before it connects is a mistake in the URL. A refusal by the server is
+        # reported with the server's text.
         except (ValueError, InterfaceError) as error:
             await pools.close()
             await engine.dispose()
@@ -115,13 +118,13 @@ class PostgresCatalog(SqlCatalog):
             cause = error.__cause__
             why = f" ({cause})" if cause is not None and str(cause) else ""
             raise CoatcheckError(error.code, f"{mask_url(url)}: {error.detail}{why}") from error
-        # From here on the clock is kept accurate in the background; until then it was read once.
+        # The clock was read once above. From now on it is kept accurate in the background.
         clock.start()
         return cls(engine, pools, None if read_only else PostgresWriter(engine, limits, number), clock)
 
     async def close(self) -> None:
-        """Commits what is waiting, then closes everything."""
-        # The clock queries through the pool, so it stops before that is closed.
+        """Commits the changes that wait, then closes everything."""
+        # The clock uses the pool, so it is stopped before the pool is closed.
         await self.clock.stop()
         if self._group_writer is not None:
             await self._group_writer.close()
@@ -129,7 +132,7 @@ class PostgresCatalog(SqlCatalog):
         await self._engine.dispose()
 
     async def examine(self, *, deep: bool, repair: datetime | None) -> EngineReport:
-        """Returns what contradicts itself in the rows; `deep` and `repair` make no difference.
+        """Returns contradictions between rows, and warnings; `deep` and `repair` have no effect on PostgreSQL.
 
         Raises:
             CoatcheckError: `storage_unavailable` if the database cannot be queried.
@@ -139,7 +142,7 @@ class PostgresCatalog(SqlCatalog):
         return EngineReport(findings=tuple(findings), notes=tuple(await self.warnings()))
 
     async def warnings(self) -> list[str]:
-        """Returns sentences about this database for an administrator; empty if all is well."""
+        """Returns warnings about the database's settings, as sentences for an administrator; empty if all is well."""
         _, exempt, fsync, encoding = await self._pools.questions.run(None, _server)
         messages: list[str] = []
         if exempt:
@@ -166,11 +169,11 @@ class PostgresCatalog(SqlCatalog):
 
 def _pools(url: str, engine: AsyncEngine, session: Session, limits: PostgresLimits) -> Pools:
     half = limits.connections // 2
-    # With a single connection there is nothing to divide.
+    # A single connection cannot be divided, so queries and lists share one pool.
     if not half:
         pool = PostgresReadPool(engine, limits)
         return Pools(pool, pool)
-    # Engines that keep no connections: they differ in how connections begin.
+    # Lists have an engine of their own, because their connections have a shorter time limit for statements.
     listing = open_engine(url, replace(session, statement=min(limits.listing, limits.statement)))
     return Pools(
         PostgresReadPool(engine, replace(limits, connections=limits.connections - half)),
@@ -179,9 +182,10 @@ def _pools(url: str, engine: AsyncEngine, session: Session, limits: PostgresLimi
 
 
 def _wrong_url(error: ValueError | InterfaceError) -> CoatcheckError:
-    """Returns the refusal of a URL that the driver cannot parse.
+    """Returns the error for a URL that the driver cannot parse.
 
-    Its messages about options are repeated; others may contain part of a password, and are not.
+    The driver's messages about options are included. Its other messages are not, because they may contain a part of the
+    password.
     """
     cause = error.orig.__cause__ if isinstance(error, InterfaceError) and error.orig is not None else error
     why = f": {cause}" if isinstance(cause, asyncpg.InterfaceError) else " as it is written"

@@ -1,7 +1,7 @@
-"""Classifies errors of PostgreSQL and of its connection: whose fault they are, and whether a retry is worthwhile.
+"""Classifies errors of PostgreSQL and of its connection: whether storage has failed, and whether a retry may succeed.
 
-Anything but a failure of storage (a statement that the server does not understand, a value that it does not accept) is
-a bug and is not translated.
+Only failures of storage are translated to errors for callers. Any other error is a bug, for example a statement that
+the server does not understand or a value that it does not accept.
 """
 
 from typing import Final
@@ -13,15 +13,16 @@ from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from coatcheck.core.errors import CoatcheckError, Code
 
 _GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
-"""The server ends or refuses this connection: shutdown, crash, starting up, idle for too long."""
+"""The server ends or refuses the connection: it shuts down, has crashed, is starting up, or the connection was idle for
+too long."""
 _BUSY = frozenset({"57014", "55P03", "55006"})
-"""One statement was cancelled: it took, or waited, for too long."""
+"""A statement was cancelled because it took or waited too long."""
 _ROOM = frozenset({"53100", "54000"})
-"""Disk full, or beyond a limit of the server's own."""
+"""The disk is full, or a limit of the server is exceeded."""
 _STANDBY = frozenset({"25006", "55000"})
-"""The server accepts no writes: it is a standby, perhaps only recently."""
+"""The server accepts no writes because it is a standby, perhaps only since recently."""
 _DENIED = "42501"
-"""A missing right; a row that row-level security refuses has it as well: see _WALL_CHECK."""
+"""The role lacks a right. A row that row-level security refuses has the same code: see _WALL_CHECK."""
 _REASONS: Final = {
     "25006": "it is a standby or set to be read-only, and takes no writes",
     "53300": "it takes no more connections",
@@ -31,25 +32,26 @@ _REASONS: Final = {
     _DENIED: "the role lacks rights on the tables; make it their owner again",
     "57P03": "it is starting up or stopping",
 }
-"""What an operator has to know about a server's answer, by SQLSTATE (PostgreSQL, "Error Codes")."""
+"""Explanations of the server's errors for an operator, by SQLSTATE (PostgreSQL, "Error Codes")."""
 DEADLOCK = "40P01"
-"""The server ended this one of several transactions that waited for each other."""
+"""Several transactions waited for each other, and the server has ended this one."""
 _WALL_CHECK = "ExecWithCheckOptions"
-"""The server's function that refuses a row of another namespace: the same SQLSTATE as a lack of rights, but our bug."""
+"""The function of the server that refuses a row of another namespace. The SQLSTATE is the same as for a missing right,
+but the error is a bug of the service."""
 _AGAIN = frozenset({"40001", DEADLOCK, "23505"})
-"""Serialization failure, deadlock, or the same row inserted by another replica: the next attempt sees it."""
+"""A serialization failure, a deadlock, or a row that another replica has inserted: the next attempt may succeed."""
 _DAMAGED = frozenset({"XX001", "XX002"})
-"""The server found its data, or an index, corrupted."""
+"""The server has found that its data or an index is corrupted."""
 
 
 def sqlstate(error: BaseException) -> str | None:
-    """Returns the server's five-character code for an error; None if it did not come from a server."""
+    """Returns the five-character SQLSTATE of an error; None if the error does not come from a server."""
     state = getattr(_original(error), "sqlstate", None)
     return state if isinstance(state, str) else None
 
 
 def is_worth_a_retry(error: BaseException) -> bool:
-    """Returns whether the same transaction may succeed now, on the same connection or another."""
+    """Returns whether the same transaction may succeed if it is tried again, on the same connection or another one."""
     original = _original(error)
     if isinstance(original, InvalidCachedStatementError | OutdatedSchemaCacheError):
         return True  # the tables were migrated after a statement was prepared
@@ -57,21 +59,23 @@ def is_worth_a_retry(error: BaseException) -> bool:
 
 
 def is_of_the_connection(error: BaseException) -> bool:
-    """Returns whether the connection, or opening one, is what failed."""
+    """Returns whether the connection, or opening a connection, has failed, instead of a statement."""
     original, state = _original(error), sqlstate(error)
     if state is not None:
-        # Class 08 is the connection itself, and 28 the login; then too many connections, and no such database.
+        # Class 08 means errors of the connection, and class 28 errors of the login. 53300 means too many connections,
+        # and 3D000 that the database does not exist.
         return state in _GONE | _STANDBY or state[:2] in {"08", "28"} or state in {"53300", "3D000"}
     if isinstance(original, OSError):  # refused, reset, timed out, unknown host
         return True
-    # For the use of a closed connection, the driver has only this sentence.
+    # The driver has no error class for the use of a closed connection, only this text.
     return isinstance(original, asyncpg.InterfaceError) and "connection is closed" in str(original)
 
 
 def postgres_fault_of(error: BaseException) -> CoatcheckError | None:
-    """Returns the caller's error for a failing database, or None for anything else."""
+    """Returns the error that callers get for a failure of the database; None for any other error, which is a bug."""
     state = sqlstate(error)
-    # First, because its SQLSTATE would pass for a missing right: it must surface as the bug that it is.
+    # This check comes first, because the error is a bug and must be reported as one, although its SQLSTATE is that of a
+    # missing right.
     if getattr(_original(error), "server_source_function", None) == _WALL_CHECK:
         return None
     if state in _ROOM:
@@ -84,8 +88,8 @@ def postgres_fault_of(error: BaseException) -> CoatcheckError | None:
             Code.INTEGRITY,
             f"The catalogue's database is damaged (SQLSTATE {state}). Stop the service and restore it from a backup.",
         )
-    # Without 23505: a duplicate that no retry resolves is a bug. Class 53 is a lack of resources, 58 an error of the
-    # server's system.
+    # 23505 is left out, because a duplicate that remains after all attempts is a bug. Class 53 means a lack of
+    # resources, class 58 an error of the server's operating system.
     if state is not None and (state in _BUSY | _AGAIN - {"23505"} | {_DENIED} or state[:2] in {"53", "58"}):
         return unavailable(_describe_state(state))
     if is_of_the_connection(error):
@@ -94,26 +98,26 @@ def postgres_fault_of(error: BaseException) -> CoatcheckError | None:
 
 
 def _describe_state(state: str) -> str:
-    """Returns a server's answer in words, if it has any, and its code."""
+    """Returns the explanation of an SQLSTATE, if there is one, and the SQLSTATE itself."""
     return f"{_REASONS[state]}: SQLSTATE {state}" if state in _REASONS else f"SQLSTATE {state}"
 
 
 def unavailable(why: str) -> CoatcheckError:
-    """Returns the error for a database that did not do it, or did not confirm it in time."""
+    """Returns the error for a database that has not carried out a call, or has not confirmed it in time."""
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE, f"The catalogue's database did not answer ({why}). Retry the same call."
     )
 
 
 def overload_error() -> CoatcheckError:
-    """Returns the error for a database that responds, but whose connections were busy for too long."""
+    """Returns the error for a call that got no connection in time, although the database responds."""
     return CoatcheckError(
         Code.OVERLOADED, "Too many queries are waiting for the catalogue's database. Retry the same call in a moment."
     )
 
 
 def _original(error: BaseException) -> BaseException:
-    """Returns what the driver raised, without SQLAlchemy's wrappers."""
+    """Returns the error that the driver has raised, without SQLAlchemy's wrappers."""
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     if isinstance(original, InvalidRequestError) or type(original).__module__.startswith("sqlalchemy."):
         return original.__cause__ or original

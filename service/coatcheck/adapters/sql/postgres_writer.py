@@ -1,15 +1,15 @@
 """Group commit on PostgreSQL: one task, one connection, as many waiting changes as possible in one transaction.
 
-While one group is being committed, the next one gathers, and it waits up to 3 ms for changes known to be on their way;
-a single caller never waits. If a group fails, it is undone and its changes are tried one by one, unless the database
-itself has failed. If the answer to a commit is lost, its token is looked up: no caller is told that a change is
-durable, or that it is not, before that is known.
+While one group is being committed, the next group gathers. It waits up to 3 ms for changes that are known to be on
+their way; a single caller never waits. If a group fails, its transaction is rolled back, and its changes are tried one
+by one, unless the database itself has failed. If the answer to a commit is lost, the writer looks up the commit token
+of the transaction: a caller is told that its change is durable, or that it is not, only when this is certain.
 
-Tokens by which a transaction is recognised after the answer to its commit was lost.
-
-Each transaction writes a unique word into a row that only its connection uses. A later query first waits for that row,
-so the transaction is over by then, and reads the word: it is there exactly if the transaction was committed. A
-transaction's number would not do: numbers that a crash took back are reused, and would then be "committed" for another.
+A commit token identifies a transaction after the answer to its commit was lost. Each transaction writes a unique word
+into a row that only its own connection uses. A later query for that row waits for the row's lock, so the transaction
+has ended when the query reads the row: the word is there exactly if the transaction was committed. The transaction ID
+of PostgreSQL would not do: after a crash, IDs of lost transactions are reused, and another transaction's commit could
+be mistaken for ours.
 """
 
 import asyncio
@@ -52,44 +52,47 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.decisions import CatalogChange
 
 _TOKENS_PER_ROW = 1000
-"""Tokens in one row. While something keeps old versions of rows alive, such as a backup, a row that is rewritten
-forever gets slower each time."""
+"""Tokens that are written to one row before the next row is used. A row that is rewritten forever gets slower with each
+write while something, such as a backup, keeps the old versions of rows alive."""
 
-# The server's clock writes `at`, by which upkeep deletes the rows of connections that ended: see `forget`.
+# `at` is set by the server's clock. Maintenance deletes rows by it after their connections have ended: see `forget`.
 _ROW = upsert(writers).values(id=bindparam("id"), nonce=bindparam("nonce"), at=func.clock_timestamp(type_=UtcDateTime))
 _LEAVE = Prepared(
     _ROW.on_conflict_do_update(
         index_elements=[writers.c.id], set_={"nonce": _ROW.excluded.nonce, "at": _ROW.excluded.at}
     )
 )
-# Even if there is no row: a plain query would not wait for one that is about to be inserted.
+# Writes the row even if there is none, since a plain query would not wait for a row that is about to be inserted.
 _READ_NONCE = Prepared(
     _ROW.on_conflict_do_update(index_elements=[writers.c.id], set_={"at": writers.c.at}).returning(writers.c.nonce)
 )
 
 
 class CommitToken(NamedTuple):
-    """The token of a transaction, and its row."""
+    """The token of a transaction, and the row that it is written to."""
 
     row: str
-    """The key of a row in `writers`, which transactions of one connection rewrite."""
+    """The key of a row in `writers`, which the transactions of one connection rewrite one after the other."""
     nonce: bytes
-    """Random, so that no other transaction has the same."""
+    """A random word that no other transaction has."""
 
     def leave(self, conn: Connection) -> None:
         """Writes the token in the open transaction."""
         _LEAVE.run(conn, {"id": self.row, "nonce": self.nonce})
 
     def is_there(self, conn: Connection) -> bool:
-        """Returns whether the token's transaction is committed; waits until it is over.
+        """Returns whether the token's transaction was committed; waits until that transaction has ended.
 
-        Undo the querying transaction.
+        The query writes to the row, so the caller must roll back its own transaction afterwards.
         """
         return _READ_NONCE.rows(conn, {"id": self.row, "nonce": os.urandom(16)})[0][0] == self.nonce
 
 
 class CommitTokens:
-    """The tokens of one connection. Each has rows of its own: nobody waits for what remains of a broken one."""
+    """The tokens of one connection.
+
+    Each connection has rows of its own, so that nobody has to wait for the lock of a broken connection.
+    """
 
     def __init__(self) -> None:
         self._row = ""
@@ -105,30 +108,30 @@ class CommitTokens:
 
 
 _MAX_ATTEMPTS = 5
-"""Attempts at a transaction that conflicts with another replica's: each one sees a later state of the rows."""
+"""Attempts at a transaction that conflicts with another replica's. Each attempt sees a later state of the rows."""
 _LOOK_UP_SECONDS = 0.1
-"""Seconds between two look-ups of a commit."""
+"""Seconds between two look-ups of a commit token."""
 _RETRY_SECONDS = 0.02
-"""Maximum seconds that a transaction waits before its second attempt, twice that before its third, and so on. The
-actual time is random: two replicas that lock the same rows in a different order would otherwise conflict again in
-step."""
+"""Maximum seconds that a transaction waits before its second attempt; the maximum doubles with each further attempt.
+The actual time is random: otherwise two replicas that lock the same rows in a different order would keep in step and
+conflict again."""
 
 
 class _Job(NamedTuple):
-    """A change, and its waiting caller."""
+    """A change, and the future on which its caller waits."""
 
     change: CatalogChange[Any]
     waiter: "asyncio.Future[object]"
-    """Gets the answer or the error. A caller that is cancelled does not stop its change."""
+    """Receives the answer or the error. If the caller is cancelled, its change is carried out nevertheless."""
     since: float
-    """When it was requested, by the monotonic clock."""
+    """When the caller requested the change, in seconds by the monotonic clock."""
 
 
 class PostgresWriter(ChangeWriter):
-    """The only writer of this process."""
+    """The only writer of this process to the database."""
 
     def __init__(self, engine: AsyncEngine, limits: PostgresLimits, number: Numberer) -> None:
-        """Starts the task; connects with the first change."""
+        """Starts the writer's task, which connects to the database when the first change comes."""
         super().__init__()
         self._engine = engine
         self._limits = limits
@@ -136,22 +139,22 @@ class PostgresWriter(ChangeWriter):
         self._connection: PostgresConnection | None = None
         self._commit_tokens = CommitTokens()
         self._jobs: deque[_Job] = deque()
-        self._there = asyncio.Event()
-        """Wakes the task: a change has come, or nothing more will."""
+        self._wake_up = asyncio.Event()
+        """Is set to wake the task, when a change has come or the writer is closed."""
         self._closed = False
         self._task = asyncio.create_task(self._run(), name="coatcheck-writer")
 
     @override
     async def carry_out(self, change: CatalogChange[Any]) -> object:
-        """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
+        """Carries out a change, perhaps in one transaction with others, and returns its answer once it is durable."""
         if self._closed:
             raise closed_error()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[object] = loop.create_future()
         self._jobs.append(_Job(change, waiter, time.monotonic()))
-        self._there.set()
+        self._wake_up.set()
         late = ChangeFailure(unavailable("it did not say in time what became of the change"))
-        # The caller gets an answer in time whatever the task is doing; the change may still be committed.
+        # The caller gets this error in time, whatever the task is doing. The change may still be committed later.
         alarm = loop.call_later(self._limits.answer, resolve, waiter, late)
         try:
             return await waiter
@@ -159,9 +162,9 @@ class PostgresWriter(ChangeWriter):
             alarm.cancel()
 
     async def close(self) -> None:
-        """Finishes what is waiting, then stops. May be repeated."""
+        """Carries out the changes that wait, then stops. A second call does nothing."""
         self._closed = True
-        self._there.set()
+        self._wake_up.set()
         # A caller that no longer waits must not cancel a commit.
         await asyncio.shield(self._task)
 
@@ -175,71 +178,73 @@ class PostgresWriter(ChangeWriter):
                     self.watch(len(group), began - group[0].since, time.monotonic() - began)
         finally:
             self._closed = True
-            # Only after a failure of the task itself is anything left here.
+            # Changes are left here only if the task itself has failed.
             for job in self._jobs:
                 resolve(job.waiter, ChangeFailure(closed_error()))
             await self._disconnect()
 
     async def _gather(self) -> list[_Job]:
-        """Waits for a job, then takes those that are waiting or on their way. Empty: the end."""
+        """Waits for a change, then returns all changes that are waiting or on their way; empty after `close`."""
         while not self._jobs:
             if self._closed:
                 return []
-            self._there.clear()
-            await self._there.wait()
-        # Changes that are on their way join this transaction: a commit waits for the disk, so one for several costs
-        # little more than one for one.
+            self._wake_up.clear()
+            await self._wake_up.wait()
+        # Changes that are on their way join this transaction. A commit waits for the disk, so a commit of several
+        # changes costs little more than a commit of one.
         end = time.monotonic() + GATHER_SECONDS
         while self.approaching() and (seconds_left := end - time.monotonic()) > 0 and not self._closed:
-            self._there.clear()
+            self._wake_up.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._there.wait(), seconds_left)
-        # A change that locks rows nobody knows in advance gets a transaction of its own: see `CatalogChange.alone`.
+                await asyncio.wait_for(self._wake_up.wait(), seconds_left)
+        # If it is not known in advance which rows a change locks, the change gets a transaction of its own: see
+        # `CatalogChange.alone`.
         group: list[_Job] = []
         weight = 0
         oldest = time.monotonic() - self._limits.answer / 2
         while self._jobs and len(group) < MAX_GROUP_CHANGES and weight < MAX_GROUP_BYTES:
-            # It begins the next group.
+            # A change that needs a transaction of its own begins the next group.
             if group and self._jobs[0].change.alone:
                 break
             job = self._jobs.popleft()
             if job.since < oldest:
-                # Never begun, and soon too late to be answered in time.
+                # The change was not begun, and could hardly be answered in time any more.
                 resolve(job.waiter, ChangeFailure(unavailable("too many changes wait")))
                 continue
             group.append(job)
             weight += job.change.weight
             if job.change.alone:
                 break
-        # The group is empty if all of them were too old.
+        # The group is empty if all waiting changes were too old: then wait for the next one.
         return group or await self._gather()
 
     async def _answers(self, group: list[_Job]) -> list[object]:
         end = time.monotonic() + self._limits.answer / 2
         if len(group) == 1:
-            # A change retried alone after its group must not delay those behind it for longer than they can wait.
+            # A change that is tried again alone, after its group has failed, must not take so long that the changes
+            # behind it cannot be answered in time.
             end = min(end, group[0].since + self._limits.answer)
         try:
             return await self._commit([job.change for job in group], end)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to one of the group
+        except Exception as error:  # noqa: BLE001 - whatever the error is, a change of the group gets it
             fault = _fault(error)
             if len(group) == 1:
                 return [ChangeFailure(fault or error)]
-            # A database that cannot be reached fails all of them; retried one by one, each would wait for it in vain.
-            if fault is not None and _is_everybodys(error):
+            # If the database cannot be reached, the whole group fails, since each change alone would wait in vain.
+            if fault is not None and _concerns_all(error):
                 return [ChangeFailure(CoatcheckError(fault.code, fault.detail)) for _ in group]
-        # One of the group is at fault. Alone, each change gets its own answer, and only that one fails.
+        # One change of the group is at fault. Tried alone, each change gets its own answer, and only that one fails.
         return [(await self._answers([job]))[0] for job in group]
 
     async def _commit(self, group: Sequence[CatalogChange[Any]], end: float) -> list[object]:
-        """Tries until it is committed, fails through its own fault, or time is up."""
+        """Tries until the group is committed, one of its changes is at fault, or the time until `end` is used up."""
         for tries_left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 answers = await self._transaction(group, end)
             except Exception as error:
-                # Members of a group that deadlocked with another replica's would do so again together.
-                circle = len(group) > 1 and sqlstate(error) == DEADLOCK
-                if circle or not (is_worth_a_retry(error) and tries_left):
+                # A group that deadlocked with another replica's would do so again, so its changes are tried one by one.
+                is_deadlock = len(group) > 1 and sqlstate(error) == DEADLOCK
+                if is_deadlock or not (is_worth_a_retry(error) and tries_left):
                     self.fault = _fault(error) or self.fault
                     raise
                 longest = _RETRY_SECONDS * 2 ** (_MAX_ATTEMPTS - 1 - tries_left)
@@ -248,73 +253,73 @@ class PostgresWriter(ChangeWriter):
                 if answers is not None:
                     self.fault = None
                     return answers
-        # Every other failure has left the loop as an exception.
+        # Every other failure has ended the loop by an exception.
         self.fault = unavailable("the connection was lost each time")
         raise self.fault
 
     async def _transaction(self, group: Sequence[CatalogChange[Any]], end: float) -> list[object] | None:
-        """Returns the answers once durable; None if the connection broke and took the transaction with it."""
+        """Returns the answers once they are durable; None if the connection broke and nothing was committed."""
         if time.monotonic() >= end:
             raise unavailable("it took too long")
-        line = await self._connect()
-        fresh = not line.used
-        # If the answer to the commit is lost, the token tells whether it happened.
-        mark = self._commit_tokens.next()
+        connection = await self._connect()
+        fresh = not connection.used
+        # If the answer to the commit is lost, this token shows whether the transaction was committed.
+        token = self._commit_tokens.next()
 
         def work(conn: Connection) -> list[object]:
-            mark.leave(conn)
-            return carry_out(conn, group, line.enter, self._number)
+            token.leave(conn)
+            return carry_out(conn, group, connection.enter, self._number)
 
         try:
-            answers = await line.work(work, end - time.monotonic())
+            answers = await connection.work(work, end - time.monotonic())
         except Exception as error:
-            if not line.is_lost:
-                await line.undo(end - time.monotonic())
-            if line.is_lost or is_of_the_connection(error):
+            if not connection.is_lost:
+                await connection.undo(end - time.monotonic())
+            if connection.is_lost or is_of_the_connection(error):
                 await self._disconnect()
-                # An idle connection may have been closed by the server at any time: only a new one that breaks says
-                # that the database is away.
+                # The server may close an idle connection at any time. Only a new connection that breaks shows that the
+                # database cannot be reached.
                 if fresh or time.monotonic() >= end:
                     raise _fault(error) or unavailable("the connection was lost") from error
                 return None
             raise
         try:
-            await line.commit(end - time.monotonic())
+            await connection.commit(end - time.monotonic())
         except Exception as error:
-            # The server itself refused the commit, so it is certain that nothing is durable.
-            if not (line.is_lost or is_of_the_connection(error)):
-                await line.undo(end - time.monotonic())
+            # The server itself has refused the commit, so it is certain that nothing is durable.
+            if not (connection.is_lost or is_of_the_connection(error)):
+                await connection.undo(end - time.monotonic())
                 raise
             await self._disconnect()
-            # Repeating a transaction that is committed would return other answers: an artifact that it created would be
-            # found.
-            return answers if await self._was_committed(mark, error) else None
+            # A committed transaction must not be repeated, because the answers would differ: an artifact that it has
+            # created would now exist already.
+            return answers if await self._was_committed(token, error) else None
         return answers
 
-    async def _was_committed(self, mark: CommitToken, error: Exception) -> bool:
+    async def _was_committed(self, token: CommitToken, error: Exception) -> bool:
         """Returns whether a transaction was committed after the answer to its commit was lost."""
-        # A quarter of the call's time, after the half that the attempts may take.
+        # The look-up may take a quarter of the call's time; the attempts before it may take half of it.
         end = time.monotonic() + self._limits.answer / 4
         while time.monotonic() < end:
             try:
-                line = await self._connect()
-                there = await line.work(mark.is_there, end - time.monotonic())
-                await line.undo(end - time.monotonic())
-            except Exception as failure:  # noqa: BLE001 - as long as nobody says, nobody knows
+                connection = await self._connect()
+                is_committed = await connection.work(token.is_there, end - time.monotonic())
+                await connection.undo(end - time.monotonic())
+            except Exception as failure:  # noqa: BLE001 - until a look-up succeeds, the result is unknown
                 await self._disconnect()
-                # A bug, which more attempts would only repeat.
+                # Any other error is a bug, which more attempts would only repeat.
                 if _fault(failure) is None:
                     break
                 await asyncio.sleep(_LOOK_UP_SECONDS)
             else:
-                return there
+                return is_committed
         raise unavailable("the connection was lost during the commit, which may have succeeded") from error
 
     async def _connect(self) -> PostgresConnection:
         if self._connection is not None and self._connection.is_lost:
             await self._disconnect()
         if self._connection is None:
-            # New rows: a transaction of the lost connection may still hold the lock on the former one.
+            # A new connection uses new rows: a transaction of the lost one may still hold the lock of its row.
             self._commit_tokens = CommitTokens()
             self._connection = await PostgresConnection.connect(self._engine, autocommit=False)
         return self._connection
@@ -329,6 +334,6 @@ def _fault(error: Exception) -> CoatcheckError | None:
     return error if isinstance(error, CoatcheckError) else postgres_fault_of(error)
 
 
-def _is_everybodys(error: Exception) -> bool:
-    """Returns whether no change of the group can be tried alone, because the database could not be reached."""
+def _concerns_all(error: Exception) -> bool:
+    """Returns whether an error concerns every change of a group, because the database could not be reached."""
     return is_of_the_connection(error) or isinstance(error, CoatcheckError)

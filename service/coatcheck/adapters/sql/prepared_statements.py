@@ -1,8 +1,8 @@
-"""Core statements compiled once and passed to the driver directly, for the two paths where each microsecond counts.
+"""Compiles SQLAlchemy statements once and passes them directly to the driver, for ingests and reads that must be fast.
 
-`Connection.execute` costs about 70 us of Python per statement, SQLite itself 5 to 20; an ingest is five statements.
-Kept of SQLAlchemy are the statement, the dialect's SQL and the types' conversions; given up are named rows, and the
-wrapping of driver errors. Only for statements with a fixed number of parameters.
+`Connection.execute` takes about 70 us of Python for each statement, while SQLite itself takes 5 to 20 us; an ingest has
+five statements. A prepared statement still has the SQL of its dialect and the conversions of its columns' types. Unlike
+SQLAlchemy, it returns plain tuples and does not wrap the driver's errors. The number of its parameters must be fixed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,55 +15,55 @@ from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.types import TypeEngine
 
 Convert = Callable[[Any], Any]
-"""Converts one value between its column's type and what the driver uses."""
+"""Converts a value of a column's type to the driver's form, or back."""
 
 
 class _Compiled(NamedTuple):
-    """A statement in one dialect's SQL."""
+    """A statement compiled for one dialect."""
 
     sql: str
     binds: list[tuple[str, Convert | None]]
-    """The parameters in order, each with its conversion."""
+    """The names of the parameters in their order, each with its conversion; None: no conversion is needed."""
     constants: dict[str, Any]
-    """Values from the statement itself, such as a limit."""
+    """Values of parameters that the statement itself contains, such as a limit."""
     columns: list[tuple[int, Convert]]
-    """The columns of the result that need a conversion."""
+    """The columns of the result that need a conversion, by index."""
 
 
 class Prepared:
-    """A statement that is compiled at its first use on a dialect. Thread-safe."""
+    """A statement that is compiled at its first use on a dialect. Any thread may use it."""
 
     def __init__(self, statement: Executable, *, columns: list[str] | None = None) -> None:
-        """Takes a statement.
+        """Compiles nothing yet.
 
         Args:
-            statement: select, insert or delete; `returning` yields rows.
-            columns: the columns of an insert that get values.
+            statement: a select, insert or delete; the latter two may have `returning`.
+            columns: the columns of an insert that get values from parameters; None for any other statement.
         """
         self._statement = statement
         self._columns = columns
         self._compiled: dict[str, _Compiled] = {}
-        """By dialect. Two threads may both compile a statement at first, with the same result."""
+        """The compiled statement by dialect. Two threads may both compile it at first, with the same result."""
 
     def rows(self, conn: Connection, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Executes it, and returns every row. A transaction must have begun, unless the driver needs none."""
+        """Executes the statement and returns all rows. A transaction must be open, unless the driver needs none."""
         cursor, columns = self._run(conn, parameters)
         try:
-            # All at once: an open cursor would keep its snapshot of the database.
+            # All rows are read at once, because an open cursor would keep its snapshot of the database.
             result_rows = cursor.fetchall()
         finally:
             cursor.close()
         return [_convert_row(row, columns) for row in result_rows] if columns else result_rows
 
     def run(self, conn: Connection, parameters: Mapping[str, Any]) -> int:
-        """Executes it, and returns how many rows it changed."""
+        """Executes the statement and returns the number of changed rows."""
         cursor, _ = self._run(conn, parameters)
         changed: int = cursor.rowcount
         cursor.close()
         return changed
 
     def many(self, conn: Connection, parameters: Sequence[Mapping[str, Any]]) -> None:
-        """Executes it for each set of parameters, in one call."""
+        """Executes the statement for each set of parameters, in one call of the driver."""
         if not parameters:
             return
         compiled = self._compiled.get(conn.dialect.name) or self._compile(conn.dialect)
@@ -84,8 +84,8 @@ class Prepared:
             raise TypeError("this dialect does not number its parameters")
         binds = [(name, _into(compiler.binds[name].type, dialect)) for name in compiler.positiontup]
         constants = {name: compiler.binds[name].value for name, _ in binds if not compiler.binds[name].required}
-        # A select lists its columns under one name, an insert or delete with `returning` under another; others have
-        # none.
+        # A select has its columns in `selected_columns`, an insert or delete with `returning` in `exported_columns`.
+        # Other statements return no columns.
         answer: Any = getattr(clause, "selected_columns", None)
         if answer is None:
             answer = getattr(clause, "exported_columns", ())

@@ -1,6 +1,7 @@
-"""Converts rows to values and values to rows. The only place that knows how a value is stored in a column.
+"""Converts rows to values and values to rows. No other module knows how a value is stored in a column.
 
-Also queries on keys and namespaces. One for a key has no namespace: its answer determines the namespace.
+Also has the queries on keys and namespaces. The query for a key has no namespace as parameter, because only the key's
+row says which namespace the caller has.
 """
 
 import math
@@ -34,34 +35,34 @@ _ARTIFACT = (
 
 
 def artifact_columns(table: FromClause) -> list[ColumnElement[Any]]:
-    """Returns the columns that `artifact` reads, in order, before those of its blob."""
+    """Returns the columns that `artifact` reads first, in its order; the columns of the artifact's blob must follow."""
     return [table.c[name] for name in _ARTIFACT]
 
 
 def blob_columns(table: FromClause) -> list[ColumnElement[Any]]:
-    """Returns the columns that `blob` reads, in order."""
+    """Returns the columns of a blob in the order in which `blob` reads them."""
     c = table.c
     names = (c.id, c.placement, c.size, c.stored_size, c.sha256, c.frames)
     return [*names, c.condemned_at.is_not(None).label("condemned")]
 
 
 def view_columns(table: FromClause, blob_table: FromClause) -> list[ColumnElement[Any]]:
-    """Returns the columns that `view_of_row` reads, in order."""
+    """Returns the columns of a view and its blob in the order in which `view_of_row` reads them."""
     names = ("name", "extractor", "partial", "measure", "sections")
     return [*(table.c[name] for name in names), *blob_columns(blob_table)]
 
 
 BLOB_COLUMNS = blob_columns(blobs)
 ARTIFACT_COLUMNS = [*artifact_columns(artifacts), *BLOB_COLUMNS]
-"""The columns that `artifact` reads."""
+"""The columns of an artifact and its blob in the order in which `artifact` reads them."""
 ARTIFACTS: Select[Any] = select(*ARTIFACT_COLUMNS).join_from(artifacts, blobs)
 """Selects artifacts with their blobs."""
 _VERSION_MARK: Final = "@"
-"""Between an extractor and the view's version, which the column lacks in rows of early releases."""
+"""Separates the name of an extractor from the view's version. Rows of early releases have no version."""
 WIDTH = len(ARTIFACT_COLUMNS)
 """Number of columns that `artifact` reads."""
 
-# msgspec analyses a decoder's type when it is created, so each one is created once.
+# msgspec analyses the type when a decoder is created, so each decoder is created only once.
 _encoder = msgspec.json.Encoder()
 _declared = msgspec.json.Decoder(DeclaredMetadata)
 _measure = msgspec.json.Decoder(Measure)
@@ -72,11 +73,11 @@ _view_measure = msgspec.json.Decoder(ViewMeasure)
 
 
 def artifact(row: Sequence[Any]) -> Artifact:
-    """Returns the artifact whose columns begin the row."""
+    """Returns the artifact in the first columns of a row."""
     namespace, number, declared_json, labels, measure, facts, *life = row[: len(_ARTIFACT)]
     created_at, expires_at, ttl, idle_ttl, pinned, engine = life
     declared = _declared.decode(declared_json)
-    # The JSON has no labels: they may change, and so have a column of their own.
+    # The labels are not in the JSON. They may change, and so have a column of their own.
     if labels is not None:
         declared = replace(declared, labels=_labels.decode(labels))
     return Artifact(
@@ -96,7 +97,7 @@ def artifact(row: Sequence[Any]) -> Artifact:
 
 
 def blob(columns: Sequence[Any]) -> Blob:
-    """Returns the blob from BLOB_COLUMNS."""
+    """Returns the blob whose BLOB_COLUMNS are given."""
     blob_id, placement, size, stored_size, sha256, frames, condemned = columns
     return Blob(
         id=blob_id,
@@ -110,19 +111,22 @@ def blob(columns: Sequence[Any]) -> Blob:
 
 
 def receipt_record(column: str | None) -> ReceiptRecord | None:
-    """Returns what a model got in the artifact's place; None if its row does not tell."""
+    """Returns the record of the text that a model got in place of the payload; None if the column is NULL."""
     return None if column is None else _receipt.decode(column)
 
 
 def unpack_metadata(declared: str, facts: str) -> tuple[DeclaredMetadata, DetectedMetadata]:
-    """Returns the metadata in these columns; labels have one of their own."""
+    """Returns the declared metadata, without labels, and the detected metadata from their JSON columns."""
     return _declared.decode(declared), _facts.decode(facts)
 
 
 def view_of_row(columns: Sequence[Any], inline: bytes | None) -> FoundView:
-    """Returns the view from `view_columns`; those of its blob are NULL if it has none of its own."""
+    """Returns the view from `view_columns` and its inline bytes.
+
+    The blob's columns are NULL if the view has no blob of its own, because the view is the payload itself.
+    """
     name, label, partial, measure, sections, *own = columns
-    # Version 0, of a row without one, is older than any: such a view counts as old and may be replaced.
+    # A row without a version gets version 0, which is older than any other: the view counts as old and may be replaced.
     extractor, _, version = label.partition(_VERSION_MARK)
     view = View(
         name=name,
@@ -136,7 +140,7 @@ def view_of_row(columns: Sequence[Any], inline: bytes | None) -> FoundView:
 
 
 def extractor_label(view: View) -> str:
-    """Returns what made a view, with the view's version, as the column holds it."""
+    """Returns the name of a view's extractor and the view's version, as the column `extractor` has them."""
     return f"{view.extractor}{_VERSION_MARK}{view.version}"
 
 
@@ -151,14 +155,14 @@ def encode(value: msgspec.Struct) -> str:
 
 
 def encode_declared(declared: DeclaredMetadata) -> str:
-    """Returns the declared metadata without labels, which have a column of their own because they may change."""
+    """Returns the declared metadata as JSON, without labels: they may change, and so have a column of their own."""
     return encode(replace(declared, labels=()) if declared.labels else declared)
 
 
 def member(name: str, value: object = None) -> str:
-    """Returns the text that a member of metadata is written as, and nothing else; without a value, with any.
+    """Returns the text of a member in metadata's JSON, name and value; without a value, only the name and the colon.
 
-    Quotes inside strings are escaped, so no string contains it.
+    Quotation marks inside JSON strings are escaped, so no string value contains this text.
     """
     return f'"{name}":' if value is None else f'"{name}":{_encoder.encode(value).decode()}'
 
@@ -169,13 +173,13 @@ def encode_labels(labels: tuple[str, ...]) -> str | None:
 
 
 def columns_of_metadata(declared: DeclaredMetadata, facts: DetectedMetadata) -> dict[str, Any]:
-    """Returns the columns that follow from declared and detected metadata, except labels and session."""
+    """Returns the columns that are filled from declared and detected metadata, except labels and session."""
     return {
         "said": encode_declared(declared),
         "facts": encode(facts),
         "tool_name": declared.tool_name,
         "kind": facts.kind.value,
-        # A payload's own URL may contain what no text column accepts.
+        # The URL may come from the payload, and may contain NUL, which PostgreSQL's text columns refuse.
         "url": (declared.url or facts.url or "").replace("\0", "") or None,
     }
 
@@ -183,8 +187,12 @@ def columns_of_metadata(declared: DeclaredMetadata, facts: DetectedMetadata) -> 
 def life_from_now(
     created_at: datetime, now: datetime, *, ttl: int | None, idle_ttl: int | None, pinned: bool
 ) -> dict[str, Any]:
-    """Returns the columns of an artifact that lives for `ttl` seconds from now on, whenever it was created."""
-    # A TTL counts from `created_at`, which stays, so the age is added: rounded up, or it would end too early.
+    """Returns the life columns of an artifact whose TTL and idle TTL begin now, whenever the artifact was created.
+
+    `ttl` and `idle_ttl` are in seconds; None: no such limit.
+    """
+    # A TTL counts from `created_at`, which does not change, so the artifact's age is added to the TTL. The age is
+    # rounded up, since the artifact would otherwise expire too early.
     ttl = None if ttl is None else math.ceil((now - created_at).total_seconds()) + ttl
     expires_at = expiry(created_at, now, ttl=ttl, idle_ttl=idle_ttl, pinned=pinned)
     return {"ttl": ttl, "idle_ttl": idle_ttl, "pinned": pinned, "read_at": now, "expires_at": expires_at}
@@ -192,24 +200,27 @@ def life_from_now(
 
 def digest(sha256: bytes) -> int:
     """Returns the first eight bytes of a digest as a signed integer."""
-    # Signed, as BIGINT is on both databases. Eight bytes find the candidates; the whole digest decides.
+    # BIGINT is signed on both databases. The eight bytes find the candidates; the whole digest decides among them.
     return int.from_bytes(sha256[:8], "big", signed=True)
 
 
 _CONVERTED: Final = {"scope", "plan", "outcome", "busy_seconds", "oldest_overdue_seconds"}
-"""Fields of a run that its row has in another form: JSON, bytes or milliseconds."""
+"""Fields of a run that are stored in another form: as JSON, bytes or milliseconds."""
 _ALIKE: Final = [name for name in RetentionRun.__struct_fields__ if name not in _CONVERTED]
-"""Fields of a run that its row has under the same name, with the same value."""
+"""Fields of a run that are stored unchanged, in columns of the same name."""
 
 
 def struct_of(kind: type[T], row: Any, **converted: Any) -> T:  # noqa: ANN401 - a row, and values of any column
-    """Returns a struct from the columns with its fields' names; `converted`: the fields that have another form."""
+    """Returns a struct whose fields have the values of the row's columns of the same names.
+
+    `converted` has the values of the fields that are stored in another form.
+    """
     names = cast("type[msgspec.Struct]", kind).__struct_fields__
     return kind(**{name: getattr(row, name) for name in names if name not in converted}, **converted)
 
 
 def where_given(statement: Select[Any], values: Mapping[Column[Any], object]) -> Select[Any]:
-    """Returns the statement for rows in which columns have these values; None: any."""
+    """Returns the statement restricted to rows that have these values in these columns; None: any value."""
     return statement.where(*(column == value for column, value in values.items() if value is not None))
 
 
@@ -227,7 +238,7 @@ def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
 
 
 def values_of(run: RetentionRun) -> dict[str, Any]:
-    """Returns a run's row, without its worker and position."""
+    """Returns the columns of a run, except the plan's ID, the worker, the lease and the numbers of parts."""
     return {name: getattr(run, name) for name in _ALIKE} | {
         "namespace": run.scope.namespace,
         "scope": msgspec.json.encode(run.scope).decode(),
@@ -238,7 +249,7 @@ def values_of(run: RetentionRun) -> dict[str, Any]:
     }
 
 
-# An outer join: a key of all namespaces has no row in `namespaces`.
+# The join is an outer join, because a key of all namespaces has no row in `namespaces`.
 _FIND = Prepared(
     select(keys, namespaces.c.disabled_at)
     .join_from(keys, namespaces, namespaces.c.namespace == keys.c.namespace, isouter=True)
@@ -247,7 +258,7 @@ _FIND = Prepared(
 
 
 def scopes_column(scopes: Collection[str]) -> str:
-    """Returns scopes as one text."""
+    """Returns scopes as their column has them: in alphabetical order, separated by spaces."""
     return " ".join(sorted(scopes))
 
 
@@ -262,7 +273,7 @@ def namespace_of(row: Any) -> NamespaceInfo:  # noqa: ANN401 - a row of `namespa
 
 
 def find_keys(conn: Connection, ids: Collection[str]) -> dict[str, KeyRow]:
-    """Returns the keys of these IDs, and whether their namespaces are disabled."""
+    """Returns the keys with these IDs by ID, each with the time at which its namespace was disabled, if it was."""
     key_rows: dict[str, KeyRow] = {}
     for *columns, disabled_at in _FIND.rows(conn, {"ids": sorted(ids)}):
         row = SimpleNamespace(**dict(zip(keys.c.keys(), columns, strict=True)))
@@ -271,18 +282,22 @@ def find_keys(conn: Connection, ids: Collection[str]) -> dict[str, KeyRow]:
 
 
 def any_key(conn: Connection) -> bool:
-    """Returns whether a key was ever created."""
+    """Returns whether any key was ever created, including expired and revoked keys."""
     return conn.scalar(select(keys.c.id).limit(1)) is not None
 
 
 def list_keys(conn: Connection, namespace: str | None, *, before: str | None, limit: int) -> list[KeyInfo]:
-    """Returns keys, newest first."""
+    """Returns up to `limit` keys, newest first.
+
+    `namespace`: None means the keys of all namespaces. `before`: the ID of a key behind which the list begins; None: it
+    begins with the newest key.
+    """
     only = {keys.c.namespace: namespace}
-    # By moment and ID, since keys may have the same moment: `ix_keys_created_at_id` has this order.
+    # Keys are ordered by time and ID, since several may have the same time. `ix_keys_created_at_id` has this order.
     statement = select(keys).order_by(keys.c.created_at.desc(), keys.c.id.desc()).limit(limit)
     if before is not None:
         at = conn.scalar(where_given(select(keys.c.created_at), {**only, keys.c.id: before}))
-        # The cursor's key does not exist, or is another namespace's, which this caller may not learn.
+        # The cursor's key does not exist, or belongs to another namespace. The caller must not learn which it is.
         if at is None:
             return []
         statement = statement.where(tuple_(keys.c.created_at, keys.c.id) < (at, before))
@@ -290,7 +305,7 @@ def list_keys(conn: Connection, namespace: str | None, *, before: str | None, li
 
 
 def list_namespaces(conn: Connection, *, after: str, limit: int, only: str | None = None) -> list[NamespaceInfo]:
-    """Returns namespaces after a name."""
+    """Returns up to `limit` namespaces whose names follow `after`, in their order; `only`: at most this namespace."""
     name = namespaces.c.namespace
     statement = where_given(select(namespaces).where(name > after).order_by(name).limit(limit), {name: only})
     return [namespace_of(row) for row in conn.execute(statement)]

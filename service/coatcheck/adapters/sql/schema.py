@@ -1,7 +1,7 @@
-"""The schema's revisions: which one a database has, which one this release needs, and how to migrate.
+"""Compares the schema's revision of a database with the one that this release needs, and migrates databases.
 
 On SQLite a migration needs exclusive use of the file. On PostgreSQL any number of replicas may call `migrate` at once:
-one works, the others wait and find nothing left to do.
+one replica migrates, and the others wait until nothing is left to do.
 """
 
 import asyncio
@@ -31,20 +31,21 @@ _LATER: Final = frozenset(
     | {f"{table}.{column}" for table in ("artifacts", "removed") for column in ("declared_at", "receipt")}
     | {f"session_usage.{column}" for column in ("window_tokens", "search_tokens", "search_cap")}
 )
-"""Present tables and columns that the first revision did not have."""
+"""Tables and columns of the present schema that the first revision did not have."""
 
 T = TypeVar("T")
 _LOCK = 0x636F6174636B
-"""PostgreSQL's advisory lock for migrations."""
+"""The number of the advisory lock that a migration takes on PostgreSQL."""
 _DDL_SECONDS = 30
-"""A change of a table waits for every transaction that uses it, and delays later ones."""
+"""Maximum seconds that a migration waits for a lock. A change of a table waits for every transaction that uses the
+table, and meanwhile delays all later transactions."""
 
-# Alembic's table of one row.
+# Alembic's table, which has one row.
 _VERSION = text("SELECT version_num FROM alembic_version")
 _NO_TABLE: Final = ("no such table: alembic_version", 'relation "alembic_version" does not exist')
-"""How SQLite and PostgreSQL say that a database was never migrated."""
+"""Texts in the errors of SQLite and PostgreSQL for a database that was never migrated."""
 _REWRITE = text("UPDATE alembic_version SET version_num = version_num")
-"""A write to a row that every migrated database has, and that leaves it as it was."""
+"""Writes to a row that every migrated database has, without changing its value."""
 
 
 def migrate(url: str, revision: str = "head") -> None:
@@ -52,20 +53,21 @@ def migrate(url: str, revision: str = "head") -> None:
 
     Args:
         url: `sqlite:///…` or `postgresql://…`.
-        revision: `head`, or an older one to stop at; `base` removes every table.
+        revision: `head` for the newest revision, or an older revision at which to stop; `base` removes every table.
 
     Raises:
-        CoatcheckError: `storage_unavailable` if a PostgreSQL server does not respond or refuses.
+        CoatcheckError: `storage_unavailable` if a PostgreSQL server does not respond or refuses the connection,
+            `schema_outdated` for a database of a build before the first release.
     """
-    from alembic import command  # noqa: PLC0415 - a start without a migration must not pay for it
+    from alembic import command  # noqa: PLC0415 - a start without a migration must not take the time of this import
 
-    # SQLite itself would create the file with the usual permissions.
+    # SQLite itself would create the file with the usual permissions, which let others read it.
     if not is_postgres(url):
         database = make_url(url).database
         if database is not None:
             make_private(Path(database))
 
-    # Before the first statement of a migration: a refused database stays as it was.
+    # This comes before the first statement of a migration, so that a refused database stays as it was.
     if revision != "base" and current_revision(url) == "0001":
         _with_connection(url, _refuse_edited)
 
@@ -73,7 +75,7 @@ def migrate(url: str, revision: str = "head") -> None:
         if conn.dialect.name == "postgresql":
             _wait_for_other_migrations(conn)
         config = _config()
-        # Our own connection, because it holds the lock and has the settings that migrations need.
+        # Alembic must use this connection, because it holds the lock and has the settings that migrations need.
         config.attributes["connection"] = conn
         command.downgrade(config, revision) if revision == "base" else command.upgrade(config, revision)
 
@@ -83,7 +85,8 @@ def migrate(url: str, revision: str = "head") -> None:
 def _refuse_edited(conn: Connection) -> None:
     """Raises `schema_outdated` for a database that claims the first revision but lacks parts of it.
 
-    Builds before the first release changed that revision in place, so its number does not identify theirs.
+    Builds before the first release changed the first revision in place, so the number 0001 does not tell which tables
+    they have.
     """
     there = inspect(conn)
     names = set(there.get_table_names())
@@ -104,12 +107,12 @@ def _refuse_edited(conn: Connection) -> None:
 
 
 def current_revision(url: str) -> str | None:
-    """Returns the revision of a database; None if it is empty."""
+    """Returns the schema's revision of a database; None if the database was never migrated."""
     return _with_connection(url, revision_of)
 
 
 def revision_of(conn: Connection) -> str | None:
-    """Returns the revision of the database behind a connection; None if it is empty."""
+    """Returns the schema's revision of a connection's database; None if the database was never migrated."""
     try:
         revision: str | None = conn.execute(_VERSION).scalar_one_or_none()
     except (OperationalError, ProgrammingError) as error:
@@ -120,13 +123,13 @@ def revision_of(conn: Connection) -> str | None:
 
 
 def check_revision(conn: Connection) -> None:
-    """Returns if the database has this release's schema; otherwise raises `schema_outdated`, saying what to run."""
+    """Returns if the database has this release's schema; otherwise raises `schema_outdated`, with what to do."""
     revision = revision_of(conn)
     if revision == REVISION:
         return
     detail = (
         f"The database has schema {revision or 'none'} and this release needs {REVISION}. Run `coatcheck migrate`."
-        # Revisions are numbers of four digits, so they compare as text.
+        # Revisions are numbers of four digits, so comparing them as text compares the numbers.
         if revision is None or revision < REVISION
         else f"The database has schema {revision}, which is newer than this release's {REVISION}. Install the release "
         "that made it, or restore the backup from before the upgrade."
@@ -135,35 +138,35 @@ def check_revision(conn: Connection) -> None:
 
 
 def try_write(conn: Connection) -> None:
-    """Writes something that changes nothing, to check that storage accepts writes."""
+    """Writes to a row without changing it, to check that storage accepts writes."""
     conn.execute(_REWRITE)
 
 
 def take_room(conn: Connection) -> None:
-    """Writes as much as a payload in the catalogue may take, to check for room; `give_room` removes it."""
-    # A process that ended between the two calls has left its row behind.
+    """Writes a row of 128 KiB, to check that the database has room for a small payload; `give_room` removes the row."""
+    # If a process has ended between the two calls, it has left this row.
     conn.execute(delete(leases).where(leases.c.name == _ROOM))
     conn.execute(insert(leases).values(name=_ROOM, holder="0" * _ROOM_BYTES, until=_LONG_AGO))
 
 
 def give_room(conn: Connection) -> None:
-    """Removes what `take_room` wrote."""
+    """Removes the row that `take_room` has written."""
     conn.execute(delete(leases).where(leases.c.name == _ROOM))
 
 
 _ROOM: Final = "room"
-"""The name of a lease that nobody holds: its row exists only to take up space."""
+"""Name of a lease that nobody holds, whose row only takes up space."""
 _ROOM_BYTES: Final = 128 * 1024
-"""As much as a small payload takes, for a database that was full."""
+"""Bytes of the row that proves that a full database has room again: as many as a small payload takes."""
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""The end of that lease, so that it never counts as one in force."""
+"""The end of the lease that only takes up space, so that it never counts as a lease in force."""
 
 
 def _config() -> "Config":
     from alembic.config import Config  # noqa: PLC0415 - see `migrate`
 
     package = Path(coatcheck.__file__).parent
-    # A wheel has the migrations inside the package; a checkout at its top, two levels up.
+    # An installed package contains the migrations. A checkout has them at its top, two levels above the package.
     folders = (package / "migrations", package.parents[1] / "migrations")
     for place in folders:
         if (place / "env.py").is_file():
@@ -175,9 +178,9 @@ def _config() -> "Config":
 
 
 def _wait_for_other_migrations(conn: Connection) -> None:
-    # Locked for the session, as each migration is a transaction of its own. It ends with the connection.
+    # The lock is held for the session, since each migration is a transaction of its own. It ends with the connection.
     conn.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
-    # Only now, because the wait above may last as long as another migration.
+    # The limit is set only now, because the wait for the lock above may last as long as another migration.
     conn.execute(text("SELECT set_config('lock_timeout', :time, false)"), {"time": f"{_DDL_SECONDS}s"})
     # A migration may change rows of any namespace.
     conn.execute(text("SELECT set_config('coatcheck.upkeep', 'on', false)"))
@@ -186,10 +189,10 @@ def _wait_for_other_migrations(conn: Connection) -> None:
 
 def _with_connection(url: str, work: Callable[[Connection], T]) -> T:
     if is_postgres(url):
-        # In a thread: this one may have a running loop.
+        # A new thread is needed, since this thread may have a running event loop.
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(lambda: asyncio.run(_on_postgres(url, work))).result()
-    # `current_revision` may run beside a server, whose connection must be the only one that checkpoints.
+    # `current_revision` may run beside a service, whose connection must be the only one that checkpoints.
     engine = writing_engine(url, checkpoints=False)
     try:
         with engine.connect() as conn:
@@ -199,11 +202,12 @@ def _with_connection(url: str, work: Callable[[Connection], T]) -> T:
 
 
 async def _on_postgres(url: str, work: Callable[[Connection], T]) -> T:
-    # The embedded store works without the driver.
+    # These modules need PostgreSQL's driver, which an embedded store does not have.
     from coatcheck.adapters.sql.postgres_connection import Session, open_engine  # noqa: PLC0415
     from coatcheck.adapters.sql.postgres_faults import postgres_fault_of  # noqa: PLC0415
 
-    # No limit for statements, because a migration may take long; `_wait_for_other_migrations` limits waits for locks.
+    # Statements have no time limit, because a migration may take long. `_wait_for_other_migrations` limits the waits
+    # for locks.
     engine = open_engine(url, Session())
     try:
         async with engine.connect() as conn:

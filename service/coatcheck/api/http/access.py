@@ -1,15 +1,19 @@
-"""Decides who may send a request: whose key it has, and, where no key is required, from which site it comes.
+"""Decides whether to admit a request: by its key, and, where no key is required, by its host and its origin.
 
-Each route declares the scope that it needs; health checks, declarations of tools and the OpenAPI document need no key.
-Two different keys in one request are refused. No answer repeats a key.
+Each route declares the scope that it needs. Health checks, declarations of tools and the OpenAPI document need no key.
+A request with two different keys is refused. No answer repeats a key.
 
-A service that requires no key answers this machine, under its own names, and no other web site. Against DNS rebinding,
-the Host must be an allowed name. Against cross-site posts, the Origin, which every browser sends with them, must be the
-service's own (same host and port; a proxy may have changed the scheme). Against cross-site reads, which have no Origin,
-Sec-Fetch-Site must not say that they are cross-site. None of this applies if every host is allowed. A request must have
-exactly one Host in HTTP/1.1 (RFC 9112 section 3.2), and chunked is the only transfer coding that the server can read.
+A service that requires no key answers only requests for a name of this machine that do not come from another web site:
 
-The request ID is the caller's, if it is safe in a header and a log, otherwise a new one.
+- Against DNS rebinding, the Host must be an allowed name.
+- Against cross-site posts, the Origin must be the service's own: the same host and port, while a proxy may have changed
+  the scheme. Every browser sends an Origin with a cross-site post.
+- Against cross-site reads, which have no Origin, Sec-Fetch-Site must not be `cross-site`.
+
+These checks do not apply if every host is allowed. In any case, an HTTP/1.1 request must have exactly one Host (RFC
+9112 section 3.2), and no transfer coding but chunked, which is the only one that the server can decode.
+
+The request ID is that of the caller if it is safe in a header and a log; otherwise it is a new one.
 """
 
 import re
@@ -30,16 +34,16 @@ INGEST, READ, DELETE, ADMIN = "ingest", "read", "delete", "admin"
 
 _BEARER: Final = "bearer "
 _LOOPBACK: Final = frozenset({"", "127.0.0.1", "::1"})
-"""Addresses of clients on this machine. The empty one is that of a Unix socket."""
+"""Addresses of clients on this machine. A client at a Unix socket has the empty address."""
 
 
 def read_key(scope: Scope) -> str | None:
-    """Returns the key in a request: `Authorization: Bearer ck_live_…`, or `X-Api-Key`.
+    """Returns the key in `Authorization: Bearer ck_live_…` or in `X-Api-Key`; None if there is none.
 
-    Credentials of another form are ignored: a proxy in front of the service may have requested them.
+    Credentials of another form are ignored, because they may be meant for a proxy in front of the service.
 
     Raises:
-        CoatcheckError: `unauthenticated` for two different keys.
+        CoatcheckError: `unauthenticated` if the request has two different keys.
     """
     api_key = field(scope, b"x-api-key")
     if api_key is not None and not api_key.startswith(PREFIX):
@@ -48,7 +52,7 @@ def read_key(scope: Scope) -> str | None:
     if bearer is None or bearer[: len(_BEARER)].lower() != _BEARER:
         return api_key
     token = bearer[len(_BEARER) :].strip()
-    # A token of another form is meant for a proxy, so a key beside it still counts.
+    # A token of another form is meant for a proxy. A key in X-Api-Key beside it is valid.
     if not token.startswith(PREFIX):
         return api_key
     if api_key not in {None, token}:
@@ -69,46 +73,49 @@ async def let_in(authenticate: Authenticate, scope: HTTPScope, needed: str | Non
     """
     if needed is not None:
         caller = await authenticate(read_key(scope), needed)
-        # Without keys, the address tells callers apart where they share the limit of concurrent uploads (decision
-        # 0043).
+        # Callers without a key share the limit of concurrent uploads. The address tells them apart (decision 0043).
         address = None if caller.key_id is not None else _address(scope)
         scope["state"]["caller"] = caller if address is None else replace(caller, address=address)
 
 
 def _address(scope: HTTPScope) -> str | None:
-    """Returns the client's address, from a proxy on this machine if it names one; None for this machine's own."""
+    """Returns the client's address, which may come from a proxy on this machine; None for a client on this machine."""
     client = scope["client"]
     return None if client is None or client[0] in _LOOPBACK else client[0]
 
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}", re.ASCII)
 PROBES = frozenset({"/health/live", "/health/ready"})
-"""Paths that orchestrators call by address. Their answers reveal nothing."""
+"""Paths of health checks. They answer under any host name, because orchestrators call them by IP address. Their answers
+reveal nothing."""
 METRICS_PATH = "/metrics"
-"""Path that a metrics collector calls by address, if that is allowed."""
+"""Path of the metrics. If the limits allow it, it answers under any host name, too."""
 
 
 def sane_request_id(scope: Scope) -> str | None:
-    """Returns the X-Request-ID if it is 1 to 128 letters, digits and `._:/+=@-`, the first a letter or digit."""
+    """Returns the request's X-Request-ID; None if it has none, or one that is not safe in a header and a log.
+
+    A safe ID has 1 to 128 letters, digits and `._:/+=@-`, begins with a letter or digit, and cannot be a key.
+    """
     value = field(scope, b"x-request-id")
     if value is None or not _REQUEST_ID.fullmatch(value):
         return None
-    return None if PREFIX in value else value  # it may be a key, and would be logged
+    return None if PREFIX in value else value  # a key must not get into the log
 
 
 def admit(scope: HTTPScope, limits: RequestLimits) -> None:
-    """Lets a request pass.
+    """Checks the Host, the Transfer-Encoding and the origin of a request.
 
     Raises:
         CoatcheckError: `forbidden_host`, `invalid_request`.
     """
-    # A proxy could route by one Host field while the check below reads another.
+    # With two Host fields, a proxy could route by one of them while the check below reads the other.
     if scope["http_version"] == "1.1" and sum(name == b"host" for name, _ in scope["headers"]) != 1:
         raise CoatcheckError(
             Code.INVALID_REQUEST, "An HTTP/1.1 request must have exactly one Host field.", field="Host"
         )
     transfer = field(scope, b"transfer-encoding")
-    if transfer is not None and transfer.strip().lower() != "chunked":  # the server decodes chunks, and nothing else
+    if transfer is not None and transfer.strip().lower() != "chunked":  # the server can decode no other coding
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             "Transfer-Encoding must be chunked, or absent. A body that is compressed says so in Content-Encoding.",
@@ -124,7 +131,7 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
             f"This service answers to {', '.join(allowed)}, not to the host of this request. The administrator can "
             "allow more.",
         )
-    # Clients other than browsers send neither field, and pass.
+    # Clients other than browsers send neither of the two fields, and are admitted.
     origin = field(scope, b"origin")
     cross = field(scope, b"sec-fetch-site") == "cross-site"
     if cross or (origin is not None and _origin_host(origin) != host):
@@ -132,13 +139,15 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
 
 
 def same_origin(scope: Scope) -> None:
-    """Lets a form pass unless the browser says that it comes from another site.
+    """Refuses a form if the browser says that it comes from another origin.
+
+    This check is stricter than `admit`: it refuses other subdomains of the same site as well, and no setting turns it
+    off.
 
     Raises:
         CoatcheckError: `forbidden_host`.
     """
-    # Stricter than `admit`: another subdomain of the same site is refused too, and no setting turns this off. `none`
-    # stands for an address that the user entered.
+    # `none` means that the user entered the address.
     host = (field(scope, b"host") or "").strip().lower()
     origin, site = field(scope, b"origin"), field(scope, b"sec-fetch-site")
     if site not in {None, "same-origin", "none"} or (origin is not None and _origin_host(origin) != host):
@@ -153,7 +162,7 @@ def _other_site() -> CoatcheckError:
 
 
 def _name(host: str) -> str:
-    """Returns a host without its port; empty if it is invalid."""
+    """Returns a host without its port; an empty text if the host is invalid."""
     if host.startswith("["):
         end = host.find("]")
         return host[: end + 1] if end > 0 and _is_port(host[end + 1 :]) else ""

@@ -1,7 +1,7 @@
-"""Decodes and verifies a request's body while it streams. Nothing is kept: each piece is passed on and forgotten.
+"""Decodes and verifies a request's body while it streams. Each piece is passed on; none is kept.
 
-Refuses bodies that end before their announced length, coded streams that are damaged or expand too far, and bodies that
-do not match their digest. Each of these is raised while the body is read, before its reader can commit.
+A body is refused if it ends before its announced length, if a coded stream is damaged or expands too far, or if it does
+not match its digest. Each of these errors is raised while the body is read, before its reader can commit anything.
 """
 
 import asyncio
@@ -18,43 +18,43 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.runtime.concurrency_limiter import Sender, stall_error
 
 INLINE = 64 * 1024
-"""Size in bytes up to which data is hashed, decoded or parsed on the event loop; more goes to a thread."""
+"""Maximum bytes that are hashed or decoded on the event loop. Larger data goes to a thread."""
 
 
 class ByteStream(Protocol):
     """A stream of bytes that is read piece by piece."""
 
     async def read(self) -> bytes:
-        """Returns the next bytes; nothing once the stream has ended."""
+        """Returns the next bytes; empty bytes once the stream has ended."""
         ...
 
 
 class Expansion:
-    """Limits how far the codings of one body expand it, relative to its size on the wire.
+    """Limits how far decoding may expand one body, relative to its size as sent.
 
-    The output of each coding counts.
+    If a body has several codings, the output of each counts.
     """
 
     def __init__(self, limits: RequestLimits, allowance: RateAllowance | None = None) -> None:
-        """Charges `allowance` for decoded bytes beyond those sent."""
+        """Creates the count of a body; `allowance` is charged for decoded bytes in excess of the bytes as sent."""
         self._limits = limits
         self._allowance = allowance
         self.wire = 0
-        """Bytes of the body as sent, so far; its reader keeps this up to date."""
+        """Bytes of the body as sent that have arrived so far; `Wire` updates this."""
         self._out = 0
-        """Bytes that all codings have produced, those of inner ones included."""
+        """Bytes that all decoders together have produced so far."""
         self._charged = 0
-        """Decoded bytes that were charged so far, beyond those sent."""
+        """Decoded bytes that were charged so far, in excess of the bytes as sent."""
 
     def grew(self, size: int) -> None:
-        """Counts bytes that a coding produced.
+        """Counts `size` bytes that a decoder has produced.
 
         Raises:
             CoatcheckError: `decompression_limit`, `rate_limited`.
         """
         self._out += size
         limits = self._limits
-        # Short bodies may expand by any ratio: `ratio_free` bounds what they can cost.
+        # A short body may expand by any ratio, up to `ratio_free` bytes.
         bomb = self._out > limits.ratio_free and self._out > limits.ratio * self.wire
         if bomb or self._out > limits.decoded:
             raise CoatcheckError(
@@ -64,7 +64,7 @@ class Expansion:
                 limit=limits.decoded,
                 ratio=limits.ratio,
             )
-        # `RequestReceiver` charges the bytes as sent. This charges only the difference, so that nothing is paid twice.
+        # `RequestReceiver` charges the bytes as sent. Charge only the difference here, so that no byte counts twice.
         beyond = self._out - self.wire - self._charged
         if beyond > 0 and self._allowance is not None:
             self._charged += beyond
@@ -72,7 +72,7 @@ class Expansion:
 
 
 class Wire:
-    """The body's bytes as the server receives them."""
+    """The stream of a body's bytes as the client sent them, which checks their length and pace."""
 
     def __init__(
         self, receive: Receive, length: int | None, digests: Digests | None, expansion: Expansion, limits: RequestLimits
@@ -83,11 +83,11 @@ class Wire:
         self._stall = limits.stall_seconds
         self._rate = limits.least_rate
         self._waited = 0.0
-        """Seconds spent waiting for the sender, not counting the time spent processing the bytes."""
+        """Seconds spent waiting for the sender, without the time in which bytes were processed."""
         self._digests = digests if digests and digests.hashes_wire else None
-        """None: no digest covers the bytes as sent."""
+        """The digests that cover the bytes as sent; None: there are none."""
         self.sender = Sender()
-        """Lets others end a wait for bytes that do not come."""
+        """The sender of the body. Through it, other requests can end a wait for bytes that do not arrive."""
         self._seen = 0
         """Bytes received so far."""
         self._ended = False
@@ -107,7 +107,7 @@ class Wire:
             data = message.get("body", b"")
             self._seen += len(data)
             self._expansion.wire = self._seen
-            # An error must precede the last piece: once its reader has that, it may commit.
+            # Raise the error instead of returning the last piece: with the last piece, the reader may commit.
             if self._ended and self._length is not None and self._seen != self._length:
                 raise truncation_error()
             if data:
@@ -117,17 +117,22 @@ class Wire:
         return b""
 
     async def _next(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
-        """Returns the next message, within a time that grows with the bytes received, so a trickle is not enough."""
+        """Returns the next message of the server.
+
+        The wait is limited by the longest pause, and by the least average rate. A client that sends a few bytes now and
+        then keeps to the first limit, but not to the second.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        # One pause may last `stall`. All pauses together may last longer only by what has arrived at the least rate.
+        # One pause may last `stall` seconds. All pauses together may last as long as the bytes received so far would
+        # take at the least rate, plus `stall` seconds.
         seconds_left = self._stall + self._seen / self._rate - self._waited
         try:
             async with asyncio.timeout(min(self._stall, seconds_left)) as timeout:
                 self.sender.wait(timeout)
                 message = await self._receive()
         except TimeoutError:
-            # The wait was cut short for others, which looks like the end of its time.
+            # Another request may have ended this wait, which also raises TimeoutError. The sender has that error.
             if self.sender.error is not None:
                 raise self.sender.error from None
             raise stall_error(self._stall) if seconds_left >= self._stall else too_slow(self._rate) from None
@@ -138,24 +143,24 @@ class Wire:
 
 
 class DecodedStream:
-    """A stream without its outermost coding."""
+    """A stream of bytes from which the outermost coding has been removed."""
 
     def __init__(self, inner: ByteStream, decoder: Decoder, expansion: Expansion) -> None:
         self._inner = inner
         self._decoder = decoder
         self._expansion = expansion
         self._busy = False
-        """Whether the last step filled its output, so that the next one probably will, too."""
+        """Whether the last step produced as much as it could, so that the next one probably will, too."""
         self._ended = False
 
     async def read(self) -> bytes:
         """See ByteStream. Decodes in a thread if the input or output is large.
 
         Raises:
-            CoatcheckError: `corrupt_encoding`, `decompression_limit`, and what the inner stream raises.
+            CoatcheckError: `corrupt_encoding`, `decompression_limit`, and the errors of the inner stream.
         """
         while not self._ended:
-            # A step that is large, or follows one that filled its output, would delay other requests on the event loop.
+            # A step with much input or output would delay other requests on the event loop.
             if self._busy or self._decoder.pending > INLINE:
                 piece = await asyncio.to_thread(self._decoder.step, STEP_BYTES)
             else:
@@ -169,16 +174,22 @@ class DecodedStream:
                 self._decoder.feed(data)
             else:
                 self._ended = True
-                # The end of the input must be the end of the coding: a stream that was cut off is refused here.
+                # The input has ended. If the coded stream has not, it was cut off and is refused here.
                 self._decoder.finish()
         return b""
 
 
 class RequestBody:
-    """The decoded body of one request; its digests are checked when the last byte has been read."""
+    """The decoded body of one request. Its digests are verified when the last byte has been read."""
 
     def __init__(self, reader: ByteStream, digests: Digests | None, sender: Sender) -> None:
-        """`sender` sends what `reader` decodes."""
+        """Creates a body.
+
+        Args:
+            reader: the stream of the decoded bytes.
+            digests: the digests to verify; None: the request announces none.
+            sender: the sender of the bytes that `reader` decodes.
+        """
         self.sender = sender
         self._reader = reader
         self._digests = digests
@@ -187,11 +198,11 @@ class RequestBody:
         """See ByteStream.
 
         Raises:
-            CoatcheckError: `digest_mismatch` at the end, and what the streams below raise.
+            CoatcheckError: `digest_mismatch` at the end, and the errors of the streams below.
         """
         data = await self._reader.read()
         digests = self._digests
-        # The check precedes the end that the reader waits for, so a body that differs is never committed.
+        # Verify the digests before the caller learns that the body has ended. A body that differs is never committed.
         if digests is not None:
             if not data:
                 digests.verify()
@@ -209,10 +220,11 @@ class RequestBody:
         return data
 
     async def whole(self, limit: int, reservation: MemoryReservation) -> bytes:
-        """Returns the whole body if it is at most `limit` bytes and the reservation has room for it.
+        """Returns the whole body, after reserving memory for it.
 
         Raises:
-            CoatcheckError: `body_too_large`, `overloaded`, and what `read` raises.
+            CoatcheckError: `body_too_large` if it has more than `limit` bytes, `overloaded` if there is too little
+                memory, and the errors of `read`.
         """
         parts: list[bytes] = []
         size = 0
@@ -221,14 +233,14 @@ class RequestBody:
             size += len(data)
             if size > limit:
                 raise body_too_large(limit)
-            # Memory is taken as bytes arrive, so that an announced length takes nothing from others.
+            # Reserve memory as bytes arrive. An announced length alone must not take memory from other requests.
             await reservation.take(len(data))
             parts.append(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestBody:
-    """Reads the header fields about the body; receives nothing yet.
+    """Returns the body of a request, as its header fields describe it. Receives nothing yet.
 
     Raises:
         CoatcheckError: `unsupported_encoding`, `invalid_digest`.
@@ -240,7 +252,7 @@ def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestB
     expansion = Expansion(limits, allowance_of(scope))
     wire = Wire(receive, content_length(scope), digests, expansion, limits)
     reader: ByteStream = wire
-    # Content-Encoding names codings in the order in which they were applied: the last one is the outermost.
+    # Content-Encoding names codings in the order in which they were applied, so the last one is the outermost.
     for coding in reversed(codings):
         decoder = gzip_decoder() if coding == "gzip" else zstd_decoder(limits.zstd_window)
         reader = DecodedStream(reader, decoder, expansion)
@@ -248,13 +260,13 @@ def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestB
 
 
 def content_length(scope: Scope) -> int | None:
-    """Returns the announced length of the body as sent; None if none is announced."""
+    """Returns the length in bytes that a request announces for its body as sent; None if it announces none."""
     value = field(scope, b"content-length")
     return int(value) if value is not None and value.isascii() and value.isdigit() else None
 
 
 def is_coded(scope: Scope) -> bool:
-    """Returns whether the body has a content coding, in which case its length is not the payload's."""
+    """Returns whether the body has a content coding. If it has, its length is not that of the payload."""
     value = field(scope, b"content-encoding")
     return value is not None and value.strip().lower() not in {"", "identity"}
 
@@ -291,7 +303,7 @@ async def off_loop(size: int, work: Callable[[bytes], None], data: bytes) -> Non
 
 
 def truncation_error() -> CoatcheckError:
-    """Returns the error for a body that ended too early."""
+    """Returns the error for a body that ended before its announced length."""
     return CoatcheckError(
         Code.TRUNCATED_BODY,
         "The body ended before its declared length. Nothing was stored; send it again.",
@@ -299,7 +311,7 @@ def truncation_error() -> CoatcheckError:
 
 
 def too_slow(rate: int) -> CoatcheckError:
-    """Returns the error for a body that arrives so slowly that it would hold its slot forever."""
+    """Returns the error for a body that arrives at less than `rate` bytes per second."""
     return CoatcheckError(
         Code.TRUNCATED_BODY,
         f"The body arrived at less than {rate:,} bytes per second. Nothing was stored; send it again, faster.",
@@ -307,7 +319,7 @@ def too_slow(rate: int) -> CoatcheckError:
 
 
 def body_too_large(limit: int) -> CoatcheckError:
-    """Returns the error for a body that must be held in memory and is too large for that."""
+    """Returns the error for a body of more than `limit` bytes on a route that reads its body into memory."""
     return CoatcheckError(
         Code.BODY_TOO_LARGE,
         f"The request body is larger than {limit:,} bytes. Send large payloads to /v1/artifacts/raw or as multipart "

@@ -1,14 +1,14 @@
 """Decodes the content codings of a request body, gzip and zstd, in bounded steps, and verifies its digests.
 
-A step produces no more than its caller requests, whatever the input, so a limit on the decoded size stops a bomb within
-one step. Members and frames may follow one another; any other data after them is refused, as is a stream that ends
-early, or one of many members or frames that contain almost nothing: these cost work but produce no output that a limit
-could stop.
+A step never produces more bytes than its caller requests. A limit on the decoded size therefore stops a decompression
+bomb within one step. A stream may consist of several gzip members or zstd frames. It is refused if other data follows
+them, if it ends early, or if it has many members or frames that contain almost nothing: decoding these costs work, but
+produces no output for which a limit could stop it.
 
 Content-Digest and Repr-Digest (RFC 9530) are compared at the body's end. Both cover the content as sent, including its
 content coding. A Repr-Digest is also accepted if it is the digest of the decoded bytes, because clients differ in what
 they consider the representation. Only sha-256 and sha-512 are verified; other algorithms are ignored, as the RFC asks.
-Anything but a dictionary of byte sequences is refused.
+A field that is not a dictionary of byte sequences is refused.
 """
 
 import base64
@@ -24,14 +24,14 @@ from coatcheck.core.encoding.frames import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
 STEP_BYTES: Final = 1024 * 1024
-"""Upper bound of the bytes requested from one decoding step."""
-_INPUT_BYTES: Final = 16 * 1024
-"""Bytes passed to a library at once: it copies what remains after the end of a member, and that must not grow with the
-input."""
+"""Maximum bytes requested from one decoding step."""
+_INPUT_STEP_BYTES: Final = 16 * 1024
+"""Maximum bytes passed to a library at once. The library copies the bytes that remain after the end of a member, so
+the cost of that copy must not grow with the input."""
 _FREE_MEMBERS: Final = 1000
-"""Members or frames that any stream may have, whatever it contains ..."""
+"""Number of members or frames that any stream may have, however little it contains."""
 _BYTES_PER_MEMBER: Final = 64
-"""... and output bytes that entitle it to one more."""
+"""Bytes of output that allow a stream one more member or frame."""
 _SKIPPABLE: Final = range(0x50, 0x60)
 """First bytes of skippable frames (RFC 8878, section 3.1.2)."""
 
@@ -40,13 +40,13 @@ class GzipMember:
     """Decodes one member of a gzip stream (RFC 1952)."""
 
     content = True
-    """Every member can hold content: gzip has no skippable ones."""
+    """Whether the member can contain data. Every gzip member can; only zstd has skippable frames."""
 
     def __init__(self) -> None:
-        # 31: the header and trailer of gzip are required, with windows of up to 32 KiB.
+        # 31 means that gzip's header and trailer are required, and that windows may have up to 32 KiB.
         self._inflate = zlib.decompressobj(wbits=31)
         self._started = False
-        """Whether any input was accepted. If not, this is no gzip at all, which the error says."""
+        """Whether zlib has accepted some input. If it refuses the first input, the error says that this is not gzip."""
 
     @property
     def has_ended(self) -> bool:
@@ -56,7 +56,7 @@ class GzipMember:
     def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
         """Returns up to `most` decoded bytes, and how many bytes of `data` were consumed.
 
-        The count is negative if the member ended within input that an earlier call had taken.
+        The count is negative if the member's end lies in input that an earlier call consumed.
 
         Raises:
             CoatcheckError: `corrupt_encoding`.
@@ -66,7 +66,8 @@ class GzipMember:
         except zlib.error as e:
             raise _corrupt("gzip", "a damaged member" if self._started else "bytes that are not a member") from e
         self._started = self._started or bool(data)
-        # zlib returns input beyond the member's end, and input beyond the requested output, in different attributes.
+        # zlib has two attributes for unused input: one for input after the member's end, one for input that it did not
+        # need for the requested output.
         rest = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
         return piece, len(data) - len(rest)
 
@@ -74,16 +75,16 @@ class GzipMember:
 class ZstdFrame:
     """Decodes one frame of a zstd stream (RFC 8878), without dictionaries.
 
-    `max_window`, in bytes, is a power of two; that much memory is allocated at once.
+    `max_window` is a power of two, in bytes. The library may allocate that much memory at once.
     """
 
     def __init__(self, max_window: int) -> None:
         self._max_window = max_window
         options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: max_window.bit_length() - 1}
-        # The window is what a frame makes the library allocate before it produces a byte.
+        # A frame's header tells the library how large a window to allocate before it produces a byte.
         self._decompressor = zstd.ZstdDecompressor(options=options)
         self._first: int | None = None
-        """First byte of the frame, which tells skippable frames from others; None: there was no input yet."""
+        """First byte of the frame, by which a skippable frame is recognised; None: there was no input yet."""
 
     @property
     def has_ended(self) -> bool:
@@ -92,12 +93,12 @@ class ZstdFrame:
 
     @property
     def content(self) -> bool:
-        """Whether this is a frame that can hold content."""
+        """Whether the frame can contain data, which a skippable frame cannot."""
         return self._first not in _SKIPPABLE
 
     def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
         """See GzipMember; also raises `decompression_limit`."""
-        # The library keeps input that it has not decoded, and would queue more input behind it without bound.
+        # The library keeps input that it has not decoded yet. If it got more input, its queue would grow without bound.
         chunk = data if self._decompressor.needs_input else data[:0]
         piece = self._decompress(chunk, most)
         if self._first is None and chunk:
@@ -122,36 +123,42 @@ Member = GzipMember | ZstdFrame
 
 
 class Decoder:
-    """Decodes one coded stream, of any number of members that hold something."""
+    """Decodes one coded stream: a sequence of gzip members or zstd frames."""
 
     def __init__(self, coding: str, members: str, begin: Callable[[], Member]) -> None:
-        """Creates a decoder; `members` is what the coding calls them, `begin` creates a decoder for one of them."""
+        """Creates a decoder of a stream.
+
+        Args:
+            coding: name of the coding, for errors.
+            members: the coding's word for its members, for errors.
+            begin: creates a decoder for one member.
+        """
         self._coding = coding
         self._members = members
         self._begin = begin
         self._member = begin()
         self._input = memoryview(b"")
         self._at = 0
-        """Where the input that is not decoded yet begins."""
-        self._content = False
-        """Whether an earlier member could hold content."""
+        """Position in the input up to which it has been decoded."""
+        self._has_content = False
+        """Whether an earlier member could contain data."""
         self._allowed = _FREE_MEMBERS
-        """Members that may still begin."""
-        self._rest = 0
-        """Output bytes that count towards the next member, fewer than _BYTES_PER_MEMBER."""
+        """Number of further members that the stream may have."""
+        self._uncounted = 0
+        """Bytes of output that have not allowed a further member yet, fewer than _BYTES_PER_MEMBER."""
 
     @property
     def pending(self) -> int:
-        """Bytes that were fed but not decoded yet, apart from a few inside a library."""
+        """Bytes that were fed but not decoded yet, without those that a library keeps."""
         return len(self._input) - self._at
 
     def feed(self, data: bytes) -> None:
-        """Takes the next coded bytes; call it only after `step` has returned nothing."""
+        """Adds the next coded bytes; call this only after `step` has returned no bytes."""
         self._input = memoryview(bytes(self._input[self._at :]) + data if self.pending else data)
         self._at = 0
 
     def step(self, most: int) -> bytes:
-        """Returns up to `most` decoded bytes; none if more input is needed.
+        """Returns up to `most` decoded bytes; no bytes if more input is needed.
 
         Raises:
             CoatcheckError: `corrupt_encoding`, `decompression_limit`.
@@ -159,35 +166,34 @@ class Decoder:
         pieces: list[bytes] = []
         room = most
         while room > 0:
-            # A next member begins only if there is input for it: an ended one without more input may be the stream's
-            # end.
+            # Begin the next member only if there is input for it: the member that has ended may be the last one.
             if self._member.has_ended:
                 if not self.pending:
                     break
                 self._next_member()
-            piece, input_size = self._member.take(self._input[self._at : self._at + _INPUT_BYTES], room)
+            piece, input_size = self._member.take(self._input[self._at : self._at + _INPUT_STEP_BYTES], room)
             self._at += input_size
             if piece:
                 pieces.append(piece)
                 room -= len(piece)
                 self._count_output(len(piece))
-            # Without output there may still be progress: a header, or a skippable frame.
+            # A step without output may still make progress: it may decode a header or a skippable frame.
             elif not self.pending:
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def finish(self) -> None:
-        """Ends the input.
+        """Checks, at the end of the input, that the stream is complete.
 
         Raises:
             CoatcheckError: `corrupt_encoding` if the stream is incomplete.
         """
-        # A stream of nothing but skippable frames is refused like one that ends inside a frame.
-        if not self._member.has_ended or not (self._content or self._member.content):
+        # A stream that consists of skippable frames only is refused, like a stream that ends inside a frame.
+        if not self._member.has_ended or not (self._has_content or self._member.content):
             raise _corrupt(self._coding, "it ends in the middle")
 
     def _next_member(self) -> None:
-        self._content = self._content or self._member.content
+        self._has_content = self._has_content or self._member.content
         self._member = self._begin()
         self._allowed -= 1
         if self._allowed < 0:
@@ -199,7 +205,7 @@ class Decoder:
             )
 
     def _count_output(self, size: int) -> None:
-        more, self._rest = divmod(self._rest + size, _BYTES_PER_MEMBER)
+        more, self._uncounted = divmod(self._uncounted + size, _BYTES_PER_MEMBER)
         self._allowed += more
 
 
@@ -222,7 +228,7 @@ def _corrupt(coding: str, what: str) -> CoatcheckError:
 
 
 ALGORITHMS: Final = {"sha-256": ("sha256", 32), "sha-512": ("sha512", 64)}
-"""By the name in a digest field: the name in hashlib, and the digest's length in bytes."""
+"""By an algorithm's name in a digest field: its name in hashlib, and its digest's length in bytes."""
 
 _MEMBER = re.compile(
     r"([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):"
@@ -233,10 +239,14 @@ _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
 
 
 def parse_digests(name: str, value: str) -> dict[str, bytes]:
-    """Returns the digests that can be verified, by algorithm. Multiple field lines come joined by commas.
+    """Returns the digests of the supported algorithms, by algorithm.
+
+    Args:
+        name: the field's name, for errors.
+        value: the field's value; several field lines are joined by commas.
 
     Raises:
-        CoatcheckError: `invalid_digest` when the field is malformed or a digest has the wrong length.
+        CoatcheckError: `invalid_digest` if the field is malformed or a digest has the wrong length.
     """
     digests: dict[str, bytes] = {}
     at = 0
@@ -246,7 +256,7 @@ def parse_digests(name: str, value: str) -> dict[str, bytes]:
         if member is None:
             raise _malformed_error(name)
         digest = _bytes(name, member[2])
-        # Other algorithms are ignored, but their syntax still counts.
+        # A digest of another algorithm is ignored, but must be well-formed.
         if member[1] in ALGORITHMS:
             if len(digest) != ALGORITHMS[member[1]][1]:
                 raise CoatcheckError(
@@ -279,13 +289,13 @@ def _malformed_error(name: str) -> CoatcheckError:
 
 
 class Digests:
-    """The digests that a request announces for its bytes, and the running hashes to check them with."""
+    """The digests that a request announces for its body, and the running hashes with which to verify them."""
 
     def __init__(self, content: dict[str, bytes], representation: dict[str, bytes], *, coded: bool) -> None:
         self._content = content
         self._representation = representation
-        # One hash per algorithm serves both fields. Without a coding, the decoded bytes are the ones sent, and a second
-        # hash of them would only cost time.
+        # Both fields share one hash per algorithm. Without a coding, the decoded bytes are the bytes as sent, and need
+        # no second hash.
         self._wire = {name: hashlib.new(ALGORITHMS[name][0]) for name in {*content, *representation}}
         self._plain = {name: hashlib.new(ALGORITHMS[name][0]) for name in representation} if coded else {}
 
@@ -300,20 +310,20 @@ class Digests:
         return bool(self._plain)
 
     def wire(self, data: bytes) -> None:
-        """Takes bytes as they were sent."""
+        """Adds bytes as they were sent to the hashes."""
         for running in self._wire.values():
             running.update(data)
 
     def plain(self, data: bytes) -> None:
-        """Takes decoded bytes."""
+        """Adds decoded bytes to the hashes."""
         for running in self._plain.values():
             running.update(data)
 
     def verify(self) -> None:
-        """Checks every announced digest, at the end of the body.
+        """Compares every announced digest; call this at the end of the body.
 
         Raises:
-            CoatcheckError: `digest_mismatch`, naming the field and the algorithm.
+            CoatcheckError: `digest_mismatch`, which names the field and the algorithm.
         """
         for name, promised in self._content.items():
             if not compare_digest(self._wire[name].digest(), promised):

@@ -1,10 +1,10 @@
-"""Evaluates conditions and ranges of a request (RFC 9110): is this the representation that is meant, and which part?
+"""Evaluates the conditions and ranges of a request (RFC 9110).
 
-Conditions (section 13) are evaluated in the order of section 13.2.2; validators are compared as in sections 8.8.3.2 and
-13.1.
+Conditions (section 13) are evaluated in the order of section 13.2.2. Validators are compared as sections 8.8.3.2 and
+13.1 say.
 
-A Range field (section 14.2) that is malformed, in an unknown unit or too long is ignored, as sections 14.1.1 and 14.2
-allow: the client gets the whole representation, which it must expect anyway. If-Range is evaluated elsewhere.
+A Range field (section 14.2) is ignored if it is malformed, has an unknown unit or is too long, as sections 14.1.1 and
+14.2 allow. The client then gets the whole representation, which it must always expect.
 """
 
 import re
@@ -18,41 +18,41 @@ from msgspec import Struct
 from coatcheck.core.views.window import FromTo, HttpByteRange, RangeSpec, Suffix, resolve
 
 Fields = Callable[[str], list[str]]
-"""Returns the values of a request's field, by lower-case name: one string per field line, in order."""
+"""A function that returns the values of a header field, given its name in lower case: one per field line, in order."""
 Outcome = Literal["perform", "not_modified", "failed"]
-"""Of the conditions: go on, 304, or 412."""
+"""The outcome of the conditions: perform the request, answer 304, or answer 412."""
 
 
 class Validators(Struct, frozen=True):
-    """What identifies the current representation.
+    """The validators of the current representation.
 
-    Both validators are strong: an ID stands for the same bytes forever, so its date cannot belong to two
-    representations (section 8.8.2.2).
+    Both are strong: an artifact's bytes never change, so that its date cannot belong to two representations (section
+    8.8.2.2).
     """
 
     etag: str
-    """Including its quotes; never weak."""
+    """The entity tag, including its quotes; never weak."""
     last_modified: datetime
-    """To the second, in UTC."""
+    """When the artifact was stored, to the second, in UTC."""
 
 
 def evaluate(fields: Fields, current: Validators, *, safe: bool) -> Outcome:
-    """Carries out steps 1 to 4 of section 13.2.2: perform (200, or 206 after `range_applies`), 304, or 412.
+    """Returns the outcome of the conditions, after steps 1 to 4 of section 13.2.2.
 
     Args:
-        fields: the request's fields.
-        current: the representation's validators.
+        fields: returns the request's header fields.
+        current: the validators of the current representation.
         safe: whether the method is GET or HEAD.
     """
-    # Steps 1 and 2: a date counts only if there is no list of tags.
+    # Steps 1 and 2: the date is evaluated only if there is no list of entity tags.
     if match := fields("if-match"):
-        if not _lists(match, current.etag, weak=False):
+        if not _contains(match, current.etag, weak=False):
             return "failed"
     elif (since := _date(fields("if-unmodified-since"))) and current.last_modified > since:
         return "failed"
-    # Steps 3 and 4, likewise. Here weak tags match, too: they suffice for the question whether a copy is current.
+    # Steps 3 and 4 likewise. Weak entity tags match here, too: they suffice to tell whether a copy is current.
     if none_match := fields("if-none-match"):
-        if _lists(none_match, current.etag, weak=True):
+        if _contains(none_match, current.etag, weak=True):
             return "not_modified" if safe else "failed"
     elif safe and (since := _date(fields("if-modified-since"))) and current.last_modified <= since:
         return "not_modified"
@@ -60,31 +60,34 @@ def evaluate(fields: Fields, current: Validators, *, safe: bool) -> Outcome:
 
 
 def range_applies(fields: Fields, current: Validators) -> bool:
-    """Returns whether If-Range lets the Range field apply (step 5).
+    """Returns whether the Range field applies, given the If-Range field (step 5 of section 13.2.2).
 
-    Compares strongly, and dates exactly (section 13.1.5).
+    Entity tags are compared strongly, dates exactly (section 13.1.5).
     """
     lines = fields("if-range")
     if not lines:
         return True
-    # A malformed If-Range never lets a range apply: the whole is always a correct answer.
+    # If If-Range is malformed, the range does not apply: the whole representation is always a correct answer.
     if len(lines) > 1:
         return False
     value = lines[0].strip(" \t")
-    # Our tag is strong, so a weak one never equals it, as the section requires.
+    # The current tag is strong, so that no weak tag equals it, as section 13.1.5 requires.
     if value.startswith(('"', "W/")):
         return value == current.etag
     return _date(lines) == current.last_modified
 
 
 _TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
-"""Matches an entity tag, and captures whether it is weak (RFC 9110 section 8.8.3)."""
+"""Matches an entity tag (RFC 9110 section 8.8.3), and captures its `W/` if it is weak."""
 _GAP = re.compile(r"[ \t]*(?:,[ \t]*)*")
-"""Matches what may separate two elements of a list, empty elements included."""
+"""Matches white space and commas between two elements of a list, which may enclose empty elements."""
 
 
-def _lists(lines: list[str], etag: str, *, weak: bool) -> bool:
-    """Returns whether a list of entity tags (or `*`) contains ours. A malformed list contains nothing."""
+def _contains(lines: list[str], etag: str, *, weak: bool) -> bool:
+    """Returns whether a list of entity tags contains `etag` or is `*`. A malformed list contains no tag.
+
+    If `weak` is true, a weak tag in the list matches as well.
+    """
     value = ",".join(lines).strip(" \t")
     if value == "*":
         return True
@@ -108,39 +111,41 @@ def _skip(value: str, at: int) -> int:
 
 
 def parse_date(text: str) -> datetime | None:
-    """Returns an HTTP-date in any of the three forms of section 5.6.7; None for what is no date."""
+    """Returns an HTTP-date in any of the three forms of section 5.6.7; None if the text is not a date."""
     try:
         date = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # the latter for a time zone of many digits
+    except (ValueError, OverflowError):  # a time zone of many digits raises OverflowError
         return None
-    # The third form, that of C's asctime, has no time zone.
+    # The third form, that of C's asctime, has no time zone and is in UTC.
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 def _date(lines: list[str]) -> datetime | None:
-    """Returns a single valid date; a field with several members or an invalid one counts as absent (section 13.1.3)."""
+    """Returns the date in a field; None if the field is absent, invalid or has several lines (section 13.1.3)."""
     return parse_date(lines[0].strip(" \t")) if len(lines) == 1 else None
 
 
 RANGES_LIMIT = 64
-"""Maximum number of ranges in a request. Players and archive readers request fewer than 20; longer sets are ignored."""
+"""Maximum number of ranges in a request. A field with more is ignored. Players and archive readers request fewer than
+20."""
 FIELD_LIMIT = 16 * 1024
-"""Maximum bytes of a Range field. Longer fields are ignored."""
+"""Maximum bytes of a Range field. A longer field is ignored."""
 
 _SPECIFIER = re.compile(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(.*)", re.DOTALL)
 """Matches a Range field, and captures its unit and its ranges."""
 _SPEC = re.compile(r"(?:([0-9]+)-([0-9]*)|-([0-9]+))", re.ASCII)
 """Matches one range: `first-`, `first-last` or `-suffix`."""
-_BEYOND = 2**63 - 1
-"""Stands for every position beyond the end of any representation."""
+_PAST_ANY_END = 2**63 - 1
+"""A position that stands for all positions beyond the end of any representation."""
 _POSITION_DIGITS = 18
-"""Digits of a position that is certainly below `_BEYOND`."""
+"""Maximum digits of a number that is certainly below `_PAST_ANY_END`."""
 
 
 def parse_range(fields: list[str]) -> list[RangeSpec] | None:
-    """Returns the ranges that a request asks for; None if there is no field, or it is ignored.
+    """Returns the ranges that a request asks for; None if it has no Range field, or one that is ignored.
 
-    The time is linear in the field's length: positions of more than 18 digits are beyond any end.
+    `fields` are the lines of the field. The time is linear in their length: positions of more than 18 digits are not
+    converted, because they are beyond any end.
     """
     if len(fields) != 1 or len(fields[0]) > FIELD_LIMIT:
         return None
@@ -153,7 +158,7 @@ def parse_range(fields: list[str]) -> list[RangeSpec] | None:
         if not text:  # RFC 9110 section 5.6.1.2: a recipient must accept empty list elements
             continue
         spec = _parse_spec(text)
-        # The field is ignored as a whole: part of the requested ranges would be an answer that no client expects.
+        # Ignore the whole field: no client expects an answer with only some of the requested ranges.
         if spec is None or len(specs) == RANGES_LIMIT:
             return None
         specs.append(spec)
@@ -174,20 +179,20 @@ def _parse_spec(text: str) -> RangeSpec | None:
 
 def _position(digits: str) -> int:
     digits = digits.lstrip("0")
-    return int(digits or "0") if len(digits) <= _POSITION_DIGITS else _BEYOND
+    return int(digits or "0") if len(digits) <= _POSITION_DIGITS else _PAST_ANY_END
 
 
 def _larger(a: str, b: str) -> bool:
     a, b = a.lstrip("0"), b.lstrip("0")
-    # A comparison of digits is linear in their number; a conversion to integers is not.
+    # Compare the digits as text: the time is linear in their number, which that of a conversion to integers is not.
     return (len(a), a) > (len(b), b)
 
 
 def select(specs: list[RangeSpec] | None, size: int) -> list[HttpByteRange] | Literal["all", "none"]:
-    """Returns what to send: `all` (200), these ranges (206), or `none` if none of them exists (416).
+    """Returns the ranges to send (206), `all` for the whole representation (200), or `none` if no range exists (416).
 
-    An empty representation has no byte that Content-Range could name, so a suffix of it, which section 14.1.2 calls
-    satisfiable, is answered with the whole.
+    Section 14.1.2 calls a suffix of an empty representation satisfiable. As Content-Range could not name any byte of
+    it, the answer is the whole representation.
     """
     if specs is None:
         return "all"

@@ -1,6 +1,6 @@
-"""The table of errors over HTTP: for each code its status, what it means, and what to do.
+"""The table of errors over HTTP: for each code, the status, the meaning, and advice to the caller.
 
-`docs/errors.md` and the pages at `/errors/{code}` are generated from it. Codes are permanent; sentences are not.
+`docs/errors.md` and the pages at `/errors/{code}` are generated from this table. Codes never change; the sentences may.
 """
 
 from typing import Final
@@ -11,17 +11,17 @@ from coatcheck.core.errors import Code
 
 
 class StatusRow(Struct, frozen=True):
-    """What a code means over HTTP."""
+    """The row of a code: its status and the texts that explain it."""
 
     status: int
     title: str
     """A short name, the same for every occurrence of the code."""
     meaning: str
-    """What happened, in a sentence."""
+    """A sentence that says what happened."""
     advice: str
-    """What the caller should do next."""
+    """A sentence that says what the caller should do next."""
     retry_after: int | None = None
-    """Seconds after which the same request may succeed."""
+    """Seconds after which the same request may succeed; None: a retry does not help."""
 
 
 TABLE: Final[dict[Code, StatusRow]] = {

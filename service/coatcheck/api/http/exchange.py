@@ -1,10 +1,11 @@
-"""A request and its answer in progress: what has arrived, what has been sent, which route handles it.
+"""A request and its answer in progress, and the log of requests.
 
-Adds to each answer the fields that all answers have, and drops the body where none is allowed.
+An exchange counts the bytes of the request, adds the header fields that all answers have, and drops the body of an
+answer to HEAD.
 
-The log says of requests: damage always, lack of resources once a minute per reason, all of them if configured. Callers'
-mistakes are not logged, nor anything that callers chose, except the request ID: routes stand for paths, and an
-artifact's ID for its content.
+The log records damaged stored bytes always, a lack of resources once a minute per error code, and, if configured, every
+request. It does not record the mistakes of callers. Of the data that callers choose, it contains only the request ID:
+a route stands for a path, and an artifact's ID for its content.
 """
 
 import asyncio
@@ -25,28 +26,28 @@ from coatcheck.ports.telemetry import Clock, Meter
 from coatcheck.runtime.noop_telemetry import UNMETERED
 
 NO_ROUTE: Final = "none"
-"""Recorded as the route if no route matches a request."""
+"""The route in logs and metrics if no route matches a request."""
 LEFT: Final = 499
-"""Recorded as the status, in logs and metrics, if the client left before it was answered."""
+"""The status in logs and metrics if the client left before it was answered."""
 _ROUTE: Final = "route"
 """Key of the route in the state of a scope."""
 _TYPE: Final = re.compile(r":[a-z]+\}")
-"""Matches the type of a parameter in one of Litestar's path templates."""
-_PRIVATE: Final = ("/v1/", "/mcp")
-"""Paths of answers about stored data, which no cache may keep unless they say so."""
+"""Matches the type of a parameter in a path template of Litestar's."""
+_PRIVATE_PATHS: Final = ("/v1/", "/mcp")
+"""Beginnings of the paths whose answers contain stored data. No cache may keep such an answer unless it says so."""
 _ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
-"""Matches an artifact's ID in a path. A longer number is no ID."""
+"""Matches an artifact's ID in a path, but not the beginning of a longer number."""
 
 
 class RequestReceiver:
-    """A `receive` that counts the bytes of the body and charges them to the sender."""
+    """An ASGI `receive` that counts the bytes of the body and charges them to the caller's allowance."""
 
     __slots__ = ("_receive", "allowance", "size")
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self.size = 0
-        """Bytes of the body so far, as they arrived."""
+        """Bytes of the body as sent that have arrived so far."""
         self.allowance: RateAllowance | None = None
 
     async def __call__(self) -> HTTPReceiveMessage:
@@ -65,9 +66,9 @@ class RequestReceiver:
 
 
 class ResponseSender:
-    """A `send` that adds the request ID, knows whether a response has begun, and can drop its body (HEAD).
+    """An ASGI `send` that adds the request ID, records whether a response has begun, and can drop its body (for HEAD).
 
-    `private`: keep caches from storing answers that do not say how they may be cached.
+    If `private` is true, caches are told not to store an answer that does not say how it may be cached.
     """
 
     def __init__(self, send: Send, request_id: bytes, *, private: bool) -> None:
@@ -75,12 +76,12 @@ class ResponseSender:
         self._request_id = request_id
         self._private = private
         self.started = False
-        """Whether the status was sent; from then on, no problem document can be."""
+        """Whether the status was sent. After that, no problem document can be sent any more."""
         self.ended = False
         self.status = 0
-        """0: no status was sent."""
+        """The status of the answer; 0: none was sent yet."""
         self.silent = False
-        """Whether to drop the body, because the request was HEAD."""
+        """Whether to drop the body, because the method is HEAD."""
         self.allowance: RateAllowance | None = None
         self.location = b""
         """The answer's Location, for the log; empty if it has none."""
@@ -92,7 +93,7 @@ class ResponseSender:
             self.status = message["status"]
             headers = [*message["headers"], (b"x-request-id", self._request_id)]
             self.location = next((value for name, value in headers if name == b"location"), b"")
-            # A cache would show stored data after it was deleted or has expired.
+            # A cache would go on showing stored data that was deleted or has expired.
             if self._private and not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"private, no-store"))
             if self.allowance is not None:
@@ -106,7 +107,7 @@ class ResponseSender:
 
 
 class Exchange:
-    """A request and its answer."""
+    """A request and its answer in progress."""
 
     def __init__(
         self,
@@ -116,20 +117,20 @@ class Exchange:
         request_id: str,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Starts the exchange now, by `clock`, in the current task."""
+        """Begins an exchange in the current task. `clock` returns the time in seconds."""
         self.scope = scope
         self.id = request_id
         self.received = RequestReceiver(receive)
-        self.sent = ResponseSender(send, request_id.encode(), private=scope["path"].startswith(_PRIVATE))
+        self.sent = ResponseSender(send, request_id.encode(), private=scope["path"].startswith(_PRIVATE_PATHS))
         self.left = False
-        """Whether the client left before it had its answer."""
+        """Whether the client left before it got its answer."""
         self._task = asyncio.current_task()
-        """The work that is cancelled if the client leaves."""
+        """The task that answers the request. It is cancelled if the client leaves."""
         self._clock = clock
         self._began = clock()
 
     def leave(self) -> None:
-        """Stops the work because the client has left. A commit that has begun is completed."""
+        """Cancels the work on the request, because the client has left. A commit that has begun is completed."""
         if self._task is not None and not self.sent.ended:
             self.left = True
             self._task.cancel()
@@ -141,26 +142,29 @@ class Exchange:
 
     @property
     def route(self) -> str:
-        """The path's template."""
+        """The template of the route's path; NO_ROUTE if no route matches."""
         return route_of(self.scope)
 
     @property
     def is_asked_all_the_time(self) -> bool:
-        """Whether this is a health check or a scrape of metrics."""
+        """Whether the request is a health check or fetches metrics, as monitoring does all the time."""
         return self.scope["path"] in PROBES or self.scope["path"] == METRICS_PATH
 
     @property
     def artifact(self) -> str | None:
-        """The ID of the artifact concerned, from the answer's location or the path."""
-        # The request of a new artifact has no ID in its path, but its answer has a location.
+        """The ID of the artifact in the answer's Location or in the path; None: neither has one."""
+        # The path of a request that stores an artifact has no ID, but the answer has a Location.
         match = _ARTIFACT.search(self.sent.location or self.scope["path"].encode("utf-8", "replace"))
         return None if match is None else match[1].decode()
 
     def facts(self, caller: Caller | None) -> dict[str, str | float]:
-        """Returns facts for logs and traces; none of the request's content."""
+        """Returns the facts for logs and traces, none of which is content of the request.
+
+        `caller` is None if it is unknown.
+        """
         facts: dict[str, str | float] = {
             "request_id": self.id,
-            # Callers choose the method, of any length.
+            # A caller may send a method of any length.
             "method": self.scope["method"][:20],
             "route": self.route,
             "status": self.sent.status,
@@ -174,24 +178,24 @@ class Exchange:
         return facts
 
     def allow(self, allowance: RateAllowance) -> None:
-        """Charges `allowance` for what arrives from now on, and adds the rate limit fields to the answer."""
+        """Charges `allowance` for bytes that arrive from now on, and adds the rate limit fields to the answer."""
         self.received.allowance = self.sent.allowance = allowance
 
 
 def set_route(scope: Scope, template: str | None) -> None:
-    """Records which route handles a request."""
+    """Records the path template of the route that handles a request."""
     if template:
         scope["state"][_ROUTE] = template
 
 
 def route_of(scope: Scope) -> str:
-    """Returns which route handles a request, as a template without the types of its parameters."""
+    """Returns the path template of the route that handles a request, without types; NO_ROUTE if there is none."""
     template = template_of(scope) or scope["state"].get(_ROUTE)
     return _TYPE.sub("}", template) if template else NO_ROUTE
 
 
 def template_of(scope: Scope) -> str | None:
-    """Returns the declared path of the route that Litestar found; None if it found none."""
+    """Returns the path template of the route that Litestar found; None if it found no route."""
     template = cast("dict[str, object]", scope).get("path_template")
     return template if isinstance(template, str) else None
 
@@ -199,11 +203,11 @@ def template_of(scope: Scope) -> str | None:
 _log = logging.getLogger("coatcheck.api")
 _access = logging.getLogger("coatcheck.access")
 _FIRST_ERROR_STATUS: Final = 400
-"""The first status of an error (RFC 9110 section 15.5)."""
+"""The lowest status of an error (RFC 9110 section 15.5)."""
 _REPEAT_PAUSE: Final = timedelta(minutes=1)
-"""Time between two log lines about the same failure; those in between are counted."""
-_WANTS: Final = frozenset({Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE, Code.UPLOAD_FENCED, Code.OVERLOADED})
-"""Lack of resources. Every request may run into it, so one line a minute says enough."""
+"""Minimum time between two log lines about the same error code. Failures in between are only counted in a metric."""
+_RESOURCE_CODES: Final = frozenset({Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE, Code.UPLOAD_FENCED, Code.OVERLOADED})
+"""Errors for a lack of resources. They may affect every request, so that one log line a minute is enough."""
 
 
 class RequestLog:
@@ -213,16 +217,16 @@ class RequestLog:
         self._clock = clock
         self._meter = meter
         self._last: dict[Code, datetime] = {}
-        """When each code was last logged."""
+        """The time of the latest log line, by error code."""
 
     def log_failure(self, error: CoatcheckError, request_id: str, route: str) -> None:
-        """Logs an expected failure, of a request or of one item of a batch."""
+        """Logs and counts an expected failure, of a request or of one item of a batch."""
         self._meter.problem(error.code)
         facts = {"request_id": request_id, "route": route, "code": str(error.code)}
         if error.code is Code.INTEGRITY:
             text = "stored bytes are damaged: request %s for %s: %s"
             _log.error(text, request_id, route, error.detail, extra={"facts": facts})
-        elif error.code in _WANTS:
+        elif error.code in _RESOURCE_CODES:
             now = self._clock.now()
             last = self._last.get(error.code)
             if last is None or now - last >= _REPEAT_PAUSE:
@@ -231,15 +235,18 @@ class RequestLog:
                 _log.warning(text, error.code, request_id, route, error.detail, extra={"facts": facts})
 
     def broke(self, error: Exception, request_id: str, route: str) -> None:
-        """Logs a bug with its traceback, but without the exception's values."""
+        """Logs an unexpected exception with its traceback. The log's formatters leave out the exception's message."""
         facts = {"request_id": request_id, "route": route}
         _log.error("request %s failed: %s", request_id, route, exc_info=error, extra={"facts": facts})
 
     def log_answer(self, exchange: Exchange, caller: Caller | None) -> None:
-        """Logs a response that was sent or cut short; `caller` is None if the request failed before it was known."""
+        """Logs and counts a response that was sent or cut short.
+
+        `caller` is None if the request needs no key, or failed before its caller was known.
+        """
         method, status = exchange.scope["method"], exchange.sent.status
         self._meter.record_answer(exchange.route, method, status, exchange.seconds, exchange.received.size)
-        # Health checks and scrapes are logged only if they fail: there are too many of them.
+        # Health checks and requests for metrics are so many that they are logged only if they fail.
         if not _access.isEnabledFor(logging.INFO) or (exchange.is_asked_all_the_time and status < _FIRST_ERROR_STATUS):
             return
         facts = exchange.facts(caller)

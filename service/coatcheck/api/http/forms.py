@@ -1,8 +1,8 @@
 """Reads `multipart/form-data` (RFC 7578) while it streams: fields before the file, the file, fields after it.
 
-Nothing is buffered on disk: the file's bytes are passed on as they arrive, and a field is limited to a few kilobytes.
-The payload is the part that has a file name or is named `file` or `content`; there must be exactly one. `oversize` is
-needed before the file is read, so it must precede the file.
+Nothing is buffered on disk: the file's bytes are passed on as they arrive, and the size of a field is limited. The
+payload is the part that has a file name or is named `file` or `content`; there must be exactly one such part. The field
+`oversize` decides how the file is read, so it must precede the file.
 """
 
 from collections.abc import Iterator
@@ -21,19 +21,22 @@ from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.metadata_bounds import DESCRIBING
 
-_QUIET = 64 * 1024
-"""Consecutive bytes that may belong to no part: a preamble or an epilogue."""
-_UNSAID = frozenset({"", "application/octet-stream"})
+_MAX_QUIET_BYTES = 64 * 1024
+"""Maximum consecutive bytes that belong to no part, such as a preamble or an epilogue."""
+_UNKNOWN_TYPES = frozenset({"", "application/octet-stream"})
 """Media types that clients send for a file of unknown type."""
 PAYLOAD_NAMES = frozenset({"file", "content"})
-"""Names by which a part without a file name is the payload all the same."""
+"""Names of a part that is the payload even without a file name."""
 
 Event = MultipartSegment | bytes | bytearray | None
-"""The start of a part, some of its bytes, or its end."""
+"""An event of the parser: the start of a part, some of its bytes, or (None) its end."""
 
 
 class Form:
-    """One form. `open` reads up to the file; iteration yields the file's bytes and then reads the rest."""
+    """A form that is read as a stream.
+
+    `open` reads the fields before the file. Iteration yields the file's bytes, and then reads the fields after it.
+    """
 
     def __init__(self, body: RequestBody, boundary: str, limits: RequestLimits) -> None:
         self._body = body
@@ -42,43 +45,43 @@ class Form:
         self._events: Iterator[Event] = iter(())
         self._quiet = 0
         """Bytes since the parser last reported an event."""
-        self._mark = b"--" + boundary.encode("ascii")
-        """The boundary as it stands in the body."""
-        self._before = b""
-        """The last bytes before the boundary was first seen; it may begin in them."""
-        self._marked = False
-        """Whether the boundary has been seen."""
+        self._delimiter = b"--" + boundary.encode("ascii")
+        """The boundary as it stands in the body, after two hyphens."""
+        self._tail = b""
+        """The last bytes read, as long as the delimiter has not been found: its beginning may be in them."""
+        self._has_delimiter = False
+        """Whether the delimiter has been found in the body."""
         self._name = ""
         """Name of the field that is being read."""
         self._field = bytearray()
-        """Bytes of that field so far."""
+        """The bytes read so far of the field that is being read."""
         self.fields: list[tuple[str, str]] = []
         """Names and texts of the fields read so far."""
         self.media_type: str | None = None
-        """Of the file; None: none was declared, or one that says nothing."""
+        """Media type of the file; None: the form declares none, or one that says nothing."""
         self.filename: str | None = None
-        """None until the file begins, and if its part has only a name."""
+        """Name of the file; None: the file has not begun, or its part has no file name."""
 
     async def open(self) -> None:
         """Reads the fields before the file.
 
         Raises:
-            CoatcheckError: `invalid_request` when there is no file or the form is malformed; what the body raises.
+            CoatcheckError: `invalid_request` if there is no file or the form is malformed; the errors of the body.
         """
         while await self._advance():
             for event in self._parse_events():
                 if isinstance(event, MultipartSegment) and _is_payload(event):
-                    # The iterator stays where it is: `__anext__` takes the file's bytes from it.
-                    self._begin(event)
+                    # Leave the iterator at this event: `__anext__` continues with the file's bytes.
+                    self._begin_file(event)
                     return
-                self._take(event)
+                self._process(event)
         raise _invalid("The form has no file. Send the payload as a part with a file name, or named 'file'.")
 
-    def _begin(self, part: MultipartSegment) -> None:
+    def _begin_file(self, part: MultipartSegment) -> None:
         if (_header(part, "Content-Transfer-Encoding") or "binary").lower() not in {"binary", "8bit", "7bit"}:
             raise _invalid("Content-Transfer-Encoding is not supported in a form (RFC 7578 section 4.7).")
         declared = _header(part, "Content-Type")
-        self.media_type = None if declared is None or declared.strip().lower() in _UNSAID else declared.strip()
+        self.media_type = None if declared is None or declared.strip().lower() in _UNKNOWN_TYPES else declared.strip()
         self.filename = part.filename
 
     def __aiter__(self) -> Self:
@@ -90,39 +93,39 @@ class Form:
             for event in self._parse_events():
                 if isinstance(event, bytes | bytearray):
                     return bytes(event)
-                # The end of a part: with it, the file is complete.
-                await self._rest()
+                # Any other event is the end of the part: the file is complete.
+                await self._read_rest()
                 raise StopAsyncIteration
             if not await self._advance():  # pragma: no cover - the parser refuses a form that ends inside its file
                 raise StopAsyncIteration
 
-    async def _rest(self) -> None:
+    async def _read_rest(self) -> None:
         while True:
             for event in self._parse_events():
                 if isinstance(event, MultipartSegment) and _is_payload(event):
                     raise _invalid("The form has more than one file. Send one payload in one request.")
-                self._take(event)
+                self._process(event)
             if not await self._advance():
                 return
 
     async def _advance(self) -> bool:
-        """Passes the body's next bytes to the parser; returns false at the end of a complete form."""
+        """Passes the body's next bytes to the parser. Returns false at the end of a complete form."""
         data = await self._body.read()
         self._quiet += len(data)
-        if not self._marked:
-            # A boundary may be split over two reads.
-            window = self._before + data
-            self._marked, self._before = self._mark in window, window[1 - len(self._mark) :]
-        # The bytes just read may still contain events, so only those before them count.
-        if self._quiet > _QUIET + len(data):
+        if not self._has_delimiter:
+            # The delimiter may be split between two reads.
+            window = self._tail + data
+            self._has_delimiter, self._tail = self._delimiter in window, window[1 - len(self._delimiter) :]
+        # The bytes just read may still contain events. Count only the bytes before them.
+        if self._quiet > _MAX_QUIET_BYTES + len(data):
             raise _invalid("The form has too much data outside its parts.")
         self._events = self._parser.parse(data) if data else iter(())
         if not data:
             try:
-                # A form that was cut off and a body without the boundary look the same to the parser.
+                # The parser raises the same error for a form that was cut off and for a body without the boundary.
                 self._parser.close()
             except MultipartError:
-                raise truncation_error() if self._marked else _no_boundary() from None
+                raise truncation_error() if self._has_delimiter else _no_boundary() from None
         return bool(data)
 
     def _parse_events(self) -> Iterator[Event]:
@@ -133,13 +136,13 @@ class Form:
         except MultipartError as e:
             raise _malformed_error(e) from e
 
-    def _take(self, event: Event) -> None:
-        """Processes the start, bytes or end of a field."""
+    def _process(self, event: Event) -> None:
+        """Processes an event of a field: its start, some of its bytes, or its end."""
         if isinstance(event, MultipartSegment):
             self._name = event.name or ""
             self._field = bytearray()
         elif event is None:
-            # Clipping may have cut a character in two; only then are bad bytes ignored.
+            # Ignore invalid bytes only in a clipped field: clipping may have cut a character in two.
             clipped = self._name in DESCRIBING and len(self._field) == self._limit
             try:
                 self.fields.append((self._name, self._field.decode(errors="ignore" if clipped else "strict")))
@@ -148,7 +151,7 @@ class Form:
         else:
             self._field += event
             if self._name in DESCRIBING:
-                del self._field[self._limit :]  # what only describes the payload is clipped much shorter anyway
+                del self._field[self._limit :]  # metadata that only describes the payload is clipped to much less later
             elif len(self._field) > self._limit:
                 raise CoatcheckError(
                     Code.BODY_TOO_LARGE,
@@ -162,7 +165,7 @@ def boundary(content_type: str) -> str:
     """Returns the boundary in a Content-Type.
 
     Raises:
-        CoatcheckError: `invalid_request` if there is none.
+        CoatcheckError: `invalid_request` if there is no valid boundary.
     """
     value = parse_options_header(content_type)[1].get("boundary", "")
     if not 1 <= len(value) <= 70 or not value.isascii():  # noqa: PLR2004 - RFC 2046 section 5.1.1
@@ -189,7 +192,7 @@ def _no_boundary() -> CoatcheckError:
 
 
 def _describe_error(error: MultipartError) -> str:
-    """Returns the parser's message, which may be a format and its arguments."""
+    """Returns the message of a parser's error, joined from all of the error's arguments."""
     return " ".join(str(argument) for argument in error.args).rstrip(".")
 
 

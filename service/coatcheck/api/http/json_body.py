@@ -1,8 +1,8 @@
 """Decodes JSON bodies, strictly except for lone surrogates, which JavaScript agents produce when they cut text.
 
-Anything else that is not JSON is refused with its position; JSON of the wrong shape is refused with the name of the
-field; and so is a body with too many values to turn into objects. All passes over a body run in C, in time linear in
-its size; larger bodies are decoded in a thread.
+A body that is not JSON is refused with the position of the mistake, JSON of the wrong shape with the name of the field.
+A body with so many values that their objects would take too much memory is refused, too. All passes over a body run in
+C, in time linear in its size. Large bodies are decoded in a thread.
 """
 
 import asyncio
@@ -21,30 +21,31 @@ T = TypeVar("T")
 BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark. JSON must not begin with it, but a parser may ignore it (RFC 8259 section 8.1)."""
 MAX_VALUES = 1_000_000
-"""Commas and opening brackets outside strings in one body: objects take 30 times the memory of the JSON that they come
-from, and creating them delays all other requests."""
+"""Maximum values of one body, counted as commas and opening brackets outside strings. Objects take 30 times the memory
+of their JSON, and creating them delays all other requests."""
 INLINE = 64 * 1024
-"""Size up to which a body is decoded on the event loop."""
+"""Maximum bytes of a body that is decoded on the event loop. A larger one goes to a thread."""
 MENDED = Notice(
     "lone_surrogates_replaced",
     "The JSON contained halves of surrogate pairs, which are not characters; U+FFFD replaced each.",
 )
-"""The warning beside what was read from JSON that was mended."""
-_LONE = re.compile(
+"""The warning in the answer to a request whose JSON was mended."""
+_LONE_SURROGATE = re.compile(
     rb"\\u[dD](?:"
     rb"[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
 )
-"""Matches one half of a surrogate pair, provided that every backslash begins an escape."""
-_BETWEEN = re.compile(rb"\\(?!u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\")
-"""Matches an escape that does not belong to the one before it."""
-_VALUES = (b",", b"[", b"{")
-"""Each of these bytes adds at most one value."""
+"""Matches an escaped half of a surrogate pair that has no other half. Every backslash in the text must begin an
+escape."""
+_PIECE_BOUNDARY = re.compile(rb"\\(?!u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\")
+"""Matches an escape that does not complete a surrogate pair, so that a piece may end before it."""
+_VALUE_BYTES = (b",", b"[", b"{")
+"""Bytes that separate or begin values. Each of them adds at most one value."""
 _SEARCHED_BYTES = 256 * 1024
-"""Bytes that are searched before another thread may run."""
-# msgspec reports position, field and type only within its messages; these patterns take them apart.
-_BYTE = re.compile(r"\(byte ([0-9]+)\)")
-_PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
+"""Maximum bytes that are searched at once. Between two searches, another thread may run."""
+# msgspec reports position, field and type only in its messages. These patterns extract them.
+_ERROR_POSITION = re.compile(r"\(byte ([0-9]+)\)")
+_ERROR_PATH = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _GOT = re.compile(r", got `(str|int|bool|null|array|object)`")
@@ -56,11 +57,11 @@ _KINDS = {
     "array": "a list",
     "object": "an object",
 }
-"""What a value that was sent is called in an error, by msgspec's name of its type."""
+"""By msgspec's name of a type, the words for a value of this type in an error."""
 _BODY = "the body"
-"""What a refusal calls the place of a field unless its caller names another."""
+"""The words in an error for the place of a field, unless the caller names another place."""
 _QUOTED_CHARS = 80
-"""Number of characters of a caller's text that an error repeats."""
+"""Maximum characters of a caller's text that an error repeats."""
 
 
 @cache
@@ -69,25 +70,25 @@ def _decoder(model: type[T]) -> msgspec.json.Decoder[T]:
 
 
 async def decode_aside(data: bytes, model: type[T]) -> tuple[T, bool]:
-    """Decodes like `decode`, in a thread if the body is large enough to delay others."""
+    """Decodes like `decode`, but in a thread if the body is so large that it would delay other requests."""
     if len(data) > INLINE:
         return await asyncio.to_thread(decode, data, model)
     return decode(data, model)
 
 
 def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
-    """Returns the value, and whether lone surrogates were replaced by U+FFFD.
+    """Returns a JSON body as a `model`, and whether lone surrogates were replaced by U+FFFD.
 
     Raises:
-        CoatcheckError: `invalid_json` with the position, `invalid_request` naming the field, `invalid_content` for too
-            many values.
+        CoatcheckError: `invalid_json` with the position of the mistake, `invalid_request` with the name of the field,
+            `invalid_content` if the body has more than MAX_VALUES values.
     """
     data = data.removeprefix(BOM)
-    _bound(data)
+    _check_value_count(data)
     try:
         return _decode(data, model), False
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        # Mending is tried only now, so that valid JSON does not pay for the search.
+        # Try to mend the body only after an error, so that valid JSON does not pay for the search.
         mended = mend(data)
         if mended == data:
             raise _malformed_error(data, _locate_error(data, e)) from e
@@ -98,9 +99,10 @@ def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
 
 
 def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
-    """Returns the items of a mended body as they were sent, so that each can be mended and warned about separately.
+    """Returns the items of a mended body as they were sent, so that each can be mended separately with its own warning.
 
-    Mending preserves every position: an escape has six bytes before and after.
+    Every position is the same in `data` and in the mended body: the escape of a surrogate has as many bytes as that of
+    U+FFFD.
     """
     data = data.removeprefix(BOM)
     mended = mend(data)
@@ -108,30 +110,33 @@ def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
     end = 0
     for item in items:
         text = bytes(item)
-        # A raw item does not know its position. The search begins after the item before, so equal items get positions
-        # of their own.
+        # A raw item does not know its position. Search from the end of the previous item, so that equal items get
+        # different positions.
         start = mended.find(text, end)
         end = start + len(text)
         originals.append(data[start:end])
     return originals
 
 
-def _bound(data: bytes) -> None:
-    """Refuses a body with too many values.
+def _check_value_count(data: bytes) -> None:
+    """Refuses a body with more than MAX_VALUES values.
 
-    Only bodies that could have them are examined, as text contains commas too.
+    Strings contain commas and brackets, too. Only a body that has enough of them in all is examined further.
+
+    Raises:
+        CoatcheckError: `invalid_content`.
     """
-    if sum(map(data.count, _VALUES)) <= MAX_VALUES:
+    if sum(map(data.count, _VALUE_BYTES)) <= MAX_VALUES:
         return
-    # Escaped backslashes go first: after that, every backslash before a quote escapes it, and every quote that remains
-    # begins or ends a string.
+    # Replace escaped backslashes first: then every backslash before a quote escapes that quote. Without the escaped
+    # quotes, every quote begins or ends a string.
     plain = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
     inside = values = 0
     for at in range(0, len(plain), _SEARCHED_BYTES):
         pieces = plain[at : at + _SEARCHED_BYTES].split(b'"')
-        # Every second piece lies outside strings; `inside` says whether this block began within one.
+        # Every second piece is outside strings. `inside` is 1 if this block began inside a string.
         outside = b"".join(pieces[inside::2])
-        values += sum(map(outside.count, _VALUES))
+        values += sum(map(outside.count, _VALUE_BYTES))
         inside ^= (len(pieces) - 1) & 1
         if values > MAX_VALUES:
             raise CoatcheckError(
@@ -142,21 +147,21 @@ def _bound(data: bytes) -> None:
 
 
 def mend(data: bytes) -> bytes:
-    """Returns the JSON with U+FFFD for each half of a surrogate pair; unchanged if it cannot be JSON.
+    """Returns JSON with U+FFFD in place of each lone half of a surrogate pair; data that cannot be JSON unchanged.
 
     Escaped backslashes are first replaced by a byte that cannot occur in JSON, so that every backslash begins an
-    escape. The work is done in pieces, because a search does not release the interpreter.
+    escape. The data is searched in pieces, because other threads cannot run during a search.
     """
-    if b"\0" in data or _LONE.search(data) is None:
+    if b"\0" in data or _LONE_SURROGATE.search(data) is None:
         return data
     text = data.replace(rb"\\", b"\0\0")
     pieces: list[bytes] = []
     start = 0
     while start < len(text):
-        # A piece must not end between the halves of a valid pair, which would each count as lone.
-        boundary = _BETWEEN.search(text, min(start + _SEARCHED_BYTES, len(text)))
+        # A piece must not end between the halves of a valid pair: each half would then count as lone.
+        boundary = _PIECE_BOUNDARY.search(text, min(start + _SEARCHED_BYTES, len(text)))
         end = boundary.start() if boundary else len(text)
-        pieces.append(_LONE.sub(rb"\\ufffd", text[start:end]))
+        pieces.append(_LONE_SURROGATE.sub(rb"\\ufffd", text[start:end]))
         start = end
     return b"".join(pieces).replace(b"\0\0", rb"\\")
 
@@ -172,12 +177,15 @@ def _decode(data: bytes, model: type[T]) -> T:
 
 
 def _locate_error(data: bytes, error: Exception) -> Exception:
-    """The error with its position in all of the JSON: a field that is decoded by itself knows only its own."""
+    """Returns an error with its position in the whole JSON; the given error if decoding the whole does not raise one.
+
+    An error in a field that is decoded by itself has only the position in that field.
+    """
     try:
         msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as whole:
         return whole
-    except RecursionError:  # in a field that the model keeps undecoded, or before the mistake
+    except RecursionError:  # the JSON is nested too deeply before the mistake, or in a field that the model keeps raw
         return error
     return error
 
@@ -207,24 +215,24 @@ def _position(data: bytes, error: Exception) -> int | None:
     bad = _utf8_error(data)
     if bad is not None:
         return bad
-    # The message has no position if the JSON ended too early.
-    place = _BYTE.search(str(error))
+    # If the JSON ended too early, the message has no position.
+    place = _ERROR_POSITION.search(str(error))
     return int(place[1]) if place else len(data)
 
 
 def _reason(error: Exception) -> str:
-    text = _BYTE.sub("", str(error)).removeprefix("JSON is malformed:").strip()
+    text = _ERROR_POSITION.sub("", str(error)).removeprefix("JSON is malformed:").strip()
     return "it ends too early" if text == "Input data was truncated" else text
 
 
 def refusal_of(error: msgspec.ValidationError, model: object, *, where: str = _BODY) -> CoatcheckError:
     """Returns the error for well-formed JSON that does not fit `model`.
 
-    It names the field and what the field accepts.
+    The error names the field and says what the field accepts. `where` is the place of the field in words.
     """
-    place = _PLACE.match(str(error))
+    place = _ERROR_PATH.match(str(error))
     what, name = (place[1], place[2] or "") if place else (str(error), "")
-    # For unknown and missing fields, msgspec gives the position of the object around them.
+    # For an unknown or missing field, msgspec names only the object that contains it.
     unknown = _UNKNOWN.fullmatch(what)
     if unknown:
         name = f"{name}.{unknown[1]}" if name else unknown[1]
@@ -233,7 +241,7 @@ def refusal_of(error: msgspec.ValidationError, model: object, *, where: str = _B
     if missing:
         name = f"{name}.{missing[1]}" if name else missing[1]
         return CoatcheckError(
-            Code.INVALID_REQUEST, f"'{_short(name)}' is missing in {where}.{_takes(model, name)}", field=_short(name)
+            Code.INVALID_REQUEST, f"'{_short(name)}' is missing in {where}.{_needs(model, name)}", field=_short(name)
         )
     words = constraint_text(model, name)
     got = _GOT.search(what)
@@ -246,7 +254,7 @@ def refusal_of(error: msgspec.ValidationError, model: object, *, where: str = _B
     return CoatcheckError(Code.INVALID_REQUEST, detail, field=_short(name))
 
 
-def _takes(model: object, name: str) -> str:
+def _needs(model: object, name: str) -> str:
     words = constraint_text(model, name)
     return "" if words is None else f" It must be {words}."
 

@@ -1,10 +1,10 @@
-"""Limits of the HTTP layer: what it accepts before it calls a use case. Values only; bootstrap fills them in.
+"""Limits of the HTTP layer, and the memory budget for request bodies. The bootstrap sets the limits from the settings.
 
-Memory for bodies that must be held whole: one budget for all requests of the process.
+All requests of the process share one memory budget for bodies that must be in memory as a whole.
 
-A body that does not fit is refused with `overloaded` as it arrives, unless others give way to it: those whose senders
-have been silent for STALL_SECONDS. No request waits while it holds memory, so there is no deadlock. Bytes count once
-they have arrived: announcing them takes nothing from other requests.
+A body that does not fit into the budget is refused with `overloaded` while it arrives, unless other requests give way:
+those whose senders have been silent for STALL_SECONDS. No request waits for memory while it holds some, so there is no
+deadlock. Bytes count once they have arrived, so that an announced length takes no memory from other requests.
 """
 
 import asyncio
@@ -22,57 +22,58 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-"""Names under which a caller on this machine reaches the service."""
+"""Host names under which a caller on this machine reaches the service."""
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):
     """The limits of one application."""
 
     payload: int = GIB
-    """Maximum size of a payload after decoding; the use case enforces it, and HTTP refuses early where it can."""
+    """Maximum bytes of a decoded payload. The use case enforces it, and the HTTP layer refuses early where it can."""
     json_body: int = 32 * MIB
-    """Maximum size of a JSON body after decoding. Larger payloads use the raw or the multipart route."""
+    """Maximum bytes of a decoded JSON body. Larger payloads must be sent to the raw route or in a form."""
     buffered: int = 128 * MIB
-    """Bytes of JSON bodies that all requests together may hold in memory."""
+    """Maximum bytes of JSON bodies that all requests together may have in memory."""
     stall_seconds: float = 60
-    """Seconds that a body may pause ..."""
+    """Maximum seconds of one pause in a body."""
     least_rate: int = KIB
-    """... and the average bytes per second that it must reach once the service has waited that long for it in total."""
+    """Bytes per second that a body must reach on average once its pauses add up to `stall_seconds`."""
     batch_at_once: int = 16
-    """Items of one batch that are ingested concurrently."""
+    """Maximum items of one batch that are ingested concurrently."""
     field: int = 64 * KIB
-    """Maximum size of a form field other than the payload."""
+    """Maximum bytes of a form field other than the payload."""
     fields: int = 64
     """Maximum number of parts in a multipart form."""
     codings: int = 2
-    """Maximum number of content codings on top of each other."""
+    """Maximum number of content codings applied to one body."""
     ratio: int = 1000
-    """Decoded bytes per encoded byte beyond which a stream is considered a decompression bomb ..."""
+    """Maximum decoded bytes per encoded byte, above which a body is considered a decompression bomb. Gzip cannot exceed
+    1,032; real logs stay below 200."""
     ratio_free: int = 128 * MIB
-    """... once it has produced this many bytes. Gzip cannot exceed 1,032; real logs stay below 200."""
+    """Decoded bytes up to which `ratio` does not apply."""
     decoded: int = 16 * GIB
-    """Bytes that one request may decode to, even if only its two ends are kept."""
+    """Maximum decoded bytes of one body, even if only its two ends are kept."""
     zstd_window: int = 8 * MIB
-    """Maximum window of a Zstandard frame (RFC 9659 section 3)."""
+    """Maximum window of a Zstandard frame, in bytes (RFC 9659 section 3)."""
     metrics_open: bool = False
     """Whether `/metrics` answers anybody who can reach it, under any host name and without a key."""
     allowed_hosts: tuple[str, ...] | None = LOOPBACK
-    """Host names that are served, without port, in lower case. None allows every host and origin; use it only with
-    keys."""
+    """Host names under which the service answers, in lower case and without a port. None: every host and origin is
+    allowed, which is safe only if keys are required."""
 
 
-_TURNS: Final = 10
-"""Turns of the event loop in which those that give way release their memory; they need three."""
+_MAX_TURNS: Final = 10
+"""Maximum turns of the event loop to wait until requests that give way have released their memory. They need three."""
 
 
 class MemoryBudget:
-    """A number of bytes shared by all requests. Use it on a single event loop."""
+    """A number of bytes that all requests share. Use it on a single event loop."""
 
     def __init__(self, size: int) -> None:
-        self._left = size
-        """Bytes that nobody holds."""
+        self._free_bytes = size
+        """Bytes that no request has taken."""
         self._reservations: set[MemoryReservation] = set()
-        """Requests that hold bytes or may take some; the silent ones among them can give way."""
+        """Reservations of all requests in progress. Those with a silent sender can give way."""
 
     @contextmanager
     def reserve(self) -> Generator["MemoryReservation"]:
@@ -82,53 +83,53 @@ class MemoryBudget:
         try:
             yield reservation
         finally:
-            # Whatever ends the request, a cancellation included, its bytes come back here.
+            # The bytes come back here however the request ends, even if it is cancelled.
             self._reservations.discard(reservation)
-            self._left += reservation.taken
+            self._free_bytes += reservation.taken
 
     async def take(self, size: int) -> None:
-        """Takes bytes from the budget.
+        """Takes `size` bytes from the budget.
 
         Raises:
-            CoatcheckError: `overloaded`.
+            CoatcheckError: `overloaded` if there are too few, even after other requests have given way.
         """
-        if size > self._left:
+        if size > self._free_bytes:
             await self._reclaim(size)
-        if size > self._left:
+        if size > self._free_bytes:
             raise CoatcheckError(
                 Code.OVERLOADED,
                 "Too many large JSON bodies are being read right now. Retry in a moment, or send the "
                 "payload to /v1/artifacts/raw, which streams it.",
             )
-        self._left -= size
+        self._free_bytes -= size
 
     async def _reclaim(self, size: int) -> None:
-        """Lets silent senders give way, those that hold most first, and waits until their memory is free."""
-        now, free = asyncio.get_running_loop().time(), self._left
-        # The largest come first, so that as few requests as possible are lost.
+        """Makes requests with silent senders give way, the largest first, and waits until their memory is free."""
+        now, free = asyncio.get_running_loop().time(), self._free_bytes
+        # Begin with the largest, so that as few requests as possible are lost.
         for each in sorted(self._reservations, key=lambda each: -each.taken):
             sender = each.sender
             if free < size and sender is not None and sender.is_awaited and sender.silence(now) >= STALL_SECONDS:
                 sender.give_way(stall_error(STALL_SECONDS))
                 free += each.taken
-        # To give way only ends a wait. The bytes come back when the sender's task has left its `with` block.
-        for _ in range(_TURNS):
-            if free < size or size <= self._left:
+        # `give_way` only ends the wait of a request. Its bytes come back when its task has left its `with` block.
+        for _ in range(_MAX_TURNS):
+            if free < size or size <= self._free_bytes:
                 return
             await asyncio.sleep(0)
 
 
 class MemoryReservation:
-    """The part of the budget that one request holds."""
+    """The part of the memory budget that one request has taken."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self.taken = 0
-        """Bytes that count against the budget until the request ends."""
+        """Bytes that the request has taken. They come back when it ends."""
         self.sender: Sender | None = None
-        """Who sends what is held; None: nobody does yet."""
+        """The sender of the body; None: the request has not begun to read its body."""
 
     async def take(self, size: int) -> None:
-        """Reserves `size` more bytes. Raises `overloaded`."""
+        """Takes `size` more bytes. See `MemoryBudget.take`."""
         await self._budget.take(size)
         self.taken += size

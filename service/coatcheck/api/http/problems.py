@@ -1,10 +1,10 @@
-"""Errors as RFC 9457 problem details, and what a refused field would have accepted.
+"""Renders errors as RFC 9457 problem details, and describes the values that a field accepts.
 
-A caller learns nothing about an internal error except that it happened; the log has the details under the request ID.
+A caller learns nothing about an internal error except that it happened. The log has the details under the request ID.
 
-`constraint_text` describes what a field accepts: "a whole number from 1 to 200", "one of raw, text", "true or false".
-The text comes from the model that refused the value, so it always states the bounds in force. Null, which leaves a
-field out, is not mentioned. The values that were sent are not examined.
+`constraint_text` describes the values that a field accepts: "a whole number from 1 to 200", "one of raw, text", "true
+or false". The text is derived from the model that refused the value, so it always states the bounds in force. It does
+not mention null, which means that a field is left out. The value that was sent is not examined.
 """
 
 import re
@@ -24,25 +24,28 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 CONSTANT: Final = frozenset({Code.ARTIFACT_NOT_FOUND})
-"""Codes whose answer must be identical whether an artifact never existed, is in another namespace or was forgotten:
-neither detail nor request ID."""
+"""Codes whose answer must always be identical, so that it does not reveal whether an artifact never existed, is in
+another namespace or was forgotten. Such an answer has the same detail every time and no request ID."""
 
 
 class Problem(Struct, frozen=True):
-    """An error answer."""
+    """The answer to a request that failed."""
 
     status: int
     headers: list[tuple[str, str]]
-    """Names are in lower case; whoever sends the answer adds Content-Length."""
+    """Header fields with names in lower case, without Content-Length, which the sender adds."""
     body: bytes
-    """JSON; HTML for the administrator's page."""
+    """A JSON document; for the administrator's page, an HTML page."""
 
 
 def members(error: CoatcheckError, request_id: str | None) -> dict[str, object]:
-    """Returns the members of the problem object, in the order in which they are written."""
+    """Returns the members of an error's problem object, in the order of the document.
+
+    `request_id` is None if the object is a part of an answer that has the request ID elsewhere.
+    """
     row = TABLE[error.code]
     constant = error.code in CONSTANT
-    # A detail may quote what was sent, which may contain a key: `hide` replaces it.
+    # A detail may quote a part of the request, which may contain a key. `hide` replaces the key.
     object_: dict[str, object] = {
         "type": f"/errors/{error.code}",
         "title": row.title,
@@ -63,57 +66,57 @@ def render(error: CoatcheckError, request_id: str | None) -> Problem:
     """Returns the problem details of an expected failure."""
     row = TABLE[error.code]
     headers = [("content-type", MEDIA_TYPE), ("cache-control", "no-store")]
-    # An error that has computed its own time takes precedence over the table.
+    # A time that the error itself has computed takes precedence over that of the table.
     retry_after = error.extra.get("retry_after", row.retry_after)
     if retry_after is not None:
         headers.append(("retry-after", str(retry_after)))
     if error.code is Code.UNSUPPORTED_ENCODING:
         headers.append(("accept-encoding", "gzip, zstd"))
     if error.code is Code.TRUNCATED_BODY:
-        headers.append(("connection", "close"))  # if the rest of the body arrives, it is not a request
+        headers.append(("connection", "close"))  # the rest of the body may still arrive, and is not a new request
     if error.code in {Code.UNAUTHENTICATED, Code.FORBIDDEN}:
         headers.append(("www-authenticate", _challenge(error)))
     return Problem(row.status, headers, msgspec.json.encode(members(error, request_id)))
 
 
 def _challenge(error: CoatcheckError) -> str:
-    """Returns which key would be accepted (RFC 9110 section 11.6.1, RFC 6750 section 3)."""
+    """Returns the value of WWW-Authenticate: the key that is needed (RFC 9110 section 11.6.1, RFC 6750 section 3)."""
     scope = error.extra.get("scope")
     needed = "" if scope is None else f', error="insufficient_scope", scope="{scope}"'
     return f'Bearer realm="coatcheck"{needed}'
 
 
 def internal() -> CoatcheckError:
-    """Returns the error that a caller sees when a bug occurs."""
+    """Returns the error that a caller gets for an unexpected exception."""
     return CoatcheckError(
         Code.INTERNAL, "Something went wrong in the service; it was logged under the request ID. Retrying may not help."
     )
 
 
 _STEP: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
-"""Matches a step of a path as msgspec writes it: a member's name, or an index in brackets."""
+"""Matches a step of a path in a message of msgspec's: a member's name, or an index in brackets."""
 _NAMED_VALUES: Final = 40
-"""Number of values that a sentence lists."""
-_SIMPLE: Final[dict[type[types.Type], str]] = {
+"""Maximum number of allowed values that a sentence lists."""
+_UNBOUNDED: Final[dict[type[types.Type], str]] = {
     types.FloatType: "a number",
     types.BoolType: "true or false",
     types.DateTimeType: "a time such as 2026-07-30T12:00:00Z",
     types.DictType: "an object",
     types.StructType: "an object",
 }
-"""What types without bounds are called."""
+"""By type, the words for values of a type without bounds."""
 
 
 def constraint_text(model: object, path: str) -> str | None:
-    """Returns what the field at a path such as `labels[0]` accepts (at the empty path, what the model accepts).
+    """Returns, in words, the values that the field at a path such as `labels[0]` accepts; None if that is unknown.
 
-    None if unknown.
+    The empty path stands for the model itself.
     """
     models = [_type_of(model)]
     for step in _STEP.findall(path):
-        models = [inner for outer in models for inner in _inside(outer, step)]
-    # One alternative without a description leaves all of them out: a list of only some would mislead.
-    words = [_word(one) for each in models for one in _alternatives(each) if not isinstance(one, types.NoneType)]
+        models = [inner for outer in models for inner in _types_at(outer, step)]
+    # If one alternative cannot be described, describe none of them: a list of only some would mislead.
+    words = [_describe(one) for each in models for one in _alternatives(each) if not isinstance(one, types.NoneType)]
     type_names = list(dict.fromkeys(word for word in words if word is not None))
     if not type_names or None in words:
         return None
@@ -130,7 +133,7 @@ def _alternatives(outer: types.Type) -> Iterator[types.Type]:
     if isinstance(outer, types.Metadata):
         inner = outer.type
         bounds = cast("dict[str, Any]", outer.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]
-        # Some bounds are only in the schema, because our own code enforces them (`parameters.seconds`).
+        # Some bounds are only in the schema, because other code enforces them (`parameters.seconds`).
         if isinstance(inner, types.IntType) and inner.ge is None and inner.le is None:
             yield types.IntType(ge=bounds.get("minimum"), le=bounds.get("maximum"))
         else:
@@ -142,7 +145,7 @@ def _alternatives(outer: types.Type) -> Iterator[types.Type]:
         yield outer
 
 
-def _inside(outer: types.Type, step: str) -> Iterator[types.Type]:
+def _types_at(outer: types.Type, step: str) -> Iterator[types.Type]:
     for each in _alternatives(outer):
         if isinstance(each, types.StructType):
             yield from (field.type for field in each.fields if field.encode_name == step)
@@ -152,7 +155,7 @@ def _inside(outer: types.Type, step: str) -> Iterator[types.Type]:
             yield each.value_type
 
 
-def _word(one: types.Type) -> str | None:
+def _describe(one: types.Type) -> str | None:
     if isinstance(one, types.IntType):
         return f"a whole number{_range(one.ge, one.le)}"
     if isinstance(one, types.StrType):
@@ -164,7 +167,7 @@ def _word(one: types.Type) -> str | None:
         return _one_of([str(member.value) for member in one.cls])
     if isinstance(one, types.LiteralType):
         return _one_of([str(value) for value in one.values])
-    return _SIMPLE.get(type(one))
+    return _UNBOUNDED.get(type(one))
 
 
 def _one_of(values: list[str]) -> str | None:

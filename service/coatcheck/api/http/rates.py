@@ -1,11 +1,13 @@
-"""Limits what each caller may do in a minute: a number of requests and of bytes, counted in this process.
+"""Limits the requests and the bytes that each caller may send per minute. Each process counts for itself.
 
-Bytes are charged as they arrive, encoded or decoded, whichever is more. An upload that has used up its caller's bytes
-is refused midway; one that announces more than the caller has left, before its first byte. A repetition under an
-Idempotency-Key that was already answered is refunded. Health checks, metrics and answers cost no bytes.
+Bytes are charged as they arrive: as sent or as decoded, whichever is more. An upload is refused midway when its caller
+has no bytes left, and before its first byte if it announces more bytes than the caller has left. The bytes of a request
+are given back if it repeats, under the same Idempotency-Key, a request that was already answered. Health checks,
+metrics and answers cost no bytes.
 
-Header fields tell callers their state: `RateLimit-Policy` and `RateLimit`, as draft-ietf-httpapi-ratelimit-headers
-defines them since its revision 08 (`q` per `w` seconds, `r` left, `t` seconds until there is more).
+Two header fields tell callers about their limits: `RateLimit-Policy` and `RateLimit`, in the form that
+draft-ietf-httpapi-ratelimit-headers defines since its revision 08 (a quota of `q` per `w` seconds, of which `r` are
+left; `t` seconds until there are more).
 """
 
 import math
@@ -21,7 +23,7 @@ from coatcheck.core.rates import WINDOW, Rates, TokenBucket
 from coatcheck.ports.telemetry import Meter, RateLimit
 
 _REMEMBERED_CALLERS: Final = 10_000
-"""Number of callers beyond which those that have used nothing lately are forgotten."""
+"""Number of buckets from which on full ones are dropped: those of callers that have used nothing lately."""
 
 _STATE: Final = "allowance"
 """Key of the request's allowance in the state of its scope."""
@@ -30,7 +32,7 @@ Header = tuple[bytes, bytes]
 
 
 class RateAllowance:
-    """What one request may still use. Created by Allowances."""
+    """The token buckets from which one request takes, and the bytes that it has taken. Created by Allowances."""
 
     def __init__(
         self, requests: TokenBucket | None, size: TokenBucket | None, meter: Meter, clock: Callable[[], float]
@@ -40,21 +42,23 @@ class RateAllowance:
         self._meter = meter
         self._clock = clock
         self._charged = 0
-        """Bytes of this request that were taken from the bucket, to be refunded for a repetition."""
+        """Bytes that this request has taken from the bucket. They are given back if it is a repetition."""
 
     def begin(self, announced: int | None) -> None:
-        """Counts the request, and checks whether its announced body fits.
+        """Counts the request, and checks whether the caller has enough bytes left for its body.
+
+        `announced` is the body's length in bytes; None: it is not announced.
 
         Raises:
-            CoatcheckError: `rate_limited`; `payload_too_large` if the body exceeds the limit per minute, and so never
-                fits.
+            CoatcheckError: `rate_limited`; `payload_too_large` if the body exceeds the limit per minute, so that the
+                caller never has enough.
         """
         now = self._clock()
         if self._requests is not None and not self._requests.take(1, now):
             raise self._refusal("requests", self._requests, 1, now)
         if self._bytes is None or announced is None:
             return
-        # A bucket never holds more than its quota, so no wait would help: this is 413, not 429.
+        # A bucket never contains more than its quota, so waiting would not help: answer 413 instead of 429.
         if announced > self._bytes.quota:
             raise CoatcheckError(
                 Code.PAYLOAD_TOO_LARGE,
@@ -62,7 +66,7 @@ class RateAllowance:
                 "Send less at once, or ask the administrator for a higher limit.",
                 limit=self._bytes.quota,
             )
-        # Nothing is taken yet: bytes are charged as they arrive.
+        # Only check, and take nothing: bytes are charged as they arrive.
         if announced > self._bytes.count_left(now):
             raise self._refusal("bytes", self._bytes, announced, now)
 
@@ -76,27 +80,26 @@ class RateAllowance:
             return
         now = self._clock()
         if not self._bytes.take(size, now):
-            # The bytes have arrived all the same. If they cost nothing, a caller could send refused uploads without
-            # end.
+            # The bytes have arrived all the same. If they cost nothing, a caller could go on sending refused uploads.
             self._bytes.take(self._bytes.count_left(now), now)
             raise self._refusal("bytes", self._bytes, size, now)
         self._charged += size
 
     def give_back(self) -> None:
-        """Refunds this request's bytes, because it repeats one that was charged before."""
+        """Gives this request's bytes back to the caller, because it repeats a request that was charged before."""
         if self._bytes is not None:
             self._bytes.give_back(self._charged, self._clock())
             self._charged = 0
 
     def headers(self) -> list[Header]:
-        """Returns header fields with the caller's limits and what is left of them."""
+        """Returns header fields with the caller's limits, and with the requests and bytes that it has left."""
         now = self._clock()
         policies: list[str] = []
         remainders: list[str] = []
         for name, bucket, unit in (("requests", self._requests, ""), ("bytes", self._bytes, ';qu="content-bytes"')):
             if bucket is not None:
                 policies.append(f'"{name}";q={bucket.quota}{unit};w={WINDOW:.0f}')
-                # `t` is the time until there is one more; 0 if the bucket is full.
+                # `t` is the number of seconds until there is one more; 0 if the bucket is full.
                 rest = bucket.count_left(now)
                 remainders.append(f'"{name}";r={rest};t={math.ceil(bucket.seconds_until(rest + 1, now))}')
         return [
@@ -129,14 +132,14 @@ class Allowances:
             meter: counts refusals.
             clock: monotonic, in seconds.
         """
-        self._usual = Rates(requests=requests, bytes=size)
-        """Limits of callers whose key sets none."""
+        self._defaults = Rates(requests=requests, bytes=size)
+        """The limits of callers whose key has none of its own."""
         self._meter = meter
         self._clock = clock
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
-        """By what is limited (`requests` or `bytes`), and the key's ID or the caller's name."""
+        """Buckets by the unit that they limit (`requests` or `bytes`), and by the key's ID or the caller's name."""
         self._forget_at = _REMEMBERED_CALLERS
-        """Number of buckets at which full ones are dropped next."""
+        """Number of buckets at which full ones are dropped the next time."""
 
     @property
     def caller_count(self) -> int:
@@ -144,11 +147,11 @@ class Allowances:
         return len(self._buckets)
 
     def of(self, caller: Caller) -> RateAllowance | None:
-        """Returns a new allowance for a request of a caller; None if it is unlimited."""
-        # A key may set one limit and leave the other to the settings.
-        own = caller.rates or self._usual
-        requests = self._usual.requests if own.requests is None else own.requests
-        size = self._usual.bytes if own.bytes is None else own.bytes
+        """Returns a new allowance for a request of a caller; None if the caller has no limits."""
+        # A key may have only one limit of its own. The other one is then that of the settings.
+        own = caller.rates or self._defaults
+        requests = self._defaults.requests if own.requests is None else own.requests
+        size = self._defaults.bytes if own.bytes is None else own.bytes
         if not requests and not size:
             return None
         who = f"{caller.namespace}/{caller.name}" if caller.key_id is None else caller.key_id
@@ -160,26 +163,26 @@ class Allowances:
         if not quota:
             return None
         bucket = self._buckets.get((what, who))
-        # A limit that was changed takes effect with the next request, with a full bucket.
+        # If the caller's limit was changed, its next request begins with a new, full bucket.
         if bucket is None or bucket.quota != quota:
             self._forget()
             bucket = self._buckets[what, who] = TokenBucket(quota, self._clock())
         return bucket
 
     def _forget(self) -> None:
-        """Drops full buckets once there are many: a new bucket is equal to a full one."""
+        """Drops full buckets once there are many. Nothing is lost, as a new bucket is full, too."""
         if len(self._buckets) >= self._forget_at:
             now = self._clock()
             self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.full(now)}
-            # The threshold grows with the callers that are active, or every new one would cost a pass over all of them.
+            # The threshold grows with the active callers. Otherwise each new one would cost a pass over all buckets.
             self._forget_at = max(_REMEMBERED_CALLERS, 2 * len(self._buckets))
 
 
 def set_allowance(scope: Scope, allowance: RateAllowance) -> None:
-    """Records a request's allowance for the reader of its body."""
+    """Records a request's allowance in its scope, for the reader of its body."""
     scope["state"][_STATE] = allowance
 
 
 def allowance_of(scope: Scope) -> RateAllowance | None:
-    """Returns a request's allowance; None if it is unlimited."""
+    """Returns a request's allowance; None if its caller has no limits."""
     return cast("RateAllowance | None", scope["state"].get(_STATE))

@@ -1,13 +1,13 @@
-"""What the content route serves, and its response: the payload, its text view, or a section of either, byte for byte.
+"""The responses of the content route, which serves the payload, its text view, or a section of either, byte for byte.
 
-None of these bytes ever change, so each representation has a strong entity tag.
+The bytes of a representation never change, so each has a strong entity tag.
 
-A payload is untrusted text. It is always offered as a download, is never sniffed, and is sandboxed without scripts in
-case a browser shows it after all. The payload itself is not examined.
+A payload is untrusted, and its bytes are not examined. Browsers are told to download it, not to guess its type, and, if
+they show it all the same, to run no scripts in it.
 
-Ranges and conditions are those of RFC 9110. `respond` decides status, header fields and which bytes to send; it sends
-nothing. A whole view is hashed while it is sent; if it differs from what was stored, the body ends before its last
-block.
+Conditions and ranges follow RFC 9110. `respond` decides on the status, the header fields and the bytes to send, but
+sends nothing itself. A whole view is hashed while it is sent. If its digest is not the stored one, the body ends before
+its last block.
 """
 
 import asyncio
@@ -33,26 +33,27 @@ from coatcheck.storing.content import Content
 
 UNKNOWN_TYPE = "application/octet-stream"
 NAME_LIMIT = 120
-"""Maximum characters of a file name: below the 255 bytes of common file systems, even in UTF-8."""
+"""Maximum characters of a file name, so that most names fit into the 255 bytes that common file systems allow."""
 
 _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 """Characters of a token (RFC 9110 section 5.6.2)."""
 _MEDIA_TYPE = re.compile(
     rf"{_WORD}/{_WORD}(?:[ \t]*;[ \t]*{_WORD}=(?:{_WORD}|\"(?:[\t \x21\x23-\x5b\x5d-\x7e]|\\[\t \x21-\x7e])*\"))*"
 )
-"""Matches a media type with its parameters. Nothing else reaches the header field, least of all a line break."""
+"""Matches a media type with its parameters. Text that does not match, such as a line break, never gets into the header
+field."""
 _MEDIA_TYPE_CHARS = 255
 """Maximum characters of a media type: RFC 6838 allows 127 for each of its two names."""
-_NOT_PLAIN = re.compile(r"[^0-9A-Za-z ()+,.=@_-]")
-"""Matches what would need an escape within quotes, or is not ASCII."""
+_NEEDS_ESCAPE = re.compile(r"[^0-9A-Za-z ()+,.=@_-]")
+"""Matches a character that is not ASCII, or would need an escape in a quoted string."""
 _SEPARATORS = re.compile(r"[/\\:*?\"<>|%]")
-"""Matches what some file system forbids or takes for a separator, and `%`, which some clients decode."""
+"""Matches a character that some file system forbids or takes for a separator, and `%`, which some clients decode."""
 
 
 def content_type(artifact: Artifact) -> str:
-    """Returns the declared or detected media type, if it is valid (RFC 9110 section 8.3.1).
+    """Returns the declared or else the detected media type; UNKNOWN_TYPE if it is invalid (RFC 9110 section 8.3.1).
 
-    `multipart/byteranges` counts as unknown, because it would be taken for our own framing of ranges.
+    `multipart/byteranges` counts as unknown: clients would take it for the framing of several ranges.
     """
     media_type = artifact.declared.media_type or artifact.facts.media_type or UNKNOWN_TYPE
     if len(media_type) > _MEDIA_TYPE_CHARS or not _MEDIA_TYPE.fullmatch(media_type):
@@ -61,12 +62,12 @@ def content_type(artifact: Artifact) -> str:
 
 
 def content_disposition(artifact: Artifact, *, suffix: str = "") -> str:
-    """Returns `attachment` with a safe file name (RFC 6266): the title, else the ID, then `suffix`.
+    """Returns `attachment` with a safe file name (RFC 6266): the title, or else the ID, followed by `suffix`.
 
-    The plain form is ASCII only; if that changes the name, `filename*` (RFC 8187) has the full name.
+    `filename` contains only ASCII. If that changes the name, `filename*` (RFC 8187) has the full one.
     """
     name = (file_name(artifact.declared.title or artifact.facts.title) or artifact.id) + suffix
-    plain = _NOT_PLAIN.sub("_", name)
+    plain = _NEEDS_ESCAPE.sub("_", name)
     field = f'attachment; filename="{plain}"'
     return field if plain == name else f"{field}; filename*=UTF-8''{quote(name, safe='')}"
 
@@ -74,28 +75,29 @@ def content_disposition(artifact: Artifact, *, suffix: str = "") -> str:
 def file_name(title: str | None) -> str:
     """Returns a title as a file name: no separators, controls, invisible or bidirectional characters, no leading dot.
 
-    Empty if nothing is left.
+    Returns an empty text if nothing is left.
     """
     if not title:
         return ""
-    # Four times the limit is examined, so that invisible characters at the start do not use up the name.
+    # Examine four times the limit, so that invisible characters at the start do not use up the name.
     printable = "".join(c for c in title[: 4 * NAME_LIMIT] if unicodedata.category(c)[0] != "C" or c in "\t\n")
     name = " ".join(_SEPARATORS.sub("_", printable).split())
     return name[:NAME_LIMIT].strip(" .")
 
 
 SENT_BYTES: Final = 256 * 1024
-"""Bytes that are sent at once: a whole frame, and all that a client which stops reading holds twice."""
+"""Maximum bytes that are sent at once: a whole frame. A client that stops reading keeps up to two such blocks in
+memory."""
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Representation(Struct, frozen=True, kw_only=True):
-    """Bytes to serve, counted from 0."""
+    """A sequence of bytes to serve, with the metadata of its response. Positions in it are counted from 0."""
 
     etag: str
     """The strong entity tag, including its quotes."""
     digest: bytes
-    """SHA-256 of all bytes, or a substitute for a section, whose bytes are never hashed."""
+    """SHA-256 of all bytes. A section's bytes are never hashed: it has a digest of the view's digest and its range."""
     whole: bool
     """Whether `digest` is the SHA-256 of all bytes."""
     kind: str
@@ -103,10 +105,10 @@ class Representation(Struct, frozen=True, kw_only=True):
     disposition: str
     """The field Content-Disposition."""
     last_modified: datetime
-    """To the second, in UTC."""
+    """When the artifact was stored, to the second, in UTC."""
     content: Content
     extent: Extent
-    """The range of the content that these bytes are."""
+    """The range of `content` that is served."""
 
     @property
     def size(self) -> int:
@@ -119,7 +121,7 @@ class Representation(Struct, frozen=True, kw_only=True):
 
 
 def payload(artifact: Artifact, content: Content) -> Representation:
-    """Returns the exact payload, with its SHA-256 in hexadecimal as the tag."""
+    """Returns the representation of the exact payload. Its entity tag is its SHA-256 in hexadecimal."""
     return Representation(
         etag=f'"{artifact.measure.sha256.hex()}"',
         digest=artifact.measure.sha256,
@@ -133,13 +135,13 @@ def payload(artifact: Artifact, content: Content) -> Representation:
 
 
 def representation(reading: ViewReading) -> Representation:
-    """Returns what is read; the tag of a text view is its SHA-256, that of a section also has its range."""
+    """Returns the representation of a view or a section. Its entity tag is `digest` in hexadecimal."""
     artifact, content, extent = reading.artifact, reading.content, reading.extent
     # A text view that equals the payload has no blob of its own.
     own = content.blob.id != artifact.blob.id
     digest = content.blob.sha256 if own else artifact.measure.sha256
     if reading.section is not None:
-        # A section is never hashed: the digest of the whole and the range identify its bytes as well.
+        # A section's bytes are not hashed: the digest of the view and the range identify them just as well.
         place = extent.start.to_bytes(8, "big") + extent.end.to_bytes(8, "big")
         digest = hashlib.sha256(b"section\0" + digest + place).digest()
     suffix = (f"-{reading.section.name}" if reading.section else "") + (".txt" if own else "")
@@ -161,18 +163,19 @@ INERT: Headers = [
     ("X-Content-Type-Options", "nosniff"),
     ("Content-Security-Policy", "sandbox; default-src 'none'"),
 ]
-"""On every answer with bytes: browsers must neither guess a type nor run anything."""
+"""Header fields of every answer about a payload's bytes. They tell browsers not to guess a type and not to run
+anything."""
 CACHE_CONTROL = "private, no-cache"
-"""The bytes under an ID never change, but an artifact expires or is deleted for a reason: a private cache may keep it,
-and must revalidate it each time, which costs a 304. `max-age` would show what no longer exists."""
+"""Lets a private cache keep the bytes if it revalidates them each time, which costs a 304. The bytes never change, but
+with `max-age` a cache would show an artifact that has expired or was deleted."""
 
 
 @dataclass(frozen=True)
 class ContentResponse:
     """A response: its status, its header fields, and its body in pieces whose lengths add up to Content-Length.
 
-    `body` is None when none is to be sent (HEAD, 304, 412, 416). `error` is the content of a problem document for 412
-    and 416; whoever renders it sets Content-Type and Content-Length.
+    `body` is None if the response has no bytes of the payload (HEAD, 304, 412, 416). For 412 and 416, `error` is set:
+    the caller sends it as a problem document, with its own Content-Type and Content-Length.
     """
 
     status: int
@@ -187,22 +190,22 @@ def request_fields(headers: list[tuple[bytes, bytes]]) -> Fields:
 
 
 def respond(served: Representation, method: str, fields: Fields) -> ContentResponse:
-    """Returns the response to GET or HEAD of some bytes.
+    """Returns the response to a GET or HEAD request for a representation.
 
-    Range is defined only for GET (section 14.2), so HEAD answers like GET without it.
+    HEAD is answered like a GET without Range, as Range is defined only for GET (RFC 9110 section 14.2).
     """
-    # Conditions come before ranges (RFC 9110 section 13.2.2).
+    # Evaluate conditions before ranges (RFC 9110 section 13.2.2).
     validators = Validators(served.etag, served.last_modified)
     outcome = evaluate(fields, validators, safe=True)
     if outcome == "not_modified":
-        return ContentResponse(304, _unchanging(validators))
+        return ContentResponse(304, _common_headers(validators))
     if outcome == "failed":
-        return ContentResponse(412, _unchanging(validators), error=_precondition_error())
+        return ContentResponse(412, _common_headers(validators), error=_precondition_error())
     ranges = fields("range") if method == "GET" else []
     specs = parse_range(ranges) if range_applies(fields, validators) else None
     selection = select(specs, served.size)
     if selection == "none":
-        headers = [*_unchanging(validators), ("Content-Range", f"bytes */{served.size}")]
+        headers = [*_common_headers(validators), ("Content-Range", f"bytes */{served.size}")]
         return ContentResponse(416, headers, error=_unsatisfiable(served.size))
     headers = _make_headers(served, validators, again=bool(specs and fields("if-range")))
     if selection == "all":
@@ -216,14 +219,15 @@ def respond(served: Representation, method: str, fields: Fields) -> ContentRespo
     return _multipart(served, selection, headers)
 
 
-def _unchanging(validators: Validators) -> Headers:
-    # Section 15.4.5: a 304 carries what a cache needs to keep its copy, and no other metadata.
+def _common_headers(validators: Validators) -> Headers:
+    # A 304 has the fields that a cache needs to keep its copy, and no other metadata (RFC 9110 section 15.4.5).
     return [("ETag", validators.etag), ("Cache-Control", CACHE_CONTROL), ("Accept-Ranges", "bytes"), *INERT]
 
 
 def _make_headers(served: Representation, validators: Validators, *, again: bool) -> Headers:
-    # Section 15.3.7: a 206 to If-Range omits metadata that the client has. The fields that make the bytes inert stay.
-    headers = [*_unchanging(validators), ("Content-Disposition", served.disposition)]
+    # A 206 that answers If-Range omits metadata that the client has already (RFC 9110 section 15.3.7), but not the
+    # fields that make the bytes inert.
+    headers = [*_common_headers(validators), ("Content-Disposition", served.disposition)]
     if not again:
         headers.append(("Last-Modified", format_datetime(validators.last_modified, usegmt=True)))
         if served.whole:
@@ -243,7 +247,7 @@ def _multipart(served: Representation, ranges: list[HttpByteRange], headers: Hea
         for r in ranges
     ]
     end = f"--{boundary}--\r\n".encode()
-    # Content-Length is known before a byte is read; the 2 are the line break after each part.
+    # Content-Length is computed before a byte is read. The 2 bytes are the line break after each part.
     length = sum(len(head) + r.end - r.start + 2 for head, r in zip(heads, ranges, strict=True)) + len(end)
 
     async def body() -> AsyncIterator[bytes]:
@@ -259,10 +263,11 @@ def _multipart(served: Representation, ranges: list[HttpByteRange], headers: Hea
 
 
 def boundary_of(digest: bytes, ranges: list[HttpByteRange]) -> str:
-    """Returns the boundary between parts: a hash, equal for equal requests, so that retries can be compared.
+    """Returns the boundary between the parts of a multipart answer.
 
-    It is 40 hexadecimal digits of a hash over the served digest and the ranges. A payload that contained it would have
-    to contain 160 bits of a hash of its own hash: neither chance nor an attacker can achieve that.
+    The boundary is 40 hexadecimal digits of a hash of the representation's digest and the ranges. Equal requests get
+    the same boundary, so that the answers of retries are equal. A payload that contained it would contain 160 bits of
+    a hash of its own hash: neither chance nor an attacker can achieve that.
     """
     h = hashlib.sha256(b"byteranges\0" + digest)
     for r in ranges:
@@ -285,7 +290,8 @@ async def _whole(served: Representation) -> AsyncIterator[bytes]:
             "The stored bytes are not the payload that was ingested: their SHA-256 differs. Run the tool again, or "
             "restore the payload from a backup.",
         )
-    # The last block waits for the digest. Without it, the body is shorter than Content-Length, so the client notices.
+    # Send the last block only if the digest is right. Without it, the body is shorter than Content-Length, and the
+    # client notices.
     if previous_block:
         yield previous_block
 

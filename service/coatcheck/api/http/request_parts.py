@@ -1,7 +1,8 @@
-"""What all routes read from a request: header fields, the caller, the idempotency key, and the query as typed values.
+"""Reads the parts of a request that all routes use: header fields, caller, idempotency key and query string.
 
-Header fields come straight from the ASGI scope; lines with the same name are joined by commas. Unknown and repeated
-names in a query are errors: a misspelt filter must not list everything.
+Header fields come straight from the ASGI scope; lines with the same name are joined by commas. A query string is
+converted to typed values. Unknown and repeated names in it are errors, because a misspelt filter must not list
+everything.
 """
 
 import re
@@ -21,7 +22,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 
 def field(scope: Scope, name: bytes) -> str | None:
-    """Returns a field's value, or None if it is absent; `name` is in lower case."""
+    """Returns the value of a header field; None if it is absent. `name` must be in lower case."""
     field_value: str | None = None
     for key, value in scope["headers"]:
         if key == name:
@@ -32,7 +33,7 @@ def field(scope: Scope, name: bytes) -> str | None:
 
 
 def media_type(scope: Scope) -> str | None:
-    """Returns the media type of the request's content, in lower case and without parameters."""
+    """Returns the media type of the request's body, in lower case and without parameters; None if there is none."""
     value = field(scope, b"content-type")
     return None if value is None else value.partition(";")[0].strip().lower()
 
@@ -45,14 +46,14 @@ def raw_path(scope: Scope) -> bytes:
 
 
 def prefers_text(accept: str | None) -> bool:
-    """Returns whether `text/plain` is preferred to `application/json` (RFC 9110 section 12.5.1)."""
+    """Returns whether an Accept field prefers `text/plain` to `application/json` (RFC 9110 section 12.5.1)."""
     return choose_media_type(accept, ("application/json", "text/plain")) == "text/plain"
 
 
 def choose_media_type(accept: str | None, offered: tuple[str, ...]) -> str:
-    """Returns the offered media type that the client prefers (RFC 9110 section 12.5.1).
+    """Returns the offered media type that an Accept field prefers (RFC 9110 section 12.5.1).
 
-    On a tie, or without any, the first.
+    Returns the first one if several are equally preferred, if none is acceptable, or if there is no Accept field.
     """
     if accept is None:
         return offered[0]
@@ -60,7 +61,7 @@ def choose_media_type(accept: str | None, offered: tuple[str, ...]) -> str:
 
 
 def takes_gzip(accept_encoding: str | None) -> bool:
-    """Returns whether an answer may be compressed with gzip (RFC 9110 section 12.5.3)."""
+    """Returns whether an Accept-Encoding field allows an answer compressed with gzip (RFC 9110 section 12.5.3)."""
     if accept_encoding is None:
         return False
     codings = {name: _weight(parameters) for name, parameters in _items(accept_encoding)}
@@ -74,7 +75,7 @@ def _items(value: str) -> list[tuple[str, list[str]]]:
 
 
 def _quality(accept: str, main: str, sub: str) -> float:
-    """Returns the weight of a media type, from the most specific range that matches it."""
+    """Returns the weight that an Accept field gives to a media type; 0 if it does not accept the type."""
     best, quality = -1, 0.0
     for name, parameters in _items(accept):
         rank = {f"{main}/{sub}": 2, f"{main}/*": 1, "*/*": 0}.get(name, -1)
@@ -103,16 +104,18 @@ _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 
 
 def caller(scope: Scope) -> Caller:
-    """Returns the caller that `access.let_in` found. Use cases decide what it may do beyond its scope."""
+    """Returns the caller that `access.let_in` has recorded. `let_in` has checked only the scope of its key."""
     scope_caller: Caller = scope["state"]["caller"]
     return scope_caller
 
 
 def resolve_citation(artifact_id: str, section: str | None = None) -> tuple[int, str | None]:
-    """Returns the artifact and the section that a path and its query name; `art_…#r3` cites a section.
+    """Returns an artifact's number and its section, from an ID or a citation such as `art_…#r3`.
+
+    `section` is the one in the query string. The returned section is None if neither names one.
 
     Raises:
-        CoatcheckError: `invalid_artifact_id`; `invalid_request` if two sections are named.
+        CoatcheckError: `invalid_artifact_id`; `invalid_request` if the two name different sections.
     """
     number, cited_section = ids.parse_citation(artifact_id)
     if cited_section is not None and section is not None and cited_section != section:
@@ -125,15 +128,18 @@ def resolve_citation(artifact_id: str, section: str | None = None) -> tuple[int,
 
 
 def idempotency_key(scope: Scope) -> str | None:
-    """Returns the Idempotency-Key, either a structured-field string (the IETF draft) or, as most clients send it, bare.
+    """Returns the request's Idempotency-Key; None if it has none.
+
+    The key may be a structured-field string (as the IETF draft says), or without quotes, as most clients send it.
 
     Raises:
-        CoatcheckError: `invalid_idempotency_key` unless there is exactly one, of 1 to 200 printable ASCII characters.
+        CoatcheckError: `invalid_idempotency_key` if there are several, or if the key does not have 1 to 200 printable
+            ASCII characters.
     """
     value = field(scope, b"idempotency-key")
     if value is None:
         return None
-    # `field` joins two lines with a comma, and the result would be a valid key.
+    # `field` joins two lines with a comma, and the joined text could be a valid key.
     if sum(name == b"idempotency-key" for name, _ in scope["headers"]) > 1:
         raise CoatcheckError(Code.INVALID_IDEMPOTENCY_KEY, "Idempotency-Key was sent more than once; send one.")
     if value.startswith('"'):
@@ -148,7 +154,9 @@ def idempotency_key(scope: Scope) -> str | None:
 
 
 def require_json(scope: Scope, *others: str) -> None:
-    """Refuses a body that is not declared as JSON: forms of other sites can send text/plain, but not JSON.
+    """Refuses a body that is not declared as JSON or as one of the media types in `others`.
+
+    A form on another web site can make a browser send text/plain, but not JSON.
 
     Raises:
         CoatcheckError: `unsupported_media_type`.
@@ -176,10 +184,10 @@ def read_query(scope: Scope, model: type[T]) -> T:
     """Returns a request's query string as a `model`.
 
     Raises:
-        CoatcheckError: `invalid_request`, naming the parameter.
+        CoatcheckError: `invalid_request`, which names the parameter.
     """
     raw: bytes = scope["query_string"]
-    # An empty query is converted too: the model may require a parameter.
+    # Convert an empty query, too: the model may require a parameter.
     if not raw:
         return from_pairs((), model, where="the query string")
     try:
@@ -192,10 +200,12 @@ def read_query(scope: Scope, model: type[T]) -> T:
 
 
 def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str = "the form") -> T:
-    """Returns names and texts as a `model`; only a name that stands for a list may repeat.
+    """Returns pairs of a name and a text as a `model`. Only the name of a list may repeat.
+
+    `where` is the place of the pairs in words, for errors.
 
     Raises:
-        CoatcheckError: `invalid_request`, naming the field.
+        CoatcheckError: `invalid_request`, which names the field.
     """
     values: dict[str, str] = {}
     several: dict[str, list[str]] = {}
@@ -208,12 +218,12 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
         else:
             values[name] = value
     try:
-        # Not strict, as every value is text: numbers, booleans and times are read from it.
+        # Convert without `strict`, so that numbers, booleans and times are read from text.
         converted = msgspec.convert({**values, **several}, model, strict=False)
     except msgspec.ValidationError as e:
         raise refusal_of(e, model, where=where) from e
     for name, text in values.items():
-        if getattr(converted, name) is None:  # msgspec converts the word `null`, which would mean no filter at all
+        if getattr(converted, name) is None:  # msgspec takes the word `null` for None, which would mean no filter
             word = msgspec.ValidationError(f"Expected a value, got the word `null` - at `$.{name}`")
             raise refusal_of(word, model, where=where)
         if isinstance(getattr(converted, name), datetime) and ":" not in text:
@@ -224,7 +234,7 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
 
 @cache
 def _lists(model: type[msgspec.Struct]) -> frozenset[str]:
-    """Returns the fields of a model that hold lists: tuples, and those of any type whose schema says so."""
+    """Returns the names of a model's fields that are lists: tuples, and fields whose schema is an array."""
     hints = get_type_hints(model, include_extras=True)
     return frozenset(name for name, hint in hints.items() if _is_list(hint))
 

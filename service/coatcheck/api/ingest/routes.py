@@ -42,11 +42,11 @@ from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.oversize import too_large
 
 _PIECE = 512 * 1024
-"""Bytes at a time in which a payload that is in memory already is passed on."""
+"""Size in bytes of the pieces into which a payload in memory is divided."""
 _FORM_ROOM = 1024 * 1024
 """Maximum bytes that a form's fields and separators may add to the payload."""
-_UNSAID = "application/x-www-form-urlencoded"
-"""Sent by curl's --data-binary with any body, so it says nothing."""
+_CURL_DEFAULT_TYPE = "application/x-www-form-urlencoded"
+"""The media type that curl's --data-binary sends with any body. It says nothing about the body."""
 _RECEIPTS: Final = {
     201: Answer("Stored.", headers=("Location",)),
     200: Answer(
@@ -101,7 +101,7 @@ async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
         return _reply(call.scope, await _store_form(call))
     require_json(call.scope, FORM)
     key = idempotency_key(call.scope)
-    # The memory stays reserved until the payload is stored, as the body is held until then.
+    # The body stays in memory until the payload is stored, and so does the reservation.
     with call.context.budget.reserve() as reservation:
         data = await call.whole_body(call.limits.json_body, reservation)
         return _reply(call.scope, await _store(call, data, key))
@@ -131,13 +131,13 @@ async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptV
     refused, because curl sends one for a file that does not exist; `allow_empty=true` stores it.
     """
     content_type = field(call.scope, b"content-type")
-    if content_type is not None and media_type(call.scope) == _UNSAID:
+    if content_type is not None and media_type(call.scope) == _CURL_DEFAULT_TYPE:
         content_type = None
     declared, notices = to_declared(query, call.services.clock.now(), media_type=content_type)
     request = to_ingest_request(query, declared, key=idempotency_key(call.scope), notices=notices)
     _refuse_early(call, keep_ends=request.keep_ends)
     body = open_body(call.scope, call.receive, call.limits)
-    # Whether a body is empty is known at its end, which is before anything is committed.
+    # Only the end of a body shows whether it is empty. Nothing is committed before that.
     source = body if query.allow_empty else _not_empty(body)
     receipt = await call.services.ingest(call.caller, source, request, sender=body.sender)
     return _reply(call.scope, receipt)
@@ -166,7 +166,7 @@ async def store_artifacts(call: RouteCall) -> BatchView:
     semaphore = asyncio.Semaphore(call.limits.batch_at_once)
 
     async def one(index: int, raw: bytes) -> Receipt | CoatcheckError:
-        # A batch of a hundred items would otherwise take as much as a hundred requests at once.
+        # Without the semaphore, a batch of a hundred items would take the resources of a hundred requests.
         async with semaphore:
             return await _item(call, raw, None if key is None else f"{key}#{index}", UNSET if most is None else True)
 
@@ -176,11 +176,11 @@ async def store_artifacts(call: RouteCall) -> BatchView:
         async with semaphore:
             return await _shorter(call, raw, receipt, room)
 
-    # A reservation spans both rounds: the second reads the payloads from the same bytes.
+    # The reservation spans both rounds, because the second round reads the payloads from the same bytes.
     with call.context.budget.reserve() as reservation:
         items, most = await _items(await call.whole_body(call.limits.json_body, reservation))
         results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
-        # All texts are known now, so the large ones can share what the small ones leave.
+        # Now all texts are known, so that large ones can share the tokens that small ones leave.
         if most is not None:
             rooms = shares([0 if isinstance(each, CoatcheckError) else each.tokens for each in results], most)
             results = await asyncio.gather(*map(shorter, items, results, rooms))
@@ -188,10 +188,10 @@ async def store_artifacts(call: RouteCall) -> BatchView:
 
 
 async def _items(data: bytes) -> tuple[list[bytes], int | None]:
-    """Returns the items of a batch, each as it was sent, and the token limit for all answers together.
+    """Returns the items of a batch, each as it was sent, and the token limit of all answers together; None: no limit.
 
     Raises:
-        CoatcheckError: `invalid_request` if the limit is too small for that many cards.
+        CoatcheckError: `invalid_request` if the limit is too small for a card of every item.
     """
     batch, mended = await decode_aside(data, BatchBody)
     most, least = batch.max_total_tokens, MIN_BUDGET * len(batch.items)
@@ -207,9 +207,9 @@ async def _items(data: bytes) -> tuple[list[bytes], int | None]:
 
 
 async def _item(call: RouteCall, raw: bytes, key: str | None, standalone: bool | UnsetType) -> Receipt | CoatcheckError:
-    """Stores one item of a batch, with a card that is `standalone` if it may yet be shortened.
+    """Stores one item of a batch. `standalone` is true if the second round may still shorten the item's card.
 
-    A bug fails the batch; an expected failure is the item's own answer.
+    Returns an expected failure as the item's answer; an unexpected exception fails the whole batch.
     """
     try:
         return await _store(call, raw, key, standalone)
@@ -225,7 +225,10 @@ def _result(receipt: Receipt | CoatcheckError) -> BatchItem:
 
 
 async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> Receipt | CoatcheckError:
-    """Returns the receipt with a card of at most `room` tokens in place of its text."""
+    """Returns the receipt with a card of at most `room` tokens in place of its text.
+
+    Returns an expected failure as the item's answer, like `_item`.
+    """
     try:
         payload, request, _ = await _read(call, raw, None)
         return await call.services.ingest.shorten(call.caller, _pieces(payload), request, receipt, room)
@@ -235,7 +238,7 @@ async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> 
 
 
 async def _store(call: RouteCall, data: bytes, key: str | None, standalone: bool | UnsetType = UNSET) -> Receipt:
-    """Stores the payload of a JSON body."""
+    """Stores the payload of a JSON body and returns its receipt."""
     payload, request, pictures = await _read(call, data, key)
     request = structs.replace(request, standalone=standalone)
     receipt = await call.services.ingest(call.caller, _pieces(payload), request)
@@ -243,9 +246,9 @@ async def _store(call: RouteCall, data: bytes, key: str | None, standalone: bool
 
 
 async def _read(call: RouteCall, data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pictures | None]:
-    """Returns the payload of a JSON body, the request about it, and the images in it."""
+    """Returns the payload of a JSON body, its ingest request, and its images; None: it has no images."""
     body, mended = await decode_aside(data, StoreBody)
-    # The parts of a large body would delay other requests on the event loop.
+    # Joining the parts of a large body on the event loop would delay other requests.
     if len(data) > SMALL:
         parted = await asyncio.to_thread(parts.payload, body.content)
     else:
@@ -258,13 +261,13 @@ async def _read(call: RouteCall, data: bytes, key: str | None) -> tuple[bytes, I
 
 
 async def _store_form(call: RouteCall) -> Receipt:
-    """Stores the payload of a form."""
+    """Stores the payload of a form and returns its receipt."""
     scope = call.scope
     key = idempotency_key(scope)
     body = open_body(scope, call.receive, call.limits)
     form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
     await form.open()
-    # Fields may also follow the file. The early request has what must be known before its first byte.
+    # Fields may also follow the file. The early request has those that must be known before the file's first byte.
     before = from_pairs(form.fields, DeclaredParameters)
     early_request = to_ingest_request(before, to_declared(before, call.services.clock.now())[0], key=key)
     _refuse_early(call, keep_ends=early_request.keep_ends, extra=_FORM_ROOM)
@@ -277,12 +280,15 @@ async def _store_form(call: RouteCall) -> Receipt:
 def _form_request(
     call: RouteCall, form: Form, key: str | None, before: DeclaredParameters
 ) -> Callable[[], IngestRequest]:
-    """Returns the ingest request of a form; call it once the whole form has been read."""
+    """Returns a function that builds the ingest request of a form. Call it once the whole form has been read.
+
+    The function raises CoatcheckError `invalid_request` if `oversize` follows the file.
+    """
 
     def request() -> IngestRequest:
-        # Now the fields after the file are there, too.
+        # By now, the fields after the file have been read, too.
         parameters = from_pairs(form.fields, DeclaredParameters)
-        # The file was read under the early value, which cannot be changed afterwards.
+        # The file was read with the early value of `oversize`. A later field cannot change that.
         if parameters.oversize != before.oversize:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
@@ -296,16 +302,25 @@ def _form_request(
 
 
 def _refuse_early(call: RouteCall, *, keep_ends: bool, extra: int = 0) -> None:
-    """Refuses a body by its announced length, before reading it; `extra`: bytes of a form around the payload."""
+    """Refuses a body that announces too large a length, before any of it is read.
+
+    Args:
+        call: the request.
+        keep_ends: whether a payload of any length is accepted, as only its two ends are kept.
+        extra: bytes that a form may have around the payload.
+
+    Raises:
+        CoatcheckError: `payload_too_large`.
+    """
     limit = min(call.limits.payload, call.services.ingest.limit(call.caller)) + extra
-    # The length of a coded body says nothing about the payload, and with `keep_ends` any length is accepted.
+    # The length of a compressed body says nothing about the payload's size.
     length = content_length(call.scope)
     if length is not None and length > limit and not keep_ends and not is_coded(call.scope):
         raise too_large(limit)
 
 
 async def _not_empty(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yields the body; raises CoatcheckError `invalid_content` at the end if it was empty."""
+    """Yields the pieces of a body; raises CoatcheckError `invalid_content` at its end if there were none."""
     empty = True
     async for piece in body:
         empty = False
@@ -324,7 +339,10 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
-    """Returns the receipt with its Location. A replayed request is not charged to the caller's byte allowance again."""
+    """Returns the reply with the receipt and its Location.
+
+    Gives a replayed request's bytes back to the caller's allowance, which the first request was charged to already.
+    """
     allowance = allowance_of(scope)
     if receipt.replayed and allowance is not None:
         allowance.give_back()
@@ -335,7 +353,7 @@ def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
 
 
 def _status(receipt: Receipt) -> int:
-    """Returns 201 for a new artifact, 200 for one that existed, 202 if storage did not accept it."""
+    """Returns 201 for a new artifact, 200 for one that existed before, 202 if storage did not accept the payload."""
     if not receipt.stored:
         return 202
     return 201 if receipt.created else 200

@@ -1,6 +1,6 @@
-"""Wire types of ingest: what a request declares about a payload, its receipt, and how a request becomes the use case's.
+"""Wire types of ingest (parameters, bodies and receipts), and their conversion to and from those of the use case.
 
-The schemas of payloads in bodies are written by hand: a payload may have the shape of any provider's content.
+The schemas of payloads in bodies are written by hand, because a payload may have the shape of any provider's content.
 """
 
 from datetime import datetime
@@ -62,7 +62,7 @@ PART: Final[Node] = {
     ),
     "anyOf": [{"type": "string"}, {"type": "object"}],
 }
-"""Schema of a part. It is open: providers add members to theirs."""
+"""Schema of a part. It allows any members, because providers add members to their parts."""
 CONTENT: Final[Node] = {
     "description": "The payload.",
     "anyOf": [
@@ -84,7 +84,7 @@ CONTENT: Final[Node] = {
         },
     ],
 }
-"""Schema of `content`: the type of the field says less than the document should."""
+"""Schema of `content`. The field's Python type says less than the OpenAPI document should."""
 STORE_EXAMPLE: Final[Node] = {
     "content": "FAILED tests/test_import.py::test_checksum\n1 failed, 211 passed in 8.41s\n",
     "tool_name": "bash",
@@ -139,7 +139,7 @@ class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, om
 
     EXAMPLES: ClassVar = [STORE_EXAMPLE]
     WRITTEN: ClassVar = {"content": CONTENT}
-    """Schemas by field, which complete those of the types in the OpenAPI document; so in other models."""
+    """By field, the schema that completes the one generated from the field's type. Other models have WRITTEN, too."""
 
     content: str | list[Any] | dict[str, Any]
 
@@ -167,7 +167,7 @@ class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
     }
 
     items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]
-    """Decoded one by one, so that each can fail separately."""
+    """Items as raw JSON. They are decoded one by one, so that each can fail separately."""
     max_total_tokens: (
         Annotated[
             int,
@@ -277,13 +277,13 @@ def receipt_view(receipt: Receipt) -> ReceiptView:
 def to_ingest_request(
     parameters: DeclaredParameters, declared: DeclaredMetadata, *, key: str | None, notices: tuple[Notice, ...] = ()
 ) -> IngestRequest:
-    """Returns an HTTP request as an ingest request.
+    """Returns the ingest request of an HTTP request.
 
     Raises:
         CoatcheckError: `invalid_request` for an invalid duration; `invalid_artifact_id` if `compare_to` is neither an
             ID nor `previous`.
     """
-    # A malformed ID is refused before the payload is read; whether it exists is found out later.
+    # Refuse a malformed ID before the payload is read. Whether the artifact exists is checked later.
     if parameters.compare_to is not None and parameters.compare_to != PREVIOUS:
         ids.parse(parameters.compare_to)
     return IngestRequest(
@@ -310,21 +310,21 @@ def to_declared(
     title: str | None = None,
     failed: bool = False,
 ) -> tuple[DeclaredMetadata, tuple[Notice, ...]]:
-    """Returns what the caller declared, and a warning if it had to be adjusted.
+    """Returns the declared metadata of a request, and a warning if some of it had to be adjusted.
 
     Args:
         parameters: the request.
-        now: the present moment, after which no page was fetched.
-        media_type: stands in for an absent one.
-        title: stands in for an absent one.
+        now: the present moment; a page cannot have been fetched later.
+        media_type: the media type if the request declares none.
+        title: the title if the request declares none.
         failed: whether a provider's result says that the tool failed.
 
     Raises:
-        CoatcheckError: `invalid_request` if the session has a control character, or if what is said of a page's fetch
-            makes no sense.
+        CoatcheckError: `invalid_request` if the session has a control character, or if a field of the page fetch is
+            malformed or in the future.
     """
-    # A model decides by how a page was fetched, so what is malformed here is refused (decision 0051); a description is
-    # only adjusted, as it never costs the payload (decision 0010).
+    # Models rely on how a page was fetched, so malformed fields of the fetch are refused (decision 0051). Metadata that
+    # only describes the payload is adjusted: it must never cause a payload to be refused (decision 0010).
     if parameters.final_url is not None and as_address(parameters.final_url) is None:
         raise _senseless("final_url", "an absolute URL that begins with http:// or https://")
     if parameters.content_type is not None and as_content_type(parameters.content_type) is None:
@@ -352,7 +352,7 @@ def _senseless(name: str, what: str) -> CoatcheckError:
 
 
 def stand_in(body: StoreBody, parted: PartsPayload) -> StoreBody:
-    """Returns the request, completed by what its content says about itself where the caller said nothing."""
+    """Returns the request, with metadata from the content in place of metadata that the caller left out."""
     return structs.replace(
         body,
         media_type=body.media_type or parted.media_type,

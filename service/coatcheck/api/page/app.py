@@ -1,8 +1,8 @@
-"""The page as an application of its own: routes, sign-in, forms that only it can create, and errors as pages.
+"""The administrator's page as an application of its own: routes, sign-in, forms with a token, and errors as pages.
 
-A cookie contains a sealed key, which is looked up on every request; what it may do, and whether it was revoked, is
-never cached. Forms are accepted only from this origin, with the token of their session. No part of a payload ever
-becomes markup, and the browser is told to run only the page's one script and to load nothing from elsewhere.
+A cookie contains a sealed key. The key is looked up on every request, and neither its scopes nor its revocation are
+ever cached. Forms are accepted only from this origin, and only with the token of their session. No part of a payload
+ever becomes markup. The browser is told to run only the page's own script and to load nothing from other sites.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import KeySession, allow, is_everywhere, open_session
 
 PAGES: Final[list[PageRoute]] = pages_of(keys, overview, artifacts, artifact, sessions, policies, retention)
-"""All pages. The first one that has the path and the method answers."""
+"""All pages. The first page with the path and the method of a request answers it."""
 _CSP: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -49,13 +49,13 @@ HEADERS: Final = (
     ("content-security-policy", _CSP),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    ("referrer-policy", "same-origin"),  # a stricter value makes browsers hide the origin of our own forms
+    ("referrer-policy", "same-origin"),  # with a stricter value, browsers would hide the origin of the page's own forms
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 )
-"""On every answer of the page, errors and assets included."""
+"""Header fields of every answer of the page, including errors and assets."""
 _ASSETS: Final = "/ui/assets/"
-"""Path of the page's style sheet and script, which need no key."""
+"""Beginning of the paths of the page's style sheet and script, which need no key."""
 _DONE: Final = {
     "job": "The job was changed.",
     "kept": "The artifact was changed.",
@@ -66,9 +66,9 @@ _DONE: Final = {
     "same": "The policy was like that already.",
     "set": "The policy was set.",
 }
-"""What a page says that a form led to, by the word in its address."""
-_UNKNOWN: Final = Caller(name="", scopes=frozenset())
-"""The caller of a page that needs no key: it has no scope."""
+"""By the value of `done` in a page's address, the sentence with which the page reports the result of a form."""
+_NOBODY: Final = Caller(name="", scopes=frozenset())
+"""The caller of a page that needs no key. It has no scopes."""
 
 
 class Page:
@@ -93,7 +93,7 @@ class Page:
 
         Raises:
             CoatcheckError: `route_not_found`, `method_not_allowed`, `forbidden_host`, `unauthenticated`, `forbidden`,
-                and what the use cases raise; before anything has been sent.
+                and the errors of the use cases. They are raised before anything has been sent.
         """
         method, path = str(scope["method"]), scope["path"]
         if path.startswith(_ASSETS) and path.removeprefix(_ASSETS) in ASSETS and method == "GET":
@@ -106,7 +106,7 @@ class Page:
                 set_route(scope, route.path)
                 await self._serve(route, match.groupdict(), scope, receive, send)
                 return
-        # The path exists, but with other methods.
+        # A page with this path exists, but it has other methods.
         if self.methods(path):
             raise CoatcheckError(Code.METHOD_NOT_ALLOWED, f"This page does not take {method[:20]}.")
         raise CoatcheckError(Code.ROUTE_NOT_FOUND, "There is no such page. Start at the overview.")
@@ -116,9 +116,10 @@ class Page:
     ) -> None:
         if route.method == "POST":
             same_origin(scope)
-        # A cookie that cannot be opened (another secret, too old) counts as none: the caller signs in again.
+        # A cookie that cannot be opened, because it is too old or has another secret, is ignored: the caller signs in
+        # again.
         now = int(self._context.services.clock.now().timestamp())
-        # This key is for the page only: what the store seals for other uses can never be taken for a cookie.
+        # This secret is for the page only. Data that the store seals for other purposes can never pass for a cookie.
         secret = hashlib.blake2b(await self._inspection.seal_key(), digest_size=32, person=b"page").digest()
         cookie = _cookie(scope)
         session: KeySession | None = None
@@ -127,14 +128,14 @@ class Page:
                 session = open_session(secret, cookie, now)
             except ValueError:
                 cookie = None
-        who = _UNKNOWN
+        who = _NOBODY
         if not route.keyless:
             try:
                 who = await self._context.services.authenticate.identify(None if session is None else session.key)
             except CoatcheckError as error:
                 if error.code is not Code.UNAUTHENTICATED or route.method != "GET":
                     raise
-                # Only a page that was requested with GET can be shown after signing in; a form would be sent twice.
+                # Only a page that was requested with GET can be shown after the sign-in; a form would be sent twice.
                 after = None if scope["path"] == "/" else address_of(scope)
                 why = "revoked" if session is not None else None
                 await _send(send, *_redirect(Elsewhere(address("/ui/login", next=after, why=why))))
@@ -150,7 +151,8 @@ class Page:
                 self._let_in(route, call.scope, call.who)
             answer = await route.function(call, **path_values)
         except CoatcheckError as error:
-            if route.keyless or call.scope["state"]["exchange"].sent.started:  # a refused sign-in shows no key again
+            # A page that needs no key does not show its form again: a refused sign-in must not repeat the typed key.
+            if route.keyless or call.scope["state"]["exchange"].sent.started:
                 raise
             answer, headers = await self._render_refusal(route, call, path_values, error)
         if isinstance(answer, Elsewhere):
@@ -160,7 +162,7 @@ class Page:
             await _send(send, status, [*own, *headers], body)
 
     def _let_in(self, route: PageRoute, scope: Scope, who: Caller) -> None:
-        """Checks the scope of the signed-in caller's key, and charges its rate limit."""
+        """Checks the scope of the signed-in caller's key, and counts the request against its rate limit."""
         if route.scope is not None:
             allow(who, route.scope)
         allowance = self._context.services.allowances.of(who)
@@ -172,9 +174,10 @@ class Page:
     async def _render_refusal(
         self, route: PageRoute, call: PageCall, path_values: dict[str, str], error: CoatcheckError
     ) -> tuple[PageAnswer, list[tuple[str, str]]]:
-        """Returns the page that a refused form is on, with what was typed; otherwise a page about the error.
+        """Returns the page for a refused request, and the header fields of the error.
 
-        Also returns the header fields of the error.
+        For a refused form, the page is the one with that form, filled with the values that were sent, if possible. For
+        any other request, it is a page about the error.
         """
         request_id: str = call.scope["state"]["request_id"]
         self._context.log.log_failure(error, request_id, route.path)
@@ -182,23 +185,24 @@ class Page:
         rendered = render(error, request_id)
         headers = [each for each in rendered.headers if each[0] not in {"content-type", "cache-control"}]
         form = _form_page(route)
-        # What was typed into a refused form is shown again, on its own page if possible.
+        # Show the values of a refused form again, if possible on the page of that form.
         if form is not None and call.sent is not None:
-            with suppress(CoatcheckError):  # storage is away, or the key may not see that page: the other one keeps it
+            # If storage is unavailable, or the key may not see that page, the page about the error shows the values.
+            with suppress(CoatcheckError):
                 if form.scope is not None:
                     allow(call.who, form.scope)
                 answer = await form.function(call, **path_values)
                 if isinstance(answer, Shown):
                     return replace(answer, status=rendered.status), headers
         if route.method == "GET":
-            with suppress(CoatcheckError):  # the query string is what was refused
+            with suppress(CoatcheckError):  # perhaps the query string itself is malformed
                 call.sent = call.pairs()
         values = {"problem": members(error, request_id), "advice": TABLE[error.code].advice, "method": route.method}
         return Shown("error.jinja", {**values, "signing_in": False, "sent": call.sent}, rendered.status), headers
 
     @staticmethod
     def problem(error: CoatcheckError, request_id: str) -> Problem:
-        """Returns an error as a page: its permanent code, what is wrong, and what to do."""
+        """Returns an error as a page, with its permanent code, what is wrong, and what to do."""
         rendered = render(error, request_id)
         values = {
             "problem": members(error, request_id),
@@ -214,7 +218,10 @@ class Page:
 
 
 def _form_page(route: PageRoute) -> PageRoute | None:
-    """Returns the page that the form of a POST is on: at its own path, or at the path above."""
+    """Returns the page that contains the form of a POST route: that of the same path, or of the path above.
+
+    None if the route is not a POST, or no page has these paths.
+    """
     above = (route.path, route.path.rpartition("/")[0])
     form_pages = (page for path in above for page in PAGES if (page.method, page.path) == ("GET", path))
     return next(form_pages, None) if route.method == "POST" else None
@@ -241,7 +248,7 @@ def _render_page(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, 
         "now": call.now,
         "here": route.path,
         "path": call.address,
-        # The address may still name what an earlier form led to.
+        # After a refusal, the address may still have the result of an earlier form.
         "done": None if call.refusal else _DONE.get(call.get_parameter("done") or ""),
         "refusal": call.refusal and members(call.refusal, call.scope["state"]["request_id"]),
         "typed": call.typed_values_of,

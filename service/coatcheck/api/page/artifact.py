@@ -1,6 +1,6 @@
-"""The page of an artifact: its card, what the model saw, the payload, ways to read it, and what decides its expiry.
+"""The page of an artifact: its card, the text that the model got, its payload, ways to read it, and its expiry.
 
-A part of a payload for display: text in which the parts that a card shows are marked. Its size is bounded.
+The page shows a bounded part of the payload, and marks in it the excerpts of the card.
 """
 
 import codecs
@@ -31,42 +31,42 @@ from coatcheck.usecases.reading.grep import PatternSearchRequest
 from coatcheck.usecases.reading.read import ReadRequest
 
 PART: Final = 48 * 1024
-"""Bytes shown at once."""
+"""Maximum bytes of text that the page shows at once."""
 HEX_PART: Final = 256 * ROW
-"""Bytes of a hexadecimal dump shown at once: 256 rows."""
-_CHAR: Final = 4
+"""Maximum bytes that the page shows at once as a hexadecimal dump: 256 rows."""
+_MAX_CHAR_BYTES: Final = 4
 """Bytes of the longest UTF-8 character."""
 
 
 class PayloadPiece(Struct, frozen=True):
-    """A piece of the text, and whether the card shows it."""
+    """A piece of the text. `shown` says whether the card shows it."""
 
     text: str
     shown: bool
     anchor: int | None = None
-    """Number of the excerpt that begins here, counted from 1."""
+    """Number of the excerpt that begins here, counted from 1; None: no excerpt begins here."""
 
 
 class PayloadPart(Struct, frozen=True, kw_only=True):
-    """The part of a payload that is shown, and its position."""
+    """The part of a view that the page shows, and its position."""
 
     pieces: list[PayloadPiece]
     start: int
-    """First byte shown, counted in the view."""
+    """Position of the first byte in the view."""
     end: int
-    """Byte after the last one shown."""
+    """Position after the last byte."""
     size: int
     """Bytes of the whole view."""
     hexadecimal: bool = False
 
     @property
     def before(self) -> int | None:
-        """Returns where the previous part begins; None at the beginning."""
+        """The position at which the previous part begins; None at the beginning of the view."""
         return None if self.start == 0 else max(0, self.start - (HEX_PART if self.hexadecimal else PART))
 
 
 async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
-    """Returns the part of a view that begins at `start`, or at the start of the character there."""
+    """Returns the part of a view that begins at `start`, moved back to the start of a character or a row."""
     size = reading.content.size
     start = min(max(start, 0), max(size - 1, 0))
     if reading.binary:
@@ -79,14 +79,14 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
             size=size,
             hexadecimal=True,
         )
-    # A part begins and ends at whole characters: some bytes more are read on either side, and cut off again.
-    low = max(0, start - _CHAR)
-    data = await reading.read(low, start + PART + _CHAR)
+    # A part consists of whole characters. Read a few bytes more on either side, and cut them off at characters.
+    low = max(0, start - _MAX_CHAR_BYTES)
+    data = await reading.read(low, start + PART + _MAX_CHAR_BYTES)
     first, last = _align(data, start - low), _align(data, start - low + PART)
     start, data = low + first, data[first:last]
     pieces: list[PayloadPiece] = []
     at = 0
-    # Excerpts may overlap, or lie partly outside: each is cut to what is shown and was not marked yet.
+    # Excerpts may overlap or lie partly outside. Reduce each to bytes of this part that are not marked yet.
     for number, excerpt in enumerate(sorted(card.excerpts, key=lambda each: each.bytes.start), 1):
         a, b = max(excerpt.bytes.start - start, at), min(excerpt.bytes.end - start, len(data))
         if excerpt.view != reading.view or a >= b:
@@ -103,11 +103,11 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
 
 
 def _align(data: bytes, at: int) -> int:
-    """Returns the start of the character that a byte belongs to, at most three bytes back."""
+    """Returns the start of the character that the byte at `at` belongs to, at most four bytes back in invalid UTF-8."""
     if at >= len(data):
         return len(data)
     back = at
-    while back > max(0, at - _CHAR) and data[back] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte inside a character
+    while back > max(0, at - _MAX_CHAR_BYTES) and data[back] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte inside a character
         back -= 1
     return back
 
@@ -122,29 +122,29 @@ def _dump(data: bytes, start: int) -> str:
 
 
 EVENTS: Final = 50
-"""Number of reads that are listed."""
+"""Maximum reads that the page lists."""
 WAYS: Final = ("outline", "search", "passages", "lines", "bytes", "json")
-"""Ways of reading that the page offers, as in `ReadingQuery.way`."""
+"""Ways of reading that the page offers: the values of `ReadingQuery.way`."""
 _MAX_OFFSET: Final = 2**53
-"""The highest offset that a page links to: JavaScript holds no larger integer exactly."""
+"""The highest offset that the page accepts: JavaScript represents no larger integer exactly."""
 _ENDS: Final = ("ttl", "idle_ttl", "max_ttl", "evict")
 """Fields of policies that decide how long an artifact is kept."""
 
 
 class ArtifactQuery(CardQuery, kw_only=True, forbid_unknown_fields=True):
-    """What the page shows: a card, and a part of the payload."""
+    """The query parameters of an artifact's page: those of the card, and the position in the payload."""
 
     at: Annotated[int, Meta(ge=0, le=_MAX_OFFSET)] = 0
-    """Byte of the view at which the shown part begins."""
+    """Position in the view, in bytes, at which the part begins."""
     done: str | None = None
 
 
 class ReadingQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A way of reading, with its one or two arguments."""
+    """The query parameters of the page that reads an artifact: a way of reading, and its arguments."""
 
     way: Literal["outline", "search", "passages", "lines", "bytes", "json"] = "outline"
     what: Annotated[str, Meta(max_length=4000)] | None = None
-    """A pattern, a query or a path, depending on the way; None: nothing was typed yet."""
+    """The pattern, query or path, depending on `way`; None: the form was not filled in yet."""
     view: Literal["raw", "text"] | None = None
     section: str | None = None
     offset: Annotated[int, Meta(ge=0, le=_MAX_OFFSET)] | None = None
@@ -152,16 +152,16 @@ class ReadingQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How long an artifact is to be kept, and its labels."""
+    """The form that changes how long an artifact is kept, and its labels."""
 
     ttl: str | None = None
     labels: str = ""
-    """Separated by commas. They replace all that there are."""
+    """Labels separated by commas. They replace all present labels."""
 
 
 @page("GET /ui/artifacts/{artifact_id}", scope=READ)
 async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
-    """Shows the artifact's card and a part of the payload, with the parts marked that the card shows."""
+    """Shows the artifact's card and a part of its payload in which the card's excerpts are marked."""
     query = call.query(ArtifactQuery)
     is_chosen = query.tokens is not None or query.query is not None or query.tools == "none"
     described = await call.inspection.describe(
@@ -173,7 +173,7 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
         as_received=not is_chosen,
     )
     card, record = described.card, described.receipt
-    # The text that a model got is shown, if it was kept and differs from the card as it is made now.
+    # If the text that the model got was kept and differs from the present card, show that text.
     card_text = None if is_chosen or record is None or described.is_unchanged else record.text
     reading = await call.inspection.open_view(
         call.who, ids.parse(artifact_id), view="raw" if card.text is None else "text"
@@ -202,7 +202,7 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 
 @page("GET /ui/artifacts/{artifact_id}/read", scope=READ)
 async def read_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
-    """Shows a part of the artifact: an outline, matches, passages, lines, bytes, or values by path."""
+    """Shows a reading of the artifact: its outline, matches, passages, lines, bytes, or values by path."""
     query = call.query(ReadingQuery)
     values: dict[str, Any] = {"id": ids.render(ids.parse(artifact_id)), "query": query, "ways": WAYS, "answer": None}
     try:
@@ -215,7 +215,7 @@ async def read_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 @page("GET /ui/artifacts/{artifact_id}/download", scope=READ)
 async def download_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     """Sends the bytes as an attachment, as the API does."""
-    # The API's own function, with a view that leaves no trace: an administrator's look is no read of a model.
+    # Call the API's own function with a view that records no read: an administrator's read is not a model's.
     services = replace(call.services, open_view=call.inspection.stored_view)
     request_id: str = call.scope["state"]["request_id"]
     await get_content.function(services, artifact_id, request_id, call.scope, call.receive, call.send)
@@ -229,7 +229,7 @@ async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     number, ttl = ids.parse(artifact_id), UNSET if form.ttl is None else seconds(form.ttl, "ttl")
     if isinstance(ttl, int):
         present = (await call.inspection.stored_view(call.who, number, view="raw")).artifact
-        # Only an end that comes sooner is confirmed: it may be in the past, and the artifact is gone at once.
+        # Ask for confirmation only if the artifact would expire sooner. It may even expire at once.
         end = present.created_at + timedelta(seconds=ttl)
         if not present.pinned and (present.expires_at is None or end < present.expires_at):
             question = call.confirm(
@@ -247,7 +247,7 @@ async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 
 
 def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
-    """Returns which policies decide how long such an artifact is kept, to callers who may see policies."""
+    """Returns, by field, the policies that decide an artifact's expiry; empty if the caller may not see policies."""
     if not call.may(ADMIN):
         return {}
     sources = call.services.policies.rules.explain(
@@ -261,15 +261,15 @@ def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
 
 
 async def _events(call: PageCall, number: int) -> list[EventView]:
-    """Returns who read it and for what, latest first."""
+    """Returns the latest reads of an artifact, newest first."""
     return [event_view(each) for each in (await call.services.events(call.who, artifact=number, limit=EVENTS)).events]
 
 
 async def _read(call: PageCall, number: int, query: ReadingQuery) -> dict[str, Any]:
-    """Returns the answer to a way of reading, and the parameters that continue it."""
+    """Returns the answer for the page's query, and the query parameters with which the reading continues."""
     look, who, what = call.inspection, call.who, query.what or ""
     section, view, offset, most = query.section, query.view, query.offset or 0, MAX_TOKENS
-    # A way that needs an argument and has none gets to the last case: the page then shows only its form.
+    # A way without an argument that it needs falls through to the last case: the page then shows only its form.
     match query.way:
         case "outline":
             outline = await look.outline(who, number, section=section, offset=offset, max_tokens=most)

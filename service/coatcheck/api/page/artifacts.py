@@ -1,4 +1,4 @@
-"""The list of artifacts, with the API's filters; pins, holds or deletes several at once, after a confirmation."""
+"""The page with the list of artifacts, and the form that pins, holds or deletes several of them at once."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -22,43 +22,43 @@ from coatcheck.core.text.count import plural
 
 Action = Literal["pin", "unpin", "hold", "delete"]
 NEEDS: Final[dict[Action, str]] = {"pin": DELETE, "unpin": DELETE, "hold": ADMIN, "delete": DELETE}
-"""The scope that a key needs for an action, as at the API's routes."""
+"""By action, the scope that a key needs. The API's routes need the same scopes."""
 MAX_SELECTED: Final = 200
-"""Maximum artifacts that one form selects: all of the longest page."""
+"""Maximum artifacts that one form selects: as many as the longest page lists."""
 _HOLD_INPUTS: Final = (Input("Reason", "reason"), Input("For how long", "ttl", "7d; blank: until released"))
-"""Further inputs on the page that confirms a hold."""
+"""Additional inputs of the page that asks for confirmation of a hold."""
 _TIMES: Final = {"created_after", "created_before"}
-"""Filters whose fields in a browser have no time zone."""
+"""Names of the filters that are times. A browser's input for a time has no time zone."""
 
 
 class BulkForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Artifacts, and what to do with all of them."""
+    """The form that changes several artifacts in the same way."""
 
     id: Annotated[tuple[str, ...], Meta(max_length=MAX_SELECTED)] = ()
     action: Action
     reason: Annotated[str, Meta(max_length=MAX_REASON_CHARS)] = ""
-    """Of a hold; other actions have none."""
+    """Reason of a hold; empty for other actions."""
     ttl: str | None = None
-    """Of a hold; None: until it is released."""
+    """Duration of a hold; None: until it is released."""
 
 
 class Done(Struct, frozen=True):
-    """The result for one artifact."""
+    """The result of an action for one artifact."""
 
     id: str
     code: str
-    """The error's code; empty if the action succeeded."""
+    """Code of the error; empty if the action succeeded."""
     detail: str
 
 
 @page("GET /ui/artifacts", scope=READ)
 async def list_artifacts(call: PageCall) -> PageAnswer:
-    """Shows a page of the list, newest first."""
+    """Shows a page of artifacts that match the API's filters, newest first."""
     pairs = [(name, _in_utc(value) if name in _TIMES else value) for name, value in call.pairs()]
     query = from_pairs(pairs, ListQuery, where="the query string")
     listing = await call.services.browse(call.who, query.filter(), query.cursor, query.limit, query=query.q)
     parameters = {name: _text(value) for name, value in asdict(query).items() if value not in {None, ""}}
-    # The first page has no cursor, and its links keep the filters only.
+    # A link to the first page has only the filters, without a cursor.
     filters = {name: value for name, value in parameters.items() if name not in {"cursor", "limit"}}
     more = None if listing.next is None else address("/ui/artifacts", **{**parameters, "cursor": listing.next})
     values = {
@@ -81,7 +81,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
     allow(call.who, NEEDS[form.action])
     if not form.id:
         raise CoatcheckError(Code.INVALID_REQUEST, "No artifact was chosen: select some in the list first.", field="id")
-    # An invalid input is shown on the page that asks for confirmation, which has the fields to correct it.
+    # An invalid input is reported on the page that asks for confirmation, as that page has the inputs.
     act = problem = None
     try:
         act = _action(call, form)
@@ -98,7 +98,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
     )
     if question is not None or act is None:
         return question
-    # Each artifact is changed on its own: what one refuses does not stop the others.
+    # Change each artifact separately: an error for one of them does not stop the others.
     results: list[Done] = []
     for each in dict.fromkeys(form.id):
         try:
@@ -110,7 +110,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
 
 
 def _in_utc(value: str) -> str:
-    """Returns a moment from a browser's field, which has no time zone, in UTC; anything else unchanged."""
+    """Returns a time from a browser's input as a time in UTC; any other text unchanged."""
     for form in ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"):
         with suppress(ValueError):
             return datetime.strptime(value, form).replace(tzinfo=UTC).isoformat()
@@ -118,12 +118,12 @@ def _in_utc(value: str) -> str:
 
 
 def _text(value: object) -> str:
-    """Returns a filter as a browser's field takes it."""
+    """Returns the value of a filter as a browser's input accepts it."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S") if isinstance(value, datetime) else str(value)
 
 
 def actions_of(call: PageCall) -> list[Action]:
-    """Returns what the key may do with an artifact: nothing for a key of `*`."""
+    """Returns the actions for which the caller's key has the scope. A key of `*` can do nothing with artifacts."""
     return [] if call.who.namespace == EVERYWHERE else [each for each, scope in NEEDS.items() if call.may(scope)]
 
 

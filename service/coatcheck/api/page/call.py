@@ -1,7 +1,7 @@
-"""A request to the page: who calls, what they may see, and what their form contains.
+"""A request to the administrator's page: its caller, the caller's rights, and the fields of its form.
 
-A route of the page is declared at its function, like the API's, but is not part of the OpenAPI document: it shows what
-the API's use cases and query types provide.
+A route of the page is declared at its function, like a route of the API, but is not in the OpenAPI document. It uses
+the use cases and query types of the API.
 """
 
 import hashlib
@@ -28,23 +28,23 @@ from coatcheck.core.keys import form_token, is_everywhere
 Q = TypeVar("Q", bound=msgspec.Struct)
 FORM: Final = "application/x-www-form-urlencoded"
 _TOKEN: Final = "token"  # noqa: S105 - the name of a field
-"""Name of the field that proves that this page made the form."""
+"""Name of the form field whose token proves that this service made the form."""
 _CONFIRMED: Final = "confirmed"
-"""Name of the field with the digest of what was confirmed; a form that was not confirmed has none."""
+"""Name of the form field with the digest of the question that was confirmed. Only a confirmation has this field."""
 _WORD: Final = "word"
-"""Name of the field for what must be typed to confirm."""
+"""Name of the form field for a word that the user must type to confirm."""
 _FORM_FIELDS: Final = 3 * MAX_PAIRS
-"""Maximum fields of a form, which may name a whole page of artifacts."""
+"""Maximum fields of a form. A form may contain the IDs of a whole page of artifacts."""
 
 
 class Input(NamedTuple):
-    """An input of a page that asks for a confirmation."""
+    """An additional input on a page that asks for confirmation."""
 
     label: str
     name: str
-    """Name of its field in the form."""
+    """Name of the input's field in the form."""
     hint: str = ""
-    """What may be typed, shown beside the input."""
+    """A hint at possible values, shown beside the input."""
 
 
 class PageCall(RouteCall):
@@ -63,7 +63,18 @@ class PageCall(RouteCall):
         session: str | None,
         secret: bytes,
     ) -> None:
-        """Creates a call; `session` is the caller's cookie, `secret` the key that seals cookies and forms."""
+        """Creates a call.
+
+        Args:
+            scope: the request's ASGI scope.
+            receive: receives the request's body.
+            send: sends the answer.
+            context: the context of all routes.
+            inspection: the use cases of the page.
+            who: the caller.
+            session: value of the caller's cookie; None: the caller is not signed in.
+            secret: the key that seals cookies and forms.
+        """
         super().__init__(scope, receive, context)
         self.send = send
         self.inspection = inspection
@@ -73,13 +84,14 @@ class PageCall(RouteCall):
         self.token = form_token(secret, session)
         """The token in the forms of this session."""
         self.refusal: CoatcheckError | None = None
-        """Why the request was refused; the page that shows this keeps what was sent in its forms."""
+        """Why the request was refused; None: it was not. The page that shows the reason also shows the form again, with
+        the values that were sent."""
         self.sent: list[tuple[str, str]] | None = None
-        """The fields of the form that was sent; None: no form was, or it was not read."""
+        """The fields of the form in the request; None: the request has no form, or it was not read yet."""
 
     @property
     def now(self) -> datetime:
-        """Returns the time to use for decisions."""
+        """The present time, for all decisions about the request."""
         return self.services.clock.now()
 
     @property
@@ -88,11 +100,11 @@ class PageCall(RouteCall):
         return is_everywhere(self.who) and self.may("admin")
 
     def may(self, scope: str) -> bool:
-        """Returns whether the key has a scope."""
+        """Returns whether the caller's key has a scope."""
         return scope in self.who.scopes
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The query string without blank fields: browsers send every field of a form."""
+        """Returns the parameters of the query string without blank ones, which browsers send for empty inputs."""
         return _pairs(self.scope["query_string"])
 
     def get_parameter(self, name: str) -> str | None:
@@ -100,24 +112,26 @@ class PageCall(RouteCall):
         return dict(self.pairs()).get(name)
 
     def query(self, model: type[Q], *but: str) -> Q:
-        """Returns the query string as a `model`; `but` names parameters that the model does not have.
+        """Returns the query string as a `model`, without the parameters named in `but`.
 
         Raises:
-            CoatcheckError: `invalid_request`, naming the parameter.
+            CoatcheckError: `invalid_request`, which names the parameter.
         """
         return from_pairs([pair for pair in self.pairs() if pair[0] not in but], model, where="the query string")
 
     async def fields(self) -> list[tuple[str, str]]:
-        """Returns the fields of a form that were filled in, after checking its token; not those of a confirmation.
+        """Returns the fields of the form that were filled in, after checking its token.
+
+        The fields of the token and of a confirmation are left out.
 
         Raises:
-            CoatcheckError: `forbidden` for a form that this page did not make; what reading a body raises.
+            CoatcheckError: `unsupported_media_type`; `forbidden` if the token is not that of the session; the errors of
+                reading a body.
         """
         if media_type(self.scope) != FORM:
             raise CoatcheckError(Code.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {FORM}.", accepted=FORM)
         with self.context.budget.reserve() as reservation:
-            # The fields are kept before the token is checked: a form that is out of date is shown again with what was
-            # typed.
+            # Keep the fields before checking the token: a form that is out of date is shown again with their values.
             self.sent = _pairs(await self.whole_body(SMALL, reservation))
         if not hmac.compare_digest(dict(self.sent).get(_TOKEN, "").encode(), self.token.encode()):
             raise CoatcheckError(Code.FORBIDDEN, "The form is out of date: reload the page and send the form again.")
@@ -135,20 +149,20 @@ class PageCall(RouteCall):
         problem: str | None = None,
         **details: object,
     ) -> "Shown | None":
-        """Returns a page that asks whether to do what the form says; None once that was confirmed.
+        """Returns a page that asks the user to confirm the form; None if the request contains the confirmation.
 
         Args:
             title: the question.
-            button: what confirming is called.
-            back: where cancelling leads.
-            state: what the question is about; if it has changed since, the question is asked again.
-            word: what must be typed to confirm.
-            inputs: what else the page asks for.
-            problem: why it cannot be done as it was confirmed; the question is asked again.
-            details: what confirm.jinja shows besides: `warning`, `note`, `changes`, `artifacts`.
+            button: label of the button that confirms.
+            back: path to which cancelling leads.
+            state: the data that the question is about. If it has changed since the question, the page asks again.
+            word: a word that the user must type to confirm; None: none is needed.
+            inputs: additional inputs of the page.
+            problem: why the action cannot be carried out as it was confirmed; the page asks again. None: it can.
+            details: further values for confirm.jinja: `warning`, `note`, `changes`, `artifacts`.
         """
-        # The digest binds a confirmation to its question, to the state that it is about and to the form's fields; what
-        # is typed on the confirming page itself is not part of it.
+        # The digest binds a confirmation to its question, to the state and to the form's fields. Fields of inputs on
+        # the confirming page itself are not part of it.
         separate = {_TOKEN, _CONFIRMED, _WORD, *(each.name for each in inputs)}
         hidden = [pair for pair in self.sent or () if pair[0] not in separate]
         encoded = msgspec.json.encode((title, state, hidden), order="deterministic")
@@ -177,7 +191,7 @@ class PageCall(RouteCall):
             "action": self.address,
             "hidden": hidden,
         }
-        # 409: something was confirmed, but it is not what would be done now.
+        # 409 says that the request confirmed something, but not what would be done now.
         return Shown("confirm.jinja", values, status=200 if confirmed is None else 409)
 
     @property
@@ -186,16 +200,16 @@ class PageCall(RouteCall):
         return address_of(self.scope)
 
     def typed_values_of(self, path: str) -> dict[str, list[str]] | None:
-        """Returns what was typed into the form of a path if it was refused; None: the form is shown as it is."""
+        """Returns the values sent in the refused form of a path, by field; None: no form of this path was refused."""
         if self.refusal is None or self.sent is None or self.scope["path"] != path:
             return None
         return {name: [value for each, value in self.sent if each == name] for name, _ in self.sent}
 
     async def form(self, model: type[Q]) -> Q:
-        """Returns a form as a `model`.
+        """Returns the request's form as a `model`.
 
         Raises:
-            CoatcheckError: `invalid_request`, naming the field; what `fields` raises.
+            CoatcheckError: `invalid_request`, which names the field; the errors of `fields`.
         """
         return from_pairs(await self.fields(), model)
 
@@ -222,30 +236,30 @@ class Elsewhere:
     """An answer that sends the browser to another page (303)."""
 
     path: str
-    """Where to go, within this service."""
+    """Path and query string within this service."""
     cookie: str | None = None
-    """A Set-Cookie field."""
+    """Value of a Set-Cookie field; None: the answer has none."""
 
 
 PageAnswer = Shown | Elsewhere | None
-"""None: the function sent its answer itself."""
+"""The result of a page's function; None: the function has sent its answer itself."""
 
 
 @dataclass(frozen=True)
 class PageRoute:
-    """A page: its method and path, the scope that its key needs, and the function that makes it."""
+    """A page: its method and path, the scope that a key needs, and the function that makes the page."""
 
     method: str
     path: str
     scope: str | None
-    """None: any key."""
+    """Scope that a key needs; None: any key suffices."""
     keyless: bool
-    """Whether no key is needed."""
+    """Whether the page needs no key at all."""
     function: Callable[..., Awaitable[PageAnswer]] = field(repr=False)
-    """Makes the page, from its call and the parameters in the path."""
+    """Makes the page; its arguments are the call and the parameters in the path."""
 
     def takes(self, path: str) -> re.Match[str] | None:
-        """Returns a match with the path's parameters if this page has that path; otherwise None."""
+        """Returns a match that captures the parameters in a path; None if this page does not have the path."""
         return _pattern(self.path).fullmatch(path)
 
 
@@ -260,9 +274,9 @@ def page(
     """Declares the page that a function makes.
 
     Args:
-        operation: method and path: `GET /ui/artifacts/{artifact_id}`.
-        scope: the scope that the key needs; None: any key will do.
-        keyless: whether no key is needed.
+        operation: method and path, such as `GET /ui/artifacts/{artifact_id}`.
+        scope: the scope that a key needs; None: any key suffices.
+        keyless: whether the page needs no key at all.
     """
     method, path = operation.split(" ")
 

@@ -1,6 +1,6 @@
-"""Pages of keys: list, create and revoke them; sign in with one and out again.
+"""The pages of keys: list, create and revoke them, sign in with a key, and sign out.
 
-A new key is shown once. The browser keeps the key that signed in, sealed (`core/keys.py`).
+A new key is shown once. The browser keeps the key of the sign-in in a cookie, sealed (`core/keys.py`).
 """
 
 from typing import Final
@@ -17,14 +17,14 @@ from coatcheck.core.keys import SESSION_SECONDS, KeySession, refusal_of_caller, 
 
 
 class RevokeForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A key to be revoked."""
+    """The form that revokes a key."""
 
     id: str
 
 
 @page("GET /ui/keys", scope=ADMIN)
 async def show_keys(call: PageCall) -> PageAnswer:
-    """Shows the keys, revoked and expired ones included, and the form that creates one."""
+    """Shows the keys, including revoked and expired ones, and the form that creates a key."""
     query = call.query(KeysQuery, "done")
     listing = await call.services.keys.list(call.who, namespace=query.namespace, before=query.cursor, limit=query.limit)
     more = None if listing.next is None else address("/ui/keys", namespace=query.namespace, cursor=listing.next)
@@ -33,7 +33,7 @@ async def show_keys(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/keys", scope=ADMIN)
 async def create_key(call: PageCall) -> PageAnswer:
-    """Creates a key and shows it, this one time."""
+    """Creates a key and shows it. The key is shown only here."""
     form = await call.form(NewKeyRequest)
     info, secret = await form.create(call.services.keys, call.who)
     return Shown("new_key.jinja", {"info": info, "key": secret.reveal()}, status=201)
@@ -41,7 +41,7 @@ async def create_key(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/keys/revoke", scope=ADMIN)
 async def revoke_key(call: PageCall) -> PageAnswer:
-    """Asks for confirmation; once confirmed, refuses the key from now on."""
+    """Asks for confirmation; once confirmed, revokes the key."""
     form = await call.form(RevokeForm)
     own = " It is the key that you signed in with." if form.id == call.who.key_id else ""
     question = call.confirm(
@@ -59,11 +59,12 @@ async def revoke_key(call: PageCall) -> PageAnswer:
 
 COOKIE: Final = "coatcheck_session"
 SECURE_COOKIE: Final = "__Host-" + COOKIE
-"""Name used with TLS: browsers let no other host and no unencrypted page set it. It takes precedence."""
+"""Name of the cookie with TLS. Browsers let neither another host nor an unencrypted page set a cookie of this name. It
+takes precedence over COOKIE."""
 
 
 class SignInForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What the sign-in page sends."""
+    """The form of the sign-in page."""
 
     key: str = ""
     next: str = "/"
@@ -71,7 +72,7 @@ class SignInForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @page("GET /ui/login", keyless=True)
 async def show_sign_in(call: PageCall) -> PageAnswer:
-    """Shows the form that asks for the key, or the overview if no key is needed."""
+    """Shows the form that asks for a key; leads to the overview if no key is needed."""
     if call.session is None and not call.services.authenticate.is_required:
         return Elsewhere("/")
     return _form(call.get_parameter("next") or "/", call.get_parameter("why"))
@@ -79,7 +80,7 @@ async def show_sign_in(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/login", keyless=True)
 async def sign_in(call: PageCall) -> PageAnswer:
-    """Looks the key up and lets the browser keep it, sealed."""
+    """Looks the key up, and sets a cookie with the sealed key."""
     form = await call.form(SignInForm)
     key = form.key.strip()
     try:
@@ -89,7 +90,7 @@ async def sign_in(call: PageCall) -> PageAnswer:
     except CoatcheckError as error:
         if error.code not in {Code.UNAUTHENTICATED, Code.FORBIDDEN}:
             raise
-        # The answer is a page with the form, no error, so nothing else would log or count the refusal.
+        # The answer is the page with the form. As that is not an error, nothing else logs and counts the refusal.
         call.context.log.log_failure(error, call.scope["state"]["request_id"], "/ui/login")
         return Shown(
             "sign_in.jinja",
@@ -102,14 +103,14 @@ async def sign_in(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/logout", keyless=True)
 async def sign_out(call: PageCall) -> PageAnswer:
-    """Makes the browser forget the key."""
-    # This checks the token: no other site may sign somebody out.
+    """Removes the cookie with the key."""
+    # Reading the fields checks the token, so that no other web site can sign a user out.
     await call.fields()
     return Elsewhere("/ui/login", _set_cookie(call, "", "; Max-Age=0"))
 
 
 _HOURS: Final = SESSION_SECONDS // 3600
-"""Hours for which a sign-in lasts, as the page says."""
+"""Hours for which a sign-in lasts. The page names them."""
 
 
 def _form(after: str, why: str | None) -> Shown:
@@ -124,7 +125,7 @@ def _set_cookie(call: PageCall, value: str, more: str) -> str:
 
 
 def _local(path: str) -> str:
-    """Returns the address if it is a page of the service; otherwise the overview."""
+    """Returns a path if it is one of the administrator's page; otherwise the path of the overview."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
-    # Any other address would let a link to the sign-in page lead to another site.
+    # If any path were accepted, a link to the sign-in page could lead to another web site.
     return path if plain and (path == "/" or path.startswith(("/ui/", "/?"))) else "/"

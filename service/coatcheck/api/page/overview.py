@@ -1,4 +1,4 @@
-"""The overview: what is stored and saved, recent activity, what ends next, what failed, and health."""
+"""The overview page: stored data and saved tokens, activity, artifacts that expire next, failed runs, and health."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -20,40 +20,41 @@ _RANGES: Final[dict[Range, tuple[timedelta, int]]] = {
     "7d": (timedelta(hours=3), 56),
     "90d": (timedelta(days=1), 90),
 }
-"""Duration of a bar and number of bars, by range."""
+"""By range, the duration of a bar and the number of bars."""
 _LISTED_ARTIFACTS: Final = 8
-"""Artifacts that each list of the overview names."""
+"""Maximum artifacts in each list of the overview."""
 _LISTED_RUNS: Final = 5
-"""Failed runs that the overview names."""
+"""Maximum failed runs in the overview."""
 
 
 class OverviewQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The range of time that the overview shows."""
+    """The query parameters of the overview: the range of time that it shows."""
 
     range: Range = "24h"
 
 
 class ActivitySeries(Struct, frozen=True):
-    """Activity over time: the bars of plots, and the totals."""
+    """Activity over time: the bars of three plots, and the totals."""
 
     artifacts: list[tuple[datetime, int]]
     """New artifacts, by the start of each bar."""
     reads: list[tuple[datetime, int]]
     """Reads of artifacts, by the start of each bar."""
     saved: list[tuple[datetime, int]]
-    """Tokens that never entered a context, by the start of each bar; below 0 where reads cost more."""
+    """Saved tokens, by the start of each bar; negative if reads cost more than cards saved."""
     total: UsageDelta
+    """Sums over all bars."""
 
     @property
     def rows(self) -> list[tuple[datetime, int, int, int]]:
-        """Returns the bars with any activity: start, new artifacts, reads, saved tokens."""
+        """The bars that have any activity, each as its start, new artifacts, reads and saved tokens."""
         rows = zip(self.artifacts, self.reads, self.saved, strict=True)
         return [(at, new, reads, saved) for (at, new), (_, reads), (_, saved) in rows if new or reads or saved]
 
 
 @page("GET /")
 async def show_overview(call: PageCall) -> PageAnswer:
-    """Shows the overview of what the key may see."""
+    """Shows the overview, with the parts that the caller's key may see."""
     query = call.query(OverviewQuery)
     services, who = call.services, call.who
     # A key of `*` has no namespace of its own, so there are no artifacts to list.
@@ -79,13 +80,13 @@ async def show_overview(call: PageCall) -> PageAnswer:
 
 
 def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count: int) -> ActivitySeries:
-    """Returns hours as `count` bars of `span` each, the last of which holds the present moment."""
+    """Returns activity by the hour as `count` bars of `span` each. The last bar contains the present moment."""
     seconds = int(span.total_seconds())
     last = int(now.timestamp()) // seconds
     sums = [UsageDelta() for _ in range(count)]
     total = UsageDelta()
     for each in hours:
-        # The number of its bar, counted from the oldest. Hours before that one are left out.
+        # Compute the number of the hour's bar, counted from the oldest. Hours before the oldest bar are left out.
         at = int(each.hour.timestamp()) // seconds - last + count - 1
         if 0 <= at < count:
             sums[at].add(each.spent)
@@ -100,7 +101,7 @@ def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count:
 
 
 def count_saved_tokens(spent: UsageDelta) -> int:
-    """Returns the tokens that never entered a context."""
+    """Returns the saved tokens: those of payloads, less those of cards and reads. May be negative."""
     return spent.raw_tokens - spent.given_tokens - spent.read_tokens
 
 
@@ -116,7 +117,7 @@ async def _usage(call: PageCall) -> object:
 
 
 async def _failures(call: PageCall) -> object:
-    """Returns the latest runs that failed, for administrators."""
+    """Returns the latest failed runs; None if the caller is not an administrator."""
     if not call.may(ADMIN):
         return None
     return await call.services.retention.runs(

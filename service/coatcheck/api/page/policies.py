@@ -1,4 +1,4 @@
-"""Policies: the list, which of them decide for a payload, setting and removing one; holds; usage and quotas."""
+"""The pages of policies (list, explain, set and remove), of holds, and of usage and quotas."""
 
 from typing import Final, get_args
 
@@ -34,7 +34,7 @@ from coatcheck.core.policies.policy import (
 )
 
 _DOMAINS: Final = frozenset({"search_allowed_domains", "search_excluded_domains"})
-"""Fields that are lists, which a form has as one text with commas."""
+"""Fields that are lists. A form has each as one text with commas."""
 _HINTS: Final = {
     **dict.fromkeys(("ttl", "idle_ttl", "max_ttl"), "7d, none"),
     **dict.fromkeys(("max_bytes", "max_artifact_bytes"), "10gib, none"),
@@ -43,23 +43,23 @@ _HINTS: Final = {
     "card_tokens": "600, auto",
     "tombstone_ttl": "30d",
 }
-"""What a field may look like."""
+"""By field, an example of its values that the form shows."""
 
 
 class HoldForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A hold to be released."""
+    """The form that releases a hold."""
 
     id: str
 
 
 @page("GET /ui/policies", scope=ADMIN)
 async def show_policies(call: PageCall) -> PageAnswer:
-    """Shows the policies, and what would apply to a described payload."""
+    """Shows the policies and, if the query describes a payload, the policy that would apply to it."""
     query = call.query(ExplainQuery, "done", "explain")
     all_of_them = call.who.namespace == EVERYWHERE or call.everywhere
     version, policies = await call.services.policies.current(call.who, None)
     explained = None
-    # The form that describes a payload sends this field, even if everything else in it is blank.
+    # The form that describes a payload always sends this field, even if all its inputs are blank.
     if call.get_parameter("explain") is not None:
         explained = explanation_view(
             await call.services.policies.explain(
@@ -99,7 +99,7 @@ async def edit_policy(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/policies/edit", scope=ADMIN)
 async def set_policy(call: PageCall) -> PageAnswer:
-    """Asks for confirmation of what would change; once confirmed, sets the policy of a scope."""
+    """Asks for confirmation of the changes; once confirmed, sets the policy of a scope."""
     scope = scope_of(from_pairs(call.pairs(), ScopeQuery), call.who)
     policy = _policy(await call.fields())
     check(scope, policy)
@@ -119,7 +119,7 @@ async def remove_policy(call: PageCall) -> PageAnswer:
     scope = scope_of(from_pairs(await call.fields(), ScopeQuery), call.who)
     present = await _present(call, scope)
     question = _confirm_change(call, f"Remove the policy of {scope}?", "Remove", present, NOTHING)
-    # Without a policy there is nothing to confirm; the use case then says that there is none.
+    # Without a policy, there is nothing to confirm: the use case raises the error for that.
     if present != NOTHING and question is not None:
         return question
     await call.services.policies.remove(call.who, scope)
@@ -128,7 +128,7 @@ async def remove_policy(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/holds", scope=ADMIN)
 async def show_holds(call: PageCall) -> PageAnswer:
-    """Shows the holds, ended ones included, and the form that places one."""
+    """Shows the holds, including those that have ended, and the form that places a hold."""
     query = call.query(HoldsQuery, "done", "artifact", "session")
     listing = await call.services.holds.list(call.who, query.namespace, after=query.cursor, limit=query.limit)
     more = None if listing.after is None else address("/ui/holds", namespace=query.namespace, cursor=listing.after)
@@ -143,11 +143,11 @@ async def show_holds(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/holds", scope=ADMIN)
 async def place_hold(call: PageCall) -> PageAnswer:
-    """Places a hold on an artifact, a session or the namespace."""
+    """Places a hold on an artifact, on a session, or, after a confirmation, on a whole namespace."""
     form = await call.form(NewHoldRequest)
     plain(form.reason, "reason")
     number, lasts = None if form.artifact is None else ids.parse(form.artifact), life(form.ttl, "ttl")
-    # Holding a whole namespace stops all of its expiry, so its name must be typed.
+    # A hold on a whole namespace prevents anything in it from being removed, so the user must type its name.
     if number is None and form.session is None:
         namespace = resolve_administered(call.who, form.namespace)
         question = call.confirm(
@@ -193,7 +193,7 @@ async def release_hold(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/usage", scope=ADMIN)
 async def show_usage(call: PageCall) -> PageAnswer:
-    """Shows what namespaces hold, and what they may hold."""
+    """Shows what namespaces hold, and their quotas."""
     query = call.query(UsageQuery)
     listing = await call.services.usage(call.who, query.namespace, cursor=query.cursor, limit=query.limit)
     more = None if listing.next is None else address("/ui/usage", cursor=listing.next)
@@ -201,14 +201,18 @@ async def show_usage(call: PageCall) -> PageAnswer:
 
 
 async def _present(call: PageCall, scope: PolicyScope) -> Policy:
-    """Returns the policy of a scope; NOTHING if it has none."""
+    """Returns the present policy of a scope; NOTHING if it has none."""
     namespace = None if scope.namespace == EVERYWHERE else scope.namespace
     _, policies = await call.services.policies.current(call.who, namespace)
     return dict(policies).get(scope, NOTHING)
 
 
 def _policy(fields: list[tuple[str, str]]) -> Policy:
-    """Returns the policy that a form says."""
+    """Returns the policy in the fields of a form.
+
+    Raises:
+        CoatcheckError: `invalid_request`, which names the field.
+    """
     stripped_fields = [(name, value.strip()) for name, value in fields]
     # `none` stands for null, which a form cannot contain, or for an empty list of domains.
     unlimited: dict[str, list[str] | None] = {
@@ -216,30 +220,34 @@ def _policy(fields: list[tuple[str, str]]) -> Policy:
         for name, value in stripped_fields
         if value.lower() in NO_LIMIT and name in FIELDS
     }
-    pairs = [(name, word) for name, value in stripped_fields if name not in unlimited for word in _words(name, value)]
+    pairs = [(name, word) for name, value in stripped_fields if name not in unlimited for word in _values(name, value)]
     try:
-        # The texts are converted first, like a query string; then all of it with the nulls, which not every field
-        # allows.
+        # First convert the texts, like a query string. Then add the nulls and convert the whole once more, because not
+        # every field allows null.
         body = msgspec.convert(msgspec.to_builtins(from_pairs(pairs, PolicyBody)) | unlimited, PolicyBody)
-    except msgspec.ValidationError as error:  # a field that always has a limit
+    except msgspec.ValidationError as error:  # the field must have a limit
         raise refusal_of(error, PolicyBody, where="the form") from error
     return policy_of(body)
 
 
 def _confirm_change(call: PageCall, title: str, button: str, present: Policy, policy: Policy) -> Shown | None:
-    """Returns a page that shows what would change in a policy, and asks; None once that was confirmed."""
+    """Returns a page that shows the changes of a policy and asks for confirmation; None if it was confirmed."""
     now, then = decisions(present), decisions(policy)
     changes = [
         (name, *(render_exact_value(name, each[name]) if name in each else "not decided" for each in (now, then)))
         for name in FIELDS
         if now.get(name, UNSET) != then.get(name, UNSET)
     ]
-    # The state has both policies: if another administrator changes the present one, the question is asked again.
+    # The state has both policies. If another administrator changes the present policy, the page asks again.
     return call.confirm(title, button=button, back="/ui/policies", state=(present, policy), changes=changes)
 
 
-def _words(name: str, text: str) -> list[str]:
-    """Returns the values of a policy's field as the API takes them."""
+def _values(name: str, text: str) -> list[str]:
+    """Returns the values of a field in the form of the API, from the text in the page's form.
+
+    Raises:
+        CoatcheckError: `invalid_request` for an invalid size.
+    """
     if name in _DOMAINS:
         return [each for each in map(str.strip, text.split(",")) if each]
     if name not in SIZES:

@@ -1,8 +1,8 @@
-"""Renders templates as HTML. Everything is escaped; invisible characters in a text are made visible.
+"""Renders templates as HTML, and values for them: plots, sizes, times, and values of policies.
 
-Bars over time as inline SVG: no script, no style, and a table with the same numbers for who cannot see them.
-
-Values of policies, sizes and times as text: with units to be read, and as a form takes them.
+Every text is escaped, and invisible characters in it are made visible. A plot is an inline SVG without script and
+style; the page also has a table with the same numbers, for people who cannot see the plot. Values of policies are
+rendered in two ways: with units for readers, and exactly as a form accepts them.
 """
 
 import re
@@ -20,17 +20,23 @@ from coatcheck.api.page.call import address
 from coatcheck.core.text.count import plural
 
 WIDTH: Final = 720
-"""Width of a plot, in units of its view box."""
+"""Width of a plot, in units of the SVG's view box."""
 HEIGHT: Final = 120
-"""Height of a plot, in the same units."""
+"""Height of a plot, in units of the SVG's view box."""
 _TOP: Final = 6
-"""Space above the highest bar, in the same units."""
+"""Space above the highest bar, in units of the SVG's view box."""
 _BAR_WIDTH: Final = 24.0
-"""Maximum width of a bar, in the same units."""
+"""Maximum width of a bar, in units of the SVG's view box."""
 
 
 def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-%d %H:%M") -> Markup:
-    """Returns one bar per moment, in order; a negative value counts as 0."""
+    """Returns a plot with one bar per moment, in the given order. A negative value counts as 0.
+
+    Args:
+        title: what the values count.
+        values: moments with their values.
+        form: format of the moments, for `strftime`.
+    """
     most = max([value for _, value in values] + [1])
     step = WIDTH / max(1, len(values))
     rects: list[str] = []
@@ -38,7 +44,7 @@ def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-
         height = max(0, value) * (HEIGHT - _TOP) / most
         if height <= 0:
             continue
-        # A value above 0 must be visible beside one that is a thousand times as high.
+        # A value above 0 must be visible even beside a value that is a thousand times as high.
         height = max(height, 1.5)
         width = min(step * 0.8, _BAR_WIDTH)
         rects.append(
@@ -56,16 +62,16 @@ def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-
 
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-"""Units of sizes, each _UNIT_RATIO times the one before."""
+"""Units of sizes. Each is _UNIT_RATIO times the previous one."""
 _SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-"""Seconds of each unit of durations, the longest first."""
+"""Units of durations with their seconds, the longest first."""
 _UNIT_RATIO: Final = 1024
-"""How many of one unit make the next larger one."""
-_WRITTEN: Final = {
+"""Ratio between two successive units of sizes."""
+_FORM_UNITS: Final = {
     "ttl": ((86_400, "d"), (3600, "h"), (60, "m")),
     "bytes": ((1024**3, "gib"), (1024**2, "mib"), (1024, "kib")),
 }
-"""Units that a form takes, by the last word of a field's name."""
+"""By the last word of a field's name, the units that a form accepts, the largest first."""
 
 
 def size(value: int) -> str:
@@ -91,7 +97,7 @@ def lasting(seconds: float | None) -> str:
 
 
 def render_decision(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
-    """Returns a policy's value, with its unit."""
+    """Returns the value of a policy's field for readers, with its unit."""
     if isinstance(value, tuple):
         return ", ".join(cast("tuple[str, ...]", value)) or "none"
     if value is None:
@@ -104,31 +110,31 @@ def render_decision(name: str, value: Any) -> str:  # noqa: ANN401 - values of a
 
 
 def render_exact_value(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
-    """Returns a policy's value exactly, as its form takes it: `7d`, `10gib`, `none`, `true`, `a.example, b.example`."""
+    """Returns the exact value of a policy's field as a form accepts it: `7d`, `10gib`, `none`, `true`, `a.org`."""
     if isinstance(value, bool):
         return str(value).lower()
     if value is None:
         return "none"
     if isinstance(value, tuple):
         return ", ".join(cast("tuple[str, ...]", value)) or "none"
-    units = _WRITTEN.get(name.rpartition("_")[2], ())
+    units = _FORM_UNITS.get(name.rpartition("_")[2], ())
     return next((f"{value // size}{unit}" for size, unit in units if value and value % size == 0), str(value))
 
 
-_UNSEEN: Final = re.compile(
+_INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-"
     "\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
-"""Matches control characters except tab and line feed, and characters without width or that change the text
-direction."""
+"""Matches a control character other than tab and line feed, a character without width, or one that changes the
+direction of the text."""
 ASSETS: Final = {"page.css": "text/css", "page.js": "text/javascript"}
 """The page's files, and their media types."""
 
 
 def visible(value: object) -> Markup:
-    """Returns a text, escaped, with a mark for each invisible character."""
-    # Escaping comes first, as what is put in is markup itself.
-    return Markup(_UNSEEN.sub(_mark, str(escape(str(value)))))  # noqa: S704 - escaped in this very line
+    """Returns an escaped text with a visible mark in place of each invisible character."""
+    # Escape first: the marks themselves are markup.
+    return Markup(_INVISIBLE.sub(_mark, str(escape(str(value)))))  # noqa: S704 - escaped in this very line
 
 
 def _mark(match: re.Match[str]) -> str:
@@ -136,14 +142,14 @@ def _mark(match: re.Match[str]) -> str:
 
 
 def moment(value: datetime | None, otherwise: str = "\u2013") -> Markup:
-    """Returns a moment in UTC, to the second."""
+    """Returns a moment as an HTML element, in UTC and to the second; `otherwise` if it is None."""
     if value is None:
         return escape(otherwise)
     return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), value.strftime("%Y-%m-%d %H:%M:%S"))
 
 
 def away(value: datetime, now: datetime) -> str:
-    """Returns how far a moment is from now: `in 3 d 4 h`, `5 min ago`."""
+    """Returns the distance between a moment and now: `in 3 d 4 h`, `5 min ago`."""
     remaining: timedelta = value - now
     return (
         f"in {lasting(remaining.total_seconds())}"
@@ -160,13 +166,13 @@ def asset(name: str) -> bytes:
 
 @cache
 def _asset_path(name: str) -> str:
-    # The digest changes with the file, so a browser may keep it for a day and never shows an old one.
+    # The digest changes with the file. A browser may therefore keep the file for a day and never uses an old one.
     return f"/ui/assets/{name}?v={sha256(asset(name)).hexdigest()[:12]}"
 
 
 @cache
 def _environment() -> Environment:
-    # A name that a template misspells is an error, rather than an empty space on the page.
+    # With StrictUndefined, a misspelt name in a template is an error instead of an empty space on the page.
     environment = Environment(
         loader=PackageLoader("coatcheck.api.page"),
         autoescape=True,
@@ -193,5 +199,5 @@ def _environment() -> Environment:
 
 
 def render_page(template: str, values: Mapping[str, Any]) -> bytes:
-    """Returns the HTML of a template."""
+    """Returns the HTML of a template that is filled with the given values."""
     return _environment().get_template(template).render(values).encode()

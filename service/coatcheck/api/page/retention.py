@@ -1,4 +1,4 @@
-"""Retention: the schedule, planning and applying jobs, runs and what they removed, the audit log."""
+"""The pages of retention: the schedule, plans, runs and their removed artifacts, and the audit log."""
 
 from typing import Annotated, Final
 
@@ -14,32 +14,34 @@ from coatcheck.core.keys import resolve_administered
 from coatcheck.core.retention.jobs import REMOVING, RetentionJob
 
 _WAIT: Final = 2.0
-"""Seconds that applying a plan waits for its end; after that, the run's page shows the progress."""
+"""Seconds to wait for the end of a run before its page is shown. The page of a longer run shows its progress."""
 
 
 class ApplyForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A plan to be applied."""
+    """The form that applies a plan."""
 
     digest: Digest
     confirm: bool = False
-    """Whether more than a fifth of the live bytes may be removed, as in the API."""
+    """Whether the run may remove more than 20 % of the live bytes, as in the API."""
 
 
 class JobForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A scheduled job to be paused, resumed or given another interval."""
+    """The form that pauses or resumes a scheduled job, or changes its interval."""
 
     name: str
     paused: bool | None = None
-    """None: stays as it is."""
+    """Whether the job is paused; None: stays as it is."""
     interval: Annotated[int, Meta(ge=0, le=86_400)] | None = None
+    """Seconds between two rounds; 0: as configured; None: stays as it is."""
 
 
 class UndoForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Where undoing a run continues, and how long expired artifacts are kept from now."""
+    """The form that restores the next part of the artifacts that a run removed."""
 
     cursor: int = 0
-    """Where the previous part ended; 0: at the beginning."""
+    """The position at which the previous part ended; 0: begin with the first part."""
     ttl: str | None = None
+    """How long artifacts that have expired are kept from now; None: they are not restored."""
 
 
 @page("GET /ui/retention", scope=ADMIN)
@@ -53,7 +55,7 @@ async def show_retention(call: PageCall) -> PageAnswer:
     filters = {"job": query.job, "outcome": query.outcome}
     values = {
         "status": await call.services.retention.status(call.who) if call.everywhere else None,
-        # Jobs that remove no artifacts concern the whole store, so they are for administrators of all namespaces.
+        # Jobs that remove no artifacts concern the whole store, so only administrators of all namespaces may plan them.
         "jobs": [str(job) for job in RetentionJob if call.everywhere or job in REMOVING],
         "runs": runs.items,
         "first": address("/ui/retention", **filters),
@@ -68,14 +70,14 @@ async def plan_retention(call: PageCall) -> PageAnswer:
     """Plans a job and shows exactly what it would remove."""
     form = await call.form(PlanRequest)
     plain(form.session, "session")
-    if form.session is not None and form.namespace is None:  # a session belongs to a single namespace
+    if form.session is not None and form.namespace is None:  # a session is always in a single namespace
         form = replace(form, namespace=resolve_administered(call.who, None))
     return Shown("plan.jinja", {"plan": await call.services.retention.plan(call.who, form.job, form.scope())})
 
 
 @page("POST /ui/retention/apply", scope=ADMIN)
 async def apply_retention(call: PageCall) -> PageAnswer:
-    """Applies a plan that was shown."""
+    """Applies a plan by its digest, and leads to the page of the run."""
     form = await call.form(ApplyForm)
     run = await call.services.retention.running.apply(call.who, form.digest, confirm=form.confirm, wait=_WAIT)
     return Elsewhere(f"/ui/retention/runs/{run.id}")
@@ -83,7 +85,7 @@ async def apply_retention(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/retention/runs/{run_id}", scope=ADMIN)
 async def show_run(call: PageCall, run_id: str) -> PageAnswer:
-    """Shows a run's progress and its lines in the audit log."""
+    """Shows the progress of a run and its lines in the audit log."""
     run = await call.services.retention.run(call.who, run_id)
     lines = await call.services.retention.audit(
         call.who, run.scope.namespace, before=None, limit=50, run_id=run_id, action=None
@@ -94,7 +96,7 @@ async def show_run(call: PageCall, run_id: str) -> PageAnswer:
 
 @page("POST /ui/retention/runs/{run_id}/undo", scope=ADMIN)
 async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
-    """Restores a part of what a run removed."""
+    """Restores a part of the artifacts that a run removed."""
     form = await call.form(UndoForm)
     ttl = seconds(form.ttl, "ttl")
     undone = await call.services.retention.undo.run(call.who, run_id, after=form.cursor, ttl=ttl)
@@ -111,7 +113,7 @@ async def change_job(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/audit", scope=ADMIN)
 async def show_audit(call: PageCall) -> PageAnswer:
-    """Shows the audit log, the latest line first."""
+    """Shows a page of the audit log, latest line first."""
     query = call.query(AuditQuery)
     listing = await call.services.retention.audit(
         call.who,

@@ -1,4 +1,4 @@
-"""Sessions: what was stored in one and done in it, in order, and its token account."""
+"""The pages of sessions: the list, and of one session its payloads and events in order, and its token account."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -20,34 +20,34 @@ from coatcheck.core.kinds.spec import spec_of
 from coatcheck.ports.catalog import ArtifactFilter
 
 PAGE: Final = 100
-"""Artifacts and events of a session that one page lists."""
+"""Maximum artifacts, and maximum events, of a session that one page lists."""
 SEARCHES: Final = 8
-"""Searches of a session whose results the page names."""
+"""Maximum web searches of a session whose results the page names."""
 RESULTS: Final = 20
-"""Results of one search that the page names."""
+"""Maximum results of one web search that the page names."""
 
 
 class SessionQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A session, and where to continue in it."""
+    """The query parameters of a session's page."""
 
     name: Session
     until: Annotated[datetime, Meta(tz=True)] | None = None
-    """Only what happened before this moment."""
+    """Only payloads and events before this moment; None: from the latest on."""
     done: str | None = None
-    """What a form led to, by its word in `app._DONE`."""
+    """The result of a form, by its key in `app._DONE`; None: no form was sent."""
 
 
 class SessionForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A session to be deleted."""
+    """The form that deletes a session."""
 
     name: Session
 
 
 class Cited(Struct, frozen=True):
-    """A search result, which is cited by its section."""
+    """A result of a web search, which is cited by its section."""
 
     section: str
-    """Empty if there is none; the title may then be an error, because the results cannot be read."""
+    """Name of the result's section; empty if it has none. If the results cannot be read, the title is the error."""
     title: str
 
 
@@ -60,7 +60,7 @@ async def list_sessions(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/session", scope=READ)
 async def show_session(call: PageCall) -> PageAnswer:
-    """Shows a session's payloads, what was done in it, latest first, and its account."""
+    """Shows a session's payloads and events, latest first, and its token account."""
     query = call.query(SessionQuery)
     items, until = await _timeline(call, query)
     payloads = [a for _, a, _ in items if a is not None]
@@ -81,12 +81,12 @@ async def show_session(call: PageCall) -> PageAnswer:
 async def _timeline(
     call: PageCall, query: SessionQuery
 ) -> tuple[list[tuple[datetime, Artifact | None, Event | None]], datetime | None]:
-    """Returns a session's payloads and events, latest first, and the next page's `until`, if there is one."""
+    """Returns a session's payloads and events, latest first, and `until` of the next page; None: there is none."""
     where = ArtifactFilter(session=query.name, created_before=query.until)
     payloads = await call.services.browse(call.who, where, None, PAGE)
-    while not payloads.items and payloads.next is not None:  # the query reached its limit without a result
+    while not payloads.items and payloads.next is not None:  # the query stopped at its limit before it found an item
         payloads = await call.services.browse(call.who, where, payloads.next, PAGE)
-    # Numbers of events grow with time, so a moment is a position in their list.
+    # The numbers of events grow with time, so a moment determines a position in their list.
     before = None if query.until is None else first_number(query.until)
     events = await call.services.events(call.who, session=query.name, before=before, limit=PAGE)
     items: list[tuple[datetime, Artifact | None, Event | None]] = [
@@ -98,7 +98,7 @@ async def _timeline(
     ends += [events.events[-1].at] if events.next is not None and events.events else []
     if not ends:
         return items, None
-    # If there is more, the whole last moment goes to the next page, so that none of it can be missing.
+    # If there is a next page, move all items of the last moment to it, so that none of them can be missing.
     complete_items = [item for item in items if item[0] > max(ends)]
     return (complete_items, max(ends) + timedelta(microseconds=1)) if complete_items else (items, max(ends))
 
@@ -120,7 +120,7 @@ async def delete_session(call: PageCall) -> PageAnswer:
 
 
 async def _find_cited_results(call: PageCall, payloads: list[Artifact]) -> dict[str, list[Cited]]:
-    """Returns the results of the newest few searches, by artifact."""
+    """Returns, by artifact ID, the results of the newest web searches among the payloads."""
     searches = [each for each in payloads if spec_of(each.facts.kind).source == "response"][:SEARCHES]
     cited = await asyncio.gather(*(_results(call, each) for each in searches))
     return dict(zip((each.id for each in searches), cited, strict=True))

@@ -1,11 +1,11 @@
-"""The API reference at `/docs` and the explanations of error codes. They need no key: they are the same for everybody.
+"""The API reference at `/docs` and the explanations of error codes. They need no key: all callers get the same pages.
 
-The reference is Swagger UI as released, compressed, and a script of ours that sets its options;
-`maintenance/update_api_reference.py` installs another release.
+The reference consists of Swagger UI's released files, compressed, and of a script that sets Swagger UI's options.
+`maintenance/update_api_reference.py` installs another release. The page contains no key: it loads the OpenAPI document
+like any client.
 
-An error code is explained as a page, as text or as JSON, from its row in the table of errors. The policy of the page
-lets the browser run the page's own scripts and call this service, and nothing else. The page is the same for everybody
-and contains no key: it loads the OpenAPI document like any client.
+The explanation of an error code comes from its row in the table of errors, as a page, as text or as JSON. The content
+security policy of a page lets the browser run the page's own scripts and call this service, and nothing else.
 """
 
 import gzip
@@ -27,43 +27,43 @@ from coatcheck.api.route import JSON, Answer, RouteCall, json_response, route
 from coatcheck.core.errors import CoatcheckError, Code
 
 VERSION: Final = "5.35.0"
-"""Version of Swagger UI."""
+"""Installed version of Swagger UI."""
 SHA256: Final = {
     "swagger-ui-bundle.js": "e6a898692f2d768e807c3ba4626068a69a2c5dd960dd6c76f3e4d3a3de180af2",
     "swagger-ui.css": "5ed08757e53da3e026d6cbecc61fe5d43585c9560b302d534ad56692519a273d",
 }
-"""Digests of its two files, unpacked."""
+"""Digests of Swagger UI's two files, not compressed."""
 SCRIPT: Final = "swagger-ui-bundle.js"
 STYLE: Final = "swagger-ui.css"
 OPTIONS: Final = "reference.js"
-"""Ours: it sets Swagger UI's options, among them the address of the OpenAPI document."""
+"""Name of the script that sets Swagger UI's options, such as the address of the OpenAPI document."""
 NAMES: Final = (SCRIPT, STYLE, OPTIONS)
-"""All files that `/docs` may load."""
+"""Names of all files that `/docs` may load."""
 _MEDIA_TYPES: Final = {"js": "text/javascript", "css": "text/css"}
 
 
 def media_type(name: str) -> str:
-    """Returns the media type of one of `NAMES`."""
+    """Returns the media type of a file in `NAMES`."""
     return _MEDIA_TYPES[name.rpartition(".")[2]]
 
 
 @cache
 def read_compressed(name: str) -> bytes:
-    """Returns one of `NAMES` as a gzip file."""
+    """Returns a file in `NAMES`, compressed with gzip."""
     folder = files("coatcheck.api.reference").joinpath("assets")
     if name == OPTIONS:
-        # Without a time in its header, the file has the same bytes in every process.
+        # Without a time in the gzip header, every process produces the same bytes.
         return gzip.compress(folder.joinpath(name).read_bytes(), 9, mtime=0)
     return folder.joinpath(f"{name}.gz").read_bytes()
 
 
 def plain(name: str) -> bytes:
-    """Returns the bytes of one of `NAMES`, for clients that do not accept gzip."""
+    """Returns a file in `NAMES`, not compressed, for clients that do not accept gzip."""
     return gzip.decompress(read_compressed(name))
 
 
 _CODE: Final = re.compile("`([^`]+)`")
-"""Matches code in a sentence of the table of errors."""
+"""Matches code between backticks in a sentence of the table of errors."""
 _STYLE: Final = (
     ":root{color-scheme:light dark;font:100%/1.5 system-ui,sans-serif}"
     "body{max-width:40rem;margin:3rem auto;padding:0 1rem}code{font-family:ui-monospace,monospace}"
@@ -98,7 +98,7 @@ def as_text(error: ErrorExplanation) -> bytes:
 
 
 def as_html(error: ErrorExplanation) -> bytes:
-    """Returns an explanation as a page, which loads nothing and has no scripts."""
+    """Returns an explanation as an HTML page that loads nothing and has no scripts."""
     again = "".join(f"<p>{_mark_code(line)}</p>\n" for line in _again(error))
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -135,7 +135,7 @@ def _mark_code(text: str) -> str:
 
 PATH: Final = "/docs"
 _INLINE: Final = re.compile(rb"<(script|style)(?![^>]* src=)[^>]*>(.*?)</\1>", re.DOTALL)
-"""Matches scripts and styles within the page; the policy allows exactly these, by their hashes."""
+"""Matches an inline script or style of the page. The content security policy allows exactly these, by their hashes."""
 _RENDERER: Final = SwaggerRenderPlugin(
     js_url=f"{PATH}/{SCRIPT}",
     css_url=f"{PATH}/{STYLE}",
@@ -143,18 +143,19 @@ _RENDERER: Final = SwaggerRenderPlugin(
     favicon='<link rel="icon" href="data:,">',
 )
 _STUB: Final = {"info": {"title": "Coatcheck: API reference"}}
-"""Written into the page by the renderer; the options name the document itself."""
+"""A stand-in for the OpenAPI document, which the renderer writes into the page. The script OPTIONS names the real
+document."""
 
 
 def render_reference(request: Request[Any, Any, Any]) -> bytes:
-    """Returns the page's HTML."""
+    """Returns the HTML of the API reference."""
     return _RENDERER.render(request, _STUB)  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
 
 
 def security_headers(page: bytes) -> dict[str, str]:
-    """Returns header fields that allow only the page's own code and requests to this service."""
+    """Returns header fields with which a browser runs only the page's own code and calls only this service."""
     sources = {"script": "'self'", "style": "'self'"}
-    # With hashes in place of `unsafe-inline`, no script runs that got into the page in another way.
+    # Hashes in place of `unsafe-inline` keep the browser from running a script that somebody injected into the page.
     for kind, text in _INLINE.findall(page):
         sources[kind.decode()] += f" 'sha256-{b64encode(sha256(text).digest()).decode()}'"
     policy = (
@@ -202,7 +203,7 @@ async def get_reference_asset(call: RouteCall, asset: str) -> Response[bytes]:
         "x-content-type-options": "nosniff",
         "cross-origin-resource-policy": "same-origin",
     }
-    # The files are kept compressed, and unpacked only for a client that does not take gzip.
+    # The files are stored compressed, and are decompressed only for a client that does not accept gzip.
     if takes_gzip(field(call.scope, b"accept-encoding")):
         return Response(
             content=read_compressed(asset),

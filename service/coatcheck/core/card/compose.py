@@ -1,11 +1,12 @@
 """Composes a card: spends a budget on what a reader needs most, and never exceeds it by a token.
 
 Pure: the same payload, metadata, query and budget give the same card, byte for byte. The first line with the ID and the
-next call are there at every budget; everything else shrinks. The final text is counted as a whole, so the bound holds
-for every content, whatever the estimates were.
+next call are part of a card of every budget; everything else shrinks with it. The final text is counted as a whole, so
+the bound holds for every content, however wrong the estimates were.
 
-A card that the session was given before becomes two lines (`repeat`). `is_card` recognises a card in a history by its
-first line; a payload that imitates that line gains nothing but to be left as it is, up to the size of a card.
+If the session was given the same bytes before, the card is two lines (`repeat`). `is_card` recognises a card in a
+history by its first line. A payload that imitates that line gains nothing: it is merely left as it is, up to the size
+of a card.
 """
 
 import re
@@ -33,39 +34,40 @@ from coatcheck.core.views.view import Section
 from coatcheck_client.contract.inert import MARK, one_line
 
 FAILED: Final = Marker("error", "reported by the tool")
-"""What the provider's result said."""
+"""Marker of a payload that the provider's result reported as an error."""
 MIN_BUDGET: Final = 64
-"""Smallest budget of a card, in tokens. Chosen: the first line and one about what is missing take most of it."""
+"""Smallest budget of a card, in tokens. Chosen: the first line and the line about what is left out take most of it."""
 MAX_BUDGET: Final = 8192
-"""Largest budget of a card, in tokens: about what a tool's answer may have in the hosts of agents (`MAX_TOKENS`)."""
+"""Largest budget of a card, in tokens: about what the hosts of agents allow a tool's answer (`MAX_TOKENS`)."""
 _QUERY: Final = 200
-"""Characters of a query that are used."""
+"""Maximum characters of a query that are used; the rest is ignored."""
 _FACTS: Final = 0.8
-"""Maximum share of the tokens after the names that facts get beside excerpts."""
+"""Maximum share of the tokens left after the names that facts get if excerpts are shown too."""
 _NAMED_LINES: Final = 3
-"""Odd lines or answers around which a part to read is searched for."""
+"""Number of odd lines or answers around which a part to read is searched for."""
 _SUMMARY: Final = 3
-"""Maximum bytes per token of a document's summary that is shown whole."""
+"""Maximum bytes of a document's summary that is shown whole, per token that is left for excerpts."""
 _SPARE: Final = 12
-"""Tokens left over from which more is shown: a line and what is above it."""
+"""Minimum unused tokens for which the excerpts are extended: enough for a line and the line above it."""
 _DENSE: Final = 16
-"""Maximum bytes per token in a payload that is tried as a whole."""
+"""Maximum bytes of a payload that is tried as a whole, per token that is left for excerpts."""
 _ONE_FAILURE_TOKENS: Final = 300
-"""Largest budget chosen for an outcome that states one failure. Cards of seven such outcomes show the same at 300 and
-at 600 tokens; of 16 that state none or two, four show less at 300."""
+"""Largest budget, in tokens, chosen for an outcome that states exactly one failure. Measured: cards of seven such
+outcomes show the same at 300 as at 600 tokens; of 16 outcomes that state no failure or two, four show less at 300."""
 _TOKENS_PER_FAILURE: Final = 100
-"""Tokens for each different sure failure in a chosen budget. Of what people marked in 167 outcomes, the cards then show
-2 points more than those of one budget with the same mean; with 75, 1 point; with 150, 2 points, for 15 % more."""
+"""Tokens for each different sure failure in a chosen budget. Measured on what people marked in 167 outcomes: the cards
+show 2 points more of it than cards of one fixed budget with the same mean. With 75 tokens it is 1 point; with 150 it is
+2 points at a cost of 15 % more tokens."""
 _MAX_CHOSEN_TOKENS: Final = 2_048
-"""Largest chosen budget. The cards of 11 outcomes with more failures show 64 % of what people marked at 1,024 tokens,
-87 % at 2,048, and 94 % at 4,096."""
+"""Largest chosen budget, in tokens. Measured on 11 outcomes with more failures: the cards show 64 % of what people
+marked at 1,024 tokens, 87 % at 2,048, and 94 % at 4,096."""
 
 
 def cut(inputs: CardInput) -> tuple[Card, str, int]:
-    """Returns the card of a payload, its text, and the text's number of tokens.
+    """Returns the card of a payload, the card's text, and the number of tokens in the text.
 
     Raises:
-        CoatcheckError: `invalid_request` for a budget out of bounds.
+        CoatcheckError: `invalid_request` if the budget is out of bounds.
     """
     if not MIN_BUDGET <= inputs.budget <= MAX_BUDGET:
         raise CoatcheckError(
@@ -79,15 +81,15 @@ def cut(inputs: CardInput) -> tuple[Card, str, int]:
 
 
 def choose_budget(inputs: CardInput) -> int:
-    """Returns the budget that suits what a payload says; the `inputs` have the usual one and no query.
+    """Returns the budget that suits a payload; `inputs` has the usual budget and no query.
 
-    That of an outcome grows with the different failures that it states, and is small if there is one. Where these say
-    nothing, and for a text that fits into it, it is the usual one.
+    The budget of an outcome grows with the number of different failures that it states, and is small if there is
+    exactly one. A text that fits into the usual budget, and one that states no failure, gets the usual budget.
     """
     usual = inputs.budget
     if not inputs.allows_excerpts or inputs.spec.weights is not None or inputs.sizes.tokens.count <= usual:
         return usual
-    units = _units(inputs, inputs.asides)
+    units = _collect_units(inputs, inputs.asides)
     sure, failures = failures_of(units, document=inputs.facts.document or inputs.spec.prose) or (0, 0)
     if failures == 1:
         return min(usual, _ONE_FAILURE_TOKENS)
@@ -95,7 +97,7 @@ def choose_budget(inputs: CardInput) -> int:
 
 
 def make_bare_card(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
-    """Returns the names and sizes of a payload: a card that shows none of it."""
+    """Returns a card with the names and sizes of a payload, and without any of its content."""
     fetch = facts.fetch_of(declared)
     return Card(
         id=artifact_id,
@@ -125,20 +127,21 @@ def make_bare_card(artifact_id: str, declared: DeclaredMetadata, measure: Measur
 
 
 def _compose(inputs: CardInput) -> tuple[Card, str, int] | None:
-    """Composes our own lines, then excerpts with what is left; drops what is worth least until it fits.
+    """Composes the service's own lines, fills the rest with excerpts, and drops the least valuable until the card fits.
 
-    Returns None if only the first line and the next call do, which need at most 64 tokens if the call has no path.
+    Returns None if only the first line and the next call would fit. These need at most 64 tokens if the call has no
+    path.
     """
     own = OwnLines(inputs)
-    # The last line is longest while nothing is shown: its tokens are set aside before anything else is added.
-    last, _ = _last(inputs, None, [], omissions([], inputs.sizes))
+    # The last line is longest if nothing is shown: its tokens are set aside before anything else is added.
+    last, _ = _render_last_line(inputs, None, [], omissions([], inputs.sizes))
     most = inputs.budget - inputs.tokenizer.count(f"\n{last}")
     own.fill(most, min(_FACTS, inputs.facts_share) if inputs.allows_excerpts else inputs.facts_share)
     room = most - own.cost
     shown_units = _choose(inputs, room) if inputs.allows_excerpts else None
     extended = False
     while True:
-        # Prices were estimates: the text is counted as a whole, then extended once, or cut until it fits.
+        # Prices were estimates: the text is counted as a whole, then extended at most once, or reduced until it fits.
         card, text, count = _assemble(inputs, own, shown_units)
         if count <= inputs.budget:
             spare = inputs.budget - count
@@ -146,7 +149,7 @@ def _compose(inputs: CardInput) -> tuple[Card, str, int] | None:
                 extended = True
                 continue
             return card, text, count
-        if shown_units is not None and shown_units.whole:  # made inert, it is longer than before
+        if shown_units is not None and shown_units.whole:  # neutralising its markup made it longer
             shown_units = _choose(inputs, room, whole=False)
         elif shown_units is not None:
             shown_units = shown_units if shown_units.drop(count - inputs.budget) else None
@@ -157,15 +160,15 @@ def _compose(inputs: CardInput) -> tuple[Card, str, int] | None:
 def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits | None:
     asides = inputs.asides
     size, tokens = inputs.sizes.size - sum(aside.end - aside.start for aside in asides), inputs.sizes.tokens
-    units = _units(inputs, asides) if room > 0 else ()
+    units = _collect_units(inputs, asides) if room > 0 else ()
     if not units:
         return None
     if whole and inputs.evidence.whole and tokens.exact and size <= room * _DENSE:
         count = inputs.tokenizer.count(units.block.decode("utf-8", "replace")) if asides else tokens.count
         if count <= room - 4:
             return ShownUnits(units)
-    if inputs.query and asides:  # what answers it may be anywhere
-        units = _units(inputs, ())
+    if inputs.query and asides:  # the answer may be in an aside too
+        units = _collect_units(inputs, ())
     reach = room * min(8.0, max(1.5, inputs.sizes.size / max(tokens.count, 1)))
     query, novelty = " ".join((inputs.query or "").split())[:_QUERY], inputs.facts.novelty
     first = inputs.text.sections[:1] if inputs.text is not None and inputs.spec.text_view == "document" else ()
@@ -185,8 +188,8 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
     return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
 
 
-def _units(inputs: CardInput, asides: tuple[Section, ...]) -> Units:
-    """Returns what may be shown, without asides."""
+def _collect_units(inputs: CardInput, asides: tuple[Section, ...]) -> Units:
+    """Returns the units that may be shown, without those of `asides`."""
     survey = inputs.survey if inputs.text is None or inputs.text.is_surveyed else None
     sought = bool(inputs.query) or inputs.facts.novelty is not None
     return units_of(inputs.evidence, inputs.sizes.lines, survey, sought=sought, fields=inputs.fields, asides=asides)
@@ -197,7 +200,7 @@ def _assemble(inputs: CardInput, own: OwnLines | None, shown_units: ShownUnits |
     own = own or OwnLines(inputs, smallest=True)
     excerpts = [] if shown_units is None else excerpts_of(shown_units.units, shown_units.positions, inputs)
     omitted = omissions(excerpts, inputs.sizes)
-    last, following = _last(inputs, shown_units, excerpts, omitted)
+    last, following = _render_last_line(inputs, shown_units, excerpts, omitted)
     text = "\n".join([*own.lines, *render.excerpt_lines(excerpts, inputs.sizes), last])
     card = replace(
         make_bare_card(inputs.id, inputs.declared, inputs.measure, inputs.facts),
@@ -211,14 +214,14 @@ def _assemble(inputs: CardInput, own: OwnLines | None, shown_units: ShownUnits |
     return card, text, inputs.tokenizer.count(text)
 
 
-def _last(
+def _render_last_line(
     inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[Excerpt], omitted: list[Omission]
 ) -> tuple[str, NextCall | None]:
-    """Returns the last line, and the call that it names."""
+    """Returns the last line of the card, and the call that this line names, if any."""
     if not inputs.measure.size:
         return render.EMPTY, None
     if not inputs.readable:
-        untried = TEXT_BYTES < inputs.measure.size <= inputs.spec.view_bytes  # of a smaller one there is none
+        untried = TEXT_BYTES < inputs.measure.size <= inputs.spec.view_bytes  # a smaller one was tried
         document = untried and inputs.is_stored and inputs.tools and is_document(inputs.facts.media_type)
         following = NextCall(TOOL, {"artifact_id": inputs.id}) if document else None
         line = (
@@ -228,7 +231,7 @@ def _last(
     rest = outside(omitted, inputs.asides) if inputs.asides else omitted
     if not rest:
         return render.end_line(inputs), None
-    section = _section(inputs, shown_units, excerpts)
+    section = _choose_section(inputs, shown_units, excerpts)
     part = section is not None or inputs.facts.path is not None
     sought, words = (None, "") if shown_units is None else shown_units.rest(CLASSES[:1] if part else CLASSES)
     words = words if inputs.evidence.whole and not inputs.brief else ""
@@ -244,12 +247,13 @@ def _last(
     return f"{omission_line}{call_line}", following
 
 
-def _section(inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[Excerpt]) -> tuple[str, int, int] | None:
-    """Returns what names the part to read: around what answers the query or is odd, else the largest.
+def _choose_section(
+    inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[Excerpt]
+) -> tuple[str, int, int] | None:
+    """Returns the part to read next: around the answer to the query or an odd line, otherwise the largest.
 
-    Also the line after what is shown of its beginning, 0 if nothing is, and how many lines are left.
-
-    None if none is known of which most is left out, or if there is no room.
+    Parts that excerpts mostly show are passed over. The tuple has the part's name, the line after what is shown of its
+    beginning (0 if nothing is), and how many of its lines are left. None: no such part is known, or there is no room.
     """
     if not excerpts and inputs.brief:
         return None
@@ -259,7 +263,9 @@ def _section(inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[E
     around = (
         nth for line in lines[:_NAMED_LINES] for nth, (first, count) in enumerate(spans) if 0 <= line - first < count
     )
-    number = next((nth for nth in chain(around, range(len(spans))) if not _mostly(excerpts, *spans[nth])), None)
+    number = next(
+        (nth for nth in chain(around, range(len(spans))) if not _is_mostly_shown(excerpts, *spans[nth])), None
+    )
     if number is None:
         return None
     name = inputs.facts.sections[number] if inputs.text is None else inputs.text.name_of(inner[number])
@@ -269,24 +275,25 @@ def _section(inputs: CardInput, shown_units: ShownUnits | None, excerpts: list[E
     return (name, last + 1, first + count - last - 1) if inside else (name, 0, count)
 
 
-def _mostly(excerpts: list[Excerpt], first: int, count: int) -> bool:
-    """Returns whether excerpts show at least half of `count` lines."""
+def _is_mostly_shown(excerpts: list[Excerpt], first: int, count: int) -> bool:
+    """Returns whether excerpts show at least half of the `count` lines from line `first` on."""
     spans = ((max(first, each.lines.first), min(first + count - 1, each.lines.last)) for each in excerpts)
     return 2 * sum(max(0, end - start + 1) for start, end in spans) >= count
 
 
 SMALLEST: Final = 128
-"""Tokens of a payload up to which its card is hardly longer than the two lines, which have 60 and a verdict."""
+"""Tokens of a payload whose card is hardly longer than the two lines of `repeat`: these take 60 tokens and a
+verdict."""
 _VERDICT: Final = 40
 """Maximum tokens of the verdict."""
 _SAYS: Final = 8
-"""Tokens below which a clipped verdict says nothing."""
+"""Minimum tokens for a verdict: clipped to fewer, it would say nothing."""
 
 
 def repeat(inputs: CardInput, earlier: str) -> tuple[Card, str, int] | None:
-    """Returns the two lines that name an earlier artifact of the same bytes, as `cut` returns a card; None: no room.
+    """Returns the two lines that name an earlier artifact of the same bytes, in the form of `cut`; None: no room.
 
-    The second one has the verdict that the earlier card shows, and the call that reads the payload.
+    The second line has the verdict that the earlier card shows, and the call that reads the payload.
     """
     call = NextCall(TOOL, {"artifact_id": inputs.id})
     same = f"{MARK} Same as {earlier}, byte for byte"
@@ -306,9 +313,9 @@ def repeat(inputs: CardInput, earlier: str) -> tuple[Card, str, int] | None:
 
 
 def _verdict(inputs: CardInput, room: int) -> str | None:
-    """Returns the line that says how a run ended, as its card shows it, clipped to `room` tokens; None: there is none.
+    """Returns the line that says how a run ended, clipped to `room` tokens; None if there is none.
 
-    Where a kind has weights of its own, its text tells no outcome.
+    A kind that has weights of its own has no such line: its text is no outcome.
     """
     if inputs.spec.weights is not None or room < _SAYS:
         return None
@@ -325,10 +332,10 @@ _CARD_LINE: Final = re.compile(
     r"(?:stored outside this conversation|NOT STORED)(?:; below: [^\n]{1,200})?\](?=\r?\n|\Z)"
 )
 MAX_CARD_CHARS: Final = 32 * MAX_BUDGET
-"""Maximum characters of a text that is taken for a card: those of the largest budget, of blanks, 32 per token."""
+"""Maximum characters of a text that is taken for a card: those of the largest budget in blanks, at 32 per token."""
 
 
 def is_card(text: str) -> bool:
-    """Returns whether a text begins with a card's first line and a possible ID, and is short enough for a card."""
+    """Returns whether a text is a card: it begins with a card's first line and a possible ID, and is short enough."""
     match = _CARD_LINE.match(text) if len(text) <= MAX_CARD_CHARS else None
     return match is not None and is_id(match[1])

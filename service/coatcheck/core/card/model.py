@@ -1,4 +1,4 @@
-"""A card as data: what it is made of, and the facts of its text, for programs."""
+"""A card as data: the input from which it is made, and the facts that its text states, for programs."""
 
 from functools import cached_property
 from typing import Final, Literal
@@ -16,13 +16,13 @@ from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.answers import TokenCount
 
 _BRIEFLY: Final = 0.5
-"""What part of their share facts beside excerpts of an outcome get where every word counts."""
+"""Part of their share that facts get in a brief card, if they are shown together with excerpts of an outcome."""
 BRIEF: Final = 300
-"""Budget in tokens below which every word counts."""
+"""Budget in tokens below which a card is brief: every word counts, and less important ones are left out."""
 
 
 class CardInput(Struct, frozen=True, dict=True):
-    """What a card is made of."""
+    """The input from which a card is made."""
 
     id: str
     """The ID that a reader will use."""
@@ -30,41 +30,41 @@ class CardInput(Struct, frozen=True, dict=True):
     measure: Measure
     """Sizes of the payload."""
     facts: DetectedMetadata
-    """What `recognise` found."""
+    """The detected metadata of the payload, as `recognise` returns it."""
     sample: PayloadSample
     """The ends of the payload, or all of it."""
     budget: int
-    """64 to 8,192 tokens in the tokenizer's encoding, which the text never exceeds."""
+    """Maximum tokens of the card's text, as the tokenizer counts them: 64 to 8,192."""
     tokenizer: Tokenizer
     query: str | None = None
-    """If given, what answers it is worth more."""
+    """The reader's query, if any: parts that answer it are preferred."""
     survey: Survey | None = None
-    """What was found between the ends of a payload that is not completely in the sample."""
+    """The survey of the bytes between the two ends, for a payload that is not completely in the sample."""
     text: CardSource | None = None
-    """Its text view, if excerpts, omissions and the next call are to refer to that."""
+    """The payload's text view, if excerpts, omissions and the next call are to refer to it."""
     is_stored: bool = True
-    """Whether the payload can be read further; otherwise the card says that it cannot."""
+    """Whether the payload is stored and can be read; otherwise the card says that it cannot."""
     tools: bool = True
-    """Whether the reader has the declared tool; otherwise the card names none."""
+    """Whether the reader has the tool that reads artifacts; otherwise the card suggests no call."""
 
     @property
     def evidence(self) -> PayloadSample:
-        """What excerpts are cut from: the payload, or its text view."""
+        """The bytes from which excerpts are taken: the payload, or its text view."""
         return self.sample if self.text is None else self.text.sample
 
     @property
     def asides(self) -> tuple[Section, ...]:
-        """Parts of the text view beside what the payload is about, in order."""
+        """Parts of the text view that are not its main text, in order."""
         return () if self.text is None else self.text.asides
 
     @property
     def fields(self) -> LineFields | None:
-        """What is not shown of each line; None where excerpts are cut from a view that an extractor made."""
+        """Fields of each line that are hidden; None if there are none, or excerpts are from an extractor's view."""
         return self.facts.fields if self.text is None or self.text.is_surveyed else None
 
     @cached_property
     def sizes(self) -> Measure:
-        """Sizes of the payload, or those of its text view, without dropped bytes."""
+        """Sizes of the payload, or of its text view; those of a view do not include dropped bytes."""
         if self.text is None:
             return self.measure
         m = self.text.measure
@@ -72,17 +72,20 @@ class CardInput(Struct, frozen=True, dict=True):
 
     @property
     def brief(self) -> bool:
-        """Whether every word counts."""
+        """Whether the card is brief, so that every word counts."""
         return self.budget < BRIEF
 
     @property
     def spec(self) -> KindSpec:
-        """The row of the payload's kind."""
+        """The specification of the payload's kind."""
         return spec_of(self.facts.kind)
 
     @property
     def facts_share(self) -> float:
-        """Share of the tokens after the names that facts may get; none beside parts, as JSON is only around them."""
+        """Share of the tokens left after the names that facts may get.
+
+        It is 0 if the view has parts: the facts then describe only the JSON around the parts.
+        """
         if self.text is not None and self.text.is_parts:
             return 0.0
         share = self.spec.facts_share * (_BRIEFLY if self.brief and self.spec.facts_share < _BRIEFLY else 1)
@@ -90,28 +93,28 @@ class CardInput(Struct, frozen=True, dict=True):
 
     @property
     def readable(self) -> bool:
-        """Whether it is text, or has a text view."""
+        """Whether the payload is text, or has a text view."""
         return self.text is not None or self.spec.readable
 
     @property
     def allows_excerpts(self) -> bool:
-        """Whether excerpts may be shown: it is text, and not one whose facts are all that a card has of it."""
+        """Whether excerpts may be shown: the payload is readable, not empty, and facts do not take the whole card."""
         has_only_facts = self.spec.readable and self.facts_share == 1 and self.facts.shape
         return self.readable and self.measure.size > 0 and not has_only_facts
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
-    """Text of the payload inside a card."""
+    """A verbatim part of the payload, or of its text view, inside a card."""
 
     text: str
     view: Literal["raw", "text"]
-    """The view to which bytes and lines refer: `raw`, the payload, or `text`, its readable text."""
+    """The view to which `bytes` and `lines` refer: `raw` is the payload itself, `text` is its readable text."""
     bytes: Extent
     lines: LineExtent
     exact: bool
-    """Whether `text` is the decoded range, character for character; false if `inert` changed any."""
+    """Whether `text` is the decoded range, character for character; false if any character was changed for display."""
     cut: Literal["", "start", "end", "both"] = ""
-    """Which of its ends is inside a line."""
+    """Which ends of the excerpt are inside a line."""
 
 
 class Omission(Struct, frozen=True, kw_only=True):
@@ -120,18 +123,18 @@ class Omission(Struct, frozen=True, kw_only=True):
     bytes: Extent
     lines: LineExtent
     whole_lines: int
-    """Number of lines of which nothing is shown."""
+    """Number of lines of which no part is shown."""
 
 
 class NextCall(Struct, frozen=True):
-    """The call that reads on, ready to be made."""
+    """The call that a card suggests for reading on, with all arguments."""
 
     tool: str
     arguments: dict[str, str | int]
 
 
 class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model gets instead of a payload. A pure function of the payload, its declared metadata, and the budget."""
+    """The bounded description that a model gets instead of a payload. It depends only on the card's input."""
 
     id: str
     kind: Kind
@@ -140,35 +143,35 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str | None = None
     canonical_url: str | None = None
     status: int | None = None
-    """The HTTP status with which the page came."""
+    """HTTP status of the response with the page."""
     final_url: str | None = None
-    """Where redirects led from `url`."""
+    """URL to which redirects from `url` led."""
     content_type: str | None = None
-    """What the page's server called it."""
+    """Content type that the page's server declared."""
     tool_name: str | None = None
     tool_call_id: str | None = None
     command: str | None = None
-    """What was run, or the tool's arguments, shortened."""
+    """The command that was run, or the tool's arguments, shortened."""
     compared_to: str | None = None
-    """ID of the earlier artifact that this one was compared with."""
+    """ID of the earlier artifact with which this artifact was compared."""
     size: int
     chars: int
     lines: int
     tokens: TokenCount
     text: ViewMeasure | None = None
-    """Sizes of the text view, if excerpts, omissions and the next call refer to that instead of the payload."""
+    """Sizes of the text view, if excerpts, omissions and the next call refer to it instead of the payload."""
     sha256: str | None = None
-    """Hexadecimal; for payloads other than text."""
+    """SHA-256 of the payload in hexadecimal; None for text."""
     markers: tuple[Marker, ...] = ()
     shape: tuple[str, ...] = ()
-    """The part of the shape that the text shows."""
+    """The facts about the payload's structure that the card's text has."""
     excerpts: list[Excerpt] = field(default_factory=list[Excerpt])
     omitted: list[Omission] = field(default_factory=list[Omission])
     redacted: str = ""
-    """Which secrets are masked in this card, in words; empty if none are."""
+    """Words on how many secrets are masked in this card, and by which rules; empty if none are."""
     dropped: int = 0
-    """Bytes of the original that were never kept; they were at `dropped_at` of what was."""
+    """Number of bytes of the original that were never stored. They followed byte `dropped_at` of the stored bytes."""
     dropped_at: int = 0
     next: NextCall | None = None
-    """None if everything is shown, or the payload cannot be read as text."""
+    """The suggested call; None if everything is shown, or the rest cannot be read or resembles what is shown."""
     engine: int

@@ -1,4 +1,4 @@
-"""Describes the most important omissions of a card, and the one call that is most likely to help."""
+"""Describes the most important omissions of a card, and suggests the one call that is most likely to help."""
 
 import re
 from bisect import bisect_left
@@ -19,49 +19,49 @@ from coatcheck_client.contract.tools import DEFAULT_MATCHES
 
 TOOL: Final = "read_artifact"
 _PAGE: Final = 80
-"""Maximum lines of a part that is compared with others by what it says."""
+"""Number of lines of the parts that are compared with one another by their worth."""
 _ROOM: Final = 600
-"""Tokens that the answer to a call has about: as much as a card."""
+"""Approximate tokens of the answer to a call: as many as a card has."""
 _MATCH: Final = 5
-"""Lines that a search shows for a match, with its context."""
+"""Approximate number of lines that a search shows for one match, with its context."""
 _FEWEST: Final = 3
-"""Minimum matches that a call requests."""
+"""Minimum number of matches that a call requests."""
 _SEVERAL_VALUES: Final = re.compile(r"\[\?|\*")
-"""Matches in a JSONPath what may select many values."""
+"""Matches the parts of a JSONPath that may select several values."""
 _PAGE_OF_LIST: Final = re.compile(r"\[[1-9]\d*:\d+\]$")
 """Matches a JSONPath to elements in the middle of a list."""
 _NEAR_BEGINNING: Final = 0.1
-"""Share of a text in which a search may as well begin with its first line."""
+"""Share of a text, from its beginning: a search that would begin there begins with the first line instead."""
 _MIN_LINES: Final = 10
-"""Minimum lines that a call requests, and maximum values."""
+"""Minimum number of lines, and maximum number of values, that a call requests."""
 _NAMED: Final = 3
-"""Words of statements that a card counts."""
+"""Maximum number of phrases of statements for which a card says how many lines have them."""
 _CANDIDATE_WORDS: Final = 12
-"""Words among which these are chosen."""
+"""Number of most frequent phrases among which these are chosen."""
 _SEVERAL: Final = 5
-"""Number of lines with the same words from which these are searched for, if they state no sure failure."""
+"""Minimum number of lines with the same phrase that is reported, if the lines state no sure failure."""
 _LIKE: Final = 10
-"""Number of similar lines from which they are counted."""
+"""Minimum number of similar lines that are reported."""
 _SHARE: Final = 0.2
-"""Minimum share of what is left out that similar lines must have to be counted."""
+"""Minimum share of the left-out units that similar lines must have to be reported."""
 CLASSES: Final = (SURE, STRONG, WARNING)
 """Classes of statements, gravest first."""
 
 
 @final
 class ShownUnits:
-    """What a card shows of a text, all of it or a selection, and what matters of the rest."""
+    """The units of a text that a card shows, all or a selection, and what is important in the rest."""
 
     def __init__(self, units: Units, selection: Selection | None = None) -> None:
-        """Takes all units of a text; without a selection, all are shown."""
+        """Takes all units of a text, and those selected from them; without a selection, all are shown."""
         self.units = units
         self._selection = selection
         self._words: dict[int, list[bytes]] = {}
-        """The words of statements of each class; found on demand."""
+        """Phrases of the statements of each class; collected on demand."""
 
     @property
     def whole(self) -> bool:
-        """Whether all is shown."""
+        """Whether all units are shown."""
         return self._selection is None
 
     @property
@@ -71,7 +71,7 @@ class ShownUnits:
 
     @property
     def singular(self) -> list[int]:
-        """Lines of shown units that answer the query or have an odd word, worth most first."""
+        """Line numbers of shown units that answer the query or have an odd word, most valuable first."""
         if self._selection is None:
             return []
         worth = self._selection.worth
@@ -79,24 +79,26 @@ class ShownUnits:
         return [self.units.line[place] for place in sorted(exempt, key=lambda place: -worth.base.get(place, 0.0))]
 
     def extend(self, tokens: int) -> bool:
-        """Shows up to `tokens` more tokens; returns False if nothing more fits."""
+        """Adds units of up to `tokens` tokens to those shown; returns False if nothing more fits."""
         return self._selection is not None and self._selection.extend(tokens)
 
     def drop(self, tokens: int) -> bool:
-        """Shows `tokens` fewer tokens; returns False if nothing is left."""
+        """Removes units of about `tokens` tokens from those shown; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
 
     @property
     def is_outcome(self) -> bool:
-        """Whether this is the outcome of a run, which its statements tell, rather than a document."""
+        """Whether the statements of the text make it the outcome of a run, rather than a document."""
         return self._selection is not None and self._selection.worth.weights is OUTCOME
 
     def rest(self, classes: Sequence[int]) -> tuple[tuple[str, int] | None, str]:
-        """Returns words to search for in what is left out, if any, and how many lines of it have such words.
+        """Returns a phrase to search for in the left-out units, if any, and how many of their lines have such phrases.
 
-        They are of the commonest statements of the first of `classes` that has any there. Beside a sure failure, shown
-        or not, lesser ones are noise; of others there must be several. Words are sought, from a line on, only if they
-        state a sure failure and more lines that have them resemble none that is shown than are shown.
+        The phrases are those of the commonest statements of the first of `classes` that occurs in the left-out units.
+        If the text states a sure failure, shown or not, lesser statements are not reported; without one, a phrase is
+        reported if several lines have it. The phrase to search for, with a line to start from, must state a sure
+        failure, and more new lines with it must be left out than lines with it are shown. A line is new if it resembles
+        no shown line.
         """
         if self._selection is None:
             return None, ""
@@ -121,7 +123,7 @@ class ShownUnits:
         return sought, ", ".join([*counts, *self._like(omitted)])
 
     def _like(self, omitted: list[int]) -> list[str]:
-        """Returns how many lines differ from one that is shown only in numbers, if many do."""
+        """Returns a note on how many left-out lines differ from a shown line only in numbers, if these are many."""
         units = self.units
         lines_by_shape = {units.shape[place]: units.line[place] for place in reversed(self.positions)}
         lines = Counter([units.shape[place] for place in omitted if units.opens[place] and units.closes[place]])
@@ -131,13 +133,14 @@ class ShownUnits:
     def _find_mentions(
         self, statement_class: int, phrases: list[bytes], block: bytes, omitted: list[int], shown_lines: set[int]
     ) -> list[tuple[str, int, int]]:
-        """Returns those words of statements of a class that are in the units that are left out, commonest first.
+        """Returns those of a class's `phrases` that occur in left-out units, commonest first.
 
-        `block` is the text of these units, a line for each.
+        `block` is the text of the left-out units, one line per unit.
 
-        Each has the number of left-out lines that contain them; 0: only a part of a line that is shown does; and the
-        first line that resembles none shown, 0 if not more than those shown do. Of words that state nothing in most
-        lines, like the name of an element or `0 failed`, nothing is said.
+        Each phrase comes with the number of left-out lines that contain it, and the first new line that contains it.
+        The number is 0 if only the left-out part of a shown line contains the phrase; the line is 0 unless the new
+        lines outnumber the shown ones. Phrases that state nothing in most lines, like the name of an element or `0
+        failed`, are left out.
         """
         units = self.units
         shown_shapes = {units.shape[place] for place in self.positions}
@@ -162,7 +165,7 @@ class ShownUnits:
         return [(words, -count, line) for count, words, line in sorted(counts)[:_NAMED]]
 
     def richest(self, *, with_topics: bool) -> LineExtent | None:
-        """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
+        """Returns the most valuable range of left-out lines, within one page; None if no line has any worth."""
         if self._selection is None:
             return None
         lines, positions, values = self.units.line, self.positions, self._selection.unseen(with_topics=with_topics)
@@ -175,7 +178,7 @@ class ShownUnits:
         return None if best is None else LineExtent(lines[best[0]], lines[best[-1]])
 
     def line_start(self, offset: int) -> int | None:
-        """Returns where the line begins that continues at `offset`, the end of a shown unit; None if unknown."""
+        """Returns the start of the line that continues at `offset`, the end of a shown unit; None if it is unknown."""
         units = self.units
         place = bisect_left(units.end, offset)
         if place == len(units) or units.end[place] != offset or units.closes[place]:
@@ -185,7 +188,7 @@ class ShownUnits:
 
 
 def _words(units: Units, worth: Worth, statement_class: int) -> list[bytes]:
-    """Returns the words of statements of a class, most frequent first; none in a document, which only tells of them."""
+    """Returns the phrases of a class's statements, most frequent first; none in a document, whose subject they are."""
     if worth.weights is not OUTCOME:
         return []
     counts = Counter[bytes]()
@@ -203,16 +206,17 @@ def next_call(
     words: tuple[str, int] | None,
     section: tuple[str, int, int] | None,
 ) -> NextCall | None:
-    """Returns the call that helps most: the commonest failure left out, a section, a path, lines.
+    """Returns the call that helps most: a search for the commonest left-out failure, or a part to read.
 
-    None where a run's outcome is told, and where all that is left out resembles what is shown.
+    None if the outcome of a run is shown, or if everything left out resembles what is shown.
 
     Args:
-        inputs: what the card is made of.
-        shown_units: what it shows; None: nothing.
-        omitted: what no excerpt shows; not empty.
-        words: words of statements in that, and the first line of it that has them.
-        section: a title of a part that is not shown, its first line that is not, and how many follow in it.
+        inputs: the input of the card.
+        shown_units: the units that the card shows; None: it shows none.
+        omitted: the ranges that no excerpt shows; not empty.
+        words: a phrase of statements in these ranges, and the first new line that has it.
+        section: the title of a part that is not shown in full, its first line that is not shown (0: read it by its
+            title), and how many lines follow from there.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
@@ -249,9 +253,9 @@ def next_call(
 def _lines(
     longest: Omission, shown_units: ShownUnits | None, room: int, lines: int, *, with_topics: bool
 ) -> LineExtent | None:
-    """Returns up to `room` lines to read: those that say most; where nothing is shown, the first; None if none do.
+    """Returns up to `room` lines to read: the most valuable, or the first if nothing is shown; None if none has worth.
 
-    Topics say something only in prose: in lists, which lines have words of their own is chance.
+    Topics count only in prose: in a list, it is chance which lines have words of their own.
     """
     if shown_units is None:
         return LineExtent(longest.lines.first, min(longest.lines.last, longest.lines.first + room - 1))

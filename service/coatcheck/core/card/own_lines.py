@@ -1,6 +1,6 @@
-"""The lines above the excerpts: what the payload is, its statements about itself, its facts, as far as they fit.
+"""The lines above the excerpts, as far as they fit: names of the payload, its own statements, and facts about it.
 
-Everything here that came from outside is inert and on one line; what is clipped is marked.
+All text from outside is made inert and put on one line; a shortened text is marked.
 """
 
 import re
@@ -18,9 +18,9 @@ from coatcheck.core.text.excerpt import fit_text
 from coatcheck_client.contract.inert import one_line
 
 _URL_KEPT: Final = 256
-"""Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch only URLs that they have seen."""
+"""Budget in tokens from which a URL is never dropped, only shortened: some APIs fetch only URLs that they have seen."""
 _ASKED: Final = 32
-"""Tokens of facts beside excerpts that answer a query, or a third of their share if that is more."""
+"""Minimum tokens of facts in a card with excerpts that answer a query; a third of the facts' share if that is more."""
 _NAME: Final = 120
 """Maximum characters of a tool's name, and of a call's ID."""
 _HEADINGS: Final = 0.12
@@ -28,7 +28,7 @@ _HEADINGS: Final = 0.12
 _DENSEST: Final = 8
 """Maximum bytes per token of an opening, and characters per token of headings."""
 _PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
-"""Content types that a page has unless something else is said."""
+"""Usual content types of a page, which are not mentioned."""
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
 _COUNTS: Final = re.compile(r"\d+ [^'\"]+")
@@ -36,12 +36,12 @@ _COUNTS: Final = re.compile(r"\d+ [^'\"]+")
 _ITEMS: Final = 3
 """Fields of which more than half with words of a query make no difference."""
 _ITEM: Final = re.compile(r'"(?:\\.|[^"\\])*"?|[,;](?= )')
-"""Matches the end of an item of an enumeration, or a quotation, in which none ends."""
+"""Matches the end of an item of an enumeration, or a whole quotation, because commas in it end no item."""
 
 
 @final
 class OwnLines:
-    """The lines of one card, with their cost in tokens. The first one is there from the start."""
+    """The lines of one card, with their cost in tokens. The first line is there from the start."""
 
     def __init__(self, inputs: CardInput, *, smallest: bool = False) -> None:
         self._inputs = inputs
@@ -50,7 +50,7 @@ class OwnLines:
         self.facts: tuple[str, ...] = ()
 
     def drop(self) -> bool:
-        """Drops the last line; returns False if only the first is left."""
+        """Drops the last line; returns False if only the first line is left."""
         if len(self.lines) < 2:  # noqa: PLR2004 - the first one stays
             return False
         line = self.lines.pop()
@@ -58,10 +58,13 @@ class OwnLines:
         return True
 
     def fill(self, room: int, share: float) -> None:
-        """Adds what fits into `room` tokens, in the card's order; facts get up to a `share` of what names leave."""
+        """Adds the lines that fit into `room` tokens, in the card's order; facts get up to a `share` of the rest.
+
+        The rest is what names and other lines leave of the room.
+        """
         inputs, declared, facts = self._inputs, self._inputs.declared, self._inputs.facts
-        # What would mislead if it were missing comes first: that this is not the page, that the tool failed, that
-        # bytes are missing. Its tokens are reserved before names get any.
+        # The lines without which a card would mislead come first: that this is not the page, that the tool failed, that
+        # bytes are missing. Their tokens are reserved before names get any.
         fetch = facts.fetch_of(declared)
         status = render.status_line(fetch)
         if status and self._reserve(status, room):
@@ -74,7 +77,7 @@ class OwnLines:
             *facts.comparison,
             f"Redacted: {facts.redacted}" if facts.redacted else "",
         )
-        # Names, each clipped to its share, so that a long title cannot take the room of the address below it.
+        # Names, each shortened to its share, so that a long title cannot take the room of the URL below it.
         final_url = fetch.final_url if is_redirected(fetch) or not fetch.url else None
         own_type = (fetch.content_type or "").partition(";")[0].strip().lower()
         content_type = None if own_type in {"", *_PAGE_TYPES, facts.media_type} else own_type
@@ -89,7 +92,7 @@ class OwnLines:
             ),
             ("Redirected to" if fetch.url else "URL", final_url, 0.8),
             ("Content type", content_type, 0.1),
-            ("Tool", None if inputs.brief else _tool(declared), 0.4),
+            ("Tool", None if inputs.brief else _render_tool(declared), 0.4),
             ("Command", declared.command, 0.15),
         ):
             if value:
@@ -104,7 +107,7 @@ class OwnLines:
             self._add_headings(inputs.text, room - self.cost)
 
     def _reserve(self, line: str, room: int) -> bool:
-        """Returns whether a line that is added later fits; its cost is counted now."""
+        """Returns whether a line fits that will be added later; if so, its cost is counted now."""
         cost = self._cost(line)
         if self.cost + cost > room:
             return False
@@ -112,7 +115,7 @@ class OwnLines:
         return True
 
     def _add_labelled_line(self, label: str, value: str, room: int, share: float) -> None:
-        """Adds a line of outside text, clipped to its share and marked if so, if it fits."""
+        """Adds a line with text from outside if it fits, shortened to its share and then marked."""
         flat = one_line(value[:4_000])
         line = f"{label}: {flat}"
         if not self._reserve(line, room):
@@ -163,20 +166,23 @@ class OwnLines:
         return self._inputs.tokenizer.count(f"\n{line}")
 
 
-def _tool(declared: DeclaredMetadata) -> str | None:
+def _render_tool(declared: DeclaredMetadata) -> str | None:
     name, call = declared.tool_name, declared.tool_call_id
-    return f"{_short(name)}{f' (call {_short(call)})' if call else ''}" if name else None
+    return f"{_shorten_name(name)}{f' (call {_shorten_name(call)})' if call else ''}" if name else None
 
 
-def _short(name: str) -> str:
-    """Returns a tool's or a call's name, shortened. It is made inert first: a cut must not hide a tag."""
+def _shorten_name(name: str) -> str:
+    """Returns the name of a tool or a call, shortened.
+
+    The name is made inert before it is shortened, because otherwise a cut could hide a tag.
+    """
     return one_line(name[: 4 * _NAME])[:_NAME]
 
 
 def _clip_list(text: str) -> str:
-    """Returns a clipped fact, back to its last whole item or, in a sentence, word; empty if there is none.
+    """Returns a shortened fact up to its last whole item or, in a sentence, its last whole word.
 
-    Half a name is another name, and half a number another number.
+    Empty if no whole item is left. Half a name would be another name, and half a number another number.
     """
     if not text.endswith("…"):
         return text

@@ -1,6 +1,6 @@
-"""The text view that a card is cut from instead of the payload's own bytes, and for which payloads.
+"""The text view from which a card is made instead of the payload's own bytes, and the payloads for which this is so.
 
-The choice never depends on when a card is cut: a view that is made later, by a read, changes no card.
+The choice never depends on when a card is made: a view that a later read makes does not change a card.
 """
 
 from collections.abc import Iterator
@@ -17,23 +17,23 @@ from coatcheck.core.outline.summary import contents
 from coatcheck.core.views.view import OPENED, Section, ViewMeasure, outer_asides
 
 TEXT_BYTES: Final = 2 * 1024**2
-"""Payloads up to this size have their text view made before their card is cut, in about 60 ms per MiB."""
+"""Maximum bytes of a payload whose text view is made before its card. This takes about 60 ms per MiB."""
 _EXTRACTORS: Final = ("markup-removed", "markup-dropped", "search-results", "parts", "notebook")
 
 
 class CardSource(Struct, frozen=True):
-    """A text view, as far as a card may use it."""
+    """The parts of a text view that a card uses."""
 
     sample: PayloadSample
     measure: ViewMeasure
     sections: tuple[Section, ...] = ()
-    """Those of the view that are no asides."""
+    """Sections of the view that are not asides."""
     asides: tuple[Section, ...] = ()
-    """The outermost asides, in order: shown only if they answer a query."""
+    """The outermost asides, in order; they are shown only if they answer a query."""
     is_parts: bool = False
-    """Whether the payload's own structure is only what is around these parts."""
+    """Whether the sections are parts of the payload, whose own structure is only a frame around the parts."""
     is_surveyed: bool = False
-    """Whether the payload's survey is of this text."""
+    """Whether the payload's survey describes this text."""
 
     @property
     def begin(self) -> int:
@@ -42,7 +42,7 @@ class CardSource(Struct, frozen=True):
 
     @property
     def inner(self) -> list[Section]:
-        """Returns the sections without others in them, longest first."""
+        """Returns the sections that contain no other sections, longest first."""
         levels = [*[each.level for each in self.sections[1:]], 0]
         inner = [each for each, level in zip(self.sections, levels, strict=False) if level <= each.level]
         return sorted(inner, key=lambda each: (-each.lines, each.start))
@@ -57,9 +57,9 @@ class CardSource(Struct, frozen=True):
         return contents(entries, f" from line {after[0].line}" if after else "", room)
 
     def name_of(self, section: Section) -> str:
-        """Returns what names a section in a call: its title, or the words that a long one begins with, or its name.
+        """Returns the words that name a section in a call: its title, the beginning of a long title, or its name.
 
-        Words must mean it alone, also beside asides, and must contain nothing masked.
+        The title is used only if it means this section alone, asides included, and contains nothing masked.
         """
         words = section.title
         if len(words) > SECTION_CHARS:
@@ -71,7 +71,7 @@ class CardSource(Struct, frozen=True):
 
 
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], extractor: str) -> CardSource:
-    """Returns a view in the form that a card uses."""
+    """Returns a text view in the form that a card uses."""
     main_sections = tuple([each for each in sections if not each.aside])
     return CardSource(
         sample,
@@ -84,7 +84,7 @@ def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section
 
 
 def may_show_text(facts: DetectedMetadata, size: int) -> bool:
-    """Returns whether the card of a payload may be cut from its text view."""
+    """Returns whether the card of a payload may be made from its text view, before the extractor is known."""
     if facts.form is not None:
         return size > 0
     spec = spec_of(facts.kind)
@@ -93,6 +93,9 @@ def may_show_text(facts: DetectedMetadata, size: int) -> bool:
 
 
 def shows_text(facts: DetectedMetadata, size: int, extractor: str) -> bool:
-    """Returns the final answer, given the extractor: JSON that was only indented is shown as it is."""
+    """Returns whether the card is made from the text view, given the extractor that made the view.
+
+    JSON that was only indented is shown as it is.
+    """
     is_document = facts.form is not None or spec_of(facts.kind).text_view == "document"
     return may_show_text(facts, size) and (is_document or extractor.startswith(_EXTRACTORS))

@@ -1,6 +1,6 @@
-"""Rates which units of a text answer a query: BM25 over units, each raised by its best neighbour.
+"""Rates how well the units of a text answer a query: BM25 over units, each raised by its best neighbour.
 
-It works on bytes with `find`, so that only units with a word of the query cost anything.
+It searches bytes with `find`, so that only units with a word of the query cost time.
 """
 
 import re
@@ -19,25 +19,25 @@ _RUNS: Final = frozenset(
     {"build", "make", "test", "pass", "job", "run", "step", "task", "command", "pipeline", "suite"}
     | {"cause", "caus", "root", "reason", "happen", "issu", "fix"}
 )
-"""Stems of words for a run, and for asking why it ended as it did."""
+"""Stems of words that name a run, or that ask why it ended as it did."""
 _PREFIX: Final = 4
-"""Minimum characters of a word that its other forms must begin with."""
+"""Minimum characters of a stem by which other forms of a word are found."""
 _FEW: Final = 20
-"""Units of a text in which even a word that most of them have counts."""
+"""Maximum units of a text in which even a word that most of its units contain counts."""
 _K1: Final = 0.6
-"""Saturation of BM25 (its k1, usually 1.2): lower, because a line that repeats a word is hardly a better answer."""
+"""BM25's k1, usually 1.2: lower here, because a line that repeats a word is hardly a better answer."""
 _REACH: Final = 8
-"""Units on either side whose scores raise a unit's."""
+"""Distance in units within which the score of a unit raises others."""
 _NEIGHBOUR: Final = 0.7
-"""Share of a unit's score that the next one gets; it falls to nothing beyond _REACH. Chosen, not measured."""
+"""Share of a unit's score that the next unit gets. The share falls to nothing beyond _REACH. Chosen, not measured."""
 
 
 def answers(units: Units, query: str, *, outcome: bool, document: bool) -> dict[int, float]:
-    """Returns units that answer a query, by number, scored from 0 to 1; the best one has 1.
+    """Returns the units that answer a query, by number, with scores up to 1, which the best unit has.
 
-    In an outcome, words that only name failing and what failed are ignored: every line of a run may contain them, and
-    statements of failure answer such a question without it. A question of only such words is ignored for whatever a
-    program printed; a document may be about them.
+    In an outcome, words that only name failing, or what failed, are ignored: every line of a run may contain them, and
+    statements of failure answer such a question anyway. If the query has only such words, it is ignored for all output
+    of programs; a document, however, may be about them.
     """
     text = units.block.lower()
     starts = list(accumulate([len(line) + 1 for line in units.text], initial=0))
@@ -50,7 +50,7 @@ def answers(units: Units, query: str, *, outcome: bool, document: bool) -> dict[
     total = max(1, len(units))
     for word, stem in terms.items():
         hits = _hits(text, starts, word, stem)
-        if 2 * len(hits) > total > _FEW:  # it tells no unit from others
+        if 2 * len(hits) > total > _FEW:  # the word does not distinguish units
             continue
         rarity = log(1 + (total - len(hits) + 0.5) / (len(hits) + 0.5))
         for place, count in hits.items():
@@ -59,12 +59,12 @@ def answers(units: Units, query: str, *, outcome: bool, document: bool) -> dict[
 
 
 def _is_common(word: str, stem: str) -> bool:
-    """Returns whether a word names failing, or a run and the asking about it."""
+    """Returns whether a word names failing, a run, or the question why it failed."""
     return stem in _RUNS or classify(word.encode()) & WORD > 0
 
 
 def _hits(text: bytes, starts: list[int], word: str, form: str) -> Counter[int]:
-    """Returns how often each unit has a word, or another form of it, which begins with `form`."""
+    """Returns how often each unit has a word, or another form of the word, which begins with `form`."""
     stem, exact = form.encode(), word.encode()
     hits: Counter[int] = Counter()
     at = text.find(stem)

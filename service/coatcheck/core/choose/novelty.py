@@ -1,8 +1,8 @@
-"""Finds what a run's output has that an earlier run of the command had not: each line's distance to its nearest.
+"""Finds the new lines of a run's output, by the distance of each to the nearest line of an earlier output.
 
-Lines are compared by their words without numbers, hashes and addresses, so that times and temporary names are not new.
-A line whose shape occurs in the earlier output is not examined further; for others, the nearest line is found through
-their rarest words, so that the cost is bounded however long both outputs are.
+Lines are compared by their words, without numbers, hashes and addresses, so that times and temporary names do not count
+as new. A line whose shape occurs in the earlier output is not examined further. For other lines, the nearest line is
+searched for by their rarest words, so that the cost is bounded however long both outputs are.
 """
 
 import re
@@ -21,21 +21,21 @@ from coatcheck_client.contract.inert import one_line
 _WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _ADDRESS: Final = re.compile(rb"0x[0-9a-fA-F]+|\b(?=[0-9a-fA-F-]*\d)[0-9a-fA-F]{7,}(?:-[0-9a-fA-F]{2,})*\b")
 _SHORT: Final = 2
-"""Maximum bytes of a word that is ignored."""
+"""Maximum bytes of the words that are ignored."""
 _NEAR: Final = 0.2
-"""Maximum distance of a line that counts as having been there before."""
+"""Maximum distance to an earlier line at which a line counts as known."""
 _COMPARED_LINES: Final = 3_000
-"""Lines of a new shape that are compared with the earlier ones; further ones count as entirely new."""
+"""Maximum new shapes that are compared with the earlier output; lines of further shapes count as entirely new."""
 _RARE: Final = 4
-"""Words of a line by which its nearest one is searched for."""
+"""Number of rarest words of a line by which its nearest line is searched for."""
 _CANDIDATES: Final = 40
-"""Lines compared for each of these words."""
+"""Maximum lines that are compared for each of these words."""
 _MAX_NEW_LINES: Final = 400
-"""New lines that are kept."""
+"""Maximum new lines that are recorded, those with the largest distance first."""
 _MAX_GONE_LINES: Final = 3
-"""Lines that are gone up to which the card shows them: so few may be what matters, and the new output lacks them."""
+"""Maximum missing lines that the card shows: so few may be important, and the new output does not have them."""
 _GONE_CHARS: Final = 200
-"""Maximum characters of such a line: three of them leave most of a card of 300 tokens to the new output."""
+"""Maximum characters of a missing line that is shown: three leave most of a card of 300 tokens to the new output."""
 
 
 def compare_runs(
@@ -49,8 +49,9 @@ def compare_runs(
 ) -> DetectedMetadata:
     """Returns the facts including what is new since an earlier run, and a line for the card that says how much.
 
-    Lines are counted if both outputs are available in full; of larger ones, only what is available is compared.
-    If few are gone, they are shown. `reveal` replaces fillers in the earlier output by the names of what they hide.
+    Lines are counted if both outputs are available in full; of larger outputs, only the available parts are compared,
+    and not counted. If only a few lines of the earlier output are missing, they are shown. `reveal` replaces fillers in
+    the earlier output by the names of the rules that hid the text.
     """
     if earlier.sha256 == measure.sha256:
         return replace(facts, comparison=(f"Same as {earlier.id}, byte for byte.",))
@@ -64,35 +65,35 @@ def compare_runs(
             f": {format_count(result.lines, 'line')} new, {format_count(result.gone, 'line')} of it gone, numbers aside"
         )
         if result.gone <= _MAX_GONE_LINES:
-            gone_lines = [_render_gone_line(earlier, before, place, reveal) for _, place in _unlike(before, units)]
+            gone_lines = [_render_gone_line(earlier, before, place, reveal) for _, place in _find_unlike(before, units)]
     return replace(facts, novelty=result, comparison=(f"Compared with {earlier.id}{counts}", *gone_lines))
 
 
 def _render_gone_line(
     earlier: EarlierRun, units: Units, place: int, reveal: Callable[[str, tuple[str, ...]], str]
 ) -> str:
-    """Returns a line for the card with what a unit of the earlier output said, shortened to whole words."""
+    """Returns a line for the card with the text of a missing unit, shortened to whole words."""
     sample = earlier.shown or earlier.sample
     text = sample.head[units.start[place] : units.end[place]].decode("utf-8", "replace")
     text = one_line(reveal(text, sample.masked) if sample.masked else text)
-    if len(text) > _GONE_CHARS:  # half a secret would not be masked
+    if len(text) > _GONE_CHARS:  # cut between words: half a secret would not be masked
         text = f"{text[: text.rfind(' ', 0, _GONE_CHARS) + 1]}…"
     return f"Gone, line {units.line[place]}: {text}"
 
 
 def novelty(units: Units, earlier: Units) -> Novelty:
-    """Returns what is new in `units`, and how much of `earlier` is gone."""
-    new = _unlike(units, earlier)
+    """Returns the new lines in `units`, and the number of lines of `earlier` that are missing."""
+    new = _find_unlike(units, earlier)
     farthest = sorted(new, key=lambda each: (-each[0], each[1]))[:_MAX_NEW_LINES]
     return Novelty(
         new=tuple((units.start[place], round(distance, 3)) for distance, place in farthest),
         lines=len(new),
-        gone=len(_unlike(earlier, units)),
+        gone=len(_find_unlike(earlier, units)),
     )
 
 
-def _unlike(units: Units, others: Units) -> list[tuple[float, int]]:
-    """Returns the units that resemble none of the others, with their distance from the nearest one."""
+def _find_unlike(units: Units, others: Units) -> list[tuple[float, int]]:
+    """Returns the units that resemble none of the others, each with its distance to the nearest one."""
     index: _Index | None = None
     distances: dict[bytes, float] = {}
     out: list[tuple[float, int]] = []
@@ -109,12 +110,12 @@ def _unlike(units: Units, others: Units) -> list[tuple[float, int]]:
 
 
 def words_of(text: bytes) -> frozenset[bytes]:
-    """Returns the words of a line that distinguish it from others."""
+    """Returns the words of a line that distinguish it from other lines."""
     return frozenset(word for word in _WORD.findall(_ADDRESS.sub(b"", text)) if len(word) > _SHORT)
 
 
 class _Index:
-    """Finds the nearest line of the earlier output."""
+    """Index of the earlier output's lines by word, to find the nearest line."""
 
     def __init__(self, earlier: Units) -> None:
         first: dict[bytes, bytes] = {}
@@ -127,7 +128,7 @@ class _Index:
                 self._by_word[word].append(number)
 
     def distance(self, text: bytes) -> float:
-        """Returns 0 if one line of the earlier output has all the words of a line, and 1 if it has none of them."""
+        """Returns the distance to the nearest earlier line: 0 if it has the same words, 1 if none in common."""
         words = words_of(text)
         if not words:
             return 0.0

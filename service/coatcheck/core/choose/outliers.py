@@ -1,4 +1,4 @@
-"""Finds lines that stand out: by a number that is far from all others in its column, by their shape, or by a word."""
+"""Finds lines that stand out: by a number far from all others in its column, by their shape, or by a word."""
 
 import re
 from collections import Counter, defaultdict
@@ -16,38 +16,38 @@ from coatcheck.core.records.statistics import MAX_PER_SIDE, find_far
 T = TypeVar("T")
 
 _MIN_NUMBERS: Final = 20
-"""Minimum numbers beside which one is set apart."""
+"""Minimum numbers in a column, besides an outlier."""
 _MAX_UNITS: Final = 10_000
-"""Units of a text whose numbers are compared: five columns of them in about 10 ms."""
+"""Maximum units of a text whose numbers are compared: five columns of so many take about 10 ms."""
 _SAMPLE: Final = 12
-"""Lines, evenly spread, that tell how a text is divided into cells, and where numbers are."""
+"""Number of evenly spread lines that show how lines are divided into cells, and which cells have numbers."""
 _SEPARATORS: Final = (b"\t", b"|", b",", b";", None)
-"""The first of these that divides the sample evenly into cells with numbers; None: blanks do."""
+"""Separators of cells; the first that divides the sample evenly into cells with numbers is used. None: blanks."""
 _EVEN: Final = 0.8
-"""Minimum share of the sample with the same number of separators."""
+"""Minimum share of sampled lines that have the same number of separators."""
 _NUMERIC: Final = 0.6
-"""Minimum share of the sample with a number in a column."""
+"""Minimum share of sampled lines that have a number in a column."""
 _COLUMNS: Final = 24
-"""Cells of a line that are examined; the rest of a wider one counts as none."""
+"""Maximum cells of a line that are examined; further cells are ignored."""
 
 _DIFFERING: Final = 8
-"""Maximum lines that stand out in a text; if there are more, none does."""
+"""Maximum lines that stand out in a text; if there are more, none of them does."""
 _TAIL: Final = 20
-"""Inverse of the share of the numbers at either end that the others' range leaves out."""
+"""One in this many numbers at either end of a column does not count for the range of the others."""
 _SIGNS: Final = b"% "
 _LAST: Final = frozenset(bytes([byte]) for byte in b"0123456789% ")
-"""What the last byte of a number's cell is one of."""
+"""Bytes with which a cell with a number may end."""
 _NUMBER: Final = re.compile(rb"\s*[-+]?(?:\d+\.?\d*|\.\d+)[% ]*")
 _NAME: Final = re.compile(rb"\s*([A-Za-z_][\w.]*)")
 
 
 def outlying_lines(units: Units) -> list[int]:
-    """Returns lines with a number that is farther from the next one than nearly all of its column are apart.
+    """Returns the units with a number that is farther from the next one than the range of nearly all others is wide.
 
-    Lines that begin with the same name, like those of one metric, are compared with each other only, if most lines do.
+    If most lines begin with a name, as those of metrics do, only lines with the same name are compared.
     """
     text, opens = units.text, units.opens
-    # The first line may be a header, and is shown in any case.
+    # The first line may be a header, and a card shows it in any case.
     lines = [place for place in range(1, len(text)) if opens[place] and text[place]] if len(text) <= _MAX_UNITS else []
     sample = [text[place] for place in _sample(lines)]
     if len(lines) <= _MIN_NUMBERS or not _columns(sample)[1]:
@@ -58,7 +58,7 @@ def outlying_lines(units: Units) -> list[int]:
             by_name[name[1]].append(place)
     large = [group for group in by_name.values() if len(group) > _MIN_NUMBERS]
     groups = large if len(large) > 1 and 2 * sum(map(len, large)) >= len(lines) else [lines]
-    outliers = {members[row] for members in groups for row in _among([text[place] for place in members])}
+    outliers = {members[row] for members in groups for row in _find_outlying([text[place] for place in members])}
     return sorted(outliers) if len(outliers) <= _DIFFERING else []
 
 
@@ -67,7 +67,7 @@ def _sample(lines: list[T]) -> list[T]:
 
 
 def _columns(sample: list[bytes]) -> tuple[bytes | None, list[int]]:
-    """Returns what separates the cells of lines, None for blanks, and the columns that nearly all have a number in."""
+    """Returns the separator of cells (None: blanks), and the columns in which nearly all lines have a number."""
     for separator in _SEPARATORS:
         counts = [1 if separator is None else line.count(separator) for line in sample]
         middle = sorted(counts)[len(counts) // 2]
@@ -80,7 +80,7 @@ def _columns(sample: list[bytes]) -> tuple[bytes | None, list[int]]:
 
 
 def _may_stand_out(cells: Sequence[bytes]) -> bool:
-    """Returns whether most cells of a column's sample are numbers, and no sequence like that of lines or times."""
+    """Returns whether most sampled cells of a column are numbers that do not ascend as line numbers and times do."""
     least = _NUMERIC * len(cells)
     if sum(cell[-1:] in _LAST for cell in cells) < least:
         return False
@@ -88,8 +88,8 @@ def _may_stand_out(cells: Sequence[bytes]) -> bool:
     return len(numbers) >= least and any(above >= below for above, below in pairwise(numbers))
 
 
-def _among(lines: list[bytes]) -> set[int]:
-    """Returns the numbers of the lines that stand out among lines, from 0."""
+def _find_outlying(lines: list[bytes]) -> set[int]:
+    """Returns the indices of those `lines` that stand out."""
     separator, columns = _columns(_sample(lines))
     if not columns:
         return set()
@@ -98,21 +98,21 @@ def _among(lines: list[bytes]) -> set[int]:
     outliers: set[int] = set()
     for column in columns:
         numbers = _numbers([row[column] for _, row in split])
-        if apart := _apart(numbers):
+        if apart := _find_apart(numbers):
             outliers.update(line for number, (line, _) in zip(numbers, split, strict=True) if number in apart)
     return outliers
 
 
 def _numbers(cells: list[bytes]) -> list[float]:
-    """Returns cells as numbers, NaN for those that are none."""
-    with suppress(ValueError):  # some are none
+    """Returns cells as numbers, with NaN for cells that are not numbers."""
+    with suppress(ValueError):  # some cells are not numbers
         return list(map(float, cells))
     stripped = (cell.strip(_SIGNS) for cell in cells)
     return [float(cell) if _NUMBER.fullmatch(cell) else nan for cell in stripped]
 
 
-def _apart(column: list[float]) -> set[float]:
-    """Returns the numbers of a column, which may have NaN among them, that are apart from the others at either end."""
+def _find_apart(column: list[float]) -> set[float]:
+    """Returns the numbers of a column that lie apart from the others, below or above; NaN is ignored."""
     numbers = np.sort(np.array(column))
     numbers = numbers[np.isfinite(numbers)]
     if len(numbers) <= _MIN_NUMBERS:
@@ -126,34 +126,37 @@ def _apart(column: list[float]) -> set[float]:
 
 
 _MANY: Final = 60
-"""Minimum lines of a text in which one is odd."""
+"""Minimum lines of a text in which a line can be odd."""
 _ALIKE: Final = 10
-"""Lines per shape from which a line with a shape of its own is odd."""
-"""Maximum such lines in a text; if there are more, none is odd."""
+"""A line with a shape of its own is odd only if each shape has at least this many lines on average."""
 _LETTERS: Final = b"abcdefABCDEF"
-"""Hexadecimal digits that shapes have."""
+"""Hexadecimal digits that are letters, and therefore part of shapes."""
 _ODDNESS_SAMPLE: Final = 20
-"""Lines, evenly spread, that tell which columns of words have few values."""
+"""Number of evenly spread lines that show which columns of words have few values."""
 _MAX_COMPARED_UNITS: Final = 5_000
-"""Units of a text whose words are compared, in about 3 ms; of a larger one, only the shapes of lines are."""
+"""Maximum units of a text whose words are compared, in about 3 ms; of larger texts, only shapes are compared."""
 _WORDS: Final = 12
-"""Columns of words that are examined."""
+"""Maximum columns of words that are examined."""
 _EMPTY: Final = 0.7
-"""Maximum share of the sample that has no word in such a column: less than half of all lines may have none."""
+"""Maximum share of sampled lines without a word in a column. Of all lines, at most half may lack it."""
 _VALUES: Final = 8
-"""Maximum different words in a column of which one may be odd."""
+"""Maximum different words in a column in which a word can be odd."""
 _RARE: Final = 2
-"""Maximum lines that have an odd word."""
-"""Minimum lines, on average, that have each of the others."""
+"""Maximum lines that have the same odd word."""
 
 
 def odd_lines(units: Units) -> list[int]:
-    """Returns lines that resemble no other, if nearly all lines resemble others; or few, hexadecimal digits aside."""
+    """Returns the units that resemble no other, if nearly all others resemble one another.
+
+    If too many shapes differ, shapes are compared without hexadecimal digits, and only a few lines may be odd.
+    """
     if len(units) < _MANY:
         return []
     shapes, counts, most = units.shape, units.count, len(units)
     if len(counts) * _ALIKE > len(units):
-        if len(set(_without_letters(shapes[:: len(units) // _MANY]))) * 2 > _MANY:  # cheap, and true of most texts
+        if (
+            len(set(_without_letters(shapes[:: len(units) // _MANY]))) * 2 > _MANY
+        ):  # a cheap test, which ends the search for most texts
             return []
         shapes, most = _without_letters(shapes), _DIFFERING
         counts = Counter(shapes)
@@ -166,9 +169,10 @@ def _without_letters(shapes: list[bytes]) -> list[bytes]:
 
 
 def odd_words(units: Units) -> list[int]:
-    """Returns lines with a word that nearly no other has at its place, where all others have one of a few.
+    """Returns the units with a rare word in a column in which all other lines have one of a few words.
 
-    Like `503` among the statuses of many requests, or `replicas: 0` among the other lines that begin with `replicas:`.
+    For example, `503` among the statuses of many requests, or `replicas: 0` among other lines that begin with
+    `replicas:`.
     """
     if len(units) > _MAX_COMPARED_UNITS:
         return []
@@ -191,7 +195,7 @@ def odd_words(units: Units) -> list[int]:
 
 
 def _odd_among(texts: list[bytes], positions: Sequence[int]) -> tuple[set[int], list[list[bytes]]]:
-    """Returns the places of the texts with an odd word, compared with only each other, and the first words of each."""
+    """Returns the positions of texts with an odd word, compared only with each other, and the first words of each."""
     sample = [text.split(None, _WORDS)[:_WORDS] for text in texts[:: max(1, len(texts) // _ODDNESS_SAMPLE)]]
     filled = [words for words in zip_longest(*sample) if words.count(None) <= _EMPTY * len(words)]
     columns = [column for column, words in enumerate(filled) if len({*words} - {None}) <= _VALUES]

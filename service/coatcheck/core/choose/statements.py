@@ -1,4 +1,4 @@
-"""Rates statements of failure: by class, rarity and position, with the lines that belong to them."""
+"""Rates statements of failure by class, rarity and position, and the lines around them that belong to them."""
 
 import re
 from bisect import bisect_left
@@ -10,48 +10,48 @@ from coatcheck.core.choose.units import Units
 from coatcheck.core.text.lexicon import BENIGN, ENDED, FLAG_BITS, GRAVE, STRONG, SURE, VERDICT, WARNING, WORD, words_of
 
 _GRAVE: Final = 8.0
-"""Worth of a broken program or kernel, as it reports that itself, on the scale of all worths: a query's best answer has
-10."""
+"""Worth of a statement with which a program or kernel reports that it broke. On the scale of all worths, the best
+answer to a query has 10."""
 _SURE: Final = 5.0
-"""Worth of a sure failure: more than the end of an outcome has (3)."""
+"""Worth of a sure failure: more than the end of an outcome, which has 3."""
 _STRONG: Final = 3.0
-"""Worth of words that name a failure and say that something went wrong."""
+"""Worth of a statement that names a failure and says that something went wrong."""
 _BARE: Final = 1.5
-"""Something went wrong, in words that also have other meanings."""
+"""Worth of a statement that something went wrong, in words that also have other meanings."""
 _WEAK: Final = 0.8
-"""Worth of a word of failure, a warning or a verdict that stands alone: only what is close to an end adds to it."""
+"""Worth of a line that has only a word of failure, a warning or a verdict; nearness to an end adds to it."""
 _BENIGN: Final = 0.5
-"""Share of its worth that a statement has left if the line denies it, or names an option or a file."""
+"""Share of its worth that a statement keeps if the line denies the failure, or mentions it as an option or a file."""
 _NEAR: Final = 2.0
-"""How much more a statement just above a failed end is worth than one far from it; logs of CI gain 3 points by it."""
+"""Gain of a statement just above a failed end, as a multiple of its worth. Logs of CI improve by 3 points with it."""
 _NEAR_LINES: Final = 200
-"""Lines over which that falls to a third."""
+"""Number of lines above a failed end over which this gain falls to a third."""
 _FAILED_ENDS: Final = 2
-"""Maximum ends with a status of failure above which statements count more: the last step, and one that led to it."""
+"""Maximum failed ends above which statements are worth more: the last step, and a step that led to its failure."""
 _CLOSE: Final = 5
-"""Maximum distance of ends that pass on the same status."""
+"""Maximum distance in units between failed ends that pass on the same status."""
 _AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
-"""Shares of a statement's worth that it and the lines above and below it get."""
+"""Shares of a statement's worth that the unit itself and the units above (negative) and below it get."""
 _ENDED: Final = {-4: 0.1, -3: 0.2, -2: 0.3, -1: 0.5, 0: 1.0}
-"""Shares around a statement that something ended with a failing status: nothing below it belongs to it."""
+"""The same shares for a statement that something ended with a failing status: nothing below it belongs to it."""
 _SAME: Final = 0.25
-"""By how much the number of statements that state the same, in different words, lowers their worth, as an exponent."""
+"""The worth of statements that say the same in different words is divided by their number to the power of this."""
 CODE: Final = re.compile(
     rb"[;{}]\s*$|^\s*(?:def|class|import|from|return|if|elif|else|for|while|try|except|catch|finally|raise|throw|assert"
     rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
     rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$|. \| .* \| "
 )
-"""Matches lines of source, and rows of columns, which say nothing about the run that printed them."""
+"""Matches lines of source and rows of tables, which say nothing about the run that printed them."""
 _BEGINS: Final = re.compile(
     rb"(?i)(?:\s*\"[^\"]*\": ?|[^\s:]+: ?(?:\d+[:.] ?)*)?[^\w\s]{0,4} ?"
     rb"(?:error|(?:\w+_)?failed|fatal|panic|fail(?:ure)?|critical|traceback|exception in|not ok"
     rb"|[\w.]+(?-i:Error|Exception))\b|[^\s:]+\.\w+:\d+:(?:\d+:)? "
 )
-"""Matches lines that begin with a failure, at most after a name and a position, as programs print them."""
+"""Matches lines that begin with a failure as programs print it, possibly after a name and a position."""
 
 
 def _weight(flags: int) -> float:
-    """Returns a statement's worth before its rarity and position are considered."""
+    """Returns a statement's worth by its class, regardless of rarity and position."""
     if flags & SURE:
         worth = _GRAVE if flags & GRAVE else _SURE
     elif flags & STRONG:
@@ -62,14 +62,15 @@ def _weight(flags: int) -> float:
 
 
 def begins_with_failure(line: bytes) -> bool:
-    """Returns whether a line begins with a failure as programs print them."""
+    """Returns whether a line begins with a failure as programs print it."""
     return _BEGINS.match(line) is not None
 
 
 def find_failed_ends(units: Units, flags: dict[int, int]) -> list[int]:
     """Returns the last units, at most two, that state that something ended with a status of failure.
 
-    Of several close together, which pass on the same status, the last counts; the end of the text is none of them.
+    Of several such units close together, which pass on the same status, only the last one counts. A statement at the
+    very end of the text does not count.
     """
     ends: list[int] = []
     below = len(units)
@@ -83,9 +84,9 @@ def find_failed_ends(units: Units, flags: dict[int, int]) -> list[int]:
 def add_statements(
     base: dict[int, float], units: Units, flags: dict[int, int], scale: float, lines: int, ends: list[int]
 ) -> None:
-    """Adds the worth of statements, multiplied by `scale`: more, the nearer the next of the failed `ends` is below.
+    """Adds the worth of statements, times `scale`: the nearer the next failed end below, the more.
 
-    The end of the text, which has so many `lines`, counts as one of them.
+    The failed ends are those in `ends` and the end of the text, which has `lines` lines.
     """
     same = Counter(unit_flags >> FLAG_BITS for unit_flags in flags.values())
     below = [*sorted(units.line[place] for place in ends), lines]

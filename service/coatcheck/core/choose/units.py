@@ -1,7 +1,7 @@
-"""Splits a payload into lines as a card may show them, each a unit with its position; very long ones into pieces.
+"""Splits a payload into units for a card: lines with their positions, and the pieces of very long lines.
 
 A unit's text is what a person would have seen; its bytes are those of the payload, without exception. Units cover only
-what is available: of a large payload the two ends and the fragments that its survey kept.
+the available parts: of a large payload, these are its two ends and the fragments that its survey kept.
 """
 
 import re
@@ -22,15 +22,15 @@ from coatcheck.core.text.visible_text import Hidden, find_written_positions, sho
 from coatcheck.core.views.view import Section
 
 LONG: Final = 480
-"""Maximum bytes of a line that is one unit."""
+"""Maximum bytes of a line that is a single unit."""
 PIECE: Final = 400
-"""Maximum bytes of a unit of a longer line."""
+"""Maximum bytes of the pieces into which a longer line is cut; each is a unit."""
 _NEAR: Final = 32 * 1024
-"""Bytes of each end that are split if a survey says what else is stated: more of them made no card better."""
+"""Bytes of each end that are split into units if a survey covers the middle. More bytes made no card better."""
 _LINE_END: Final = 2
 """Bytes of CR LF."""
 _LAST_END: Final = re.compile(rb"(?s).*(?:\r|\. |\\n|\xe3\x80\x82|\},|> )")
-"""Matches up to where a long line is best cut: after sentences, encoded line feeds, records, tags."""
+"""Matches up to the best cut in a long line: after a sentence, an encoded line feed, a record or a tag."""
 _LAST_BLANK: Final = re.compile(rb"(?s).*[ ,]")
 
 
@@ -39,16 +39,16 @@ class Units:
     """All units of some regions, in the payload's order. The lists have one item per unit.
 
     Attributes:
-        text: what is seen, without the line feed.
+        text: the visible text, without the line feed.
         start, end: the unit's bytes in the payload, half-open, including the line feed.
-        line: the number of its line, from 1.
+        line: the number of the unit's line, from 1.
         opens, closes: whether the unit begins and ends its line.
-        shortened: those that were whole lines before `shorten`.
+        shortened: indices of units that were whole lines before `shorten`.
         shape: equal for lines that differ only in numbers; see `shapes_of`.
         count: how many units have each shape.
-        block: all text as it was at first, a line for each unit.
-        regions: those that the units were split from.
-        has_times: whether lines have times, which are not shown.
+        block: all text before any unit was shortened, one line per unit.
+        regions: the regions that were split into the units.
+        has_times: whether the lines have times, in fields that are not shown.
     """
 
     def __init__(self, regions: list[Region], fields: LineFields | None = None) -> None:
@@ -81,15 +81,16 @@ class Units:
         return self.follows(place) and place + 1 < len(self.text) and self.follows(place + 1)
 
     def opening(self, place: int) -> int | None:
-        """Returns the unit that begins the line of unit `place`; None if that is not available."""
+        """Returns the unit that begins the line of unit `place`; None if the beginning is not available."""
         while not self.opens[place] and self.follows(place):
             place -= 1
         return place if self.opens[place] else None
 
     def shorten(self, place: int, size: int, *, last: bool) -> bool:
-        """Shortens a unit to about its first `size` bytes, or its last ones. What it loses belongs to no unit.
+        """Shortens a unit to about its first or, with `last`, its last `size` bytes; the rest belongs to no unit.
 
-        Returns whether that was possible: not if some of its bytes were never visible, so that positions are unknown.
+        Returns False, without a change, if the unit is too short or has bytes that were never visible: the positions of
+        its text are then unknown.
         """
         text, whole = self.text[place], self.opens[place] and self.closes[place]
         ending = self.end[place] - self.start[place] - len(text)
@@ -148,7 +149,7 @@ class Units:
             self.closes[-1] = False
 
     def _put(self, text: list[bytes], start: list[int], end: list[int], line: int) -> None:
-        """Adds lines from number `line` on, each of which is one unit."""
+        """Adds lines, each as one unit, numbered from `line` on."""
         self.text += text
         self.start += start
         self.end += end
@@ -157,7 +158,7 @@ class Units:
         self.closes += [True] * len(text)
 
     def _cut(self, raw: bytes, start: int, end: int, line: int, hidden: list[Hidden]) -> None:
-        """Cuts what is shown of a long line into pieces. What was overwritten in it belongs to the first."""
+        """Cuts the visible text of a long line into pieces. Overwritten bytes belong to the first piece."""
         visible_line = show_parts(raw, hidden).removesuffix(b"\r")
         edges = cuts(visible_line, visible_line.rfind(b"\r") + 1)
         pieces = len(edges)
@@ -179,15 +180,15 @@ def units_of(
     fields: LineFields | None = None,
     asides: Sequence[Section] = (),
 ) -> Units:
-    """Returns what is available of a payload, in order: its two ends, and what its survey kept of the middle.
+    """Returns the available units of a payload, in order: its two ends, and what its survey kept of the middle.
 
     Args:
-        sample: the ends, or all of it.
+        sample: the ends of the payload, or all of it.
         lines: number of lines in the whole payload.
-        survey: its fragments are whole lines, or pieces of long ones; those that an end already includes are dropped.
-        fields: what is not shown of each line.
+        survey: its fragments are whole lines, or pieces of long lines; fragments that overlap an end are dropped.
+        fields: the fields of each line that are hidden; None: no fields are known.
         asides: parts that are left out, in order.
-        sought: whether any line of the ends may matter: one that answers a query, or is new since an earlier run.
+        sought: whether any line of the ends may matter, because it may answer a query or be new since an earlier run.
     """
     if sample.whole:
         return Units(_outside([Region(0, 1, sample.head)] if sample.head else [], asides), fields)
@@ -195,7 +196,7 @@ def units_of(
     head, tail = sample.head[:near], sample.tail[-near:]
     head_end = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
     begin = tail.find(b"\n") + 1
-    if begin in {0, len(tail)}:  # the last line is longer than what is available of it
+    if begin in {0, len(tail)}:  # only a part of the last line is available
         begin = align_up(tail, 0)
     data = tail[begin:]
     start = sample.size - len(data)
@@ -214,7 +215,7 @@ def units_of(
 
 
 def _outside(regions: list[Region], asides: Sequence[Section]) -> list[Region]:
-    """Returns what of the regions is in no aside; asides begin and end at starts of lines."""
+    """Returns the parts of regions that are in no aside. Asides begin and end at the start of a line."""
     for aside in asides:
         rest: list[Region] = []
         for region in regions:

@@ -1,8 +1,9 @@
-"""Rates each unit of a text for a card: by statements and their class, rarity and position, by both ends, by novelty.
+"""Rates each unit of a text for a card: by what it states, rarity, position, distance from both ends, and novelty.
 
-The text itself distinguishes two situations. In an outcome (a log, a build, a test run), statements of failure matter
-most; in a document they are its subject, and its beginning, its end and what covers most topics matter. The numbers
-stem from experiments on sets of payloads; docs/decisions has the results on sets that were not used for them.
+The text itself shows which of two situations applies. In an outcome (a log, a build, a test run), statements of failure
+matter most. In a document, failures are merely the subject; what matters is the beginning, the end, and the units that
+cover most topics. The numbers come from experiments on sets of payloads; docs/decisions has the results on other sets,
+which were not used to choose the numbers.
 """
 
 import re
@@ -27,10 +28,10 @@ from coatcheck.core.views.view import Section
 
 
 class CardWeights(Struct, frozen=True, kw_only=True):
-    """How a card is spent in a situation."""
+    """How a card's budget is spent in one situation."""
 
     statements: float
-    """Share of the worth that a statement of failure has in an outcome."""
+    """Worth of a statement of failure, as a share of its worth in an outcome."""
     head: float
     """Worth of the first unit."""
     head_reach: float
@@ -44,9 +45,10 @@ class CardWeights(Struct, frozen=True, kw_only=True):
     cover: float
     """Worth of words that no chosen unit contains."""
     thrift: float = 0.2
-    """How much a unit's price counts against its worth, as an exponent; 0 shows what is worth most, however long."""
+    """Exponent of the price by which a unit's worth is divided; at 0, the most valuable units are shown, however
+    long."""
     repeats: float = 0.0
-    """What a unit loses of its worth if all of its words were shown already."""
+    """Share of its worth that a unit loses if all of its words were shown already."""
 
 
 OUTCOME: Final = CardWeights(
@@ -56,74 +58,81 @@ DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.
 
 
 _VERDICT: Final = 6.0
-"""Worth of the line that states an outcome, and of a summary: more than any failure but a grave one."""
+"""Worth of the line that states an outcome, and of a summary: more than any failure except a grave one."""
 _NOVEL: Final = 2.0
-"""Worth of a line of which an earlier run has no word."""
-_KNOWN: Final = 0.5
-"""Share of a statement's worth that is left if an earlier run has the line too."""
+"""Worth of a line none of whose words occurs in an earlier run."""
+_REPEATED: Final = 0.5
+"""Share of its worth that a statement keeps if an earlier run has the same line."""
 _ODD: Final = 5.0
-"""Worth of the only line that resembles no other, or has a word of its own."""
+"""Worth of an odd line if it is the only one; of n odd lines, each has this worth divided by the square root of n."""
 _QUERY: Final = 10.0
 """Worth of the best answer to a query."""
 _MIN_WORTH: Final = 0.05
-"""Worth below which the reach of an end is over: without a bound, every line of a long text would get some."""
+"""Worth at which the influence of an end stops. Without this bound, every line of a long text would get some worth."""
 _CLEAN_UP: Final = 0.2
-"""Share of its reach that the end of a text has left below a failed end."""
+"""Share of its reach that the end of a text keeps if a failed end is above it."""
 _LAST: Final = 12
-"""Lines before the end, without blank ones, that identify an outcome."""
+"""Number of last lines, blank ones not counted, that are examined for a statement of an outcome."""
 _ENDING: Final = VERDICT | STRONG | SUMMARY
-"""What one of these lines states in an outcome."""
+"""Flags that make a text an outcome if one of its last lines has any of them; for a document, see `_situation`."""
 _FAILED: Final = VERDICT | STRONG
-"""What it states, both of them, even where a document was printed before."""
+"""Flags that make any text an outcome, even a document, if one of its last lines has both."""
 _STAMP_LINES: Final = 120
-"""Lines, evenly spread, that tell whether lines begin with times. Chosen, not measured."""
+"""Number of lines, evenly spread, that are sampled to find out whether lines begin with times. Chosen, not measured."""
 _COVERED: Final = 400
-"""Units that are examined for their topics, evenly spread."""
+"""Maximum units, evenly spread, whose topics are examined."""
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
-_SHORT: Final = 20
-"""Minimum bytes that a unit counts as having when its topics are related to its length."""
+_MIN_TOPIC_BYTES: Final = 20
+"""Length in bytes that a shorter unit is taken to have when the worth of its topics is related to its length."""
 _PATH_SIGN: Final = re.compile(rb"[/_.]")
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
-"""Matches a word of five bytes or more, a path, an address; two characters of Chinese, Japanese or Korean."""
+"""Matches a word, a path or an address of five bytes or more, or two characters of Chinese, Japanese or Korean."""
 
 
 @final
 class Topics:
     """The longer words of units, which are worth something until they are shown.
 
-    A word that recurs is worth less, never nothing: it may be what the whole text is about. Paths and names count more.
+    A word that recurs is worth less but never nothing, because the whole text may be about it. Paths and names count
+    more.
     """
 
-    def __init__(self, units: Units, cover: float, licence: set[int]) -> None:
-        """Finds the words of sampled units; those of a `licence` have none. `cover`: see `CardWeights`."""
+    def __init__(self, units: Units, cover: float, asides: set[int]) -> None:
+        """Finds the words of sampled units.
+
+        Args:
+            units: the units of the text.
+            cover: worth of the words, see `CardWeights`.
+            asides: numbers of the units in asides, whose words are worth nothing.
+        """
         self._shape = units.shape
         self._of_shape: dict[bytes, list[bytes]] = {}
-        """Lines that differ in numbers only have the same words."""
+        """The words of each shape: lines that differ only in numbers have the same shape, and so the same words."""
         sample = range(0, len(units), max(1, len(units) // _COVERED))
-        self._words = {place: self._words_of(units.shape[place]) for place in sample if place not in licence}
-        self._share = {place: cover / max(_SHORT, len(units.text[place])) ** 0.5 for place in self._words}
+        self._words = {place: self._words_of(units.shape[place]) for place in sample if place not in asides}
+        self._share = {place: cover / max(_MIN_TOPIC_BYTES, len(units.text[place])) ** 0.5 for place in self._words}
         self._worth = {
             word: (1.0 if word.isalnum() or not _PATH_SIGN.search(word) else 2.0) / (1 + 0.15 * count)
             for word, count in Counter(chain.from_iterable(self._words.values())).items()
         }
-        """Of each word in the sample; 0 once it is shown."""
+        """Worth of each word in the sample; 0 once the word is shown."""
 
     def worth_of(self, place: int) -> float:
-        """Returns what a unit's words are worth now; nothing if it is not in the sample."""
+        """Returns the current worth of a unit's words; 0 if the unit is not in the sample."""
         words = self._words.get(place)
         return sum(map(self._worth.__getitem__, words)) * self._share[place] if words else 0.0
 
     def add_worth(self, values: dict[int, float]) -> None:
-        """Adds what the words of each unit are worth now."""
+        """Adds the current worth of each sampled unit's words to `values`."""
         worth, share = self._worth.__getitem__, self._share
         for place, words in self._words.items():
             if value := sum(map(worth, words)):
                 values[place] = values.get(place, 0.0) + value * share[place]
 
     def show(self, place: int) -> None:
-        """Takes their worth from the words of a unit, and so from those of all others that have them."""
+        """Sets the worth of a unit's words to 0, in this unit and in all others that have them."""
         self._worth.update(dict.fromkeys(self._worth.keys() & self._words_of(self._shape[place]), 0.0))
 
     def _words_of(self, shape: bytes) -> list[bytes]:
@@ -134,23 +143,23 @@ class Topics:
 
 
 class Worth(Struct):
-    """The worth of units by number; those that are not named are worth nothing."""
+    """The worth of units by their number; a unit that is missing is worth nothing."""
 
     weights: CardWeights
     base: dict[int, float]
     flags: dict[int, int]
-    """What units state, if anything; of those with the same shape, the first and the last are examined."""
+    """Flags of what units state, if anything. Of units with the same shape, only the first and the last have flags."""
     topics: Topics | None
-    """None: they do not count."""
+    """The topics of the units. None: topics are worth nothing."""
     statement_worth: dict[int, float]
-    """The part of `base` that units have for what they say, wherever they are."""
+    """The part of `base` that units have for what they say, whatever their position."""
     exempt: AbstractSet[int] = frozenset()
-    """Those that are shown however many similar ones are: answers, a summary, those with an odd word or number."""
+    """Units that may be shown even if many similar ones are: answers, a summary, units with an odd word or number."""
     beside: AbstractSet[int] = frozenset()
-    """Those of asides, which are worth nothing for being at an end."""
+    """Units of asides, which get no worth for being near an end."""
 
     def values(self, units: Units) -> dict[int, float]:
-        """Returns the worth of each unit while nothing is shown, without worthless ones."""
+        """Returns the worth of each unit before anything is shown; worthless and blank units are missing."""
         values = dict(self.base)
         if self.topics is not None:
             self.topics.add_worth(values)
@@ -158,9 +167,9 @@ class Worth(Struct):
 
 
 def _flags_of(units: Units) -> dict[int, int]:
-    """Returns what units state; of those with the same shape, only the first and the last are classified.
+    """Returns the flags of units; of units with the same shape, only the first and the last are classified.
 
-    A log repeats few shapes many times, so that this is most of the time saved on long ones.
+    A log repeats few shapes many times: skipping the repetitions saves most of the time for long logs.
     """
     total = len(units)
     if len(units.count) == total:
@@ -174,14 +183,15 @@ def _flags_of(units: Units) -> dict[int, int]:
 
 
 def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[bool, int | None]:
-    """Returns whether a text is an outcome, and the unit that is the verdict: near its end, or its last summary.
+    """Returns whether a text is an outcome, and the unit with its verdict: near the end, or the last summary.
 
-    An outcome ends with a statement of how it ended, has a line that begins with a sure failure, or lines with times of
-    which one states a failure. A `document` may quote all of these: only a sure failure near its end makes it one.
+    An outcome ends with a statement of how it ended, or has a line that begins with a sure failure, or consists of
+    lines with times of which at least one states a failure. A `document` may quote all of these: it is an outcome only
+    if a sure failure is near its end.
     """
     text, ending = units.text, SURE if document else _ENDING
     last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
-    # Of units with the same shape, the last one has flags. No run ends in the middle of a long line.
+    # The last unit of each shape has flags. No run ends in the middle of a long line.
     endings = [
         place
         for place in last
@@ -189,9 +199,9 @@ def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[
         and (units.opens[place] or units.closes[place])
         and not CODE.search(text[place])
     ]
-    # Cleaning up may push the summary of a run out of the last lines: it is the verdict wherever it stands.
-    sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not CODE.search(text[place]))
-    verdict = next(chain([place for place in endings if flags[place] & VERDICT], sums), None)
+    # Output of the cleaning up may follow the summary of a run: a summary is the verdict wherever it stands.
+    summaries = (place for place in reversed(flags) if flags[place] & SUMMARY and not CODE.search(text[place]))
+    verdict = next(chain([place for place in endings if flags[place] & VERDICT], summaries), None)
     sure = [
         (text[place], unit_flags)
         for place, unit_flags in flags.items()
@@ -199,19 +209,20 @@ def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[
     ]
     if endings or (not document and any(bits & GRAVE or begins_with_failure(line) for line, bits in sure)):
         return True, verdict
-    # Lines with times are a log, which tells of a failure wherever it happened; in prose a failure is the subject.
+    # Lines with times are a log, in which a failure counts wherever it is; in prose a failure is only the subject.
     return bool(sure) and (units.has_times or _has_stamps(text)), verdict
 
 
 def verdict_of(units: Units, *, document: bool) -> int | None:
-    """Returns the unit that says how an outcome ended; None if none does. For `document`, see `worth_of`."""
+    """Returns the number of the unit that says how an outcome ended, or None. For `document`, see `worth_of`."""
     return _situation(units, _flags_of(units), document=document)[1]
 
 
 def failures_of(units: Units, *, document: bool) -> tuple[int, int] | None:
-    """Returns how many different failures an outcome states: sure ones, and others too; None: the text is no outcome.
+    """Returns how many different sure failures an outcome states, and how many failures of any kind.
 
-    Lines that differ only in numbers state the same one. For `document`, see `worth_of`.
+    Lines that differ only in numbers state the same failure. None: the text is no outcome. For `document`, see
+    `worth_of`.
     """
     flags = _flags_of(units)
     if not _situation(units, flags, document=document)[0]:
@@ -225,7 +236,7 @@ def failures_of(units: Units, *, document: bool) -> tuple[int, int] | None:
 
 
 def _has_stamps(text: list[bytes]) -> bool:
-    """Returns whether most lines begin with a time that is no field of theirs."""
+    """Returns whether most lines begin with a time, with or without a date."""
     step = -(-len(text) // _STAMP_LINES) or 1
     lines = [line[:40] for line in text[::step] if line.strip()]
     rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
@@ -250,34 +261,37 @@ def worth_of(
     """Returns the worth of each unit.
 
     Args:
-        units: those of the whole text, or of its available parts.
-        reach: approximate bytes of excerpts.
-        weights: those of a kind whose structure tells its situation; None: the text tells.
-        document: whether the text has headings or is prose: an outcome only if a sure failure is near its end.
+        units: the units of the whole text, or of its available parts.
+        reach: approximate number of bytes that excerpts will show.
+        weights: the weights of a kind whose structure determines its situation; None: the text determines it.
+        document: whether the text has headings or is prose; it is then an outcome only if a sure failure is near its
+            end.
         lines: number of lines in the whole text.
-        compared: what is new since an earlier run; the rest is worth less.
-        summary: bytes at the beginning that say what follows; these units are worth as much as a verdict.
+        compared: the lines that are new since an earlier run; None: no run to compare with. Other lines are worth less.
+        summary: number of bytes at the beginning that summarise the text; their units are worth as much as a verdict.
         is_view: whether the text is a view, in which lines that stand for images are asides too.
-        asides: parts of which nothing is worth anything but what answers the query.
-        query: what the reader wants to know, or empty; units that answer it are worth most, beside the verdict.
+        asides: parts in which only answers to the query are worth anything.
+        query: what the reader wants to know, or empty; units that answer it are worth most.
     """
     flags = _flags_of(units)
     outcome, verdict = (False, None) if weights is not None else _situation(units, flags, document=document)
     active_weights = weights or (OUTCOME if outcome else DOCUMENT)
     base: dict[int, float] = {}
-    # What units say. After a good verdict at the end, an earlier failed end was retried or expected, and leads nowhere.
+    # The worth of what units say. After a good verdict at the end, an earlier failed end was retried or expected: it
+    # does not count as an end.
     ended_well = verdict is not None and verdict >= len(units) - _LAST and flags[verdict] & (SURE | STRONG | ENDED) == 0
     ends = find_failed_ends(units, flags) if outcome and not ended_well else []
     add_statements(base, units, flags, active_weights.statements, lines, ends)
     if compared is not None:
-        _novel(base, units, compared)
-    beside = _beside(units, asides) if is_view else set[int]()
+        _add_novelty(base, units, compared)
+    beside = _find_aside_units(units, asides) if is_view else set[int]()
     exempt = _add_oddness(base, units)
     base = {place: worth for place, worth in base.items() if place not in beside}
-    # The next call of a card searches for what units say; that a unit stands at an end is no reason to read it.
+    # The next call that a card suggests searches for what units say; standing near an end is no reason to be searched
+    # for.
     statement_worth = base.copy()
-    # Where units stand: near an end, or as the one that says how it went.
-    _ends(base, units, active_weights, reach, beside, ends)
+    # The worth of where units stand: near an end, or as the verdict.
+    _add_ends(base, units, active_weights, reach, beside, ends)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
     summary_worth = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
@@ -290,7 +304,7 @@ def worth_of(
 
 
 def _add_oddness(base: dict[int, float], units: Units) -> set[int]:
-    """Adds the worth of lines that differ from nearly all others; returns those that differ by a word or a number."""
+    """Adds the worth of lines that differ from nearly all others; returns those with an odd word or number."""
     words, numbers = odd_words(units), outlying_lines(units)
     for positions in (odd_lines(units), words, numbers):
         for place in positions:
@@ -298,29 +312,30 @@ def _add_oddness(base: dict[int, float], units: Units) -> set[int]:
     return {*words, *numbers}
 
 
-def _beside(units: Units, asides: Sequence[Section]) -> set[int]:
-    """Returns the units of asides, and those that stand for images."""
+def _find_aside_units(units: Units, asides: Sequence[Section]) -> set[int]:
+    """Returns the units of asides, and the units that stand for images."""
     ranges = [range(bisect_left(units.start, each.start), bisect_left(units.start, each.end)) for each in asides]
     images = (place for place, text in enumerate(units.text) if text[:2] == b"![" and text[-1:] == b"]")
     return {*chain.from_iterable(ranges), *images}
 
 
-def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
-    """Adds what is new since an earlier run, and reduces statements that the earlier run also made."""
+def _add_novelty(base: dict[int, float], units: Units, compared: Novelty) -> None:
+    """Adds worth to lines that are new since an earlier run, and reduces the worth of statements that it also made."""
     new = dict(compared.new)
     for place, start in enumerate(units.start):
         if start in new:
             base[place] = base.get(place, 0.0) + _NOVEL * new[start]
         elif place in base:
-            base[place] *= _KNOWN
+            base[place] *= _REPEATED
 
 
-def _ends(
+def _add_ends(
     base: dict[int, float], units: Units, weights: CardWeights, reach: float, beside: set[int], failed: list[int]
 ) -> None:
-    """Adds the worth of the ends: less with each byte between a unit and its end, asides left out.
+    """Adds the worth of being near an end, which falls with each byte between unit and end; asides do not count.
 
-    What led to each of the `failed` ends is worth as much as the end of the text, which then only cleans up.
+    Units before each `failed` end are worth as much as those before the end of the text. That end gets less reach,
+    because after a failure a run only cleans up.
     """
     # The ends share one reach: two failed ends must not take the room of everything else.
     tail = weights.tail_reach / (1 + len(failed))

@@ -1,7 +1,7 @@
 """Second phase of a compaction: makes the new body and the report. The given body is never changed.
 
-What no change reaches is the same object in both. `carry_out` also returns its
-changes as edits, for callers that have the body as bytes and change nothing else in them (`splice`).
+Parts that no change reaches are the same objects in both bodies. `carry_out` also returns its changes as edits, for
+callers that have the body as bytes and must keep every other byte (`splice`).
 """
 
 from bisect import bisect_left
@@ -44,24 +44,25 @@ _OVER = (
 )
 _LARGER = "The compacted body was not smaller, so the body is unchanged."
 _MAX_LARGEST = 8
-"""Number of large things that a report names if a body exceeds its budget. Chosen, not measured."""
+"""Maximum number of items that a report names if a body exceeds its budget, the largest ones. Chosen, not measured."""
 
 
 class CompactedBody(Struct, frozen=True, kw_only=True):
-    """The result of a plan that was carried out."""
+    """The new body of a compaction, and what was changed in it."""
 
     body: Value
     report: CompactionReport
     edits: dict[Pointer, Value]
     """The values to set, by their places in the given body."""
     note: Value = None
-    """The message with the notice, which replaces those that were left out; None if none were."""
+    """The message with the notice, which replaces the messages that were left out; None if none were."""
     removed_messages: tuple[int, ...] = ()
-    """Numbers of the messages that are no longer there as they were: also earlier notices, and what carries the new."""
+    """Numbers of the messages of the given body that are gone or replaced: those left out, earlier notices, and the
+    message to which the new notice was added."""
     index: HistoryIndex
-    """That of the new body."""
+    """The index of the new body."""
     sizes: list[ContextTokens]
-    """Those of its messages."""
+    """The tokens of each message of the new body."""
 
 
 def carry_out(
@@ -70,17 +71,17 @@ def carry_out(
     """Carries out a plan.
 
     Args:
-        body: the body that the plan was made of.
-        plan: from `plan`.
-        stored_payloads: the result for each payload, by its key. What is missing could not be stored: an output is
-            then cut to head and tail, and says so; arguments and images stay.
-        counter: the one that was used for planning.
+        body: the body from which the plan was made.
+        plan: the plan of the first phase (`plan`).
+        stored_payloads: the stored payloads, by their keys. A payload that is missing could not be stored: an output is
+            then cut to head and tail and says so; arguments and images stay.
+        counter: the counter that was used for planning.
     """
     result = _carry_out(body, plan, stored_payloads, counter)
     is_smaller = result.report.tokens_after < result.report.tokens_before
     if is_smaller or not (result.edits or result.removed_messages):
         return result
-    # The planned changes would have made the body larger.
+    # The planned changes would have made the body larger: it stays as it is, and the report says so.
     result = _carry_out(body, structs.replace(plan, payloads=[], dropped=[], dropped_bytes=[]), {}, counter)
     return structs.replace(result, report=structs.replace(result.report, notes=[*result.report.notes, _LARGER]))
 
@@ -100,7 +101,7 @@ def _carry_out(
             leftovers.append(
                 UnreplacedItem(payload.pointers[0], payload.tokens, "could not be stored", payload.message)
             )
-    # All values are set at once, in the given body: pointers stay valid until messages go.
+    # All values are set at once in the given body, because pointers stay valid only until messages are removed.
     set_ = edits(body, [swap for _, _, swap in planned_swaps])
     items = plan.index.items
     positions = [
@@ -109,7 +110,7 @@ def _carry_out(
         for place in payload.sites
     ]
     carriers = {number: carrier for number in plan.line.carriers if (carrier := carrier_of(items[number])) is not None}
-    if plan.dropped:  # the next notice has what earlier ones had
+    if plan.dropped:  # the next notice takes over the content of earlier ones
         old = {number: one for number, one in carriers.items() if number not in {*plan.dropped, *plan.notices}}
         set_ |= {one.piece.at: one.words for one in old.values()}
         positions += [timeline.position(number, items[number].at, one.piece.at) for number, one in old.items()]
@@ -123,14 +124,14 @@ def _carry_out(
         positions.append((removed_messages[0], -1))
     elif carriers:
         omitted = next(iter(carriers.values())).notice
-    # A body that did not change is not counted again.
+    # A body that did not change need not be counted again.
     index, sizes = plan.index, plan.sizes
     if new is not body:
         index = index_of(new, plan.format)
         sizes = [counter.item(new, item) for item in index.items]
     changes = [_change(plan, removed_messages, *change, counter) for change in planned_swaps]
     after = ContextTokens.sum([plan.fixed, *sizes])
-    # An edit inside a message that is left out changes nothing.
+    # Edits inside a message that is left out have no effect, so they are not returned.
     at = plan.index.list_at
     gone = set(removed_messages)
     return CompactedBody(
@@ -153,7 +154,8 @@ def _describe_omission(
 ) -> OmittedHistory:
     items, tokenizer = plan.index.items, counter.tokenizer
     removed_payloads = [one for one in plan.payloads if one.left_out and one.sites]
-    # What was only read there is named by the call that read it, if no call that made it is known: reads come last.
+    # Reads come last: an artifact that was only read here gets its description from the read, unless the call that made
+    # it is also known.
     removed_payloads.sort(key=lambda one: one.kind == "read")
     descriptions: dict[str, str] = {}
     for one in removed_payloads:
@@ -164,7 +166,7 @@ def _describe_omission(
             )
     earlier_descriptions = {one.id: one.about for one in standing(body, plan.index, plan.dropped)}
     read_ids = {one.artifact_id for one in removed_payloads if one.kind == "read"}
-    # What an earlier compaction stored keeps the name of the call that made it.
+    # An artifact of an earlier compaction keeps its description, unless a payload that is stored now has the same ID.
     about = descriptions | {
         ref: words for ref, words in earlier_descriptions.items() if ref not in descriptions or ref in read_ids
     }
@@ -181,15 +183,15 @@ def _describe_omission(
 
 
 def _shorten_body(body: Value, plan: CompactionPlan, omitted: OmittedHistory) -> tuple[Value, Value, list[int]]:
-    """Returns the body with a notice in place of what is left out, the notice's message, and what it replaces.
+    """Returns the body with a notice in place of what is left out, the notice's message, and the numbers it replaces.
 
-    The first of the messages that are no longer there is where the notice is.
+    The notice takes the place of the first of these messages.
     """
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
     removed_messages = {*plan.dropped, *plan.notices}
     text = notice.render_notice(omitted, can_read=plan.index.can_read)
-    # No two messages of the user may follow each other, so the notice joins the one beside it.
+    # No two messages of the user may follow each other, so the notice joins a message of the user beside its place.
     host = _host(plan, removed_messages)
     if host is None:
         note: Value = notice.message(plan.format, text, items[min(removed_messages)])
@@ -203,7 +205,7 @@ def _shorten_body(body: Value, plan: CompactionPlan, omitted: OmittedHistory) ->
 
 
 def _host(plan: CompactionPlan, removed_messages: set[int]) -> int | None:
-    """Returns the message of the user beside the place of the notice, so that no two of them follow each other."""
+    """Returns the number of a user's message beside the notice's place that can hold the notice; None if none can."""
     items, first = plan.index.items, min(removed_messages)
     after = next((number for number in range(first, len(items)) if number not in removed_messages), None)
     for number in (first - 1, after):
@@ -243,7 +245,8 @@ def _move_pointer(plan: CompactionPlan, item: int, at: Pointer, removed_messages
     base = plan.index.list_at
     if base is None or not removed_messages or item < removed_messages[0]:
         return at
-    # The notice is in place of the first one removed, and in a message that is counted as removed itself.
+    # The notice takes the place of the first removed message. A message that holds the notice counts as removed as
+    # well.
     removed_count = bisect_left(removed_messages, item)
     is_removed = item in removed_messages[removed_count : removed_count + 1]
     return (*base, removed_messages[0] if is_removed else item - removed_count + 1, *at[len(base) + 1 :])
@@ -268,7 +271,7 @@ def _report(
             for item, at in timeline.invalid(plan.index, first, {*plan.dropped, *plan.notices})
         ]
     budget = plan.budget
-    # Compaction may fail to reach its limit: what may not go is more than that.
+    # Compaction may fail to reach its limit if the parts that must stay are larger.
     misses = 0 if budget is None else after.total - budget.limit
     over = _over(plan, leftovers, misses) if misses > 0 else None
     fits = None if budget is None else over is None
@@ -319,7 +322,7 @@ def _notes(plan: CompactionPlan, changes: list[BodyChange], invalid: list[str], 
 
 
 def _over(plan: CompactionPlan, leftovers: list[UnreplacedItem], misses: int) -> BudgetExcess:
-    """Returns by how much a body exceeds its limit, and the largest of what is left in it."""
+    """Returns by how many tokens a body exceeds its limit, and the largest parts that stay in it."""
     dropped = {*plan.dropped, *plan.notices}
     parts = [UnreplacedItem("", plan.fixed.system, "instructions"), UnreplacedItem("", plan.fixed.tools, "tools")]
     for number, (item, size) in enumerate(zip(plan.index.items, plan.sizes, strict=True)):

@@ -1,7 +1,7 @@
-"""Finds what in a call's arguments can become markers: long texts, and long lists, objects or whole documents.
+"""Finds the parts of a call's arguments that can become markers: long texts, long lists or objects, whole documents.
 
 All copies of the same value form one unit, so that they change together. A value keeps its JSON type: a list becomes a
-list with a marker, an object one with a marker beside its short members.
+list with a marker, and an object becomes an object with a marker beside its short members.
 """
 
 from collections.abc import Iterator
@@ -26,23 +26,23 @@ from coatcheck.core.context.replaceable import ReplacementSite
 from coatcheck.core.text.long_text import Text, is_ascii, is_text, small
 
 OMITTED: Final = "omitted"
-"""The member of an object that contains the marker for what was removed from it."""
+"""The member of an object that contains the marker for the removed members."""
 _MEMBER_CHARS, _MEMBERS_CHARS = 200, 400
-"""Maximum characters of a member that stays if the rest of the arguments goes, and of all members that do."""
+"""Maximum characters of a member that stays when the rest of the arguments is replaced, and of all such members."""
 _JOINT_TOKENS: Final = 8
-"""Tokens that a part may have by itself but not in its place."""
+"""Tokens that a value may cost when counted alone, but not inside its document."""
 _WHOLE_FACTOR: Final = 4
-"""Multiple of the threshold up to which all short values together may stay before the whole document goes."""
+"""The whole document is replaced if its short values together have more than this multiple of the threshold."""
 
 
 class ArgumentUnit(Struct):
-    """A value, and all its places."""
+    """A value in a call's arguments, with all sites of its copies."""
 
     content: Text
-    """What is stored of it: the text, or the value as JSON."""
+    """The content to store: the text, or the value as JSON."""
     tokens: int
     is_named: bool
-    """Whether it has a name that the policy lists for the tool."""
+    """Whether the value has a name that the policy lists for the tool."""
     is_json: bool
     """Whether the value is a list or an object rather than text."""
     sites: list[ReplacementSite]
@@ -59,11 +59,11 @@ class ArgumentReader:
         self._least = least
 
     def units(self, call: HistoryCall, fields: frozenset[str]) -> list[ArgumentUnit]:
-        """Returns the long values in a call's arguments; `fields` are the names that the policy lists, `*` for all."""
+        """Returns the long values in a call's arguments; `fields` has the names in the policy, or `*` for all names."""
         by_content: dict[Text, ArgumentUnit] = {}
         for number, site in enumerate(call.sites):
             for unit in self._units_in(site, fields, is_counted=not number):
-                unit.content = small(unit.content)  # copies are the same in whichever form each was decoded
+                unit.content = small(unit.content)  # equal copies may have been decoded into different types of text
                 first = by_content.setdefault(unit.content, unit)
                 if first is not unit:
                     first.is_named = first.is_named or unit.is_named
@@ -79,12 +79,13 @@ class ArgumentReader:
                 yield _place(site, steps, len(text), is_counted=not number), text
 
     def _units_in(self, site: Site, fields: frozenset[str], *, is_counted: bool) -> list[ArgumentUnit]:
-        """Returns the units in one copy."""
+        """Returns the units in one copy of the arguments."""
         value = get(self._body, site.at)
         if is_text(value) and len(value) <= self._least:  # a token has at least one character
             return []
         document = parse_document(value) if site.form == "json" else value
-        # Free text, as of a custom tool, is one value; text that is no JSON object goes as a whole, or stays.
+        # Free text, such as that of a custom tool, is one value. JSON text that is no object is replaced as a whole, or
+        # stays.
         if is_text(value) and not isinstance(document, dict):
             is_json = site.form == "json"
             is_named = not is_json and bool({"*", site.at[-1]} & fields)
@@ -98,8 +99,8 @@ class ArgumentReader:
             member_units, member_rest = self._units_of_member(site, key, member, fields, is_counted=is_counted)
             units += member_units
             rest += member_rest
-        # Many short values that are large together: the document goes as a whole, unless it has a value that the policy
-        # names, which then goes alone.
+        # Many short values may be large together. Then the whole document is replaced, unless the policy names one of
+        # its values, which is then replaced alone.
         if rest > _WHOLE_FACTOR * self._least and not any(unit.is_named for unit in units):
             content = value if is_text(value) else serialise_canonical(document)
             place = ReplacementSite(site.at, (), "whole", len(content), is_counted)
@@ -109,11 +110,11 @@ class ArgumentReader:
     def _units_of_member(
         self, site: Site, key: str, member: Value, fields: frozenset[str], *, is_counted: bool
     ) -> tuple[list[ArgumentUnit], int]:
-        """Returns the units in one member of the arguments, and the tokens of what is in none."""
+        """Returns the units in one member of the arguments, and the tokens of the rest of the member."""
         units: list[ArgumentUnit] = []
         short = 0
         for steps, text in strings_in(member, (key,)):
-            # A token has at least one character, and most have about four, so short texts are not counted.
+            # A token has at least one character, and most tokens have about four, so short texts are not counted.
             tokens = self._counter.text(text) if len(text) > self._least else len(text) // 4
             if tokens > self._least:
                 names = [step for step in (*site.at, *steps) if isinstance(step, str)]
@@ -126,21 +127,21 @@ class ArgumentReader:
         content = serialise_canonical(member)
         tokens = self._counter.text(content)
         rest = max(tokens - sum(unit.tokens for unit in units), 0)
-        # A long list of short values has no text worth a marker, but is one.
+        # A long list of short values has no text that is worth a marker, but the list itself is.
         if rest > self._least and not any(unit.is_named for unit in units):
             place = _place(site, (key,), len(content), is_counted=is_counted)
             return [ArgumentUnit(content, tokens, is_named=False, is_json=True, sites=[place])], 0
         return units, rest
 
     def count_kept_tokens(self, unit: ArgumentUnit) -> int:
-        """Returns the tokens of what stays of a unit beside the marker."""
+        """Returns the tokens of the short members that stay beside a unit's marker."""
         first = unit.sites[0]
         document = get(self._body, first.at) if first.shows == "whole" else None
         members = short_members(as_object(parse_document(document) if is_text(document) else document))
         return estimate_escaped(self._counter.json(members)) if members else 0
 
     def count_written_tokens(self, unit: ArgumentUnit) -> int:
-        """Returns the tokens of a unit as written in its place, including escapes inside a JSON string."""
+        """Returns the tokens of a unit as it is written in the body, including escapes inside a JSON string."""
         first = unit.sites[0]
         around = get(self._body, first.at)
         if unit.is_json and is_text(around):
@@ -155,16 +156,16 @@ class ArgumentReader:
 
 
 def without(value: Value, marker: str, members: Object | None = None) -> Value:
-    """Returns the replacement for a value in arguments: of the same type, with `kept` beside the marker."""
+    """Returns a replacement of the same type for a value in arguments; an object keeps `members` beside the marker."""
     if isinstance(value, dict):
         return {**(members or {}), OMITTED: marker}
     return [marker] if isinstance(value, list) else marker
 
 
 def short_members(document: Object) -> Object:
-    """Returns what stays of arguments that go as a whole: their first short members, such as a path or a command."""
+    """Returns the members that stay of arguments that are replaced as a whole: the first short ones, such as a path."""
     short: Object = {}
-    # What names the call stays: a path or a command is mostly first.
+    # Members that name the call stay: a path or a command is usually among the first.
     room = _MEMBERS_CHARS
     for key, one in document.items():
         size = len(key) + len(one if is_text(one) else str(one))
@@ -181,7 +182,7 @@ def _place(site: Site, steps: Pointer, characters: int, *, is_counted: bool) -> 
 
 
 def strings_in(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, Text]]:
-    """Yields the strings in a document and their places, down to a bounded depth."""
+    """Yields the strings in a document with their pointers, down to a depth of MAX_DEPTH."""
     if is_text(document):
         yield steps, document
     elif len(steps) < MAX_DEPTH:

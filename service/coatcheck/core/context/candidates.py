@@ -1,7 +1,8 @@
-"""Finds what in a body could be replaced, whatever its age: reads, searches, outputs, arguments, images, long messages.
+"""Finds what a policy could replace in a body, regardless of age: reads, searches, outputs, arguments, media, messages.
 
-Each candidate is one replacement with one payload, at one place or at all copies of it. A large value that is not a
-candidate is named with the reason: exempt, run by the provider, already ours, a call that is not complete.
+Each candidate is one replacement with one payload, at one site or at all sites that have the same content. A large
+value that is not a candidate is reported with the reason: its tool is exempt, the provider ran its tool, it is one of
+our own texts already, or its call is not complete.
 """
 
 from typing import Any, Final, final
@@ -22,18 +23,19 @@ from coatcheck.core.read_answer import read_answer_of
 from coatcheck.core.text.long_text import is_text
 
 MARKER_TOKENS: Final = 32
-"""Tokens of a marker or a placeholder, at most about."""
+"""Approximate maximum tokens of a marker or a placeholder."""
 _MIN_OUTPUT_TOKENS: Final = 100
-"""Tokens from which an output is worth a marker under pressure: three times MARKER_TOKENS."""
+"""Tokens from which a marker replaces an output under pressure: three times MARKER_TOKENS."""
 _MIN_ARGUMENT_TOKENS: Final = 300
-"""Tokens from which an argument is worth a marker under pressure: more, since the model knows it as its own text."""
+"""Tokens from which a marker replaces an argument under pressure. More than for outputs, since the model knows the
+argument as its own text."""
 _HALVES: Final = "holds halves of surrogate pairs, which cannot be stored"
 _MIN_GROUPED_CHARS: Final = 200
-"""Characters from which a small part of a long list is worth a marker."""
+"""Characters above which a marker replaces a small part of an output with many parts."""
 _MIN_PASSAGE_CHARS: Final = 24
-"""Characters from which a passage of a search goes with the others."""
+"""Characters above which a passage of a search is replaced together with the search's first part."""
 _MESSAGE_FACTOR: Final = 2
-"""Minimum multiple of `inline_tokens` of a message that is shortened to its ends."""
+"""Only the middle of messages with more than this multiple of `inline_tokens` is replaced."""
 
 
 @final
@@ -41,11 +43,12 @@ class Candidates:
     """Everything in a body that a policy could replace.
 
     Attributes:
-        candidates: in the order of the body.
-        left: what is large but not a candidate.
-        compacted: the first message that shows an earlier compaction, or the number of messages.
-        carded: the first message with a card, which may be as old as the output; or the number of messages.
-        copied: pointers to arguments of calls without an output in which the model repeats a marker of ours.
+        candidates: the candidates, in the order of the body.
+        left: the large values that are no candidates, with reasons.
+        compacted: the first message that shows an earlier compaction; the number of messages if there is none.
+        first_card: the first message with a card, a marker or a summary of ours; the number of messages if there is
+            none. A card may be as old as the output.
+        copied: pointers to arguments in which the model repeats one of our markers, in calls that have no output yet.
     """
 
     def __init__(
@@ -66,16 +69,17 @@ class Candidates:
         self._counter = counter
         self._known_artifacts = known_artifacts or KnownArtifacts()
         self._arguments = ArgumentReader(body, counter, min(policy.argument_tokens, _MIN_ARGUMENT_TOKENS))
-        # Calls by their outputs. Objects are compared by identity: two calls may be equal in every field.
+        # Maps outputs to their calls. Objects are compared by identity, since two calls may be equal in every field.
         self._calls = {id(one.output): one.call for one in pairs.pairs}
         self._answered = {id(call) for call in self._calls.values()}
         self._done: dict[int, int] = {}
-        # A call is done once all its outputs have come; one that the host reports as not carried out never is.
+        # A call is complete once all its outputs are there. A call that the host reports as not carried out is never
+        # complete.
         for one in pairs.pairs:
             if _is_done(one.output):
-                both = max(one.output_item, one.call_item) + 1
-                self._done[id(one.call)] = max(self._done.get(id(one.call), 0), both)
-        # A card would break what the tool promised about the form of its output.
+                complete_at = max(one.output_item, one.call_item) + 1
+                self._done[id(one.call)] = max(self._done.get(id(one.call), 0), complete_at)
+        # Tools that declare the schema of their output: a card in its place would violate the schema.
         self._shaped = {
             str(tool.get("name"))
             for tool in index.unwrap_declarations()
@@ -94,7 +98,7 @@ class Candidates:
     def _output(self, number: int, output: Output) -> None:
         call = self._calls.get(id(output))
         tool = output.name or (call.name if call else None)
-        # A search is one candidate for all its parts, since its summary stands for all of them.
+        # A search is one candidate with all its parts, since one summary replaces all of them.
         reason = self._find_exemption(tool, server=output.server)
         if reason is None and self._add_search(number, output, tool):
             return
@@ -109,7 +113,7 @@ class Candidates:
                 self._add(number, output, tool, why="oversized", sites=(place,), content=piece.text, tokens=tokens)
             else:
                 small.append((piece, tokens))
-        # Parts that are small one by one may be large together.
+        # Parts that are small one by one may be too large together.
         if sum(tokens for _, tokens in small) > self._policy.inline_tokens:
             self._many(number, output, tool, [piece for piece, _ in small])
         else:
@@ -127,11 +131,11 @@ class Candidates:
         return "the tool declares the schema of its output" if tool in self._shaped else None
 
     def _recognise_output(self, number: int, output: Output, piece: Piece, tool: str | None, tokens: int) -> str | None:
-        """Returns why a text is not an output to be carded.
+        """Returns why a part of an output gets no card; None if it may get one.
 
-        Empty if it is a read that has become a candidate of its own.
+        The reason is empty if the part is a read, which becomes a candidate of another kind or is too small to be one.
         """
-        # Ours first: a card of a card would hide what it says behind another read.
+        # Recognise our own texts first: a card of a card would hide the card's content behind another read.
         text = signs.recognisable(piece.text)
         if signs.is_ours(text) or not is_utf8(text):
             return self._ours(number, text) if is_utf8(text) else _HALVES
@@ -141,7 +145,7 @@ class Candidates:
         answer = read_answer_of(text)
         if line is None or answer is None:
             return "was read back from an artifact"
-        # The line would name a call that fails now.
+        # If the artifact cannot be read now, the line in place of the text would name a call that fails.
         if not self._known_artifacts.is_readable(answer.artifact_id):
             return f"was read from {answer.artifact_id}, which cannot be read now"
         saves = tokens - self._counter.text(line)
@@ -162,7 +166,7 @@ class Candidates:
         return _OURS
 
     def _add_search(self, number: int, output: Output, tool: str | None) -> bool:
-        """Returns whether an output is our own answer of a web search with a summary; then it is a candidate."""
+        """Adds our own answer of a web search as a candidate; returns False if it is none or has no summary."""
         first = output.pieces[0] if output.pieces else None
         search = signs.search_text(signs.recognisable(first.text)) if first is not None else None
         summary = self._known_artifacts.summaries.get(search) if search is not None else None
@@ -182,17 +186,17 @@ class Candidates:
         return True
 
     def _many(self, number: int, output: Output, tool: str | None, small: list[Piece]) -> None:
-        """Handles parts that are small, but too much together: one card, and a marker for each other part."""
+        """Handles parts that are small but too large together: the first becomes a card, each other part a marker."""
         tokens = sum(self._counter.piece(piece.text) for piece in small)
-        # The format wants one object there, so one card stands for all of it.
+        # The format wants one object here, so one card replaces the whole object.
         if output.whole is not None and len(small) == len(output.pieces):
             place = ReplacementSite(output.whole, shows="whole")
             content = serialise_canonical(get(self._body, output.whole))
             if is_utf8(content):
                 self._add(number, output, tool, why="many parts", sites=(place,), content=content, tokens=tokens)
             return
-        # Otherwise the first part becomes the card and the others markers: removing a part would renumber those after
-        # it.
+        # Otherwise the first part becomes the card and the others markers. Removing the others would renumber the parts
+        # after them.
         worth = [piece for piece in small if len(piece.text) > _MIN_GROUPED_CHARS and not piece.inside]
         token_counts = [self._counter.piece(piece.text) for piece in worth]
         saves = sum(token_counts) - self._policy.card_tokens - MARKER_TOKENS * len(worth)
@@ -209,7 +213,7 @@ class Candidates:
         )  # fmt: skip
 
     def _short(self, number: int, output: Output, tool: str | None, small: list[tuple[Piece, int]]) -> None:
-        """Handles texts that stay until the window is at stake, and are markers then."""
+        """Adds short texts as candidates that only pressure on the window replaces, by markers."""
         for piece, tokens in small:
             if tokens >= _MIN_OUTPUT_TOKENS:
                 place = ReplacementSite(piece.at, piece.inside, "marker", len(piece.text))
@@ -219,7 +223,7 @@ class Candidates:
                 )  # fmt: skip
 
     def _add(self, message: int, output: Output, tool: str | None, **fields: Any) -> None:  # noqa: ANN401 - its fields
-        """Adds a candidate in an output; by default, a card replaces it."""
+        """Adds a candidate in an output. By default, a card replaces the content."""
         fields = {"kind": "output", "saves": fields["tokens"] - self._policy.card_tokens} | fields
         call = self._calls.get(id(output))
         command = command_of(get(self._body, call.sites[0].at)) if call is not None and call.sites else None
@@ -237,13 +241,13 @@ class Candidates:
         )
 
     def _arguments_of(self, output: Output) -> Object:
-        """Returns the arguments of an output's call."""
+        """Returns the arguments of the call that an output belongs to; empty if they are unknown or no object."""
         call = self._calls.get(id(output))
         arguments = get(self._body, call.sites[0].at) if call is not None and call.sites else None
         return as_object(parse_document(arguments) if is_text(arguments) else arguments)
 
     def _media(self, number: int, output: Output, tool: str | None, media: Media, reason: str | None) -> None:
-        # Images and the like are for the model as such; an embedded resource is only what a tool has attached.
+        # The model needs images and other media as they are; an embedded resource is only an attachment of the tool.
         if reason is not None or (self._policy.media == "keep" and "resource" not in as_object(media.part)):
             return
         tokens = self._counter.media(self._body, media)
@@ -260,8 +264,8 @@ class Candidates:
 
     def _call(self, number: int, call: HistoryCall) -> None:
         ready_at = self._done.get(id(call))
-        # A marker in a call that is still open was copied by the model, which would write it into a file. The report
-        # names it: the real text must be read back first.
+        # A marker in a call without an output was copied by the model, and the tool would write it into a file. The
+        # report names the argument, so that the caller reads back the real text first.
         markers = [(place, text) for place, text in self._arguments.texts(call) if signs.marker_in(text)]
         if ready_at is None:
             self.copied += [render(place.at) for place, _ in markers]
@@ -270,7 +274,7 @@ class Candidates:
         exempt = self._find_exemption(call.name, server=call.server) == "the tool is exempt"
         rules = [rule.fields for rule in self._policy.arguments if same_tool(call.name, rule.tools)]
         fields = frozenset(name for names in rules for name in names)
-        # Exempt tools keep their arguments, too: only what would otherwise go is reported.
+        # Exempt tools keep their arguments as well; arguments that would otherwise be replaced are reported.
         for unit in self._arguments.units(call, fields):
             if exempt or signs.is_marker(signs.recognisable(unit.content)):
                 if exempt:
@@ -310,12 +314,13 @@ class Candidates:
         )
 
     def _message(self, number: int, item: Item) -> None:
-        # What earlier compactions did decides where the replay can no longer tell what waited.
+        # A shortened message shows an earlier compaction. The replay cannot know which candidates were waiting before
+        # it.
         if any(signs.is_shortened(piece.text) for piece in item.pieces):
             self._show(number)
         for opaque in item.opaque:
             self._leave(opaque.at, self._counter.opaque(opaque), "must come back to the provider as it is")
-        # A notice is replaced by the next one, never shortened.
+        # A notice is replaced by the next notice, never shortened.
         if carrier_of(item) is not None:
             self._show(number)
             return
@@ -323,14 +328,14 @@ class Candidates:
             for piece in item.pieces:
                 self._leave(piece.at, self._counter.text(piece.text), "instructions are never changed")
             return
-        # Only the middle of a long message can go: both ends stay, and say what it is.
+        # Only the middle of a long message is replaced: both ends stay, since they say what the message is about.
         least = _MESSAGE_FACTOR * self._policy.inline_tokens
         for piece in item.pieces:
             tokens = self._counter.text(piece.text) if len(piece.text) > least else 0
             if tokens <= least:
                 continue
             around = as_object(get(self._body, piece.at[:-1])) if piece.at else {}
-            # Citations count characters of the text, and a signature covers it.
+            # Citations refer to positions in the text, and a signature covers the whole text: both need it unchanged.
             if piece.cited or any("ignature" in key for key in around):
                 self._leave(piece.at, tokens, "something points into this text, or it is signed")
             elif not is_utf8(piece.text):
@@ -362,7 +367,7 @@ _OURS: Final = "is a card or a marker already"
 
 
 def _is_done(output: Output) -> bool:
-    """Returns whether an output is a tool's own, not what a host put where one was missing."""
+    """Returns whether an output comes from the tool, and is not a text that a host put in place of a missing output."""
     return bool(output.media or output.data) or not (
         output.pieces and all(signs.is_not_done(piece.text) for piece in output.pieces)
     )

@@ -1,4 +1,4 @@
-"""The command of a tool call: its arguments, shortened. Pure, with work bounded by the length of the result."""
+"""The command of a tool call: its arguments in a short form. Pure, with work bounded by the length of the result."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from coatcheck.core.text.long_text import Text, head_of, is_text
 COMMAND_CHARS: Final = 500
 """Maximum characters of a command that is taken from a call's arguments."""
 _ARGUMENT_CHARS: Final = 120
-"""Maximum characters of an argument that is named."""
+"""Maximum characters of an argument that is included in a subject."""
 _PARSED_CHARS: Final = 64 * 1024
 """Maximum characters of a JSON document that is parsed to find a command in it."""
 
@@ -29,19 +29,19 @@ _READERS: Final = frozenset(
 )
 """Tools that show a file, by the names that agents give them."""
 _EDITORS: Final = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "file_editor", "text_editor"})
-"""Tools that show a file if their command is `view`."""
+"""Tools that show a file if the command in their arguments is `view`."""
 _FILES: Final = frozenset(
     {"path", "file", "filepath", "filename", "targetfile", "absolutepath", "relativepath", "notebookpath"}
 )
-"""Arguments that are a file's path, without case and `_`."""
+"""Names of arguments that are a file's path, compared without case and `_`."""
 _PATCHED: Final = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)([^\t\n]{1,120})", re.MULTILINE)
 _PATCH_CHARS: Final = 4_000
-"""Characters of a patch in which the first file is looked for."""
+"""Characters of a patch in which the first file is searched for."""
 _SHOWS: Final = re.compile(r"\s*(?:cat|head|tail|nl|less|bat|sed\s+-n)\s[^|;&<>\n]*")
 
 
 def reads_file(tool: str | None, command: str | None) -> bool:
-    """Returns whether a call requests a file's text: by its tool's name, or by a shell command that shows a file."""
+    """Returns whether a call asks for a file's text, by its tool's name or by a shell command that shows a file."""
     bare = (tool or "").casefold().rpartition("__")[2]
     if bare in _READERS:
         return True
@@ -51,10 +51,10 @@ def reads_file(tool: str | None, command: str | None) -> bool:
 
 
 def command_of(arguments: Value) -> str | None:
-    """Returns the `command` of a call's arguments, or else the arguments as compact JSON; at most COMMAND_CHARS.
+    """Returns the `command` of a call's arguments, else the arguments as compact JSON, up to COMMAND_CHARS.
 
-    Arguments may be an object, an object as JSON text, or free text. Returns None for empty arguments or ones with
-    halves of surrogate pairs.
+    Arguments may be an object, an object as JSON text, or free text. Returns None for empty arguments, and for
+    arguments with half of a surrogate pair.
     """
     value: Value = _parse_object(arguments) if is_text(arguments) else arguments
     command = as_object(value).get("command")
@@ -65,7 +65,7 @@ def command_of(arguments: Value) -> str | None:
 
 
 def subject_of(arguments: Value) -> str | None:
-    """Returns what names a call to a reader: its command, or its short arguments, such as a path, without long ones."""
+    """Returns a call's subject: its command, else only its short arguments, such as a path; None if there is none."""
     value: Value = _parse_object(arguments) if is_text(arguments) else arguments
     members = as_object(value)
     if not members or is_text(members.get("command")):
@@ -76,7 +76,7 @@ def subject_of(arguments: Value) -> str | None:
 
 
 def file_of(arguments: Value, depth: int = 2) -> str | None:
-    """Returns the path of the file that a call writes: the member that is named like one, or the first of a patch."""
+    """Returns the path of the file that a call writes: an argument named like a path, or the first path in a patch."""
     value: Value = parse_document(arguments) if is_text(arguments) else arguments
     if is_text(arguments) and not isinstance(value, dict | list):
         match = _PATCHED.search(head_of(arguments, _PATCH_CHARS))
@@ -96,7 +96,7 @@ def file_of(arguments: Value, depth: int = 2) -> str | None:
 
 
 def _parse_object(text: Text) -> Value:
-    """Returns the object in a JSON text, or the text."""
+    """Returns the object in a JSON text; for any other text, the text itself."""
     if len(text) > _PARSED_CHARS or not str(text).lstrip().startswith("{"):
         return text
     try:
@@ -106,7 +106,7 @@ def _parse_object(text: Text) -> Value:
 
 
 def _compact(value: Value) -> str:
-    """Returns the beginning of a value as JSON, at least COMMAND_CHARS characters, and one more if it has them."""
+    """Returns the beginning of a value as JSON, with one character more than COMMAND_CHARS if the value is longer."""
     text = ""
     for piece in _ENCODER.iterencode(value):
         text += piece[: COMMAND_CHARS + 1]

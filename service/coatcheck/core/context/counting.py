@@ -1,10 +1,10 @@
-"""Counts what a model would read of a body, always in the same way: tokens of items and of their parts.
+"""Counts the tokens that a model would read of a body, always in the same way: by items and by their parts.
 
-Texts are counted exactly up to 65,536 characters, and beyond that estimated from a spread sample (docs/decisions/0004).
-What a provider never bills as text is not counted as text: an image counts by its provider's rule, or flat like a file,
-ciphertext of reasoning by its length, and LangChain's second and third copy of a call not at all. JSON in a string
-inside JSON is escaped, and costs about a fifth more than its text; arguments and outputs that are such strings have
-that allowance.
+Texts are counted exactly up to 65,536 characters; longer texts are estimated from a sample spread over the text
+(docs/decisions/0004). Parts that a provider never bills as text are not counted as text: an image counts by its
+provider's rule, or else like a file with a fixed number; ciphertext of reasoning counts by its length; and LangChain's
+second and third copy of a call do not count. JSON in a string inside JSON is escaped and costs about a fifth more than
+its text; arguments and outputs that are such strings get this fifth as an allowance.
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ from coatcheck.core.text.long_text import Text, encode_text, head_of, is_text
 from coatcheck.core.tokens import Tokenizer
 
 MESSAGE_TOKENS: Final = 3
-"""Tokens around a message, a call or an output: role and separators (LiteLLM's and OpenAI's own estimate)."""
+"""Tokens for the role and separators of a message, a call or an output (LiteLLM's and OpenAI's own estimate)."""
 MEDIA_TOKENS: Final = 1_000
-"""Tokens of an image or a file of unknown pixels or pages: between OpenAI's 765 for a large image in high detail and
-Anthropic's 1,568."""
+"""Tokens of an image with an unknown number of pixels, or a file with an unknown number of pages: between OpenAI's 765
+for a large image in high detail and Anthropic's 1,568."""
 CHARS_PER_CIPHER_TOKEN: Final = 6
-"""Approximate characters of ciphertext per token of the reasoning inside: base64, with keys and tags around it."""
+"""Approximate characters of ciphertext per token of the reasoning in it: base64, with keys and tags around it."""
 _COUNTED_CHARS: Final = 65_536
-"""Characters up to which a text is counted exactly; those of a longer one are estimated from a spread sample
+"""Maximum characters of a text that is counted exactly; a longer text is estimated from a sample spread over it
 (decision 0004), as in cards."""
 
 
@@ -50,54 +50,53 @@ class ContextTokens(Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int:
-        """The sum of all."""
+        """The sum of all fields."""
         return sum(astuple(self))
 
     @classmethod
     def sum(cls, sizes: Iterable["ContextTokens"]) -> "ContextTokens":
-        """Returns the sum, field by field."""
+        """Returns the sum of several numbers of tokens, field by field."""
         return cls(*map(sum, zip(*map(astuple, sizes), strict=True)))
 
 
 @final
 class CountCache:
-    """A cache of counts, for all requests of a process: a history returns with every turn.
+    """A cache of token counts for all requests of a process, since a history is sent again with every turn.
 
-    It contains no texts, but their hashes, which are 64 bits of a keyed function, and their lengths. Threads may share
-    one.
+    It contains no texts, only their lengths and 64-bit hashes by a keyed function. Threads may share a cache.
     """
 
     LEAST = 128
-    """Minimum characters of a text that is cached: shorter ones are counted as quickly."""
+    """Minimum characters of a text whose count is cached: shorter texts are counted as fast as they are looked up."""
 
     BYTES = 16 * 1024 * 1024
-    """Size of the cache: some 50,000 counts."""
+    """Maximum bytes of the cache: about 50,000 counts."""
 
     def __init__(self) -> None:
         self._counts: BoundedCache[tuple[int, int], int] = BoundedCache("token_counts", self.BYTES)
 
     def get(self, text: Text) -> int | None:
-        """Returns the count of a text; None if it is unknown."""
+        """Returns the cached count of a text; None if it is not cached."""
         return self._counts.get((hash(text), len(text)))
 
     def put(self, text: Text, count: int) -> None:
-        """Caches a count."""
+        """Caches the count of a text."""
         self._counts.put((hash(text), len(text)), count)
 
 
 @final
 class Counter:
-    """Counts with one tokenizer, each text once. Not thread-safe."""
+    """Counts tokens with one tokenizer, each text only once. Not thread-safe."""
 
     def __init__(self, tokenizer: Tokenizer, counts: CountCache | None = None) -> None:
-        """Creates a counter; `counts` were counted with the same tokenizer."""
+        """Creates a counter. The counts in `counts` must be of the same tokenizer; None starts an empty cache."""
         self.tokenizer = tokenizer
         self._counts = counts or CountCache()
         self._short: dict[Text, int] = {}
         self._pieces: dict[Text, int] = {}
 
     def text(self, text: Text) -> int:
-        """Returns the tokens of a text; an estimate beyond 65,536 characters."""
+        """Returns the tokens of a text; of a text of more than 65,536 characters, an estimate."""
         if len(text) < CountCache.LEAST:
             count = self._short.get(text)
             if count is None:
@@ -128,7 +127,7 @@ class Counter:
         return tokens
 
     def piece(self, text: Text) -> int:
-        """Returns the tokens of a text in an output, with the allowance if it is JSON."""
+        """Returns the tokens of a text in an output, with the allowance for escapes if the text is JSON."""
         if head_of(text, 1) not in {"{", "["}:
             return self.text(text)
         count = self._pieces.get(text)
@@ -147,13 +146,13 @@ class Counter:
         return MESSAGE_TOKENS + texts + sum(self.json(value) for value in output.data)
 
     def opaque(self, opaque: Opaque) -> int:
-        """Returns the tokens of reasoning and the like."""
+        """Returns the tokens of reasoning and other opaque parts."""
         return self.text(opaque.text) + opaque.blob // CHARS_PER_CIPHER_TOKEN
 
     def media(self, body: Value, media: Media) -> int:
-        """Returns the tokens of an image by its provider's rule, in this tokenizer's tokens.
+        """Returns the tokens of an image by its provider's rule, converted into tokens of this tokenizer.
 
-        MEDIA_TOKENS if no rule applies.
+        Returns MEDIA_TOKENS if no rule applies.
         """
         part, model = as_object(media.part), model_of(body)
         tokens = picture_tokens(part, model)
@@ -163,7 +162,7 @@ class Counter:
         return -(-tokens * 100 // percent_of(model, claude=provider == "anthropic", gemini=provider == "gemini"))
 
     def item(self, body: Value, item: Item) -> ContextTokens:
-        """Returns the tokens of an item, by what they are for."""
+        """Returns the tokens of an item, by their purpose."""
         words = (
             MESSAGE_TOKENS + sum(self.text(text) for text in item.texts) + sum(self.json(value) for value in item.data)
         )
@@ -187,5 +186,5 @@ class Counter:
 
 
 def estimate_escaped(tokens: int) -> int:
-    """Returns six fifths of a count, rounded up: the cost of a text in a string inside JSON."""
+    """Returns six fifths of a number of tokens, rounded up: the cost of a text in a string inside JSON."""
     return -(-tokens * 6 // 5)

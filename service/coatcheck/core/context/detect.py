@@ -1,8 +1,8 @@
-"""Determines the wire format of a body, by its structure or by name; then indexes it.
+"""Determines the wire format of a body by its structure or by its name, and indexes the body.
 
-The first message that only one format has decides; then every message has to fit it. A body of plain text in `messages`
-could be OpenAI's or Anthropic's: then both mean the same, and it is read as OpenAI's. A body without an adapter, or
-with a message that does not fit, is refused: nothing may be left out whose author could not be read.
+The first message that only one format can have decides; then every message has to fit this format. A body with only
+plain text in `messages` could be OpenAI's or Anthropic's; it means the same in both, and is read as OpenAI's. A body of
+no known format, or with a message that does not fit, is refused: no message may be left out whose author is unknown.
 """
 
 from collections.abc import Callable
@@ -35,18 +35,18 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.long_text import is_text
 
 MAX_ITEMS: Final = 100_000
-"""Maximum messages or items of one body: Anthropic's own limit, and far more than any window holds."""
+"""Maximum messages or items of one body: Anthropic's own limit, and far more than fit into any window."""
 
 
 class _WireFormat(Struct, frozen=True):
-    """Where a body of a format has what."""
+    """The places of the parts of a body in one format."""
 
     history: str
-    """The member with the list of messages."""
+    """Name of the member with the list of messages."""
     read_item: Callable[[Pointer, Object], Item]
     tools: tuple[Pointer, ...] = (("tools",),)
     system: tuple[Pointer, ...] = ()
-    """Where its instructions are, if not among the messages; the first that are there count."""
+    """Places of instructions outside the messages; the first place that has some is used."""
 
 
 _SYSTEM_KEYS: Final = ("systemInstruction", "system_instruction")
@@ -65,12 +65,12 @@ _WIRE_FORMATS: Final = {
     Format.OPENAI_RESPONSES: _WireFormat("input", read_response_item, system=(("instructions",),)),
 }
 _UNDECLARED: Final = frozenset({Format.LANGCHAIN, Format.PYDANTIC_AI})
-"""Formats of histories whose tools are declared elsewhere."""
+"""Formats of histories that do not declare tools; these are declared elsewhere."""
 _EXAMINED_MESSAGES: Final = 2_000
-"""Messages that are examined for structure."""
+"""Maximum messages that are examined to find the format."""
 _BLOCKS: Final = frozenset({"tool_use", "tool_result", "redacted_thinking", "server_tool_use", "mcp_tool_use"})
 _EITHER: Final = frozenset({"thinking", "search_result"})
-"""Blocks of Anthropic's that servers with OpenAI's messages have too, such as Mistral's."""
+"""Blocks of Anthropic that occur in OpenAI's messages as well, as with Mistral's servers."""
 _CHAT_ROLES: Final = frozenset({"tool", "function", "developer"})
 
 
@@ -78,13 +78,13 @@ def index_of(body: Value, format_name: str | None = None) -> HistoryIndex:
     """Returns the index of a request body.
 
     Args:
-        body: a decoded JSON body, or only the list of messages.
-        format_name: its format, if the caller knows it.
+        body: a decoded JSON body, or only its list of messages.
+        format_name: the name of the format, if the caller knows it; None detects the format.
 
     Raises:
-        CoatcheckError: `unknown_format`, with a pointer to the first message that does not fit, if the body is of no
-            known format or not of the named one; `invalid_request` if no format has that name or there are too many
-            messages; `invalid_content` if it is nested too deeply.
+        CoatcheckError: `unknown_format`, with a pointer to the first message that does not fit, if the body has no
+            known format or not the named one; `invalid_request` if no format has that name or if there are too many
+            messages; `invalid_content` if the body is nested too deeply.
     """
     try:
         return _index(body, detect(body) if format_name is None else _resolve_format(format_name))
@@ -97,7 +97,7 @@ def _index(body: Value, format_: Format) -> HistoryIndex:
     key = wire_format.history
     list_at: Pointer = () if isinstance(body, list) else (key,)
     history = get(body, list_at)
-    # The whole input of a body of Responses may be one text.
+    # The whole input of a Responses body may be one text.
     if not isinstance(history, list) and not (format_ is Format.OPENAI_RESPONSES and is_text(history)):
         _refuse(f"A body of {format_} has its history in `{key}`; this one has none.", list_at)
     for other in sorted({other.history for other in _WIRE_FORMATS.values()} - {key}):
@@ -155,10 +155,10 @@ def _resolve_format(format_name: str) -> Format:
 
 
 def detect(body: Value) -> Format:
-    """Returns the format of a body, by its structure; its messages need not fit it.
+    """Returns the format of a body by its structure. Its messages may still not fit this format.
 
     Raises:
-        CoatcheckError: `unknown_format` if it has no history of a known one.
+        CoatcheckError: `unknown_format` if the body has no history in a known format.
     """
     around = as_object(body)
     if isinstance(around.get("contents"), list):
@@ -179,7 +179,10 @@ def detect(body: Value) -> Format:
 
 
 def _sign(message: Object, *, alone: bool) -> Format | None:
-    """Returns the only format that has such a message; None if several have. `alone`: in a list without a body."""
+    """Returns the only format that has such a message; None if several have it.
+
+    `alone` says that the message comes from a list without a body around it.
+    """
     kind = kind_of(message)
     is_item = alone and bool(kind) and ("role" not in message or kind == "message")
     signs = (

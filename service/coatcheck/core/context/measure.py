@@ -1,15 +1,17 @@
-"""How full a context is: what stays in it, what is only in flight, and when to compact.
+"""Measures how full a context is: how much stays in it, how much leaves with this turn, and when to compact.
 
     next_turn = baseline + persisted           this_turn = next_turn + transient
 
-`baseline` is instructions and tool declarations, `persisted` the history with the summaries that stay. `transient` is
-tool payload of the latest turn that will not stay: what the caller adds from beside the body and, only where the caller
-says that it compacts, what this turn's outputs are above the cards that they become. Counted apart because a meter that
-adds the two tells its user that a context is gone which the next turn has back.
+`baseline` is the instructions and tool declarations; `persisted` is the history with the summaries that stay.
+`transient` is the tool payload of the latest turn that will not stay: tokens that the caller reports in addition to the
+body and, only if the caller compacts, the tokens by which this turn's outputs exceed the cards that replace them.
+`persisted` and `transient` are counted apart: a meter that adds them would tell its user that tokens are used up that
+are free again in the next turn.
 
-All numbers are estimates of one tokenizer, scaled by one factor: by the provider's last real usage where the caller has
-it, else by the model's family. Rounding is half up everywhere, and sums are sums of the rounded parts. Only `parts` and
-the payload of web searches are not scaled: a search is limited in the tokenizer's own tokens.
+All numbers are estimates of one tokenizer, multiplied by one factor: it comes from the provider's last real usage if
+the caller has it, else from the model's family. Numbers are rounded half up everywhere, and sums are sums of the
+rounded parts. Only `parts` and the payload of web searches are not multiplied: a search is limited in the tokenizer's
+own tokens.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,41 +44,42 @@ from coatcheck.core.search.model import SearchLimits
 from coatcheck.core.text.count import short_number
 
 SCALE: Final = 1_000
-"""Ratios are in thousandths."""
+"""Ratios are in thousandths: this number means that an estimate is unchanged."""
 _NO_USAGE: Final = "`usage` contains no plausible number of input tokens; the estimate stands."
 _REPORTED_TURNS: Final = 20
-"""Turns, the latest ones, that a measurement lists one by one. Chosen, not measured."""
+"""Maximum turns that a measurement lists one by one, the latest ones. Chosen, not measured."""
 _MIN_RATIO, _MAX_RATIO = 500, 3_000
-"""Range, in thousandths, within which a reported usage is considered to be about this body."""
+"""Range of the ratio of reported usage to estimate, in thousandths, within which the usage is taken for this body's."""
 
 
 class SearchCaps(Struct, frozen=True):
-    """How many tokens the answers of web searches may have: their `max_total_tokens`."""
+    """Maximum tokens of the answers of web searches: their `max_total_tokens`."""
 
     usual: int = SearchLimits().max_total_tokens
-    """That of a search whose own is not known, and of the next search."""
+    """Maximum of the next search, and of a search whose own maximum is not known."""
     by_artifact: Mapping[str, int] = {}
-    """By the IDs of the artifacts that contain the providers' responses."""
+    """Maximum of a search, by the ID of the artifact that contains the provider's response."""
 
 
 class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is known besides the body."""
+    """What the caller knows about a body's context in addition to the body."""
 
     window: ModelWindow | None = None
     real_tokens: int | None = None
-    """All input tokens that the provider counted for the last answered request; 0: what it said is no such number."""
+    """All input tokens that the provider counted for the last answered request; 0 if the reported number is
+    implausible. None: no usage is known."""
     covers: int | None = None
-    """How many of the body's messages the last answered request had. Default: those before the model's last step."""
+    """How many of the body's messages the last answered request had; None: those before the model's last step."""
     transient_tokens: int = 0
-    """Tokens of this turn's tool payload that is not in the body."""
+    """Tokens of this turn's tool payload that are not in the body."""
     persisted_tokens: int = 0
-    """Tokens of summaries that will be in the next turn but are not in the body yet."""
+    """Tokens of summaries that the next turn will have but that are not in the body yet."""
     outputs_stay: bool | None = False
-    """Whether nothing is compacted at the end of the turn: every output stays as it is. None: it is not known; then
-    only texts of web searches are taken to become their summaries, as they are made for one turn."""
+    """Whether nothing is compacted at the end of the turn, so that every output stays as it is. None: unknown; then
+    only the texts of web searches are expected to become summaries, since these texts are made for one turn."""
     search_caps: SearchCaps = SearchCaps()
     compact_percent: int = 80
-    """Share of the usable window from which compaction is advised."""
+    """Percentage of the usable window from which compaction is advised."""
 
 
 class WindowShare(Struct, frozen=True):
@@ -92,12 +95,12 @@ class TurnTokens(Struct, frozen=True, kw_only=True):
     """The present size of one turn of a history: the user's message, and everything up to the next."""
 
     turn: int
-    """Counts from the body's first turn, which is 1."""
+    """Number of the turn in the body, from 1."""
     message: int
-    """The number of the turn's first message in the body, from 0."""
+    """Number of the turn's first message in the body, from 0."""
     tokens: int
     outputs: int
-    """Part of `tokens`: outputs of tools, including cards."""
+    """Part of `tokens` that outputs of tools take, including cards."""
 
 
 class SearchPayload(Struct, frozen=True, kw_only=True):
@@ -106,22 +109,23 @@ class SearchPayload(Struct, frozen=True, kw_only=True):
     searches: int
     tokens: int
     cap: int
-    """The sum of the `max_total_tokens` of these searches; that of the next search if there is none."""
+    """The sum of the `max_total_tokens` of these searches; if there is none, that of the next search."""
 
 
 class ContextMeasurement(Struct, frozen=True, kw_only=True):
     """The measurement of one body."""
 
     line: str
-    """The measurement in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `includes_rest` is
-    about this turn; without a window, tokens replace percentages."""
+    """The measurement in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. The tokens left are
+    those of this turn. Without a window, tokens replace percentages."""
     lines: list[str]
-    """The measurement in three lines: what is left in the next turn, what is left in this one, the payload of web
-    searches. Percentages are `left_percent` of `next_turn` and `this_turn`, rounded half up to whole numbers; without a
-    window, the lines name the tokens used. Numbers have no separators."""
+    """The measurement in three lines: what is left in the next turn, what is left in this turn, and the payload of web
+    searches. The percentages are `left_percent` of `next_turn` and `this_turn`, rounded half up to whole numbers.
+    Without a window, the lines contain the tokens used. Numbers have no separators."""
     assumes: Literal["outputs_stay", "summaries", "policy"]
-    """What `next_turn` assumes about this turn's outputs at the end of the turn: they stay; they stay except texts of
-    web searches, which become their summaries; or the policy is applied as it is without pressure."""
+    """What `next_turn` assumes about this turn's outputs at the end of the turn. `outputs_stay`: all stay. `summaries`:
+    all stay except texts of web searches, which become their summaries. `policy`: the policy is applied as without
+    pressure."""
 
     format: str
     tokenizer: str
@@ -132,16 +136,16 @@ class ContextMeasurement(Struct, frozen=True, kw_only=True):
     this_turn: WindowShare
     search_payload: SearchPayload
     parts: ContextTokens
-    """Those of the body as it is, not scaled."""
+    """The tokens of the body as it is, not multiplied by the factor."""
     turns: list[TurnTokens]
     """The latest 20 turns, oldest first."""
     scale: float
     scaled_by: str
-    """`usage` or `family`."""
+    """Origin of the factor: `usage` or `family`."""
     window: UsableWindow | None
     should_compact: bool | None
     because: str | None
-    """`next_turn` or `this_turn`: which of them is that large."""
+    """Which of `next_turn` and `this_turn` is large enough to compact; None if neither is."""
     notes: list[str]
 
 
@@ -152,14 +156,14 @@ def measure(
     counter: Counter,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
 ) -> ContextMeasurement:
-    """Returns the measurement of a body under a policy, computed as that of a compaction before anything is replaced.
+    """Returns the measurement of a body under a policy, from the plan of a compaction that is not carried out.
 
     Args:
         body: a decoded request body in any format, or only its list of messages.
-        ask: what else is known.
+        ask: what the caller knows in addition to the body.
         policy: how the caller compacts.
         counter: counts tokens.
-        context: what the store knows of the history; its window is that of `ask`.
+        context: what the store knows about the history; the window of `ask` replaces its window.
 
     Raises:
         CoatcheckError: `unknown_format` for a body of no known format; `invalid_request` for a policy that contradicts
@@ -189,35 +193,35 @@ class Meters(Struct, frozen=True):
 
 
 def measure_both(plan: CompactionPlan, compacted: CompactedBody, ask: MeasureRequest, counter: Counter) -> Meters:
-    """Returns the measurements of a compaction, from what it counted.
+    """Returns the measurements of a body before and after a compaction, from the numbers that the compaction counted.
 
-    `ask` describes the body as it is sent, which is the compacted one: the provider's last usage was about such a body.
+    `ask` describes the compacted body, which is the one that is sent: the provider's last usage was about such a body.
 
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
     """
     room = _room(compacted.body, ask)
-    # What the compaction has replaced is no longer in flight, nor is what it left out.
-    flying = _flying(plan, plan.line.turn(plan.line.size), ask)
-    staying = [at for at in flying - plan.replaced if plan.replaceable[at].message not in plan.dropped]
+    # Outputs that the compaction has replaced or left out are no longer transient.
+    numbers = _flying(plan, plan.line.turn(plan.line.size), ask)
+    staying = [at for at in numbers - plan.replaced if plan.replaceable[at].message not in plan.dropped]
     line = plan.line if compacted.index is plan.index else Timeline(compacted.index, pair(compacted.index))
     after = replace(plan, index=compacted.index, line=line, sizes=compacted.sizes)
     notes = list(compacted.index.notes)
     ratio = _ratio(compacted.body, after, ask, notes)
     return Meters(
         _measure_windows(
-            plan, _sum_savings(plan.replaceable, flying), ask, counter, room, ratio, list(plan.index.notes)
+            plan, _sum_savings(plan.replaceable, numbers), ask, counter, room, ratio, list(plan.index.notes)
         ),
         _measure_windows(after, _sum_savings(plan.replaceable, staying), ask, counter, room, ratio, notes),
     )
 
 
 def _flying(plan: CompactionPlan, start: int, ask: MeasureRequest) -> set[int]:
-    """Returns the numbers of the candidates from a message on that are replaced as soon as their turn is over."""
+    """Returns the numbers of the candidates from message `start` on that are replaced once their turn is over."""
     if ask.outputs_stay:
         return set()
-    flying = {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
-    return flying if ask.outputs_stay is False else {at for at in flying if plan.replaceable[at].kind == "search"}
+    numbers = {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
+    return numbers if ask.outputs_stay is False else {at for at in numbers if plan.replaceable[at].kind == "search"}
 
 
 def _sum_savings(candidates: list[ReplacementCandidate], numbers: Iterable[int]) -> int:
@@ -233,8 +237,8 @@ def _measure_windows(
     scale: tuple[int, str],
     notes: list[str],
 ) -> ContextMeasurement:
-    """Returns the account of a body; by `flight`, the latest turn's outputs exceed the cards that they become."""
-    # Each part is rounded first, so that the parts shown add up to the sums shown.
+    """Returns the measurement of a body. `flight` is the tokens that leave with this turn."""
+    # Each part is rounded before it is added, so that the shown parts add up to the shown sums.
     ratio, by = scale
     baseline = scale_tokens(of.fixed.total, ratio, SCALE)
     persisted = scale_tokens(sum(size.total for size in of.sizes) - flight + ask.persisted_tokens, ratio, SCALE)
@@ -281,7 +285,7 @@ def _search_payload(of: CompactionPlan, caps: SearchCaps, counter: Counter) -> S
 
 
 def session_lines(usage: UsageDelta) -> list[str]:
-    """Returns the three lines of the context that was last measured; none if none was."""
+    """Returns the three lines of the session's last measurement; an empty list if it has none."""
     persisted, transient = usage.persisted_tokens, usage.transient_tokens
     payload, cap = usage.search_tokens, usage.search_cap
     if persisted is None or transient is None or payload is None or cap is None:
@@ -315,7 +319,7 @@ def _whole(share: float) -> int:
 
 
 def _turns(of: CompactionPlan, ratio: int) -> list[TurnTokens]:
-    """Returns the latest turns; what precedes the user's first message belongs to the first."""
+    """Returns the latest turns; messages before the user's first message belong to the first turn."""
     starts = [0, *of.line.prompts[1:]] if of.sizes else []
     turns: list[TurnTokens] = []
     for number in range(max(len(starts) - _REPORTED_TURNS, 0), len(starts)):
@@ -337,14 +341,14 @@ def _part(tokens: int, usable: int | None, *, includes_rest: bool = False) -> Wi
 
 def _ratio(body: Value, of: CompactionPlan, ask: MeasureRequest, notes: list[str]) -> tuple[int, str]:
     """Returns the factor for estimates, in thousandths, and its origin."""
-    # Without usage, the factor of the model's family.
+    # Without a usage, the factor is that of the model's family.
     family = 10 * family_percent(body, of.index)
     if ask.real_tokens is None:
         return family, "family"
     if ask.real_tokens == 0:
         notes.append(_NO_USAGE)
         return family, "family"
-    # The last answered request ended before the model's last step, which is its answer.
+    # By default, the last answered request had all messages before the model's last step, which is its answer.
     covered = ask.covers
     if covered is None:
         covered = of.line.step(of.line.size) if of.line.runs else 0
@@ -354,8 +358,8 @@ def _ratio(body: Value, of: CompactionPlan, ask: MeasureRequest, notes: list[str
             f"`covers` says that a request had {covered:,} messages of this body, which has {len(of.sizes):,}.",
             field="covers",
         )
-    # What was counted and what was estimated must be about the same messages: outside the range, the usage is of
-    # another body, or of another model.
+    # The usage and the estimate must be about the same messages: a ratio outside the range means that the usage is of
+    # another body or another model.
     estimate = of.fixed.total + sum(size.total for size in of.sizes[:covered])
     ratio = scale_tokens(ask.real_tokens, SCALE, estimate) if covered > 0 and estimate > 0 else 0
     if _MIN_RATIO <= ratio <= _MAX_RATIO:

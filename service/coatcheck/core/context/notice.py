@@ -1,9 +1,9 @@
-"""The one notice that says what was left out of a history: how much, where it is stored, what was said and concluded.
+"""The one notice about the messages left out of a history: how many, where stored, what was said and concluded.
 
-It stands where the first message was left out: at the end of a user's message beside that place, because strict servers
-refuse two messages of the user in a row, or else as a message of the user. What was left out is one artifact with a
-message per line, including earlier notices. If a history already contains a notice, the next one replaces it and has
-the summed numbers. Nothing is summarised: the user and the model are quoted.
+It takes the place of the first message that was left out. Strict servers refuse two messages of the user in a row, so
+the notice stands at the end of a user's message beside that place, or is a message of the user if there is none. The
+messages left out are one artifact with a message per line, including earlier notices. If a history already contains a
+notice, the next notice replaces it and has the sums of both. Nothing is summarised: the user and the model are quoted.
 """
 
 import re
@@ -34,30 +34,31 @@ _CONCLUDED: Final = "You concluded, newest first:"
 _IDS: Final = "Outputs and texts from there that can still be read, each with the call that made it:"
 _OLDER: Final = re.compile(r"\(and ([0-9][0-9,]{0,11}) older\)")
 _QUOTES_TOKENS: Final = 400
-"""Tokens of all quotes of the user in one notice. Chosen, not measured."""
+"""Maximum tokens of all quotes of the user in one notice. Chosen, not measured."""
 _QUOTE_TOKENS, _WHOLE_TOKENS = 60, 120
-"""Tokens of a quote of the user, and of words that are quoted in full."""
+"""Tokens to which a quote of the user is cut, and tokens up to which the user's words are quoted in full."""
 _QUOTE_CHARS: Final = 600
-"""Characters of a user's text from which its quote is cut: five for each of `_WHOLE_TOKENS`."""
+"""Characters of a user's text that are used for its quote: five for each of `_WHOLE_TOKENS`."""
 _CONCLUSION_TOKENS, _CONCLUSIONS_TOKENS = 40, 400
-"""Tokens of one conclusion of the model, and of all."""
+"""Maximum tokens of one conclusion of the model, and of all conclusions."""
 _MAX_CONCLUSIONS: Final = 100
-"""Conclusions of one cut that are examined. Chosen, not measured."""
+"""Maximum conclusions that are examined when messages are left out. Chosen, not measured."""
 _MIN_CONCLUSION_CHARS: Final = 24
-"""Characters of the shortest text that concludes anything."""
+"""Characters below which a text is too short to conclude anything."""
 _JOINT: Final = "\n\n"
-"""Between a user's words and a notice behind them, which has no empty line itself."""
+"""Separates a user's words from a notice after them; a notice has no empty line itself."""
 _MAX_IDS: Final = 24
-"""IDs that a notice names, the newest ones; the others are counted. Chosen, not measured."""
+"""Maximum IDs that a notice names, the newest ones; the others are only counted. Chosen, not measured."""
 _ID_TOKENS: Final = 40
-"""Tokens of what a notice says about one ID. Chosen, not measured."""
+"""Maximum tokens of the description of one ID. Chosen, not measured."""
 _NOTICE_CHARS: Final = 40_000
-"""Characters of a notice or a conclusion that are read. No notice of ours is longer: it has at most
-`_MAX_NOTICE_TOKENS`."""
+"""Maximum characters that are read of a text that may be a notice or a conclusion. None of our notices is longer, since
+it has at most `_MAX_NOTICE_TOKENS`."""
 _SEARCHED_CHARS: Final = 1_000_000
-"""Characters of a user's longest text at the end of which a notice is searched for."""
+"""Characters above which a user's text is not searched for a notice at its end."""
 _MIN_NOTICE_TOKENS, _MAX_NOTICE_TOKENS = 400, 2_000
-"""Range of a notice's size, which is an eighth of the target between them. Chosen, not measured."""
+"""Minimum and maximum tokens of a notice; between them, a notice may have an eighth of the target. Chosen, not
+measured."""
 
 
 def notice_tokens(target: int) -> int:
@@ -70,7 +71,7 @@ class OmittedArtifact(Struct, frozen=True):
 
     id: str
     about: str
-    """Its tool, command and size on one line, as far as known."""
+    """The tool, command and size of its call on one line, as far as they are known."""
 
 
 class OmittedHistory(Struct, frozen=True):
@@ -79,29 +80,29 @@ class OmittedHistory(Struct, frozen=True):
     messages: int
     prompts: int
     bytes: int
-    """Bytes of the messages as JSON, as they came."""
+    """Bytes of the messages in JSON, as they were received."""
     quotes: tuple[str, ...] = ()
-    """The user's messages or their beginnings, oldest first; the first one and the newest, each on one line."""
+    """The user's messages or their beginnings, each on one line: the first one and the newest, oldest first."""
     artifacts: tuple[OmittedArtifact, ...] = ()
-    """Artifacts of parts, oldest first; only the newest if there is no room for all."""
+    """Artifacts in the messages left out, oldest first; only the newest ones if there is no room for all."""
     older: int = 0
-    """Number of artifacts stored before those."""
+    """Number of artifacts that are older than `artifacts` and not named."""
     stored_as: str | None = None
     """The artifact of the messages themselves, one per line; None if they could not be stored."""
     conclusions: tuple[str, ...] = ()
-    """The last statements of the model in what was left out, newest first, each on one line."""
+    """The model's last paragraphs in the blocks left out, newest first, each on one line."""
 
 
 def describe_omission(
     items: list[tuple[Item, int]], blocks: list[list[Item]], artifacts: list[OmittedArtifact], tokenizer: Tokenizer
 ) -> OmittedHistory:
-    """Describes what leaving out these messages leaves out.
+    """Describes the messages that are left out: how many they are, and what they said.
 
     Args:
-        items: the messages, each with its bytes.
-        blocks: the same messages as they went together, oldest first.
-        artifacts: parts of them that were just stored separately.
-        tokenizer: counts quotes.
+        items: the messages, each with its size in bytes.
+        blocks: the same messages in the blocks that were left out together, oldest first.
+        artifacts: artifacts with parts of the messages that were just stored.
+        tokenizer: counts the tokens of quotes.
     """
     prompts = [item for item, _ in items if item.prompt]
     prompt_texts = [
@@ -127,7 +128,7 @@ def _fit_quote(text: str, tokenizer: Tokenizer) -> str:
 
 
 def _conclusion(block: list[Item]) -> str | None:
-    """Returns the last paragraph that the model wrote in a block; None if that is too short to conclude anything."""
+    """Returns the last paragraph that the model wrote in a block; None if it is too short to conclude anything."""
     texts = [head_of(text, _NOTICE_CHARS) for item in block if item.role is Role.ASSISTANT for text in item.texts]
     paragraph = one_line(texts[-1].strip().rpartition("\n\n")[2][: 4 * _QUOTE_CHARS]) if texts else ""
     return paragraph if len(paragraph) >= _MIN_CONCLUSION_CHARS else None
@@ -140,7 +141,7 @@ def about(tool: str | None, command: str | None, size: str) -> str:
 
 
 def merge_notices(older: list[OmittedHistory], newer: OmittedHistory) -> OmittedHistory:
-    """Returns the sum of notices that were in a history and of what is left out now."""
+    """Returns the sum of a history's earlier notices and of what is left out now."""
     parts = [*older, newer]
     artifacts = {one.id: one for part in reversed(parts) for one in part.artifacts}
     order = dict.fromkeys(one.id for part in parts for one in part.artifacts)
@@ -157,7 +158,7 @@ def merge_notices(older: list[OmittedHistory], newer: OmittedHistory) -> Omitted
 
 
 def _within(texts: tuple[str, ...], tokens: int, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Returns the first texts that have at most so many tokens together."""
+    """Returns as many of the first texts as have at most `tokens` tokens together."""
     count = 0
     for number, text in enumerate(texts):
         count += tokenizer.count(text)
@@ -167,16 +168,16 @@ def _within(texts: tuple[str, ...], tokens: int, tokenizer: Tokenizer) -> tuple[
 
 
 def fit_notice(left_out: OmittedHistory, tokens: int, tokenizer: Tokenizer, *, can_read: bool) -> OmittedHistory:
-    """Returns what a notice of at most `tokens` can include.
+    """Returns as much of an omission as fits into a notice of at most `tokens`.
 
-    The oldest of whatever is most numerous goes first: IDs, which are then only counted; conclusions; quotes, but not
-    the first.
+    The longest list loses its oldest element, until the notice fits. The lists are IDs, of which the number is still
+    given, conclusions, and quotes, of which the first goes last.
     """
-    # Each kind has a limit of its own first, so that many IDs cannot displace every quote.
+    # Each list has its own limit first, so that many IDs cannot displace every quote.
     lines = tuple(
         OmittedArtifact(one.id, fit_text(one.about, _ID_TOKENS, tokenizer)) for one in left_out.artifacts[-_MAX_IDS:]
     )
-    # The user's first message says what everything is about, so it goes last.
+    # The user's first message says what everything is about, so it is dropped last.
     newest = _within(left_out.quotes[:1] + left_out.quotes[:0:-1], _QUOTES_TOKENS, tokenizer)
     omission = replace(
         left_out,
@@ -185,7 +186,7 @@ def fit_notice(left_out: OmittedHistory, tokens: int, tokenizer: Tokenizer, *, c
         conclusions=_within(left_out.conclusions, _CONCLUSIONS_TOKENS, tokenizer),
         older=left_out.older + max(len(left_out.artifacts) - _MAX_IDS, 0),
     )
-    # Then one by one of whatever there is most.
+    # Then drop one element at a time from the longest list.
     while tokenizer.count(render_notice(omission, can_read=can_read)) > tokens:
         artifacts, conclusions, quotes = omission.artifacts, omission.conclusions, omission.quotes
         most = max(len(artifacts), len(conclusions), len(quotes))
@@ -201,7 +202,7 @@ def fit_notice(left_out: OmittedHistory, tokens: int, tokenizer: Tokenizer, *, c
 
 
 def render_notice(left_out: OmittedHistory, *, can_read: bool) -> str:
-    """Returns the notice's text; it names a call of `read_artifact` only if the model has it."""
+    """Returns the notice's text. It contains a call of `read_artifact` only if the model can make it."""
     o = left_out
     first = (
         f"[{o.messages:,} earlier {'message' if o.messages == 1 else 'messages'} ({o.prompts:,} of the user), "
@@ -209,7 +210,7 @@ def render_notice(left_out: OmittedHistory, *, can_read: bool) -> str:
         "it says otherwise.]"
     )
     lines = [first]
-    # Where everything is, before what is quoted of it: a model that needs more reads that.
+    # The place of the messages comes before quotes from them: a model that needs more reads the messages.
     if o.stored_as is not None:
         call = f': read_artifact(artifact_id="{o.stored_as}", offset=1, limit=1) reads the first' if can_read else ""
         lines.append(
@@ -229,8 +230,8 @@ def render_notice(left_out: OmittedHistory, *, can_read: bool) -> str:
 
 def read(text: str) -> OmittedHistory | None:
     """Returns the content of one of our notices; None for any other text, and for a notice that was changed."""
-    # Every line is checked, and at the end all of it is written again and compared: a text of the user that looks like
-    # a notice must not be taken for one.
+    # At the end, the content is rendered again and compared with the text: a text of the user that only looks like a
+    # notice must not be taken for one.
     first, *lines = text[:_NOTICE_CHARS].split("\n")
     match = _FIRST.fullmatch(first)
     if match is None:
@@ -239,7 +240,7 @@ def read(text: str) -> OmittedHistory | None:
     whole = _ALL_OF.fullmatch(lines[0]) if lines else None
     sections: dict[str, list[str]] = {_QUOTED: [], _CONCLUDED: [], _IDS: []}
     section: list[str] = []
-    # Lines that begin with a dash belong to the last heading.
+    # Lines that begin with a dash belong to the heading above them.
     for line in lines:
         section = sections.get(line, section)
         if line.startswith("- "):
@@ -260,16 +261,16 @@ def read(text: str) -> OmittedHistory | None:
 
 
 class Carrier(Struct, frozen=True):
-    """A text of the user that a notice stands in."""
+    """A text of the user with a notice at its end, or that is only a notice."""
 
     piece: Piece
     words: str
-    """What the user said before the notice; empty in a message that is only a notice."""
+    """The user's own words before the notice; empty if the message is only a notice."""
     notice: OmittedHistory
 
 
 def carrier_of(item: Item) -> Carrier | None:
-    """Returns the notice that a user's message has at its end, or is; None if there is none."""
+    """Returns the notice at the end of a user's message, with the words before it; None if there is none."""
     if item.role is not Role.USER or not item.pieces:
         return None
     text = str(item.pieces[-1].text) if len(item.pieces[-1].text) <= _SEARCHED_CHARS else ""
@@ -279,7 +280,7 @@ def carrier_of(item: Item) -> Carrier | None:
 
 
 def notice_in(item: Item) -> OmittedHistory | None:
-    """Returns the content of the notice that a message is; None if it is none, or has other text."""
+    """Returns the content of a message that is only a notice; None for any other message."""
     carrier = carrier_of(item)
     is_only = carrier is not None and not carrier.words and len(item.pieces) == 1 and not item.media
     return carrier.notice if carrier is not None and is_only else None
@@ -299,7 +300,7 @@ def append_notice(words: str, notice: str) -> str:
 def message(format_: Format, text: str, like: Value) -> Object:
     """Returns the notice as a message of a format.
 
-    For LangChain's three forms, `like` is an example of the one to use.
+    LangChain has three forms of messages: `like` is an example of the form to use.
     """
     match format_:
         case Format.OPENAI_RESPONSES:
@@ -318,7 +319,7 @@ def message(format_: Format, text: str, like: Value) -> Object:
 
 
 def wrap_langchain(name: str, fields: Object, further: Object, like: Value) -> Object:
-    """Returns a message of LangChain in the form of another; `further` fields are only in the one with `data`."""
+    """Returns a LangChain message in the same form as `like`; `further` fields are added in the form with `data`."""
     if as_object(like).get("lc") == 1:
         return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", name], "kwargs": fields}
     return {"type": fields["type"], "data": fields | further} if "data" in as_object(like) else fields

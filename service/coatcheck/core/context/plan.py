@@ -1,16 +1,16 @@
-"""First phase of a compaction: what shall be stored, and what shall take its place. Changes nothing.
+"""First phase of a compaction: decides what is stored and what replaces it. Changes nothing.
 
     index = index_of(body)
     known = ...                                                  the caller asks the store for `references(index)`
-    planner = Planner(body, policy, counter, PlanContext(index=index, known=known, window=...))
+    planner = Planner(body, policy, counter, PlanContext(index=index, known_artifacts=known, window=...))
     stored = {}
-    while (next_ := planner.advance(stored)) is not a plan:      payloads whose cards it must know before it goes on
-        stored |= {payload.key: ... for payload in next_}        the caller stores them
-    stored |= {payload.key: ... for payload in next_.stored}     and what remains
-    done = carry_out(body, next_, stored, counter)
+    while isinstance(step := planner.advance(stored), list):     payloads whose cards decide how the plan continues
+        stored |= {payload.key: ... for payload in step}         the caller stores them
+    stored |= {payload.key: ... for payload in step.payloads_to_store if payload.key not in stored}
+    result = carry_out(body, step, stored, counter)
 
-The caller stores each payload as ingest would, with its tool name and call ID, and asks for a card of the policy's
-`card_tokens`. The plan belongs to the body it was made of.
+The caller stores each payload as ingest would, with its tool name and call ID, and asks for a card of at most
+`planner.card_tokens`. The plan is only valid for the body from which it was made.
 """
 
 from collections.abc import Collection, Generator, Mapping
@@ -39,27 +39,28 @@ from coatcheck.core.context.timeline import Timeline, pair
 from coatcheck.core.context.window import CompactionBudget, ModelWindow, budget_of, cache_price
 
 OMITTED: str = "omitted"
-"""Key of the payload with the messages that are left out."""
+"""Key of the payload that contains the messages left out."""
 _CARDS_PER_BUDGET: Final = 80
-"""Cards of full size that a budget has room for: in a small one cards are smaller, rather than fewer messages stay."""
+"""Number of full-size cards for which a budget has room. With a small budget, cards are made smaller, so that no fewer
+messages stay."""
 _MIN_CARD_TOKENS: Final = 128
-"""Tokens of the smallest card: below, its own lines leave no room for the payload's. Chosen, not measured."""
+"""Minimum tokens of a card: in a smaller one, its own lines leave no room for the payload. Chosen, not measured."""
 
 
 class PlanContext(Struct, frozen=True, kw_only=True):
-    """What is known besides a body and the policy."""
+    """What the caller knows in addition to a body and a policy."""
 
     index: HistoryIndex | None = None
-    """That of the body, if it exists already."""
+    """The index of the body, if the caller has made it already."""
     known_artifacts: KnownArtifacts = KnownArtifacts()
     window: ModelWindow | None = None
-    """The model's window; None: the one known by the model's name, if any."""
+    """The model's window; None: the window known by the model's name, if there is one."""
     compact_percent: int = 80
-    """Share of the usable window from which a body is made smaller."""
+    """Percentage of the usable window from which a body is made smaller."""
 
 
 class CompactionPlan(Struct, frozen=True, kw_only=True):
-    """What a compaction will do to one body."""
+    """The decisions of a compaction of one body."""
 
     format: Format
     policy: CompactionPolicy
@@ -73,24 +74,24 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
     copied: list[str]
     line: Timeline
     fixed: ContextTokens
-    """Sizes of what is outside the messages."""
+    """Tokens of everything outside the messages."""
     sizes: list[ContextTokens]
-    """Present size of each message."""
+    """Tokens of each message before the compaction."""
     replaceable: list[ReplacementCandidate]
-    """Everything that the policy could replace, whatever its age."""
+    """Everything that the policy could replace, regardless of age."""
     replaced: set[int]
-    """Those that are replaced."""
+    """Numbers of the candidates in `replaceable` that are replaced."""
     before: ContextTokens
-    """Present sizes of the whole body."""
+    """Tokens of the whole body before the compaction."""
     expected: int
-    """Maximum tokens of the body afterwards."""
+    """Maximum tokens of the body after the compaction."""
     budget: CompactionBudget | None
     dropped_bytes: list[int]
-    """Bytes of each message that is left out, as JSON."""
+    """Bytes of the JSON of each message that is left out."""
 
     @property
     def payloads_to_store(self) -> list[PlannedPayload]:
-        """The payloads to store."""
+        """The payloads of the plan that must be stored."""
         return [payload for payload in self.payloads if payload.is_stored]
 
 
@@ -100,13 +101,13 @@ def plan(
     counter: Counter,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
 ) -> CompactionPlan:
-    """Decides what to do with a body, as if every card had the policy's `card_tokens`.
+    """Makes the plan for a body without asking for cards, as if every card had the policy's `card_tokens`.
 
     Args:
         body: a decoded request body in any format, or only its list of messages.
         policy: how to compact.
-        counter: counts tokens; use the same one for `carry_out`, so that no text is counted twice.
-        context: what else is known.
+        counter: counts tokens; pass the same counter to `carry_out`, so that no text is counted twice.
+        context: what the caller knows in addition.
 
     Raises:
         CoatcheckError: `invalid_request` for an unknown format or a policy that contradicts itself; `invalid_content`
@@ -120,7 +121,7 @@ def plan(
 
 @final
 class Planner:
-    """Decides what to do with a body, asking for cards on the way; see `plan` for the arguments."""
+    """Makes the plan for a body, and asks for cards when it needs them; see `plan` for the arguments."""
 
     def __init__(
         self,
@@ -143,11 +144,11 @@ class Planner:
         self._steps = self._decide()
 
     def advance(self, stored_payloads: Mapping[str, StoredPayload]) -> list[PlannedPayload] | CompactionPlan:
-        """Returns payloads whose cards decide how it goes on, or the plan.
+        """Returns payloads whose cards decide how the plan continues, or the finished plan.
 
         Args:
-            stored_payloads: the results for all payloads that were returned before; what is missing could not be
-                stored.
+            stored_payloads: the stored payloads, by key, of all payloads that were returned before; a payload that is
+                missing could not be stored.
 
         Raises:
             CoatcheckError: `invalid_content` for a body that is nested too deeply.
@@ -160,13 +161,14 @@ class Planner:
 
     def _decide(self) -> Generator[list[PlannedPayload] | CompactionPlan, None, None]:
         body, index, policy, counter = self._body, self.index, self._policy, self._counter
-        # What the history is: who calls what, in which order, how large.
+        # First the structure of the history: who calls what, in which order, and how large each message is.
         pairs = pair(index)
         line = Timeline(index, pairs)
         sizes = [counter.item(body, item) for item in index.items]
         fixed = counter.fixed(index)
         budget = self._budget
-        # What could go, and what each would save at least. A card's true length is only known once it is stored.
+        # Then all candidates, with the minimum saving of each. The true length of a card is only known once it is
+        # stored.
         candidates = Candidates(body, index, pairs, policy, counter, self._known)
         lengths = TrueLengths(body, candidates.candidates, counter, policy.card_tokens)
         price = cache_price(body, index.format)
@@ -175,8 +177,8 @@ class Planner:
         replay = Replay(
             line, candidates.candidates, totals, first_signs, fixed.total, policy, budget, price, lengths
         ).run()
-        # The replay stops where a decision depends on a card that nobody has cut yet; the caller stores the payload and
-        # comes back. Cards that decide nothing are never asked for.
+        # The replay pauses if a decision depends on a card that does not exist yet; the caller stores the payload and
+        # resumes. Cards that no decision depends on are never requested here.
         try:
             while True:
                 payloads = {one: payload_of(index, candidates.candidates, one) for one in next(replay)}
@@ -187,8 +189,8 @@ class Planner:
                     lengths.learn(one, with_same(payload, self._stored))
         except StopIteration as end:
             decisions: ReplayDecisions = end.value
-        # What is to be stored: each replaced candidate, and one artifact with all that is left out. Notices of earlier
-        # compactions go into it, so that the chain of artifacts stays readable.
+        # Payloads to store: one for each replaced candidate, and one artifact with everything left out. The latter
+        # contains earlier notices, so that each notice leads to the artifact of the one before it.
         payloads = [
             payload_of(index, candidates.candidates, decisions.replaced[number], decisions.dropped)
             for number in sorted(decisions.replaced)
@@ -227,10 +229,10 @@ def payload_of(
     replacement: Replacement,
     dropped: Collection[int] = (),
 ) -> PlannedPayload:
-    """Returns what is to be stored of a candidate that is replaced, or whose message is left out."""
+    """Returns the payload of a candidate that is replaced or whose message is left out."""
     one = candidates[replacement.candidate]
     fields = {name: getattr(one, name) for name in ReplaceablePayload.__struct_fields__}
-    # Names with halves of surrogate pairs cannot be stored; the payload can be stored without them.
+    # A name with half of a surrogate pair cannot be stored, so the payload is stored without it.
     fields |= {name: None for name in ("tool", "call_id") if not is_utf8(fields[name] or "")}
     return PlannedPayload(
         **fields,
@@ -242,7 +244,7 @@ def payload_of(
 
 
 def _make_omitted_payload(index: HistoryIndex, first: int, lines: MessageLines) -> PlannedPayload:
-    """Returns the messages that are left out, including earlier notices, as one payload."""
+    """Returns the payload with the messages that are left out, including earlier notices."""
     return PlannedPayload(
         kind="message",
         why="left out",
@@ -260,7 +262,7 @@ def _make_omitted_payload(index: HistoryIndex, first: int, lines: MessageLines) 
 def _find_leftovers(
     candidates: Candidates, decisions: ReplayDecisions, policy: CompactionPolicy
 ) -> list[UnreplacedItem]:
-    """Returns what is large and stays."""
+    """Returns the large values that stay, with reasons."""
     leftovers = [one for one in candidates.left if one.message not in decisions.dropped]
     for number, one in enumerate(candidates.candidates):
         if number not in decisions.replaced and one.message not in decisions.dropped:
@@ -275,7 +277,7 @@ def _find_leftovers(
 def _find_leftovers_around(
     body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter
 ) -> list[UnreplacedItem]:
-    """Returns large instructions and tools outside the messages."""
+    """Returns the large instructions and tool declarations outside the messages."""
     leftovers: list[UnreplacedItem] = []
     for key, value in as_object(body).items():
         if value is index.tools or any(value is one for one in index.system):

@@ -1,7 +1,7 @@
-"""How a caller wants a body compacted. Every size is in tokens of the given counter.
+"""The policy by which a caller wants a body compacted. Every size is in tokens of the given counter.
 
-The defaults act only on what is certainly bulk, and change nothing that the model is still working on. A policy that
-contradicts itself is refused when it is used, with the field's name.
+The defaults replace only values that are certainly bulky, and nothing with which the model is still working. A policy
+that contradicts itself is refused when it is used; the error names the field.
 """
 
 from typing import Annotated, Final, Literal
@@ -18,19 +18,21 @@ _WRITER_NAMES: Final = """
     str_replace_based_edit_tool str_replace_editor file_editor
     """
 WRITERS: Final = tuple(_WRITER_NAMES.split())
-"""Tools that write a whole file, by the names that agents give them; compared without case and a host's prefix."""
+"""Tools that write a whole file, by the names that agents give them. Names are compared without case and without a
+host's prefix."""
 WRITTEN: Final = ("content", "contents", "file_text", "text", "file_content")
 EXEMPT: Final = ("$web_search",)
-"""Kimi's built-in search: its tool message repeats an ID that the provider looks up."""
+"""Tools whose outputs and arguments stay: Kimi's built-in search, since its tool message repeats an ID that the
+provider looks up."""
 
 
 MAX_WINDOW_TOKENS: Final = 100_000_000
-"""Maximum tokens of a window, a budget or a usage: chosen as a hundred times the largest window sold, so that only a
-number in another unit is refused."""
+"""Maximum tokens of a window, a budget or a usage. Chosen as a hundred times the largest window that is sold, so that
+only numbers in another unit are refused."""
 MIN_BUDGET_TOKENS: Final = 2_000
-"""Least budget of a body: chosen so that a notice of what was left out and a prompt fit."""
+"""Minimum tokens of a body's budget. Chosen so that a prompt and a notice of what was left out fit."""
 QUIET_BATCH_TOKENS: Final = 20_000
-"""Default tokens that must be saved at once while there is no pressure on the window."""
+"""Default minimum of tokens that a batch must save while there is no pressure on the window."""
 _Name = Annotated[str, Meta(min_length=1, max_length=256)]
 _Names = Annotated[tuple[_Name, ...], Meta(max_length=256)]
 
@@ -146,15 +148,15 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def is_quiet(self) -> bool:
-        """Whether outputs of finished turns wait for pressure on the window, or for a large batch."""
+        """Whether outputs of finished turns stay until there is pressure on the window, or a large batch to save."""
         return self.batch_tokens is None and self.protect == "turn"
 
 
 def check_policy(policy: CompactionPolicy) -> CompactionPolicy:
-    """Returns the policy after checking what no single field's bounds can say.
+    """Returns the policy unchanged after checking conditions between its fields.
 
     Raises:
-        CoatcheckError: `invalid_request`, naming the field.
+        CoatcheckError: `invalid_request`, with the field's name.
     """
     if policy.card_tokens > policy.inline_tokens:
         raise CoatcheckError(
@@ -167,7 +169,7 @@ def check_policy(policy: CompactionPolicy) -> CompactionPolicy:
 
 
 def same_tool(name: str | None, names: tuple[str, ...]) -> bool:
-    """Returns whether a tool is one of these, even with a host's prefix (`mcp__server__write_file`)."""
+    """Returns whether a tool is among `names`, even with a host's prefix (`mcp__server__write_file`)."""
     if name is None:
         return False
     key = name.casefold()

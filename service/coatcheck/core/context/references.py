@@ -1,7 +1,7 @@
-"""What a history refers to in the store: artifacts that were read, and searches whose answers it contains.
+"""Finds the artifacts of the store to which a history refers: those that were read, and searches with their answers.
 
-A plan needs to know these, because a read that cannot be repeated must stay, and a search's summary is made from what
-is stored. The caller queries the store.
+A plan needs this information: a read that cannot be repeated must stay, and the summary of a search is made from its
+stored response. The caller queries the store.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,20 +21,20 @@ from coatcheck.core.read_answer import read_answer_of
 
 
 class HistoryReferences(Struct, frozen=True):
-    """What to query the store for."""
+    """The artifacts and searches about which the caller must query the store."""
 
     reads: frozenset[str]
-    """IDs of artifacts that the history contains answers from."""
+    """IDs of the artifacts that were read in the history."""
     searches: frozenset[SearchText]
 
 
 class KnownArtifacts(Struct, frozen=True, kw_only=True):
-    """The store's answer."""
+    """The store's answer about the references of a history."""
 
     readable: frozenset[str] | None = None
-    """Artifacts that can be read now; None: all of them."""
+    """IDs of the artifacts that can be read now; None: all of them."""
     summaries: Mapping[SearchText, str] = field(default_factory=dict[SearchText, str])
-    """The text to keep of each search; a search without one is treated like any output."""
+    """The summary of each search; a search without a summary is treated like any other output."""
 
     def is_readable(self, artifact_id: str) -> bool:
         """Returns whether an artifact can be read now."""
@@ -42,7 +42,7 @@ class KnownArtifacts(Struct, frozen=True, kw_only=True):
 
 
 def references(index: HistoryIndex) -> HistoryReferences:
-    """Returns what the outputs of a history refer to."""
+    """Returns the artifacts and searches to which the outputs of a history refer."""
     reads: set[str] = set()
     searches: set[SearchText] = set()
     for item in index.items:
@@ -57,14 +57,14 @@ def references(index: HistoryIndex) -> HistoryReferences:
 
 
 def turn_searches(index: HistoryIndex) -> list[str]:
-    """Returns the IDs of the artifacts whose responses the searches of the latest turn answered, in order."""
+    """Returns the IDs of the stored responses of the latest turn's searches, in order."""
     return [artifact_id for artifact_id, _ in search_answers(index) if artifact_id is not None]
 
 
 def search_answers(index: HistoryIndex, line: Timeline | None = None) -> Iterator[tuple[str | None, Output]]:
     """Yields the answers of web searches in the latest turn.
 
-    Each with the ID of the artifact that contains the provider's response; None if it is not stored.
+    Each answer comes with the ID of the artifact that contains the provider's response; None if that is not stored.
     """
     line = line or Timeline(index, pair(index))
     for item in index.items[line.turn(line.size) :]:
@@ -76,11 +76,11 @@ def search_answers(index: HistoryIndex, line: Timeline | None = None) -> Iterato
 
 
 def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list[OmittedArtifact]:
-    """Returns what earlier compactions stored of some messages, from the cards and markers in them.
+    """Returns the artifacts that earlier compactions made of these messages, found by their cards and markers.
 
-    Each with the call that made it; one that was only read there, with the call that read it.
+    Each artifact has a description from the call that made it, or from the call that read it if it was only read here.
     """
-    # The call that made something says best what it is; a read only says where it was seen.
+    # The call that made an artifact describes it best; a call that read it only says where it was seen.
     calls = {id(one.output): one.call for one in pair(index).pairs}
     descriptions: dict[str, str] = {}
     only_read: dict[str, str] = {}
@@ -98,7 +98,7 @@ def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list
                 elif signs.is_read_line(text):
                     only_read.setdefault(ids_in(text)[0], about(tool, words, ""))
         for call in item.calls:
-            # Copies of arguments have the same markers.
+            # All copies of a call's arguments have the same markers, so one copy is enough.
             for site in call.sites[:1]:
                 value = get(body, site.at)
                 for _, text in strings_in(parse_document(value) if site.form == "json" else value):

@@ -1,6 +1,7 @@
-"""What replaces a payload: a card, a marker, a placeholder; a cut if storing failed; and how many tokens it takes.
+"""Makes the text that replaces a payload, and counts its tokens: a card, a marker, a placeholder, or a cut.
 
-Only the value that contained the payload changes; its type, its neighbours, cache marks and the tool's failure stay.
+A cut replaces a payload that could not be stored. Only the value with the payload changes; its type, the values beside
+it, cache marks and the mark of a failed tool stay.
 """
 
 import json
@@ -29,44 +30,46 @@ from coatcheck.core.text.long_text import Text, encode_text, is_text
 from coatcheck.core.tokens import Tokenizer
 
 _CACHE_KEYS: Final = ("cache_control", "prompt_cache_breakpoint")
-"""Members with which a part marks a breakpoint of the prompt cache; they stay."""
+"""Members by which a part marks a breakpoint of the prompt cache; they are kept."""
 _UNSTORED: Final = (
     "left out here: they could not be stored and cannot be read back. Run the tool again if you need them."
 )
 _SEAM_TOKENS: Final = 64
-"""Tokens of the line between the two ends of a cut, including what joining them may cost."""
+"""Tokens reserved for the line between the two ends of a cut, and for the effect of joining them."""
 _ABOUT_CHARS: Final = 48
-"""Characters of the tool and command in the marker of an output, or of a file's path: about a dozen tokens."""
+"""Maximum characters of the tool and command in an output's marker, or of a file's path: about a dozen tokens."""
 _SOME_ID: Final = f"art_{'0' * 18}"
-"""In the place of any other: all have as many tokens."""
+"""Stands for an ID that is not known yet: all IDs have equally many tokens."""
 
 
 class StoredPayload(Struct, frozen=True):
-    """The result of storing a payload. Leave it out, or without an ID, if it could not be stored.
+    """The result of storing a payload.
 
-    A card without an ID replaces an output that is withheld.
+    If the payload could not be stored, its result has no ID or is missing. A card without an ID replaces an output that
+    is withheld.
     """
 
     artifact_id: str | None
     card: str | None = None
     is_stored: bool = True
-    """False for the card of a payload that storage refused: it says so itself, and its ID promises nothing."""
+    """Whether the payload is stored. False for the card of a payload that storage refused: the card says so, and the
+    store need not have its ID."""
 
 
 class Swap(Struct, frozen=True):
-    """One value that changes: at a place in the body, or inside the JSON document in the string there."""
+    """One value that changes: at a place in the body, or inside the JSON document that is the string at that place."""
 
     place: ReplacementSite
     new: Value
     text: str
-    """The new text, for counting."""
+    """The new text, as its tokens are counted."""
     to: str
 
 
 def swaps(
     body: Value, payload: ReplaceablePayload, stored_payload: StoredPayload | None, budget: int, tokenizer: Tokenizer
 ) -> list[Swap]:
-    """Returns the changes for one payload; none if it could not be stored and must stay."""
+    """Returns the changes for one payload; none if the payload could not be stored and therefore stays."""
     artifact_id = stored_payload.artifact_id if stored_payload is not None and stored_payload.is_stored else None
     if payload.becomes_card:
         card = stored_payload.card if stored_payload is not None else None
@@ -95,7 +98,7 @@ def swaps(
 def _swap_output(
     body: Value, place: ReplacementSite, artifact_id: str | None, card: str | None, budget: int, tokenizer: Tokenizer
 ) -> Swap:
-    """Returns the change of one part of an output: its card, a cut if there is none, or a marker beside the card."""
+    """Returns the change of one part of an output: its card, a cut if it has none, or a marker beside the card."""
     if place.shows == "marker":
         return _make_marker_swap(body, place, artifact_id)
     text, to = card, "card"
@@ -137,7 +140,7 @@ def _text(body: Value, place: ReplacementSite) -> Text:
 
 
 def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
-    """Returns head and tail of a text within a card's budget, and a line between them on how much is missing."""
+    """Returns head and tail of a text within a card's budget, with a line on the missing bytes between them."""
     data = encode_text(text)
     room = max(budget - _SEAM_TOKENS, 2) // 2
     first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
@@ -147,7 +150,7 @@ def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
 
 @final
 class TrueLengths:
-    """The tokens that replacements save: of cards that were cut, and of everything whose text is known before."""
+    """The tokens that replacements save, as far as they are known: by cards that exist, and by all other texts."""
 
     def __init__(self, body: Value, candidates: list[ReplacementCandidate], counter: Counter, card_tokens: int) -> None:
         self._body = body
@@ -155,14 +158,14 @@ class TrueLengths:
         self._counter = counter
         self._card_tokens = card_tokens
         self._arguments: dict[Pointer, Value] = {}
-        """Arguments of calls, as they are after the replacements that were counted."""
+        """Arguments of calls as they are after the replacements that were counted so far."""
         self._savings: dict[Replacement, int] = {}
 
     def learn(self, replacement: Replacement, stored_payload: StoredPayload | None) -> None:
-        """Counts a replacement by the text that stands there; `stored_payload` is as `with_same` returns it.
+        """Counts the saving of a replacement; `stored_payload` must come from `with_same`.
 
-        A card of what could not be stored counts like any other, and an output without one as if it had the longest,
-        so that no decision depends on whether storing succeeds.
+        The card of a payload that could not be stored counts like any other, and an output without a card counts as if
+        it had a card of maximum length. So no decision depends on whether storing succeeds.
         """
         card = None if stored_payload is None else stored_payload.card
         one = self._all[replacement.candidate]
@@ -185,7 +188,7 @@ class TrueLengths:
         return one.tokens - sum(count(swap.text) for swap in changes)
 
     def _saving_in_call(self, at: Pointer, changes: list[Swap]) -> int:
-        """Returns what changes in arguments save, with what was replaced in them before."""
+        """Returns the saving of changes in a call's arguments, in addition to the changes that were counted before."""
         before = after = self._arguments.get(at, get(self._body, at))
         is_json = any(swap.place.inside or swap.place.shows == "whole" for swap in changes) and is_text(before)
         for swap in changes:
@@ -201,9 +204,9 @@ class TrueLengths:
 
 
 def with_same(payload: PlannedPayload, stored_payloads: Mapping[str, StoredPayload]) -> StoredPayload | None:
-    """Returns the result for a payload.
+    """Returns the result of storing a payload; None if there is none.
 
-    One that equals an earlier one names that one's ID instead of showing excerpts.
+    The card of a payload that equals an earlier one names the earlier one's ID instead of showing excerpts.
     """
     stored_payload = stored_payloads.get(payload.key)
     if not payload.is_stored:

@@ -1,7 +1,7 @@
-"""The values of a compaction: payloads that can be taken out of a body, their places, and large things that stay.
+"""The values of a compaction: payloads that can be taken out of a body, their places, and large values that stay.
 
-Bytes that are encoded in an output (`find_encoded`) are payloads of their own, stored before the output, which then has
-names in their place.
+Bytes that are encoded inside an output (`find_encoded`) are payloads of their own. They are stored before the output,
+which then contains their names in their place.
 """
 
 import base64
@@ -34,17 +34,18 @@ Why = Literal[
 
 
 class ReplacementSite(Struct, frozen=True, gc=False):
-    """The place of a text to replace, and its replacement."""
+    """The place of a text to replace, and the kind of its replacement."""
 
     at: Pointer
     inside: Pointer = ()
     shows: Literal["card", "marker", "whole", "given", "passage", "ends"] = "card"
-    """`whole`: the card in an object, or the marker in all of the arguments, at `at`. `given`: the payload's own
-    `replacement_text`. `passage`: a sign that the text is elsewhere. `ends`: both ends of the text."""
+    """The kind of replacement. `whole`: the card inside an object, or a marker in place of all arguments, at `at`.
+    `given`: the payload's own `replacement_text`. `passage`: a sign that the text is elsewhere. `ends`: both ends of
+    the text."""
     characters: int = 0
-    """Characters of the text there."""
+    """Characters of the text at this place."""
     is_counted: bool = True
-    """False for another copy of a call's arguments, which no provider is sent."""
+    """Whether the text counts as tokens. False for a further copy of a call's arguments, which no provider receives."""
 
 
 class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
@@ -53,27 +54,27 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     kind: Kind
     why: Why
     message: int
-    """The number of its message in the body's list."""
+    """Number of the payload's message in the body's list."""
     sites: tuple[ReplacementSite, ...]
     content: Value = None
-    """As ingest accepts it: text, one part, or a list of parts. None if nothing is stored."""
+    """The content as ingest accepts it: a text, one part, or a list of parts. None if nothing is stored."""
     tool: str | None = None
     call_id: str | None = None
     command: str | None = None
-    """The arguments of its call, shortened, if it is a call's output."""
+    """The call's command: its arguments in a short form, or the path of the file that it writes; None if unknown."""
     failed: bool = False
     media: Media | None = None
     call_at: Pointer | None = None
-    """The first copy of the arguments that it is a part of, if it is one."""
+    """The first copy of the call's arguments, if the payload is a part of arguments; otherwise None."""
     tokens: int
     replacement_text: str | None = None
-    """The replacement if nothing is stored: the line of a read, the summary of a search."""
+    """The replacement if nothing is stored: the line for a read, the summary of a search."""
     artifact_id: str | None = None
-    """The artifact that it was read from, if nothing is stored."""
+    """ID of the artifact that was read, if nothing is stored."""
 
     @property
     def becomes_card(self) -> bool:
-        """Whether a card replaces it; otherwise its ID is enough."""
+        """Whether a card replaces the payload; otherwise the replacement needs only its ID."""
         return self.kind == "output" and not (self.sites and self.sites[0].shows == "marker")
 
 
@@ -81,54 +82,54 @@ class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=Fal
     """One possible replacement."""
 
     ready: int
-    """The number of messages after which all that belongs to it has arrived: up to its own, or its last output's."""
+    """Number of messages after which the payload and the outputs of its call are complete."""
     saves: int
-    """Minimum tokens that the replacement saves, whatever the length of a card turns out to be."""
+    """Minimum tokens that the replacement saves, however long its card will be."""
     pressed: bool = False
-    """Whether it is replaced only under pressure on the window."""
+    """Whether only pressure on the window replaces it."""
     file: bool = False
-    """Whether the model asked for this file's text, so that more of it is left alone when it arrives."""
+    """Whether the model asked for the text of this file; then a longer text stays when it arrives."""
 
     def is_transient(self, policy: CompactionPolicy) -> bool:
-        """Returns whether it is tool payload that a policy replaces as soon as its turn is over."""
+        """Returns whether it is tool payload that the policy replaces as soon as its turn is over."""
         waits = self.pressed or policy.is_quiet
         return self.kind == "search" or (self.kind in {"output", "media", "read"} and not waits)
 
 
 class Replacement(Struct, frozen=True, gc=False):
-    """A candidate that is replaced."""
+    """The decision to replace a candidate."""
 
     candidate: int
     same: int | None = None
-    """The earlier replaced candidate that has the same content, if any."""
+    """Number of an earlier replaced candidate with the same content; None if there is none."""
 
 
 class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
     """A payload to be stored."""
 
     key: str
-    """Its name among what is stored; the same in every plan of the same body."""
+    """The payload's name among the stored ones; it is the same in every plan of the same body."""
     role: str
     left_out: bool = False
-    """Whether its message is left out of the history: it is stored so that the notice can name it, and nothing replaces
-    it."""
+    """Whether the payload's message is left out of the history. Nothing replaces the payload then; it is stored so that
+    the notice can name it."""
     title: str | None = None
     same_as: str | None = None
-    """Key of an earlier payload that is identical."""
+    """Key of an earlier payload with the same content; None if there is none."""
 
     @property
     def is_stored(self) -> bool:
-        """Whether it is to be stored; not if it is already in an artifact, or is text that is left out as a whole."""
+        """Whether to store it: not if an artifact has it already, or if it is a message that is left out as a whole."""
         return self.content is not None and not (self.left_out and self.kind == "message" and self.sites)
 
     @property
     def needs_card(self) -> bool:
-        """Whether a card replaces it; otherwise its ID is enough."""
+        """Whether a card is needed to replace it; otherwise its ID is enough."""
         return self.becomes_card and not self.left_out
 
     @property
     def pointers(self) -> tuple[str, ...]:
-        """Its places in the body, as RFC 6901."""
+        """The payload's places in the body, as pointers of RFC 6901."""
         return tuple(render(place.at) for place in self.sites)
 
 
@@ -136,31 +137,31 @@ class UnreplacedItem(Struct, frozen=True):
     """Something large that stays, and why."""
 
     pointer: str
-    """In the given body."""
+    """Pointer into the given body."""
     tokens: int
     why: str
     message: int | None = None
-    """The number of its message."""
+    """Number of the item's message; None if it is outside the messages."""
 
 
 class EncodedOutput(Struct, frozen=True):
-    """An output with encoded bytes in it."""
+    """An output that contains encoded bytes."""
 
     payload: PlannedPayload
     text: bytes
     blobs: list[Blob]
     payloads: list[PlannedPayload]
-    """What to store of each."""
+    """The payload to store for each of `blobs`."""
 
     def name(self, ids: Mapping[str, str | None]) -> PlannedPayload:
-        """Returns the output with names in place of what is stored; `ids` are by the keys of the payloads."""
+        """Returns the output with names in place of the blobs that were stored; `ids` has their IDs by payload key."""
         names = [(blob, ids.get(payload.key)) for blob, payload in zip(self.blobs, self.payloads, strict=True)]
         content = with_ids(self.text, names).decode("utf-8", "replace")
         return structs.replace(self.payload, content=content) if any(ids.values()) else self.payload
 
 
 def find_encoded(payloads: Sequence[PlannedPayload]) -> list[EncodedOutput]:
-    """Returns the outputs among payloads that have encoded bytes worth an artifact of their own."""
+    """Returns the outputs among `payloads` with encoded bytes that are worth artifacts of their own."""
     out: list[EncodedOutput] = []
     for payload in payloads:
         if payload.kind != "output" or not _is_plain_text(payload.content):
@@ -176,7 +177,7 @@ def find_encoded(payloads: Sequence[PlannedPayload]) -> list[EncodedOutput]:
 
 
 def _is_plain_text(content: Value) -> bool:
-    """Returns whether a payload is text, or several texts that are stored as one."""
+    """Returns whether a payload is a text, or consists of texts that are stored as one."""
     if not isinstance(content, list):
         return is_text(content)
     return all(item.get("type") == "text" for item in cast("list[Object]", content))

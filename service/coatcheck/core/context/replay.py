@@ -1,20 +1,21 @@
-"""Which candidates are replaced and which blocks left out: the decisions of every request so far, made again in order.
+"""Decides which candidates are replaced and which blocks are left out, by repeating the decisions of every request.
 
-Nothing is remembered between requests. Instead the history is walked through moment by moment, and at each moment only
-what was there then decides. So the same history always gives the same result, a longer one keeps every earlier
-decision, and what was decided is final: a text that became a card stays one.
+Nothing is stored between requests. Instead the history is replayed moment by moment, and each decision depends only on
+the messages that existed at its moment. The same history therefore always gives the same result, a longer history
+repeats every earlier decision, and decisions are final: a text that became a card stays a card.
 
-At a moment, in this order:
+At each moment, in this order:
 
-1. Outputs that are new and over `latest_tokens` become cards: before the model has seen them, so at no cost.
-2. What is out of protection is replaced: the text of a search at once, the rest when it saves `batch_tokens` or, where
-   that is not given, when repeating it has cost as much as changing the prompt's cached prefix does.
-3. Only over the budget, in the order of loss: what one call brings back, by `Step` and the oldest first, until the body
-   is at what it settles at; of what was read again and of the last step only until it fits. Blocks are left out, the
-   oldest first, only if all of that together is not enough. The user's last message and the last step's calls stay.
+1. New outputs of more than `latest_tokens` become cards. The model has not seen them yet, so this costs nothing.
+2. Candidates that are no longer protected are replaced: texts of searches at once; all others once they save
+   `batch_tokens` or, if that is not given, once repeating them has cost as much as a change of the cached prefix costs.
+3. Only over the budget, candidates are replaced in the order of the loss (`Step`), the oldest first, until the body
+   reaches the budget's target. Texts that the model asked to read again, and the last step, are replaced only until the
+   body fits. If all of this is not enough, blocks are left out, the oldest first. The user's last message and the calls
+   of the last step always stay.
 
-Settling below the budget is what makes cuts rare: the next one comes when the difference is used up. The lengths of
-cards are asked for only where a decision depends on them, and only of what is taken (`run`).
+The target is below the budget so that cuts are rare: the next cut comes when the difference is used up. The lengths of
+cards are requested only if a decision depends on them, and only for the candidates to replace (`run`).
 """
 
 from collections import deque
@@ -36,35 +37,35 @@ from coatcheck.core.text.long_text import Text, is_text
 
 
 class Step(IntEnum):
-    """The order in which candidates go while a body is over its budget."""
+    """The order in which candidates are replaced while a body is over its budget."""
 
     FINISHED = 0
-    """Arguments and outputs of finished steps: by age alone, so that a longer history only goes on with it."""
+    """Arguments and outputs of finished steps. They go by age alone, so that a longer history continues this order."""
     MIDDLE = 1
-    """Images, and the middle of long messages."""
+    """Images, and the middles of long messages."""
     DUG_OUT = 2
-    """What the model asked to read again: it has chosen that itself."""
+    """Artifacts that the model has read again: it chose to have them in its context."""
     LAST = 3
-    """Outputs of the last step, and its arguments."""
+    """Outputs and arguments of the last step."""
     JUST_READ = 4
-    """Reads and searches of the last step, after blocks: the same call would bring them back into the same place."""
+    """Reads and searches of the last step. They go after blocks, since the model would repeat the call at once."""
 
 
 class ReplayDecisions(Struct, frozen=True):
-    """The decisions of a replayed history."""
+    """The decisions of a replay."""
 
     replaced: dict[int, Replacement]
-    """By the numbers of candidates, in the order of their replacement."""
+    """Replacements by the numbers of their candidates, in the order in which they were decided."""
     dropped: set[int]
-    """Numbers of items."""
+    """Numbers of the items that are left out."""
     expected: int
-    """Maximum tokens of the result."""
+    """Maximum tokens of the body that results."""
     waiting: set[int]
-    """Numbers of candidates that are no longer protected and wait for a batch."""
+    """Numbers of the candidates that are no longer protected and wait until their replacement pays."""
 
 
 Asking = Generator[list[Replacement], None, None]
-"""Yields replacements whose cards are to be cut before it goes on."""
+"""Yields replacements whose cards must be made before the generator is resumed."""
 
 
 @final
@@ -75,11 +76,11 @@ class Replay:
     line: Timeline
     candidates: list[ReplacementCandidate]
     sizes: list[int]
-    """Present tokens of each item."""
+    """Tokens of each item as it is in the body."""
     first_signs: tuple[int, int]
-    """The first items that show an earlier compaction, and a card."""
+    """Number of the first item that shows an earlier compaction, and of the first item with a card."""
     fixed: int
-    """Tokens outside the items."""
+    """Tokens of the body outside the items."""
     policy: CompactionPolicy
     budget: CompactionBudget | None
     price: CachePrice
@@ -95,12 +96,13 @@ class Replay:
         self._notice = 0 if self.budget is None else notice_tokens(self.budget.target) + MESSAGE_TOKENS
         self._replaced: dict[int, Replacement] = {}
         self._bounded: list[Replacement] = []
-        """Replacements that are counted with the least that they save."""
+        """Replacements that are counted with their minimum saving, because the lengths of their cards are not known
+        yet."""
         self._contents: dict[Text, int] = {}
-        """By content, the first candidate with it that was replaced."""
+        """Number of the first replaced candidate with a content, by the content."""
         self._dropped: set[int] = set()
-        # What has not been decided yet. Each queue is in the order of the history and read from the left, so that a
-        # replay is linear, however many requests it goes through.
+        # Candidates and blocks that are not decided yet. Each queue has the order of the history and is read from the
+        # left, so that a replay takes linear time for any number of requests.
         self._queue: deque[TimelineBlock] = deque(self.line.blocks)
         order = sorted(range(len(self.candidates)), key=lambda number: self.candidates[number].message)
         self._arriving = deque(order)
@@ -111,16 +113,17 @@ class Replay:
         self._transient = deque(number for number in unpressed if self.candidates[number].kind in transient)
         self._others = deque(number for number in unpressed if self.candidates[number].kind not in transient)
         self._incomplete: list[int] = []
-        """No longer protected, but with a call that is not completely answered."""
+        """Numbers of candidates that are no longer protected, but whose calls have not all their outputs yet."""
         self._released: list[int] = []
-        """Candidates that are no longer protected and wait."""
+        """Numbers of candidates that are no longer protected and wait until their replacement pays."""
         self._repeated = 0
-        """Tokens that the waiting candidates have cost so far: of each once for each request that repeated it."""
+        """Tokens that the waiting candidates have cost so far: each request that repeats a candidate adds its
+        tokens."""
 
     def run(self) -> Generator[list[Replacement], None, ReplayDecisions]:
-        """Decides at every moment, in order.
+        """Makes the decisions of every moment, in order.
 
-        Yields replacements whose lengths must be known before it goes on, each at most once.
+        Yields replacements whose lengths must be known before the generator is resumed, each replacement at most once.
         """
         for moment in self.line.moments:
             self._arrive(moment)
@@ -137,7 +140,7 @@ class Replay:
 
     def _first_sight(self, moment: int) -> None:
         limit = self.policy.latest_tokens
-        # A file that the model asked for is left whole if it takes at most a quarter of the budget.
+        # A file that the model asked to read stays whole if it takes at most a quarter of the budget.
         files = limit if limit is None or self.budget is None else max(limit, self.budget.start // 4)
         while self._arriving and self.candidates[self._arriving[0]].message < moment:
             number = self._arriving.popleft()
@@ -148,17 +151,17 @@ class Replay:
                 self._replace([number])
 
     def _release(self, moment: int) -> None:
-        """Replaces what is no longer protected, if that is worth the change."""
+        """Replaces candidates that are no longer protected, if the saving is worth changing the cached prefix."""
         turn = self.line.turn(moment)
         border = {"turn": turn, "step": self.line.step(moment), "none": moment}[self.policy.protect]
-        # Searches go at their turn's end. Everything else waits a turn longer where it waits for pressure anyway: the
-        # next message is mostly about it.
+        # Searches are replaced when their turn ends. If other candidates only go under pressure, they stay protected
+        # one turn longer, because the user's next message is usually about them.
         if self.policy.is_quiet:
             self._replace(self._take_unprotected(self._transient, turn))
             released, border = [], self.line.recent(moment)
         else:
             released = self._take_unprotected(self._transient, min(border, turn))
-        # Of calls that run in parallel, the arguments stay until the last output is there.
+        # If calls run in parallel, their arguments stay until the last output is there.
         self._incomplete += self._take_unprotected(self._others, min(border, moment))
         released += [number for number in self._incomplete if self.candidates[number].ready <= moment]
         self._incomplete = [number for number in self._incomplete if self.candidates[number].ready > moment]
@@ -168,21 +171,21 @@ class Replay:
             self._released, self._repeated = [], 0
 
     def _take_unprotected(self, numbers: deque[int], border: int) -> list[int]:
-        """Takes the candidates before a message."""
+        """Removes the candidates before the message `border` from a queue, and returns them."""
         unprotected: list[int] = []
         while numbers and self.candidates[numbers[0]].message < border:
             unprotected.append(numbers.popleft())
         return unprotected
 
     def _is_worth(self, moment: int) -> bool:
-        """Returns whether waiting candidates are replaced: once waiting has cost as much as replacing them costs."""
+        """Returns whether the waiting candidates are replaced: once waiting has cost as much as replacing costs."""
         saved = sum(max(self.candidates[number].saves, 1) for number in self._released)
         if not self.policy.is_quiet:
             return saved >= max(self.policy.batch_tokens or 0, 1)
-        # Each request that repeats what waits pays for it again.
+        # Each request that repeats the waiting candidates costs their tokens again.
         self._repeated += saved
-        # What was repeated before an earlier compaction can no longer be known. Cards are as old as their outputs where
-        # all outputs became one at once: then none waits beside them.
+        # The cost from before an earlier compaction is no longer known. Cards are as old as their outputs if all
+        # outputs became cards at once; then no output waits beside them.
         outputs = any(self.candidates[number].kind == "output" for number in self._released)
         if moment > self._compacted or (moment > self._first_card and outputs):
             return False
@@ -202,7 +205,7 @@ class Replay:
         return Replacement(number, None if same == number else same)
 
     def _replace(self, numbers: Sequence[int]) -> None:
-        """Replaces candidates; their lengths count once a decision depends on them."""
+        """Replaces candidates. Each counts with its estimated saving until a decision depends on the exact length."""
         for number in numbers:
             if self._is_live(number):
                 replacement = self._replacement(number, self._contents)
@@ -217,7 +220,10 @@ class Replay:
     # ---------------------------------------------------------------------------------------- over the budget
 
     def _relieve(self, moment: int, budget: CompactionBudget) -> Asking:
-        """Takes the least loss until the body fits; nothing, if it does once all lengths are known."""
+        """Replaces candidates, the smallest loss first, until the body fits.
+
+        Replaces nothing if the exact lengths of cards show that the body fits already.
+        """
         bounded = [one for one in self._bounded if self.candidates[one.candidate].message not in self._dropped]
         yield from self._request_lengths(bounded)
         for one in bounded:
@@ -231,7 +237,8 @@ class Replay:
             yield from self._take(steps[step], budget.target)
         yield from self._take(steps[Step.DUG_OUT], budget.start)
         if self._total > budget.start:
-            # The last step's outputs are new to the model: they only go where that spares every block, or must.
+            # The model has not seen the outputs of the last step yet. They are replaced only if that spares every
+            # block, or if nothing else is left.
             contents = dict(self._contents)
             last = [self._replacement(number, contents) for number in steps[Step.LAST]]
             yield from self._request_lengths(last)
@@ -246,12 +253,15 @@ class Replay:
             yield unknown
 
     def _saving(self, replacement: Replacement) -> int:
-        """Returns what a replacement saves; of an unknown card, more than it can."""
+        """Returns the saving of a replacement.
+
+        While the length of its card is unknown, returns an upper bound: all tokens of the candidate.
+        """
         saved = self.lengths.saving(replacement)
         return self.candidates[replacement.candidate].tokens if saved is None else saved
 
     def _steps(self, moment: int) -> dict[Step, list[int]]:
-        """Returns the candidates that may go, the oldest first."""
+        """Returns the candidates that may be replaced over the budget, by step, the oldest first."""
         last, prompt = self.line.step(moment), self.line.prompt(moment)
         steps: dict[Step, list[int]] = {step: [] for step in Step}
         self._live = [number for number in self._live if self._is_live(number)]
@@ -262,7 +272,7 @@ class Replay:
         return steps
 
     def _take(self, numbers: list[int], target: int) -> Asking:
-        """Replaces candidates in order until the body is at `target`."""
+        """Replaces candidates in order until the body has at most `target` tokens."""
         while self._total > target:
             total, contents, batch = self._total, dict(self._contents), list[tuple[Replacement, int]]()
             for number in numbers:
@@ -274,7 +284,7 @@ class Replay:
                     batch.append((replacement, saved))
                     total -= saved
             unknown = [one for one, _ in batch if self.lengths.saving(one) is None]
-            if unknown:  # with their lengths, more may have to go
+            if unknown:  # once their lengths are known, more candidates may be needed
                 yield unknown
                 continue
             for replacement, saved in batch:
@@ -284,12 +294,12 @@ class Replay:
             return
 
     def _leave_out(self, moment: int, mark: int) -> None:
-        """Leaves out the oldest blocks, until the body is small enough or nothing is left that may go.
+        """Leaves out the oldest blocks until the body has at most `mark` tokens, or no block is left that may go.
 
-        Leaves out none if together they are smaller than the notice that replaces them.
+        Leaves out no block if all of them together are smaller than the notice that replaces them.
         """
         step, prompt = self.line.step(moment), self.line.prompt(moment)
-        # A notice that is there already costs nothing more.
+        # A notice that exists already costs nothing more.
         cost = 0 if self._dropped or self.line.carriers else self._notice
         gain = 0
         spared: list[TimelineBlock] = []
@@ -302,7 +312,7 @@ class Replay:
                 continue
             removed_blocks.append(block)
             gain += sum(self._now[item] for item in block.items)
-        # If together they save less than the notice takes, none of them goes.
+        # If the blocks save less than the notice takes, all of them stay.
         if gain > cost:
             self._total += cost - gain
             for item in (item for block in removed_blocks for item in block.items):
@@ -314,7 +324,7 @@ class Replay:
 
 
 def step_of(one: ReplacementCandidate, last: int, prompt: int | None) -> Step | None:
-    """Returns when a candidate goes; None while it may not."""
+    """Returns the step at which a candidate is replaced; None while it must stay."""
     at = one.message
     if one.kind == "message":
         return Step.MIDDLE if at < max(last, prompt or 0) and at != prompt else None

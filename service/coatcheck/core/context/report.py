@@ -1,4 +1,4 @@
-"""What a compaction did to a body, for the caller: every change, what it saved, and what to send along with it."""
+"""The report of a compaction for its caller: every change, the tokens that it saved, and what to send with the body."""
 
 from msgspec import Struct
 
@@ -13,12 +13,12 @@ class BodyChange(Struct, frozen=True, kw_only=True):
     """One place that has changed."""
 
     pointer: str
-    """In the new body (RFC 6901)."""
+    """Pointer into the new body (RFC 6901)."""
     message: int
-    """The number of its message in the given body."""
+    """Number of the change's message in the given body."""
     to: str
-    """`card`, `marker`, `placeholder`, `line` for a read, `summary` for a search, `ends` for a message, or `cut` if
-    storing failed."""
+    """Kind of the replacement: `card`, `marker`, `placeholder`, `line` for a read, `summary` for a search, `ends` for a
+    message, or `cut` if storing failed."""
     why: str
     tool: str | None
     call_id: str | None
@@ -39,9 +39,9 @@ class PromptCacheEffect(Struct, frozen=True, kw_only=True):
     """What the change means for the provider's prompt cache."""
 
     kept_tokens: int
-    """Tokens before the first change, which are still cached."""
+    """Tokens before the first change, which are still in the cache."""
     rewritten_tokens: int
-    """Tokens from the first change on, which are paid for again."""
+    """Tokens from the first change on, which must be paid for again."""
     advice: str
 
 
@@ -49,9 +49,9 @@ class BudgetExcess(Struct, frozen=True, kw_only=True):
     """What keeps a body from its limit."""
 
     tokens: int
-    """Tokens above the limit."""
+    """Tokens by which the body exceeds its limit."""
     largest: list[UnreplacedItem]
-    """What would have to go, largest first; sizes are those in the given body."""
+    """The values that would have to be left out, largest first; their sizes are those in the given body."""
 
 
 class CompactionReport(Struct, frozen=True, kw_only=True):
@@ -60,14 +60,15 @@ class CompactionReport(Struct, frozen=True, kw_only=True):
     format: str
     changed: bool
     first_changed: int | None
-    """The number of the first message, in the given body, that has changed or is left out."""
+    """Number, in the given body, of the first message that has changed or is left out; None if nothing changed."""
     changes: list[BodyChange]
     left: list[UnreplacedItem]
-    """Large things that stay, with reasons."""
+    """Large values that stay, with reasons."""
     copied: list[str]
-    """Where the model repeated a marker in a call that is still open: its real text must be read back first."""
+    """Pointers to arguments of open calls in which the model repeated a marker: the real text must be read back
+    first."""
     omitted: OmittedHistory | None
-    """What is left out, including earlier compactions; None if nothing is."""
+    """The messages that are left out, including those of earlier compactions; None if there are none."""
     omitted_now: int
     """Number of messages that this compaction left out."""
     before: ContextTokens
@@ -75,16 +76,16 @@ class CompactionReport(Struct, frozen=True, kw_only=True):
     tokens_before: int
     tokens_after: int
     fits: bool | None
-    """Whether the result is within its budget's limit; None without a budget."""
+    """Whether the new body is within its budget's limit; None without a budget."""
     budget: CompactionBudget | None
-    """The budget that applied; None if neither the policy, a window nor the model determines one."""
+    """The budget that applied; None if neither the policy nor a window nor the model's name determines a budget."""
     over: BudgetExcess | None
-    """By how much the result exceeds the limit, and why; None if it does not."""
+    """By how many tokens the new body exceeds the limit, and why; None if it does not."""
     invalid_thinking: list[str]
-    """Pointers, in the new body, to thinking blocks that were bound to something that has changed."""
+    """Pointers, in the new body, to thinking blocks that were bound to content that has changed."""
     send: RequestAdditions | None
     cache: PromptCacheEffect
     notes: list[str]
     repaired: list[str] = []
-    """What was mended on request before the compaction, a sentence each with its pointer into the given body. All other
-    pointers and numbers are of the repaired body."""
+    """Faults that were mended on request before the compaction: a sentence for each, with its pointer into the given
+    body. All other pointers and numbers refer to the repaired body."""

@@ -1,8 +1,8 @@
-"""Recognises what this service leaves in a history: markers, placeholders, notices, fallback cuts.
+"""Recognises texts that this service leaves in a history: markers, placeholders, notices, fallback cuts.
 
-They are recognised exactly and as a whole, never by a phrase within a text: what is recognised stays as it is, so that
-compacting a compacted history changes nothing. Cards and answers of the declared tool are recognised where they are
-made (core/card/compose.py, core/read_answer.py).
+A text is recognised exactly and as a whole, never by a phrase inside it. A recognised text stays as it is, so that
+compacting a compacted history changes nothing. Cards and answers of the declared tool are recognised by the modules
+that make them (core/card/compose.py, core/read_answer.py).
 """
 
 import json
@@ -34,9 +34,9 @@ _READ_LINE: Final = re.compile(rf"\[(art_[0-9]{{18}}) · [^\n]{{1,600}} · [0-9,
 _READ_LINE_CHARS: Final = 800
 """Characters above which a text is no line that replaces a read; `_READ_LINE` matches at most about 740."""
 _FIND: Final = ("pattern", "query", "path", "section")
-"""Arguments of a read that its answer's first line does not repeat."""
+"""Arguments of a read that the first line of its answer does not repeat."""
 _ARGUMENT_CHARS: Final = 100
-"""Characters of a pattern or a query that the line repeats. Chosen, not measured."""
+"""Maximum characters of a pattern or a query that the line repeats. Chosen, not measured."""
 _NO_LIST: Final = r"(?:failed: [^\n]{0,700}|the response was not understood)"
 _SEARCH: Final = re.compile(
     rf'{MARK} (?:Search: [^"\n]{{1,60}}?(?: for "([^\n]{{0,220}})")?(?: by [^\n]{{1,60}})?, ([0-9]+) shown'
@@ -47,28 +47,28 @@ _SEARCH: Final = re.compile(
 _SEARCH_ANSWER: Final = re.compile(
     rf"{MARK} (?:Search(?::| for | by )|[0-9]+ results?[ ,;]|an answer without results|{_NO_LIST})"
 )
-"""Begins every answer of a web search, stored or not; its summary begins with what was searched for."""
+"""Matches the beginning of every answer of a web search, stored or not. A summary begins with the query instead."""
 _OWN_LINE: Final = re.compile(rf"(?:\A|\n[ \t>]*)(?={MARK} )")
 _LEAD_CHARS: Final = 400
-"""Characters of a host around a search's text, on either side, that stay around its summary."""
+"""Maximum characters that a host puts before or after a search's text, and that then stay around its summary."""
 _MAX_DEPTH: Final = 4
-"""Wrappers of JSON, one in the other, and objects in each."""
+"""Maximum depth of JSON in strings of JSON, and of objects in one JSON document."""
 _MAX_MEMBERS: Final = 50
-"""Members of one object that are searched for our text. Chosen, not measured."""
+"""Maximum members of one object that are searched for a text of ours. Chosen, not measured."""
 _JSON_CHARS: Final = 1_000_000
 """Maximum characters of an output that is parsed to find our text in it. Chosen, not measured."""
 _LAST_LINE: Final = re.compile(rf"\n[ \t>]*{MARK} Next: read_artifact\([^\n]*\)(?=\n)")
 _RESULT: Final = re.compile(rf"^[ \t>]*{MARK} (r[0-9]{{1,6}}) ", re.MULTILINE)
 PASSAGE: Final = "[…]"
-"""Replaces a passage of a search in a block of its own, if the summary is in the first block: a block cannot be empty,
-and removing it would renumber those that follow."""
+"""Replaces a passage of a search that has a block of its own, if the summary is in the first block: a block cannot be
+empty, and removing it would renumber the blocks after it."""
 _SUMMARY: Final = re.compile(
     rf"{MARK} [^\n]+; stored as art_[0-9]{{18}}(?:\n|\Z)"
     rf"|{MARK} [^\n]+\n(?:[^\n]*\n)*?(?:(?:{MARK} sources\n|- [^\n]+ \[)art_[0-9]{{18}}#r[0-9]+[ \]]"
     rf"|{MARK} others, sections of art_[0-9]{{18}}\n)"
 )
 _SUMMARY_CHARS: Final = 8_000
-"""Characters above which a text is no summary of a search, which has 768 tokens at most."""
+"""Characters above which a text is no summary of a search; a summary has at most 768 tokens."""
 _SHORTENED: Final = "bytes of this message left out; all of it is stored as"
 _SHORTENED_LINE: Final = re.compile(rf"^\[… [0-9,]+ {_SHORTENED} art_[0-9]{{18}}\]$", re.MULTILINE)
 _NOT_DONE: Final = re.compile(
@@ -81,11 +81,12 @@ _NOT_DONE: Final = re.compile(
 _NOT_DONE_CHARS: Final = 500
 """Maximum characters of a host's sentence in place of a result; a longer text is an output that contains such words."""
 _BEGINNINGS: Final = ("[", "art_", MARK)
-"""Of cards, markers, notices and answers; of a list of artifacts; of searches and summaries."""
+"""The first characters of our texts: of cards, markers, notices and answers; of lists of artifacts; of searches and
+summaries."""
 
 
 def marker(characters: int, artifact_id: str, about: str = "") -> str:
-    """Returns the replacement for a text that was taken out of a history; `about` is one line of 120 characters."""
+    """Returns the replacement for a text taken out of a history; `about` is one line of at most 120 characters."""
     subject = f" of {about}" if about else ""
     return f"[… {characters:,} characters{subject}, stored as {artifact_id}; omitted from history, do not copy]"
 
@@ -105,26 +106,26 @@ def is_marker(text: str) -> bool:
 
 
 def parse_marker(marker: str) -> str | None:
-    """Returns the description in a marker: a tool and its command, or the path of a file."""
+    """Returns the description in a marker: a tool and its command, or the path of a file; None if there is none."""
     match = _MARKER.fullmatch(marker)
     return None if match is None else match["about"]
 
 
 def recognisable(text: Text) -> str:
-    """Returns the text if it could be something of ours; an empty one for a long text that begins differently."""
+    """Returns a text as a string if it could be one of ours; empty for a long text with another beginning."""
     if isinstance(text, str):
         return text
     return str(text) if text.startswith(_BEGINNINGS) or MARK in text.head(_LEAD_CHARS + 1) else ""
 
 
 def marker_in(text: Text) -> str | None:
-    """Returns the first marker inside a text, to tell a model that it copied one into a new call; None without any."""
+    """Returns the first marker in a text, so that a model can be told that it copied one; None if there is none."""
     match = _MARKER.search(str(text)) if "omitted from history, do not copy]" in text else None
     return match[0] if match is not None and is_id(match["id"]) else None
 
 
 def is_ours(text: str) -> bool:
-    """Returns whether a text is our card, marker, placeholder, line of a read or summary of a search."""
+    """Returns whether a text is our card, marker, placeholder, line in place of a read, or summary of a search."""
     return is_marker(text) or is_card(text) or is_read_line(text) or is_summary(text)
 
 
@@ -133,7 +134,7 @@ def read_line(text: str, arguments: Object) -> str | None:
 
     Args:
         text: the answer; its first line names the artifact, the part and the view.
-        arguments: those of its call, of which the search terms are repeated.
+        arguments: the arguments of the call; the line repeats the search terms in them.
     """
     answer = read_answer_of(text)
     if answer is None:
@@ -148,42 +149,42 @@ def read_line(text: str, arguments: Object) -> str | None:
 
 
 def is_read_line(text: str) -> bool:
-    """Returns whether a text is exactly the line that replaces a read."""
+    """Returns whether a text is exactly a line in place of a read."""
     match = _READ_LINE.fullmatch(text) if len(text) <= _READ_LINE_CHARS and text.endswith(_READ_END) else None
     return match is not None and is_id(match[1])
 
 
 class SearchText(Struct, frozen=True):
-    """Identifies the answer of a web search in a history."""
+    """The answer of a web search in a history."""
 
     artifact_id: str
-    """That of the provider's response."""
+    """ID of the artifact with the provider's response."""
     query: str
-    """As the answer shows it; empty if it shows none."""
+    """The query as the answer shows it; empty if the answer shows none."""
     result_count: int
     """Number of results whose text is shown."""
     sections: tuple[str, ...] = ()
-    """Their sections, if the answer is one text."""
+    """Sections of these results, if the answer is one text; otherwise empty."""
 
 
 class _OwnText(Struct, frozen=True):
-    """A text of ours inside what hosts put around it: a lead-in, tags, JSON in strings of JSON."""
+    """A text of ours inside other content from the host: a lead-in, tags, JSON in strings of JSON."""
 
     text: str
-    """From our first line on."""
+    """The text from our first line on."""
     rebuilt: Callable[[str], str]
-    """Returns the whole with another text in this one's place."""
+    """Returns the host's content with another text in place of ours."""
 
 
 def _own_text(text: str, depth: int = _MAX_DEPTH) -> _OwnText | None:
-    """Returns the first text of ours in another, if that begins with it or with little else."""
+    """Returns the first text of ours inside another text, which has at most a short lead-in before it."""
     match = _OWN_LINE.search(text[: _LEAD_CHARS + 2])
     if match is not None:
         lead, own = text[: match.end()], text[match.end() :]
         last = next(reversed(list(_LAST_LINE.finditer(own))), None)
         tail = own[last.end() :] if last is not None and len(own) - last.end() <= _LEAD_CHARS else ""
         return _OwnText(own, lambda other: f"{lead}{other}{tail}")
-    # Hosts wrap an answer in JSON, and that in a string of JSON: only what can contain our ID is parsed.
+    # Hosts wrap an answer in JSON, and this JSON in a string of JSON. Only a text that can contain our ID is parsed.
     if depth == 0 or text[:1] not in {"{", "[", '"'} or "art_" not in text or len(text) > _JSON_CHARS:
         return None
     try:
@@ -200,7 +201,7 @@ def _own_text(text: str, depth: int = _MAX_DEPTH) -> _OwnText | None:
 
 
 def _own_leaf(value: object, depth: int, level: int = _MAX_DEPTH) -> tuple[str, Callable[[str], object]] | None:
-    """Returns the first text of ours among the strings of a value, and what the value is with another in its place."""
+    """Returns the first text of ours among the strings of a value, and a function that replaces it in the value."""
     if isinstance(value, str):
         own_text = _own_text(value, depth - 1)
         return None if own_text is None else (own_text.text, own_text.rebuilt)
@@ -222,7 +223,7 @@ def _with_member(whole: Any, name: Any, put: Callable[[str], object], text: str)
 
 
 def search_text(text: str) -> SearchText | None:
-    """Returns the search that a text is the answer of, also inside what a host put around it; None for any other."""
+    """Returns the web search that a text answers, even if it is inside other content; None for any other text."""
     own = _own_text(text)
     match = _SEARCH.match(own.text) if own is not None else None
     if own is None or match is None or not is_id(match[5]):
@@ -235,7 +236,7 @@ def search_text(text: str) -> SearchText | None:
 
 
 def in_place_of(text: str, summary: str) -> str:
-    """Returns a search's summary within what a host put around its text."""
+    """Returns a search's summary with the content that the host put around the search's text."""
     own = _own_text(text)
     return summary if own is None else own.rebuilt(summary)
 
@@ -246,17 +247,17 @@ def is_search(text: str) -> bool:
 
 
 def is_summary(text: str) -> bool:
-    """Returns whether a text is the summary of a search, as it is kept for later turns."""
+    """Returns whether a text is the summary of a search that stays for later turns."""
     own = _own_text(text) if len(text) <= _SUMMARY_CHARS else None
     match = _SUMMARY.match(own.text) if own is not None and _SEARCH.match(own.text) is None else None
     return match is not None and bool(ids_in(match[0]))
 
 
 def is_not_done(text: Text) -> bool:
-    """Returns whether a short output, as hosts put it in place of a missing result, says that the call was never made.
+    """Returns whether a short output is a host's sentence that says that the call was never carried out.
 
-    The pattern is wider than any one host's words. Mistaking a real output for one does no harm: its call's arguments
-    stay.
+    The pattern covers more words than any one host uses. Mistaking a real output for such a sentence does no harm: the
+    arguments of its call then stay.
     """
     # Real outputs are longer, and may contain such words anywhere.
     return len(text) <= _NOT_DONE_CHARS and _NOT_DONE.search(str(text)) is not None
@@ -271,7 +272,7 @@ def card_size(text: str) -> str | None:
 
 
 def make_cut_line(artifact_id: str) -> str:
-    """Returns the line between the two ends of a shortened message; a pattern for how many bytes are missing."""
+    """Returns the line between the two ends of a shortened message, with `{:,}` for the number of missing bytes."""
     return f"[… {{:,}} {_SHORTENED} {artifact_id}]"
 
 
@@ -283,16 +284,16 @@ def is_shortened(text: Text) -> bool:
 def is_read(text: Text, tool: str | None) -> bool:
     """Returns whether a tool output is an answer of the declared tool.
 
-    By its form, or by the tool's name up to its size.
+    The output is recognised by its form, or by the tool's name if it is not larger than such answers can be.
     """
     return is_read_answer(recognisable(text)) or (len(text) <= MAX_CHARS and is_own_tool(tool))
 
 
 def is_own_tool(name: str | None) -> bool:
-    """Returns whether a tool is one of ours, even with the prefix that hosts give to tools of a server."""
+    """Returns whether a tool is one of ours, even with the prefix that hosts add to the tools of a server."""
     return name is not None and (name in _OWN_TOOLS or name.endswith(tuple(f"__{own}" for own in _OWN_TOOLS)))
 
 
 def ids_in(text: str) -> list[str]:
-    """Returns the artifact IDs in a text, without duplicates, in order; only those with correct check digits."""
+    """Returns the artifact IDs in a text with correct check digits, in order and without duplicates."""
     return [artifact_id for artifact_id in dict.fromkeys(_IDS.findall(text)) if is_id(artifact_id)]

@@ -1,18 +1,21 @@
-"""When a history was sent, what was the latest turn then, and which of its items stay or go together.
+"""Finds when each request of a history was sent, where its latest turn began, and which items stay or go together.
 
-A request was sent before each run of items that the model wrote, and one is sent now: those are the moments. A moment
-knows only the history before it, so that decisions made moment by moment are the same in every longer history.
+A request was sent before each run of items that the model wrote, and one is sent now: these are the moments. A decision
+at a moment uses only the history before it; therefore decisions made moment by moment are the same in every longer
+history.
 
-Calls and outputs are paired over the whole body (`pair`): by ID wherever there is one, and an ID that was used before
-belongs to the newest open call with it; without IDs, by name in order. The rest are open calls and orphans, whose other
-half a provider may have. A segment is a message of the user, or a run of the model with the outputs that follow it
-(parallel calls are one run). Segments that a call and its output connect form one block, wherever they are; a block
-with a call that is still open at a moment ends after that moment, and is never left out.
+Calls and outputs are paired over the whole body (`pair`). An output with an ID belongs to the newest open call with
+this ID, since an ID may be used again; outputs and calls without IDs are paired by name, in order. The remaining ones
+are open calls and orphans, whose counterparts a provider may have. A segment is a message of the user, or a run of the
+model with the outputs that follow it (parallel calls are one run). Segments that a call and its output connect form one
+block, wherever they are. A block with a call that is still open at a moment ends after that moment, and is never left
+out.
 
-Anthropic binds each thinking block of its newer models by signature to everything before it: system, tools, all earlier
-messages. If anything before a block has changed, the request is refused, unless it has a field and a header that allow
-dropping the block, in this and every later request (platform.claude.com/docs/build-with-claude/preserved-thinking).
-Blocks before the change, and in the changed message before its first changed block, stay valid (`invalid`, `send`).
+Newer models of Anthropic sign each thinking block together with everything before it: system, tools, all earlier
+messages. If anything before a block has changed, the request is refused, unless this and every later request have a
+field and a header that allow dropping the block (platform.claude.com/docs/build-with-claude/preserved-thinking).
+Thinking blocks before the change stay valid, even those in the changed message before its first changed block
+(`invalid`, `send`).
 """
 
 from bisect import bisect_left
@@ -28,7 +31,7 @@ from coatcheck.core.context.report import RequestAdditions
 
 
 class Pair(Struct, frozen=True):
-    """A call and its output, by the numbers of their items."""
+    """A call and its output, with the numbers of the items that contain them."""
 
     call_item: int
     call: HistoryCall
@@ -37,7 +40,7 @@ class Pair(Struct, frozen=True):
 
 
 class Pairs(Struct, frozen=True):
-    """All pairs of a body in the order of their outputs, and what has no other half."""
+    """All pairs of a body in the order of their outputs; calls without an output; and outputs without a call."""
 
     pairs: list[Pair]
     open: list[tuple[int, HistoryCall]]
@@ -73,14 +76,14 @@ def _without_id(output: Output) -> bool:
 
 @final
 class _Waiting:
-    """Calls without an output yet. What was taken under one name is skipped under its others."""
+    """The calls that have no output yet. A call that is taken by one of its keys is skipped under its other keys."""
 
     def __init__(self) -> None:
         self.open: dict[int, tuple[int, HistoryCall]] = {}
         self._keyed: dict[str, list[tuple[int, _Line]]] = {}
-        """By key, the items with such calls, newest last."""
+        """By key, the items with calls that have this key, newest last."""
         self._named: dict[str | None, _Line] = {}
-        """By name, its calls in order; under None, all of them."""
+        """By name, the calls with this name, in order; under None, all calls."""
 
     def add(self, number: int, call: HistoryCall) -> None:
         """Adds a call."""
@@ -94,7 +97,7 @@ class _Waiting:
             self._named.setdefault(name, _Line()).calls.append(call)
 
     def take(self, output: Output) -> tuple[int, HistoryCall] | None:
-        """Returns the call that an output answers, which then no longer waits; None if there is none."""
+        """Returns the call that an output answers, and removes it from the waiting calls; None if there is none."""
         if not output.keys:
             return self._first(self._named.get(output.name, _Line()))
         for key in output.keys:
@@ -107,7 +110,7 @@ class _Waiting:
         return None
 
     def take_by_id(self, output: Output) -> tuple[int, HistoryCall] | None:
-        """Returns the waiting call with the output's ID; without order, names are not reliable enough."""
+        """Returns the waiting call with the output's ID. Names are not used, since they are reliable only in order."""
         if output.call_id is None or output.call_id not in output.keys:
             return None
         for _, line in reversed(self._keyed.get(output.call_id, [])):
@@ -126,7 +129,7 @@ class _Waiting:
 
 
 class _Line:
-    """Calls that are taken from the front. There is one per call, and a deque takes ten times the memory."""
+    """A queue of calls. There is one queue per call, and a deque would take ten times the memory."""
 
     __slots__ = ("at", "calls")
 
@@ -136,12 +139,12 @@ class _Line:
 
 
 class TimelineBlock(Struct, frozen=True):
-    """Items that stay or go together."""
+    """Items that are kept or left out together."""
 
     items: tuple[int, ...]
-    """Their numbers, in order."""
+    """Numbers of the items, in order."""
     end: int
-    """One past the last."""
+    """Number of the item after the last one."""
 
 
 @final
@@ -153,7 +156,7 @@ class Timeline:
         self.size = len(items)
         self.notices = [number for number, item in enumerate(items) if notice_in(item) is not None]
         self.carriers = [number for number, item in enumerate(items) if carrier_of(item) is not None]
-        """Messages with a notice in them, including `notices`, which are nothing else."""
+        """Messages that contain a notice, including `notices`, which contain nothing else."""
         notice_numbers = set(self.notices)
         self.prompts = [number for number, item in enumerate(items) if item.prompt and number not in notice_numbers]
         self.runs = _run_starts(items)
@@ -168,30 +171,30 @@ class Timeline:
         return self.prompts[at - 1] if at else None
 
     def step(self, moment: int) -> int:
-        """Returns where the model's last step begins at a moment: its last run, with later results.
+        """Returns where the model's last step begins at a moment: the model's last run, with the outputs after it.
 
-        Returns the moment itself if the model has not said anything yet.
+        Returns the moment itself if the model has not written anything yet.
         """
         at = bisect_left(self.runs, moment)
         return self.runs[at - 1] if at else moment
 
     def turn(self, moment: int) -> int:
-        """Returns where the latest turn begins at a moment: the user's last message, or the last step if earlier."""
+        """Returns where the latest turn begins at a moment: at the user's last message or the last step, if earlier."""
         prompt = self.prompt(moment)
         step = self.step(moment)
         return step if prompt is None else min(prompt, step)
 
     def recent(self, moment: int) -> int:
-        """Returns where the turn before the latest begins at a moment: the user may still refer to it."""
+        """Returns where the second latest turn begins at a moment: the user may still refer to it."""
         turn = self.turn(moment)
         step = self.step(turn)
         prompt = self.prompt(step)
         return min(turn, step, prompt or 0)
 
     def _blocks(self, items: list[Item], pairs: Pairs) -> list[TimelineBlock]:
-        """Returns what may be left out, in the order of the blocks' ends.
+        """Returns the blocks that may be left out, in the order of their ends.
 
-        Blocks that never may are marked as pinned items.
+        Marks the items of all other blocks as pinned.
         """
         segment, links = self._segments(items)
         links += [(segment[one.call_item], segment[one.output_item]) for one in pairs.pairs]
@@ -210,7 +213,7 @@ class Timeline:
         return sorted(blocks, key=lambda block: block.end)
 
     def _segments(self, items: list[Item]) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the segment of each item, and the segments that one run of the model connects."""
+        """Returns the segment of each item, and pairs of segments that one run of the model connects."""
         starts, prompts = set(self.runs), set(self.prompts)
         segment: list[int] = []
         links: list[tuple[int, int]] = []
@@ -228,7 +231,7 @@ class Timeline:
 
 
 def _transparent(item: Item) -> bool:
-    """Returns whether an item says nothing about whose turn it is."""
+    """Returns whether an item does not show whose turn it is."""
     return not item.model and item.role in {Role.SYSTEM, Role.OTHER}
 
 
@@ -254,19 +257,19 @@ def _group_segments(count: int, links: list[tuple[int, int]]) -> list[int]:
         return one
 
     for first, second in links:
-        a, b = sorted((top(first), top(second)))
-        parent[b] = a
+        low, high = sorted((top(first), top(second)))
+        parent[high] = low
     return [top(one) for one in range(count)]
 
 
 BETA: Final = "thinking-binding-controls-2026-08-01"
 
 Position = tuple[int, int]
-"""A message's number, and a block's number in it."""
+"""A message's number, and the number of a content block in this message."""
 
 
 def position(item: int, item_at: Pointer, at: Pointer) -> Position:
-    """Returns the position of a pointer into an item; what is in no block of its content comes after all of them."""
+    """Returns the position of a pointer into an item; calls outside the content follow all blocks."""
     steps = at[len(item_at) :]
     for number, step in enumerate(steps[:-1]):
         after = steps[number + 1]
@@ -276,7 +279,7 @@ def position(item: int, item_at: Pointer, at: Pointer) -> Position:
 
 
 def invalid(index: HistoryIndex, first: Position, dropped: set[int]) -> list[tuple[int, Pointer]]:
-    """Returns the thinking blocks after the first change, with their messages' numbers, except left-out ones."""
+    """Returns the thinking blocks after the first change, with their messages' numbers, except those left out."""
     return [
         (number, opaque.at)
         for number, item in enumerate(index.items)
@@ -287,7 +290,7 @@ def invalid(index: HistoryIndex, first: Position, dropped: set[int]) -> list[tup
 
 
 def send(format_: Format, body: Value) -> RequestAdditions | None:
-    """Returns what must accompany a body whose thinking is partly invalid; None if there is no such thing."""
+    """Returns what must be sent with a body that has invalid thinking; None if the format has no such means."""
     if format_ not in {Format.ANTHROPIC, Format.LANGCHAIN}:
         return None
     thinking = as_object(as_object(body).get("thinking")) or {"type": "adaptive"}

@@ -1,11 +1,12 @@
-"""Models' windows and prices: the budget within which compaction keeps a body, and when rewriting it pays.
+"""Models' windows and prices: the budget within which compaction keeps a body, and when rewriting pays.
 
-A window is given with the request or known by the model's name; what the request reserves for its answer is always
-subtracted. Estimates are of o200k_base, but windows are in the model's own tokens, so a budget is the window divided by
-the factor of the model's family. Without a window and a known model there is no budget, and nothing is ever left out.
+A window is given with the request, or known by the model's name. The tokens that the request reserves for its answer
+are always subtracted. Estimates are in tokens of o200k_base, but windows are in the model's own tokens; therefore the
+budget is the window divided by the factor of the model's family. Without a given window and a known model there is no
+budget, and nothing is ever left out.
 
-A prompt cache charges a part of the price for repeating what could be replaced, with each request. Replacing it costs,
-once, that everything behind it is written to the cache anew instead of being read.
+With a prompt cache, each request pays a part of the price again for tokens that could have been replaced. Replacing
+them costs something once: everything behind them is written to the cache anew instead of being read from it.
 """
 
 import re
@@ -28,7 +29,7 @@ _CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def input_tokens(usage: Mapping[str, Value]) -> int | None:
-    """Returns all input tokens, including cached ones; None if the object has none.
+    """Returns all input tokens that a usage reports, including cached ones; None if it reports none.
 
     OpenAI, Gemini and LangChain report the sum; Anthropic reports cached tokens separately from `input_tokens`.
     """
@@ -45,7 +46,7 @@ def _is_count(value: Value) -> bool:
 
 
 def scale_tokens(tokens: int, numerator: int, denominator: int) -> int:
-    """Returns tokens times a ratio, rounded half up."""
+    """Returns `tokens` times `numerator` / `denominator`, rounded half up."""
     return (2 * tokens * numerator + denominator) // (2 * denominator)
 
 
@@ -56,12 +57,12 @@ def percent(part: int, whole: int) -> float:
 
 _OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-7|-8|-9)))")
 FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
-"""Percent of o200k_base's count. Claude from 4.7 on has a tokenizer with about 30 % more tokens than before, and was
-measured at 1.57 to 2.08 times o200k_base; Gemini takes about four characters per token."""
+"""Tokens of a family of models per 100 tokens of o200k_base. Claude from 4.7 on has a tokenizer with about 30 % more
+tokens than before, and was measured at 1.57 to 2.08 times o200k_base; Gemini takes about four characters per token."""
 _RESERVE_TOKENS: Final = 32_000
-"""Tokens reserved for an answer if the request sets no limit, unless the model's own is smaller."""
+"""Tokens reserved for an answer if the request sets no limit, but never more than the model's own limit."""
 _OUTPUT_LIMITS: Final = frozenset({"maxtokens", "maxcompletiontokens", "maxoutputtokens"})
-"""Fields in which requests limit the answer's tokens, without case and `_`."""
+"""Names of fields in which requests limit the answer's tokens, in lower case and without `_`."""
 _SETTINGS: Final[tuple[Pointer, ...]] = (
     (),
     ("generationConfig",),
@@ -73,7 +74,7 @@ _SETTINGS: Final[tuple[Pointer, ...]] = (
     ("model_settings",),
     ("kwargs",),
 )
-"""Where these fields are."""
+"""Places of the objects that may contain these fields."""
 _NAMES: Final = ("model", "modelId", "model_name", "ls_model_name")
 _AROUND: Final[tuple[Pointer, ...]] = ((), ("metadata",), ("config", "metadata"))
 _ANSWERED_BY: Final[tuple[Pointer, ...]] = (
@@ -82,9 +83,10 @@ _ANSWERED_BY: Final[tuple[Pointer, ...]] = (
     ("data", "response_metadata"),
     ("kwargs", "response_metadata"),
 )
-"""Where bodies name their model, and messages of pydantic-ai and LangChain the one that wrote them."""
+"""Places where bodies name their model, and where messages of pydantic-ai and LangChain name the model that wrote
+them."""
 _RECENT_MESSAGES: Final = 20
-"""Latest messages that are searched for the model's name."""
+"""Number of latest messages that are searched for the model's name."""
 
 
 _Reserve = Annotated[int, Meta(ge=0, le=MAX_WINDOW_TOKENS)]
@@ -129,20 +131,21 @@ class CompactionBudget(Struct, frozen=True, kw_only=True):
     """The tokens, as estimated, within which compaction keeps a body."""
 
     limit: int
-    """Maximum size of a body that fits."""
+    """Maximum tokens of a body that fits."""
     start: int
-    """Size from which a body is made smaller."""
+    """Tokens above which a body is made smaller."""
     target: int
-    """Size to which it is reduced."""
+    """Tokens to which a body is reduced."""
     source: str
-    """`max_tokens`, `window` if one was given, or `model` if it is known by the model's name."""
+    """Origin of the budget: `max_tokens` of the policy, `window` if one was given, `model` if it is known by its
+    name."""
 
 
 def room_of(window: ModelWindow) -> UsableWindow:
-    """Returns the usable part of a window, and what takes the rest.
+    """Returns the usable part of a window, and the deductions from the rest.
 
     Raises:
-        CoatcheckError: `invalid_request` for a window with nothing left in it.
+        CoatcheckError: `invalid_request` if nothing of the window is usable.
     """
     deductions = [
         WindowDeduction("output reserve", window.output_reserve),
@@ -166,15 +169,15 @@ def room_of(window: ModelWindow) -> UsableWindow:
 
 
 def family_percent(body: Value, index: HistoryIndex) -> int:
-    """Returns the tokens of the model's family for 100 tokens of o200k_base."""
+    """Returns how many tokens the model's family has for 100 tokens of o200k_base."""
     model = model_of(body)
-    # A known model of another maker has that maker's tokenizer, though its server speaks this format too.
+    # A known model of another maker has its maker's tokenizer, even if its server uses this format.
     by_format = index.format if find_window(model) is None else None
     return percent_of(model, claude=by_format is Format.ANTHROPIC, gemini=by_format is Format.GEMINI)
 
 
 def percent_of(model: str, *, claude: bool, gemini: bool) -> int:
-    """Returns a model's tokens for 100 tokens of o200k_base, by its name or else by the format of the request."""
+    """Returns how many tokens a model has for 100 of o200k_base, by its name or else by the format of the request."""
     if claude or "claude" in model:
         return FAMILIES["older claude" if _OLDER_CLAUDE.search(plain_name(model)) else "claude"]
     return FAMILIES["gemini" if gemini or "gemini" in model else "other"]
@@ -183,9 +186,9 @@ def percent_of(model: str, *, claude: bool, gemini: bool) -> int:
 def budget_of(
     body: Value, index: HistoryIndex, policy: CompactionPolicy, window: ModelWindow | None, percent: int
 ) -> CompactionBudget | None:
-    """Returns the budget of a body: by the policy, else the given window, else the model's known window.
+    """Returns the budget of a body: from the policy, else from the given window, else from the model's known window.
 
-    Within a window, compaction begins at `percent` of the usable part, where it is advised. None without any of these.
+    Within a window, compaction starts at `percent` of the usable part. Returns None without a limit or a window.
     """
     if policy.max_tokens is not None:
         limit = start = policy.max_tokens
@@ -194,8 +197,8 @@ def budget_of(
         whole = window_of(body, window)
         if whole is None:
             return None
-        # Estimates are of another tokenizer than the window, which is converted by the factor of the model's family:
-        # one from usage would change with every request, and every earlier decision with it.
+        # The window is in other tokens than the estimates, so it is converted by the factor of the model's family. A
+        # factor from the reported usage would change with every request, and so would every earlier decision.
         limit = scale_tokens(room_of(whole).usable, 100, family_percent(body, index))
         start = min(max(limit * percent // 100, MIN_BUDGET_TOKENS), limit)
         source = "model" if window is None else "window"
@@ -203,14 +206,14 @@ def budget_of(
 
 
 def window_of(body: Value, window: ModelWindow | None) -> ModelWindow | None:
-    """Returns the window that applies to a body, with what the body itself reserves for its answer.
+    """Returns the window of a body, with the tokens that the body itself reserves for its answer; None if unknown.
 
     Args:
         body: a request body.
-        window: the window that the caller stated; None for the one known by the model's name.
+        window: the window that the caller gave; None uses the one known by the model's name.
     """
-    # Formats and frameworks name the limit of the answer in many places; the largest counts, as any of them may reach
-    # the provider.
+    # Formats and frameworks limit the answer in many places. The largest limit counts, since any may reach the
+    # provider.
     fields = (field for at in _SETTINGS for field in as_object(get(body, at)).items())
     limits = [value for key, value in fields if key.replace("_", "").casefold() in _OUTPUT_LIMITS]
     requested_output = max((int(one) for one in limits if isinstance(one, int | float) and isfinite(one)), default=0)
@@ -219,15 +222,16 @@ def window_of(body: Value, window: ModelWindow | None) -> ModelWindow | None:
     model_limits = find_window(model_of(body))
     if model_limits is None:
         return None
-    # A request for more than the whole window says nothing about what will be used of it.
+    # A request for more tokens than the whole window says nothing about how many will be used.
     reserve = requested_output if 0 < requested_output < model_limits.window else _RESERVE_TOKENS
     return ModelWindow(model=model_limits.window, output_reserve=min(reserve, model_limits.output))
 
 
 def model_of(body: Value) -> str:
-    """Returns the model that a body names, or else its latest answer; in lower case, empty if none is named.
+    """Returns the name of the model that a body names, else of the model of the latest answer.
 
-    A name whose window is known comes first: a host may have one of its own for a model.
+    The name is in lower case, and empty if none is found. Names with a known window come first, since a host may have
+    its own name for a model.
     """
     messages = as_list(body) or as_list(as_object(body).get("messages"))
     holders = [get(body, at) for at in _AROUND]
@@ -244,11 +248,11 @@ class CachePrice(Struct, frozen=True):
     write_percent: int
 
     def is_due(self, repeated: int, behind: int) -> bool:
-        """Returns whether repeating has cost as much as rewriting costs.
+        """Returns whether repeating the tokens has cost as much as rewriting the cache costs.
 
         Args:
-            repeated: tokens that replacing would have saved, summed over the requests that repeated them.
-            behind: tokens from the first replacement on, which would be written anew.
+            repeated: tokens that a replacement would have saved, summed over the requests that repeated them.
+            behind: tokens from the first replacement to the end, which would be written anew.
         """
         return self.read_percent * repeated >= (self.write_percent - self.read_percent) * behind
 
@@ -260,11 +264,11 @@ _PRICES: Final = (
     (re.compile(r"gpt-4o|\bo1\b"), CachePrice(50, 100)),
     (re.compile(r"gpt-4-1\b|\bo[34]\b|gemini-2-0|kimi|moonshot|grok-[34]"), CachePrice(25, 100)),
 )
-"""By what a model's name contains; the first match counts. From the providers' price pages as of November 2026."""
+"""Prices by a pattern in the model's name; the first match counts. From the providers' price pages, November 2026."""
 
 
 def cache_price(body: Value, format_: Format) -> CachePrice:
-    """Returns the prices of a request's model; an unknown one has those of most providers' newest models."""
+    """Returns the prices of a request's model; for an unknown model, those of most providers' newest models."""
     name = plain_name(model_of(body))
     model_price = next((price for pattern, price in _PRICES if pattern.search(name)), None)
     return model_price or (_ANTHROPIC if format_ is Format.ANTHROPIC else _OTHER)

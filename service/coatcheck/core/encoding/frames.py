@@ -1,9 +1,9 @@
-"""The index of a stored payload: where each frame begins, and how many lines and characters precede it.
+"""The index of a stored payload: the offset of each frame, and the number of lines and characters before it.
 
-An index answers "which stored bytes contain this byte, line or character" without reading any of them. It is a value:
-built once while the payload is compressed, packed beside the blob's row, never changed. The module also imports
-Zstandard, from the standard library or its backport, and makes the names of blobs: UUIDv7 (RFC 9562, section 5.7), each
-used for one write and never again.
+An index answers which stored bytes contain a given byte, line or character, without reading any of them. It is built
+once, while the payload is compressed, is packed beside the blob's row, and never changes. The module also imports
+Zstandard, from the standard library or its backport, and makes the names of blobs. These are UUIDs of version 7 (RFC
+9562, section 5.7); each is used for a single write.
 """
 
 import re
@@ -23,16 +23,18 @@ from coatcheck.core.errors import CoatcheckError, Code
 Ints = Sequence[int] | NDArray[np.integer[Any]]
 
 FRAME_BYTES = 128 * 1024
-"""Bytes of content in every frame but the last. With 128 KiB, a 4 KiB read decompresses at most two frames."""
+"""Bytes of content in every frame but the last. With 128 KiB, a read of 4 KiB decompresses at most two frames."""
 FRAME_LIMIT = 0x8000000
 """Maximum number of frames in one file of the seekable format."""
 
 _VERSION = 1
-"""First byte of an index; a change of the layout gets the next number, and readers refuse numbers they do not know."""
+"""Version of the layout, which is the first byte of an index. A change of the layout needs the next number; readers
+refuse numbers that they do not know."""
 _HEADER = struct.Struct("<BBIQQII")
-"""Version, flags, frame size, size, stored size, frames, CRC-32 of everything (with this field 0)."""
+"""Version, flags, frame size, size, stored size, number of frames, and CRC-32 of the whole index, in which this field
+counts as 0."""
 _ONE_BYTE_CHARS = 1
-"""Flag: every byte is a character (as in ASCII), so the characters' column is left out."""
+"""Flag: every byte of the content is a character, as in ASCII, so that the column of characters is left out."""
 
 
 class FrameIndex:
@@ -42,7 +44,7 @@ class FrameIndex:
         frame_size: bytes of content in every frame but the last.
         size: total bytes of content.
         stored_size: total bytes as stored, including the seek table.
-        count: frames; 0 for empty content.
+        count: number of frames; 0 for empty content.
     """
 
     __slots__ = ("_chars", "_newlines", "_offsets", "count", "frame_size", "size", "stored_size")
@@ -69,35 +71,39 @@ class FrameIndex:
         return int(self._chars[self.count])
 
     def locate_frames(self, i: int, j: int) -> tuple[int, int]:
-        """Returns the half-open stored offsets of frames `i` to `j` - 1. Needs 0 <= i <= j <= count."""
+        """Returns the half-open range of the stored bytes of frames `i` to `j` - 1.
+
+        Raises:
+            IndexError: unless 0 <= i <= j <= count.
+        """
         if not 0 <= i <= j <= self.count:
             raise IndexError(f"frames {i}:{j} of {self.count}")
         return int(self._offsets[i]), int(self._offsets[j])
 
     def frame_length(self, i: int) -> int:
-        """Returns the bytes of content in frame `i`."""
+        """Returns the number of bytes of content in frame `i`."""
         if not 0 <= i < self.count:
             raise IndexError(f"frame {i} of {self.count}")
         return min(self.frame_size, self.size - i * self.frame_size)
 
     def newlines_before(self, i: int) -> int:
-        """Returns the number of LF bytes before frame `i`. Needs 0 <= i <= count."""
+        """Returns the number of LF bytes before frame `i`; 0 <= i <= count is required."""
         return _before(self._newlines, i)
 
     def chars_before(self, i: int) -> int:
-        """Returns the number of characters before frame `i`. Needs 0 <= i <= count."""
+        """Returns the number of characters before frame `i`; 0 <= i <= count is required."""
         return _before(self._chars, i)
 
     def frame_of_newline(self, n: int) -> int:
-        """Returns the frame that contains LF number `n`. Needs 0 <= n < newlines."""
+        """Returns the frame that contains LF number `n`; 0 <= n < newlines is required."""
         return _holder(self._newlines, n)
 
     def frame_of_char(self, n: int) -> int:
-        """Returns the frame that contains the first byte of character number `n`. Needs 0 <= n < chars."""
+        """Returns the frame that contains the first byte of character number `n`; 0 <= n < chars is required."""
         return _holder(self._chars, n)
 
     def pack(self) -> bytes:
-        """Returns the index as bytes: 30, and 8 per frame (12 if some character takes several bytes)."""
+        """Returns the index as bytes: 30 bytes, and 8 per frame, or 12 per frame if a character has several bytes."""
         columns = [_differences(self._offsets), _differences(self._newlines)]
         flags = _ONE_BYTE_CHARS
         if self.chars != self.size:
@@ -113,9 +119,9 @@ class FrameIndex:
         """Reads a packed index.
 
         Raises:
-            CoatcheckError: `integrity` for anything that `pack` did not write.
+            CoatcheckError: `integrity` if the bytes are not an index that `pack` wrote.
         """
-        # Nothing is allocated by a number before the checksum has vouched for it.
+        # The checksum is verified before any number of the index determines how much memory is allocated.
         if len(data) < _HEADER.size:
             raise _corrupt("it is cut off")
         version, flags, frame_size, size, stored_size, count, crc = _HEADER.unpack_from(data)
@@ -129,7 +135,7 @@ class FrameIndex:
         width = 2 if one_byte else 3
         if frame_size == 0 or count != -(-size // frame_size) or len(body) != 4 * count * width:
             raise _corrupt("its length does not match its number of frames")
-        # Where every byte is a character, the bytes of each frame stand in for the column that was left out.
+        # If every byte is a character, the column of characters was left out: it equals the lengths of the frames.
         columns = np.frombuffer(body, dtype="<u4").reshape(width, count)
         lengths = np.full(count, frame_size, dtype=np.int64)
         if count:
@@ -154,7 +160,8 @@ class FrameIndex:
 
 
 _Sums = NDArray[np.int64] | tuple[int, ...]
-"""No array for a single frame, as nearly every payload has: creating one takes longer than all else here."""
+"""Cumulative sums, from 0 on. For a single frame, as nearly every payload has, they are a tuple: creating an array
+takes longer than everything else in this module."""
 
 
 def _sums(values: Ints) -> _Sums:
@@ -191,13 +198,17 @@ def _corrupt(why: str) -> CoatcheckError:
 
 
 RANDOM_BYTES = 10
-"""Random bytes of a blob's name: with six of time, the 16 of a UUID of version 7 (RFC 9562)."""
+"""Random bytes of a blob's name. Together with six bytes of time, they are the 16 bytes of a UUID."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHAPE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def new_blob_id(now: datetime, randomness: bytes) -> str:
-    """Returns a new name: 48 bits of milliseconds since 1970, then 74 of the 80 bits of `randomness`."""
+    """Returns a new blob name: the milliseconds since 1970 in 48 bits, then 74 of the 80 bits of `randomness`.
+
+    Raises:
+        ValueError: `randomness` does not have RANDOM_BYTES bytes.
+    """
     if len(randomness) != RANDOM_BYTES:
         raise ValueError(f"a blob name takes {RANDOM_BYTES} random bytes, not {len(randomness)}")
     milliseconds = (now - _EPOCH) // timedelta(milliseconds=1)
@@ -208,17 +219,17 @@ def new_blob_id(now: datetime, randomness: bytes) -> str:
 
 
 def is_blob_id(text: str) -> bool:
-    """Returns whether a text has the form of a blob's name, and so may become part of a path."""
+    """Returns whether a text has the form of a blob's name, so that it is safe as a part of a path."""
     return _SHAPE.fullmatch(text) is not None
 
 
 def blob_day(blob_id: str) -> str:
-    """Returns the UTC day on which a name was made, as `yyyymmdd`.
+    """Returns the UTC day on which a blob's name was made, as `yyyymmdd`.
 
-    It is part of the blob's location in an object store.
+    The day is part of the blob's location in an object store.
 
     Raises:
-        ValueError: it is not a blob's name.
+        ValueError: `blob_id` is not a blob's name.
     """
     if not is_blob_id(blob_id):
         raise ValueError("not a blob's name")

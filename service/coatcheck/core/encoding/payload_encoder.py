@@ -1,7 +1,8 @@
 """Encodes a payload as it arrives: hash, frames, counts, head and tail, in one pass over the bytes.
 
-Pure: takes bytes, returns the bytes to store, and has the payload's properties at its end. It holds at most a frame,
-the two sample ends and the token meter's sample, whatever the payload's size.
+Pure: the encoder takes bytes, returns the bytes to store, and knows the payload's properties after its last byte.
+Whatever the payload's size, the encoder holds at most its first HELD_WHOLE bytes, a frame, both ends of the sample, and
+the sample of the token meter.
 """
 
 import codecs
@@ -18,11 +19,11 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.answers import TokenCount
 
 HELD_WHOLE = 2 * 1024**2
-"""Maximum bytes of a payload that is held whole until its end."""
+"""Maximum bytes of a payload that the encoder holds as a whole."""
 
 
 class PayloadEncoder:
-    """Encodes one payload: `feed` its bytes, `end` with the last of them, `count`, then read the rest."""
+    """Encodes one payload: call `feed` with its bytes, `end` with the last of them, `count`, and read the results."""
 
     def __init__(
         self, tokenizer: Tokenizer, *, stores: bool = True, surveys: bool | None = None, media_type: str | None = None
@@ -30,10 +31,10 @@ class PayloadEncoder:
         """Begins a payload.
 
         Args:
-            tokenizer: counts its tokens.
-            stores: whether its bytes are encoded to be stored; measuring and sampling cost about a third of that.
-            surveys: whether what lies between the ends is surveyed; None: if it is stored.
-            media_type: the declared one, which may name a charset.
+            tokenizer: counts the payload's tokens.
+            stores: whether the payload is encoded to be stored. Only measuring and sampling it costs about a third.
+            surveys: whether a payload that is larger than its sample is surveyed; None: the same as `stores`.
+            media_type: the declared media type, which may name a charset.
         """
         self._tokenizer = tokenizer
         self._stores = stores
@@ -56,11 +57,11 @@ class PayloadEncoder:
 
     @property
     def size(self) -> int:
-        """Bytes of payload taken so far."""
+        """Number of bytes of the payload that were fed so far."""
         return self._encoder.size
 
     def feed(self, data: bytes) -> bytes:
-        """Takes the next bytes; returns the stored bytes that became complete, possibly none."""
+        """Takes the next bytes of the payload; returns the bytes to store that became complete, possibly none."""
         if not data:
             return b""
         self._sha.update(data)
@@ -73,17 +74,21 @@ class PayloadEncoder:
         return self._encoder.feed(data)
 
     def end(self, last: bytes) -> bytes:
-        """Takes the last bytes and ends the payload; returns the last stored bytes, including the seek table."""
+        """Takes the last bytes and ends the payload; returns the last bytes to store, including the seek table."""
         chunk = self.feed(last)
         self._validate(b"", final=True)
         return chunk + self._encoder.finish()
 
     def count(self) -> None:
-        """Counts the tokens; after `end`. Payloads of up to EXACT_BYTES cost about 15 ms per megabyte, others 1 ms."""
+        """Counts the payload's tokens. Call it after `end`.
+
+        Counting costs about 15 ms per megabyte for a payload of up to EXACT_BYTES, and about 1 ms in all for a larger
+        one.
+        """
         self._tokens = self._meter.finish()
 
     def _survey(self, data: bytes) -> None:
-        """Surveys a payload from the moment when it is too large for a sample."""
+        """Feeds the survey, once the payload is too large to be sampled whole."""
         if self._surveyor is None and self._shown is None:
             if not self._surveys or self._encoder.size + len(data) <= 2 * SAMPLE_BYTES:
                 return
@@ -103,9 +108,10 @@ class PayloadEncoder:
             self._shown.feed(self._decoder.decode(data, is_last=False))
 
     def open(self, media_type: str | None) -> "tuple[PayloadForm, PayloadEncoder] | None":
-        """Returns the payload's form, and its text, measured and sampled; None if its bytes are its text.
+        """Returns the payload's form, and an encoder that measured and sampled its text.
 
-        An envelope is only opened if the payload is held whole. Call it after `end`.
+        None if the payload's bytes are its text. An envelope is opened only if the payload is held as a whole. Call
+        this after `end`.
         """
         if self._shown is not None and self._form is not None and self._decoder is not None:
             self._shown.end(self._decoder.decode(b"", is_last=True))
@@ -120,11 +126,11 @@ class PayloadEncoder:
         return self._form, self._shown
 
     def fields(self) -> LineFields | None:
-        """Returns the fields of its lines; after `end`."""
+        """Returns the fields of the payload's lines; None if there are none. Call it after `end`."""
         return self._fields if self._surveyor is not None else find_fields(bytes(self._head))
 
     def survey(self) -> Survey | None:
-        """Returns the survey of what its sample does not hold; None: that is nothing, or the payload is not stored."""
+        """Returns the survey; None if the sample is the whole payload, or nothing is surveyed."""
         return None if self._surveyor is None else self._surveyor.finish()
 
     def _validate(self, data: bytes, *, final: bool) -> None:
@@ -143,12 +149,12 @@ class PayloadEncoder:
 
     @property
     def payload(self) -> bytes | None:
-        """All that was taken so far; None if it is more than HELD_WHOLE."""
+        """All bytes that were fed so far; None if they are more than HELD_WHOLE."""
         return None if self._blocks is None else b"".join(self._blocks)
 
     @property
     def text(self) -> bytes | None:
-        """The text of all that was taken, once it is opened; None if that is more than HELD_WHOLE."""
+        """The text of the payload, once `open` was called; None if payload or text have more than HELD_WHOLE bytes."""
         return self.payload if self._shown is None else None if self.payload is None else self._shown.payload
 
     def _sample(self, data: bytes) -> None:
@@ -163,12 +169,16 @@ class PayloadEncoder:
 
     @property
     def sha256(self) -> bytes:
-        """Digest of what was taken so far."""
+        """SHA-256 of the bytes that were fed so far."""
         return self._sha.digest()
 
     @property
     def index(self) -> FrameIndex:
-        """Where each frame begins; after `end`."""
+        """The index of the stored payload.
+
+        Raises:
+            ValueError: `end` was not called yet.
+        """
         index = self._encoder.index
         if index is None:
             raise ValueError("the payload has not ended")
@@ -180,7 +190,15 @@ class PayloadEncoder:
         return self._encoder.stored_size
 
     def measure(self, *, dropped: int = 0, dropped_at: int = 0) -> Measure:
-        """Returns the sizes and the digest; after `end` and `count`."""
+        """Returns the sizes and the digest of the payload. Call it after `end` and `count`.
+
+        Args:
+            dropped: number of bytes of the original that were not fed.
+            dropped_at: offset at which these bytes are missing.
+
+        Raises:
+            ValueError: the tokens have not been counted.
+        """
         if self._tokens is None:
             raise ValueError("the tokens have not been counted")
         return Measure(
@@ -195,7 +213,7 @@ class PayloadEncoder:
         )
 
     def sample(self) -> PayloadSample:
-        """Returns the ends of the payload, or all of a short one; the same as a read of `sample_ranges` would."""
+        """Returns both ends of the payload, or all of a short payload: the same bytes as `sample_ranges` names."""
         if self.size <= 2 * SAMPLE_BYTES:
             return PayloadSample(bytes(self._head), b"", self.size)
         tail = self._tail

@@ -1,8 +1,8 @@
-"""Encodes payloads in the Zstandard Seekable Format (its specification 0.1.0), and decodes them.
+"""Encodes payloads in the Zstandard Seekable Format (specification 0.1.0), and decodes them.
 
-Independent frames of 128 KiB of content, each with its size and a checksum, then the seek table in a skippable frame:
-`zstd -d` opens a stored payload without Coatcheck, and a range read decompresses only the frames that it touches. Bytes
-are returned only if they were verified.
+A stored payload consists of independent frames of 128 KiB of content, each with its size and a checksum, and a seek
+table in a skippable frame. `zstd -d` decodes a stored payload without Coatcheck, and a range read decompresses only the
+frames that it touches. Only verified bytes are returned.
 """
 
 import struct
@@ -20,43 +20,44 @@ Buffer = bytes | bytearray | memoryview
 
 _SKIPPABLE = struct.Struct("<II")
 _SKIPPABLE_MAGIC = 0x184D2A5E
-"""Begins the frame of the seek table: decoders skip such frames (RFC 8878, section 3.1.2)."""
+"""First number of the frame with the seek table. Decoders skip such frames (RFC 8878, section 3.1.2)."""
 _FOOTER = struct.Struct("<IBI")
 _SEEKABLE_MAGIC = 0x8F92EAB1
-"""Ends every file of the seekable format, by its specification."""
+"""Last number of every file of the seekable format, by its specification."""
 
 _DESCRIPTOR = 4
-"""Offset of a frame header's flags."""
+"""Offset of the flags in a frame header."""
 _CHECKSUM = 0x04
 """The flag of a content checksum (RFC 8878, section 3.1.1.1.1)."""
 _LEVEL = 1
-"""Zstandard's fastest ordinary level: ingestion waits for it."""
+"""Compression level: Zstandard's fastest ordinary level, because ingestion waits for the compression."""
 _RAW_LEVEL = -131072
-"""The lowest level: blocks are stored as they are, at 5 GB/s instead of 3 GB/s for level 1 on random bytes."""
+"""Zstandard's lowest level, which stores blocks as they are. On random bytes it runs at 5 GB/s, level 1 at 3 GB/s."""
 _DECODING: dict[int, int] = {zstd.DecompressionParameter.window_log_max: FRAME_BYTES.bit_length() - 1}
-"""A window larger than a frame's content means a damaged header."""
+"""Decoding options. A window that is larger than a frame's content means a damaged header, and is refused."""
 _WORTH = 1.05
 """Minimum ratio of the first frame for compressing the others too."""
 _FIRST_BYTES = -64
 """As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are those below -64."""
 
 _IDLE: Final[deque[zstd.ZstdCompressor]] = deque(maxlen=16)
-"""Idle compressors: creating one costs more than compressing a small payload. Thread-safe."""
+"""Idle compressors, which are reused: creating a compressor costs more than compressing a small payload.
+Thread-safe."""
 
 
 class FrameEncoder:
-    """Compresses one payload, or only counts it. Holds at most a frame of it. Not thread-safe.
+    """Compresses one payload, or only counts its bytes. Holds at most one frame of content. Not thread-safe.
 
     Attributes:
-        size: bytes of content taken so far.
-        newlines: LF bytes among them.
-        chars: characters among them (bytes that do not continue a UTF-8 sequence).
-        stored_size: stored bytes returned so far.
-        index: after `finish`, the index of the whole.
+        size: number of bytes of content that were fed so far.
+        newlines: number of LF bytes among them.
+        chars: number of characters among them: bytes that do not continue a UTF-8 sequence.
+        stored_size: number of stored bytes that were returned so far.
+        index: the index of the stored payload; None before `finish`.
     """
 
     def __init__(self, *, stores: bool = True) -> None:
-        """Begins a payload; unless `stores`, there are no stored bytes, and the index is of no use."""
+        """Begins a payload. Unless `stores`, its bytes are only counted: the stored bytes and index are meaningless."""
         self._stores = stores
         self.size = 0
         self.newlines = 0
@@ -65,7 +66,7 @@ class FrameEncoder:
         self.index: FrameIndex | None = None
         self._compressor = _idle_compressor()
         self._raw = False
-        """Whether frames are stored as they are."""
+        """Whether frames are stored without compression."""
         self._frame = bytearray()
         self._stored = array("I")
         self._newlines = array("I")
@@ -74,7 +75,7 @@ class FrameEncoder:
         self._frame_chars = 0
 
     def feed(self, data: Buffer) -> bytes:
-        """Takes more content; returns the stored bytes of the frames that it completes."""
+        """Takes more content; returns the stored bytes of the frames that this content completes."""
         if self.index is not None:
             raise ValueError("the payload is finished")
         out: list[bytes] = []
@@ -141,10 +142,10 @@ class FrameEncoder:
 
 
 def decode_frames(blob: Buffer, index: FrameIndex, i: int, j: int) -> bytes:
-    """Returns the content of frames `i` to `j` - 1, from exactly their stored bytes (`index.stored_range(i, j)`).
+    """Returns the content of frames `i` to `j` - 1. `blob` is exactly their stored bytes (`index.locate_frames(i, j)`).
 
     Raises:
-        CoatcheckError: `integrity` if anything differs from what was written: a length, a header, a checksum.
+        CoatcheckError: `integrity` if a length, a header or a checksum differs from the one that was written.
     """
     start, end = index.locate_frames(i, j)
     view = memoryview(blob).cast("B")
@@ -159,8 +160,8 @@ def decode_frames(blob: Buffer, index: FrameIndex, i: int, j: int) -> bytes:
 
 
 def _decode(piece: memoryview, length: int, frame: int) -> bytes:
-    # The header is checked before anything is allocated: it must match the index and have a checksum, so that a damaged
-    # header can neither request memory nor turn off verification.
+    # The header is checked before memory is allocated. It must match the index and announce a checksum, so that a
+    # damaged header can neither request too much memory nor turn off verification.
     try:
         header = zstd.get_frame_info(piece)
         if header.decompressed_size != length or not piece[_DESCRIPTOR] & _CHECKSUM or header.dictionary_id:
@@ -192,7 +193,7 @@ def _seek_table(compressed_sizes: "array[int]", size: int) -> bytes:
     if count:
         sizes[-1] = size - (count - 1) * FRAME_BYTES
     entries = struct.pack(f"<{2 * count}I", *chain.from_iterable(zip(compressed_sizes, sizes, strict=True)))
-    # The frames have checksums of their own, so the table's optional ones would be redundant.
+    # The frames contain checksums, so that the optional checksums in the seek table would be redundant.
     body = entries + _FOOTER.pack(count, 0, _SEEKABLE_MAGIC)
     return _SKIPPABLE.pack(_SKIPPABLE_MAGIC, len(body)) + body
 

@@ -1,6 +1,6 @@
-"""Text views: the readable text of a payload. Pure, linear in the payload, bounded, and never raising because of it.
+"""Text views: the readable text of a payload. Pure, linear in the payload, bounded; never raises because of content.
 
-The same payload gives the same view wherever it is made: in a worker process, or here if none is available.
+The same payload gives the same view in a worker process and, if no worker is available, in this process.
 """
 
 import html
@@ -22,10 +22,11 @@ from coatcheck.core.parts.charset import decode
 from coatcheck.core.views.view import ExtractedText, TextForm
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of a page that are read; a longer one has a partial view."""
+"""Maximum bytes of a page that are read; the view of a longer page is partial."""
 _STRIPPED: Final = "markup-dropped 1"
 _STRIPPED_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of a page that are read if its text could not be extracted: dropping tags alone keeps all boilerplate."""
+"""Maximum bytes of a page that are read if its article could not be extracted, so that only its tags are dropped. The
+limit is lower, because all boilerplate stays in such a view."""
 _BREAKS: Final = re.compile(
     r"<(?:br|/?(?:p|div|li|tr|h[1-6]|table|ul|ol|section|article|blockquote|pre))\b", re.IGNORECASE
 )
@@ -33,13 +34,13 @@ _BLANKS: Final = re.compile(r"[ \t\f\v\u00a0]+")
 
 
 def extract_text(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> ExtractedText | None:
-    """Returns the text view of a payload; None if there is only the raw one, or nothing could be read.
+    """Returns the text view of a payload; None if the text view is the payload itself, or nothing could be read.
 
     Args:
-        form: how the payload is read; `document` needs an adapter, and has no view here.
-        media_type: the declared or detected one.
-        url: its origin, or its file name.
-        payload: its bytes, of a page at most PAGE_BYTES.
+        form: how the payload is read as text. For `document`, which needs an adapter, the result is None.
+        media_type: the declared or detected media type.
+        url: the payload's URL, or its file name.
+        payload: the bytes of the payload. Of a page, only the first PAGE_BYTES are read.
     """
     match form:
         case "page":
@@ -58,7 +59,10 @@ def extract_text(form: TextForm, media_type: str | None, url: str | None, payloa
 
 
 def strip_markup(media_type: str | None, payload: bytes) -> ExtractedText | None:
-    """Returns the words of a page, without looking for its main text: cheap, for pages that defeat `extract_text`."""
+    """Returns the text of a page without its tags, but with all boilerplate: for pages where `extract_text` fails.
+
+    None if the page has no text.
+    """
     text = without_opaque(decode(payload[:_STRIPPED_BYTES], media_type))
     text = html.unescape(TAG.sub(" ", _BREAKS.sub(lambda match: f"\n{match.group()}", text)))
     lines = (line.strip() for line in _BLANKS.sub(" ", text).split("\n"))

@@ -1,4 +1,4 @@
-"""Chooses the blocks of a page that are its article, by where its prose is. Linear in the page.
+"""Chooses the blocks of a page that form its article, by the prose in its elements. Linear in the page.
 
 Elements are scored by the prose in them, as in browsers' reader modes: a paragraph counts for the element that contains
 it, and half for the one around that. The article is the element with the best score, with siblings that score like it,
@@ -22,23 +22,23 @@ _MIN_PROSE_CHARS: Final = 500
 _NONE: Final = 140
 """Characters of prose below which comments are searched too; without any, the page has no article."""
 _CLIMBS: Final = 4
-"""Number of elements around the best one that may replace it."""
+"""Maximum number of elements around the best element that are tried in its place."""
 _PURE: Final = 0.9
-"""Share of such an element's text that must be prose."""
+"""Minimum share of such an element's text that is prose."""
 _MORE: Final = 1.3
-"""Factor by which its prose must exceed that of the best one."""
+"""Factor by which the prose of such an element must exceed that of the best element."""
 _PART: Final = 2.0
-"""Factor by which the prose of the page's `main` must exceed that of the best one to replace it, as in references of
-many parts."""
+"""Factor by which the prose of the page's `main` must exceed that of the best element to replace it. That happens in
+references of many parts."""
 _SMALL_PART: Final = 4.0
-"""Factor by which the prose of a whole page without a `main` must exceed that of the best one to replace it: a page has
-boilerplate that nothing marks."""
+"""Factor by which the prose of a whole page without a `main` must exceed that of the best element to replace it. It is
+higher, because a page has boilerplate that nothing marks."""
 _LISTS: Final = 0.4
-"""Share of links that it may have; with more it is a list of other pages."""
+"""Share of links that such a `main` or page must stay below; with more links, it is a list of other pages."""
 _SPARSE: Final = 0.15
-"""Share of links that it may have."""
+"""Share of links that an element around the best element must stay below to be tried in its place."""
 _PARAGRAPH: Final = 80
-"""Characters of prose from which a paragraph beside the article belongs to it."""
+"""Minimum characters of prose with which a paragraph beside the article belongs to it."""
 _DENSE: Final = 0.25
 """Share of links that such a paragraph may have."""
 _BEGINNING: Final = 300
@@ -173,7 +173,7 @@ def _count_block(block: PageBlock) -> None:
 
 
 def _choose(reader: PageReader, verdicts: dict[Element, int], limit: int) -> tuple[list[Element], int]:
-    """Returns the article's element with the siblings that read like it, and the characters of their prose."""
+    """Returns the element of the article with similar siblings, and the number of characters of their prose."""
     _count(reader, verdicts, limit)
     best = max(reader.elements, key=lambda each: each.score * (1 - each.link_density) if each.prose else 0.0)
     articles = sum(each.name == "article" and each.prose > 0 for each in reader.elements)
@@ -198,7 +198,10 @@ def _choose(reader: PageReader, verdicts: dict[Element, int], limit: int) -> tup
 
 
 def _is_akin(element: Element, best: Element) -> bool:
-    """Returns whether a sibling of the best element reads like it; beside an `article`, only another one does."""
+    """Returns whether a sibling of the best element belongs to the article as well.
+
+    Beside an `article` or `main`, only elements of the same name do.
+    """
     if best.name in {"article", "main"}:
         return element.name == best.name and element.prose > 0
     if element.name == "p":
@@ -224,7 +227,7 @@ def _opening(blocks: list[PageBlock], indexes: range, verdicts: dict[Element, in
 
 
 def _is_link_list(block: PageBlock) -> bool:
-    """Returns whether a block is one of many that only link elsewhere."""
+    """Returns whether a block is mostly links, inside an element that is mostly links."""
     if block.linked * 2 <= len(block.text) or block.kind == "h":
         return False
     holder = block.owner.parent if block.owner.name in _LEAVES and block.owner.parent else block.owner

@@ -1,7 +1,8 @@
-"""Builds a readable text block by block, headings, lists, tables, code, links, and the sections in it.
+"""Builds a readable text of headings, lists, tables, code and links, block by block, together with its sections.
 
-The form resembles Markdown, so that a reader recognises the structure, but without escapes: the words are unchanged.
-The caller finds the blocks in a page; this module decides how they look and where sections begin. Linear.
+The text resembles Markdown, so that a reader recognises its structure, but has no escapes: the words are unchanged. The
+caller finds the blocks in a page; this module decides how they look and where sections begin. Its work is linear in the
+size of the text.
 """
 
 from bisect import bisect_right
@@ -17,25 +18,26 @@ from coatcheck.core.views.view import LINKS, MAX_SECTIONS, TITLE_CHARS, Extracte
 
 
 class SectionStart(Struct):
-    """Where a part of a view begins, always at the start of a line."""
+    """The beginning of a part of a view, which is always at the start of a line."""
 
     title: str
     level: int
+    """Level of the part, from 1; a larger number is a lower level."""
     at: int
-    """Byte of the view."""
+    """Offset in the view, in bytes."""
     line: int
-    """1-based."""
+    """Number of the part's first line, from 1."""
     url: str | None = None
     aside: bool = False
-    """Whether it is an aside."""
+    """Whether the part is an aside, which is not about the page's subject."""
     end: int | None = None
-    """Byte where it ends, if not where the next part of its level or above begins; then parts in it end there too."""
+    """Offset at which the part ends, and all parts inside it; None: at the next part of the same or a higher level."""
     end_line: int = 0
-    """The line after its last, if it has an end of its own."""
+    """Number of the line after the part's last line; meaningless while `end` is None."""
 
 
 def one_line(text: str) -> str:
-    """Returns a title: blanks folded, cut to TITLE_CHARS characters, in which case the last is `…`."""
+    """Returns a title on one line, with blanks folded. A title of more than TITLE_CHARS characters is cut, with `…`."""
     flat = " ".join(text[: 8 * TITLE_CHARS].split())
     return flat if len(flat) <= TITLE_CHARS else f"{flat[: TITLE_CHARS - 1]}…"
 
@@ -43,17 +45,18 @@ def one_line(text: str) -> str:
 def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: int) -> tuple[Section, ...]:
     """Returns named sections in order.
 
-    Each extends to the next one of its level or above, the last to the end of the view, if it has no end of its own. If
-    there are too many, those of the highest levels are kept, or the first ones if one level has too many.
+    A section without an end of its own extends to the next section of the same or a higher level, the last one to the
+    end of the view. If there are more than MAX_SECTIONS, only the sections of the highest levels are kept, and the
+    first ones if the highest level alone has too many.
 
     Args:
-        starts: the parts, in order; no two at the same byte.
-        prefix: `s`, `r` or `p`, which a number from 1 follows in names.
-        size: bytes of the view.
-        lines: lines of the view.
+        starts: the parts, in order; no two begin at the same byte.
+        prefix: `s`, `r` or `p`: the beginning of the sections' names, before a number from 1.
+        size: size of the view in bytes.
+        lines: number of lines of the view.
     """
-    # One pass with a stack of the parts that are open: a part ends where the next one of its level or above begins,
-    # where it says that it ends, or where the part around it ends, whichever comes first.
+    # One pass with a stack of the open parts. A part ends where the next part of the same or a higher level begins, at
+    # its own end, or at the end of the part around it, whichever comes first.
     ends: list[tuple[int, int]] = [(size, lines + 1)] * len(starts)
     open_parts: list[int] = []
     for place, start in enumerate(starts):
@@ -82,7 +85,10 @@ def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: i
 
 
 def _select_starts(starts: Sequence[SectionStart]) -> Sequence[int]:
-    """Returns the numbers of all parts or, of too many, those of the highest levels, and of one level the first."""
+    """Returns the numbers of the parts to keep: all parts or, if they are too many, the parts of the highest levels.
+
+    If the highest level alone has too many parts, the first of them are kept.
+    """
     if len(starts) <= MAX_SECTIONS:
         return range(len(starts))
     counts = Counter(start.level for start in starts)
@@ -93,32 +99,32 @@ def _select_starts(starts: Sequence[SectionStart]) -> Sequence[int]:
 
 
 class TextWriter:
-    """Writes a text whose parts become sections, in the order of `begin`. Linear in what is written."""
+    """Writes a text whose parts become sections, in the order of the calls of `begin`. Linear in the text's size."""
 
     def __init__(self) -> None:
         self.size = 0
-        """Bytes so far."""
+        """Number of bytes written so far."""
         self._lines = 0
         self._pieces: list[bytes] = []
         self._starts: list[SectionStart] = []
 
     def begin(self, title: str, level: int = 1, *, url: str | None = None, aside: bool = False) -> None:
-        """Starts a section with this title where the text has come to, which is the start of a line."""
+        """Begins a section at the current end of the text, which must be the start of a line."""
         self._starts.append(SectionStart(title, level, self.size, self._lines + 1, url, aside))
 
     def write(self, data: bytes) -> None:
-        """Writes whole lines."""
+        """Writes whole lines, as UTF-8."""
         self._pieces.append(data)
         self.size += len(data)
         self._lines += data.count(b"\n")
 
     def put(self, text: str) -> bool:
-        """Writes text and ends its line. Returns whether there was room for it."""
+        """Writes text and ends its line. Always returns True, because there is always room for it."""
         self.write(f"{text}\n".encode("utf-8", "replace"))
         return True
 
     def finish(self, extractor: str, prefix: str = "p", *, partial: bool = False) -> ExtractedText | None:
-        """Returns the view, with sections named by this prefix and a number; None if nothing was written."""
+        """Returns the view; None if nothing was written. A section's name is `prefix` and a number from 1."""
         if not self.size:
             return None
         text_sections = sections(self._starts, prefix=prefix, size=self.size, lines=self._lines)
@@ -126,17 +132,17 @@ class TextWriter:
 
 
 _MAX_LINKS: Final = 200
-"""Links of one group that are listed; chosen, not measured: a page with more is a directory."""
+"""Maximum links of one group that are listed. Chosen, not measured: a page with more links is a directory."""
 _LINK_CHARS: Final = 80
 """Maximum characters of a link's words."""
 _URL_CHARS: Final = 1_000
-"""Maximum characters of an address that is listed; longer ones carry state or data."""
+"""Maximum characters of a URL that is listed; longer URLs carry state or data."""
 _MAX_LEVEL: Final = 6
-"""Deepest level of a heading, as in HTML and Markdown, and of a list's indentation."""
+"""Lowest level of a heading, as in HTML and Markdown. Also the maximum levels by which lists are indented."""
 _INNER: Final = _MAX_LEVEL + 1
-"""Level of an aside that interrupts what the page is about."""
+"""Level of an aside that interrupts the article, below all levels of headings."""
 MAIN: Final = "Article"
-"""What is written where the page returns from an aside to what it is about."""
+"""Label that is written where the text returns from an aside to the article."""
 
 
 @final
@@ -149,12 +155,13 @@ class Blocks(TextWriter):
         self._base = base
         self._here = urldefrag(base).url if base else ""
         self._aside: SectionStart | None = None
-        """The open aside."""
+        """The open aside; None if the text is in the article."""
         self._links: dict[str, dict[str, str]] = {}
-        """By title of the aside, or an empty one: words by URL."""
+        """The words of each link by its URL, by the title of the aside with the link; the article's title is empty."""
         self._tight = False
+        """Whether the last block was a list item or a table row, which no empty line separates from the next one."""
         self._needs_gap = False
-        """Whether an empty line is due before another block."""
+        """Whether an empty line must precede another block."""
 
     @property
     def in_aside(self) -> bool:
@@ -162,14 +169,14 @@ class Blocks(TextWriter):
         return self._aside is not None
 
     def begin_aside(self, title: str, *, outer: bool) -> None:
-        """Begins an aside, a section of its own; one that is not an outer one lies within the section around it."""
+        """Begins an aside, which is a section. If it is not `outer`, it lies within the section around it."""
         self._gap()
         self.begin(title, 1 if outer else _INNER, aside=True)
         self._aside = self._starts[-1]
         self._put(f"[{title}]")
 
     def end_aside(self) -> None:
-        """Ends the open aside, if one is; what follows is again what the page is about."""
+        """Ends the open aside, if there is one, so that the article continues."""
         if self._aside is not None:
             self._gap()
             self._put(f"[{MAIN}]\n")
@@ -181,7 +188,7 @@ class Blocks(TextWriter):
         self._tight = self._needs_gap = False
 
     def heading(self, level: int, text: str) -> None:
-        """Adds a heading, which begins a section, except within an inner aside; one without words is dropped."""
+        """Adds a heading, unless it has no words. Except within an inner aside, it begins a section."""
         flat = " ".join(text.split())
         if flat:
             level = min(max(level, 1), _MAX_LEVEL)
@@ -200,13 +207,13 @@ class Blocks(TextWriter):
         self._add(_fold_blanks(text), mark="> ", indent="> ")
 
     def item(self, text: str, *, depth: int = 0, number: int | None = None) -> None:
-        """Adds a list item, nested in `depth` other lists; with `number` in a numbered list."""
+        """Adds a list item. `depth` is the number of lists around its list; `number` is None in a bullet list."""
         indent = "  " * min(depth, _MAX_LEVEL)
         mark = "-" if number is None else f"{number}."
         self._add(_fold_blanks(text), mark=f"{indent}{mark} ", indent=f"{indent}  ", tight=True)
 
     def row(self, cells: list[str]) -> None:
-        """Adds a table row, on one line. A table of one column is not shown as a table."""
+        """Adds a table row on one line. A row of a single cell becomes a paragraph."""
         flat = [" ".join(cell.split()) for cell in cells]
         if len([cell for cell in flat if cell]) == 1 and len(flat) <= 1:
             self.paragraph(flat[0])
@@ -215,7 +222,7 @@ class Blocks(TextWriter):
             self._put(f"| {' | '.join(flat)} |")
 
     def code(self, text: str) -> None:
-        """Adds code, line by line."""
+        """Adds a block of code between fences, with its lines unchanged."""
         body = text.strip("\r\n").rstrip()
         if body.strip():
             self._gap()
@@ -223,7 +230,7 @@ class Blocks(TextWriter):
             self._put(f"{fence}\n{body}\n{fence}")
 
     def link(self, text: str, url: str) -> None:
-        """Adds the target of some words of the text. Links to the page itself are ignored."""
+        """Records a link for the list at the end of the text. Links to the page itself are ignored."""
         group = self._links.setdefault("" if self._aside is None else self._aside.title, {})
         if len(group) >= _MAX_LINKS or not url or len(url) > _URL_CHARS or url[0] == "#":
             return
@@ -236,7 +243,7 @@ class Blocks(TextWriter):
             group[full] = " ".join(text[: 4 * _LINK_CHARS].split())[:_LINK_CHARS]
 
     def add_links(self) -> None:
-        """Ends the text with its links, by aside."""
+        """Ends the text with the list of its links: first the links of the article, then the links of each aside."""
         if self._aside is not None:
             self._close_aside(self._aside)
         if not self.size or not any(self._links.values()):
@@ -244,7 +251,7 @@ class Blocks(TextWriter):
         self._gap()
         self.begin(LINKS, aside=True)
         self._put(f"# {LINKS}")
-        for title in sorted(self._links):  # those of the article first
+        for title in sorted(self._links):  # the links of the article come first, as its title is empty
             if title and self._links[title]:
                 self._gap()
                 self.begin(f"{LINKS} of {title}", 2, aside=True)
@@ -255,7 +262,7 @@ class Blocks(TextWriter):
                 self._put(f"- {words}: {url}" if words else f"- {url}")
 
     def _add(self, text: str, *, mark: str = "", indent: str = "", tight: bool = False) -> None:
-        """Adds a block of lines, the first after `mark`, the others after `indent`; none for an empty text."""
+        """Adds a block of lines: the first line after `mark`, the others after `indent`. Ignores an empty text."""
         if text:
             self._gap(tight=tight)
             self._put(f"{mark}{text.replace(chr(10), chr(10) + indent)}")

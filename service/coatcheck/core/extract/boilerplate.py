@@ -10,7 +10,7 @@ from typing import Final
 
 
 def words(text: str) -> frozenset[str]:
-    """Returns a set of listed names."""
+    """Returns the set of the names in a text, which blanks separate."""
     return frozenset(text.split())
 
 
@@ -28,23 +28,24 @@ TAG: Final = re.compile(
     r"([^<>\"']*+(?>(?:(?:\"[^\"<]*+\"|'[^'<]*+'|(?<==)(?:\"[^\"]*+\"|'[^']*+'))[^<>\"']*+)*)>|[^<>]*+>)"
     r"|[!?/][^<>]*+>)"
 )
-"""Matches a tag: slash, name, attributes including the `>`; with broken quotes, everything before the next `>`. It is
-linear although a quoted value may contain `<`: each quotation mark moves two attempts that began at different places to
-different states, so at most three are alive at any place before one meets a `<` and ends."""
+"""Matches a tag, with groups for slash, name, and attributes including the `>`. If quotes are broken, the tag ends at
+the next `>`. Matching is linear, although a quoted value may contain `<`: attempts that begin at different places are
+in different states after each quotation mark, so that at most three are alive at any place, until each of them meets a
+`<` and ends."""
 _BROKEN: Final = re.compile(r"<[a-zA-Z/!?][^>]*+>?")
 _ATTRIBUTE: Final = re.compile(r"([a-zA-Z][a-zA-Z-]{0,30}+)\s*=\s*(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))")
 _HREF: Final = re.compile(r"\bhref\s*=\s*(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))", re.IGNORECASE)
 _TAG_CHARS: Final = 4_000
-"""Characters of a tag whose attributes are read."""
+"""Maximum characters of a tag in which attributes are read."""
 
 
 def without_opaque(text: str) -> str:
-    """Returns the page without scripts, styles, comments and the like. One that is never closed ends the page."""
+    """Returns the page without scripts, styles, comments and the like. If one is never closed, the page ends there."""
     return _without(_OPAQUE, text)
 
 
 def without_noscript(text: str) -> str:
-    """Returns the page without what it shows only where scripts do not run."""
+    """Returns the page without the elements that browsers show only if scripts do not run."""
     return _without(_NOSCRIPT, text) if _NOSCRIPT.search(text) else text
 
 
@@ -64,9 +65,9 @@ def _without(elements: re.Pattern[str], text: str) -> str:
 
 
 def attributes(tag: str) -> dict[str, str]:
-    """Returns a tag's attributes by lower-case name, as far as they are quoted or simple.
+    """Returns the values of a tag's attributes by lower-case name; of equal names, the first counts.
 
-    The first of a name counts.
+    Attributes without a value are left out.
     """
     values: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(tag, 0, _TAG_CHARS):
@@ -87,23 +88,23 @@ def href(tag: str) -> str:
 
 
 def pieces(text: str, most: int) -> list[str | None]:
-    """Returns text, slash, name, attributes, text, and so on, for `most` tags; the last is text.
+    """Returns the pieces of a page: the text before each tag, and the tag's slash, name and attributes, in turn.
 
-    Entities stay as they are.
+    The last piece is the text behind the last tag, or behind tag number `most`. Entities are not decoded.
     """
     return TAG.split(text, most)
 
 
 CONTENT: Final = 0
-"""Nothing says that it is boilerplate."""
+"""Verdict on an element that nothing marks as boilerplate."""
 SUSPECT: Final = 1
-"""Named like boilerplate (`sidebar`, `share`)."""
+"""Verdict on an element with a class or ID like boilerplate (`sidebar`, `share`)."""
 COMMENTS: Final = 2
-"""Named like readers' comments, which may be longer than the article."""
+"""Verdict on an element with a class or ID like readers' comments, which may be longer than the article."""
 ASIDE: Final = 3
-"""Boilerplate by its tag or role."""
+"""Verdict on an element that is boilerplate by its tag or role."""
 INVISIBLE: Final = 4
-"""Never shown."""
+"""Verdict on an element that is never shown."""
 _ASIDE_TAGS: Final = words("nav footer aside button menu")
 _INVISIBLE_TAGS: Final = words("head title desc metadata defs annotation annotation-xml textarea datalist rp")
 _SUSPECT_TAGS: Final = words("form figcaption")
@@ -130,18 +131,18 @@ _TAG_WEIGHTS: Final = {"article": 25.0, "main": 15.0, "div": 2.0, "section": 2.0
 _LIKELY_WEIGHT: Final = 10.0
 """Characters of a tag whose attributes are examined."""
 _NAMES: Final = 300
-"""Characters of class and ID that are examined."""
+"""Maximum characters of class and ID that are examined."""
 
 
 def is_invisible(rest: str) -> bool:
-    """Returns whether attributes, as written in the tag, say that an element is not shown."""
+    """Returns whether an element is hidden by its attributes, which are given as they are written in the tag."""
     text = rest[:_TAG_CHARS].lower()
     if "hidden" not in text and "none" not in text:
         return False
     attrs = attributes(text)
     if _HIDING_STYLE.search(attrs.get("style", "")):
         return True
-    # A class may be called `hidden`, too: style sheets show such an element on wide screens.
+    # A class named `hidden` does not count: style sheets may show such an element on wide screens.
     return _HIDDEN.search(_QUOTED.sub("", text)) is not None and attrs.get("hidden") != "until-found"
 
 
@@ -149,8 +150,8 @@ def judge(name: str, rest: str) -> tuple[int, float]:
     """Returns the verdict on an element and its initial score.
 
     Args:
-        name: its tag name, in lower case.
-        rest: its attributes, as written in the tag.
+        name: the element's name, in lower case.
+        rest: the element's attributes, as they are written in the tag.
     """
     if name in _INVISIBLE_TAGS:
         return INVISIBLE, 0.0
@@ -173,7 +174,8 @@ def judge(name: str, rest: str) -> tuple[int, float]:
 def _judge_names(names: str) -> tuple[int, bool]:
     """Returns the verdict on an element's classes and ID, and whether one of them indicates an article.
 
-    A name of one word is trusted; one of several (`has-sidebar`) is not, next to a name that indicates an article.
+    Next to a name that indicates an article, only names of a single word count as boilerplate: `sidebar`, but not
+    `has-sidebar`.
     """
     verdict, likely, plain = CONTENT, False, False
     for raw in names.split():

@@ -36,9 +36,9 @@ _CODE: Final = re.compile(
     re.MULTILINE,
 )
 _LITTLE: Final = 3
-"""Unindented lines of code, outside fences, from which a text is a source file."""
+"""Number of unindented lines of code, outside fences, with which a text is a source file."""
 _MIN_HEADINGS: Final = 2
-"""Headings that a document has: a single one may be a comment."""
+"""Minimum headings of a document: a single one may be a comment."""
 _CANDIDATE: Final = re.compile(
     rb"^(?:[ ]{0,3}(?:(#{1,6})[ \t]+(\S[^\n]{0,400})|(`{3,}|~{3,})[^\n]*|([=\-~^\"'`*+#.:_]{3,120})[ \t\r]*)"
     rb"|(\d{1,3}(?:\.\d{1,3}){0,4}\.?)[ \t]{1,3}([^\W\d_][^\n]{0,80}))$",
@@ -98,7 +98,7 @@ def extract_headings(data: bytes) -> ExtractedText | None:
 
 
 def _starts(data: bytes) -> list[SectionStart]:
-    collector = _Seen(data)
+    collector = _HeadingCollector(data)
     at, line = 0, 1
     for match in _CANDIDATE.finditer(data):
         line += data.count(b"\n", at, match.start())
@@ -107,8 +107,8 @@ def _starts(data: bytes) -> list[SectionStart]:
     return collector.starts()
 
 
-class _Seen:
-    """The headings of a document so far."""
+class _HeadingCollector:
+    """Collects the headings of a document."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -152,7 +152,10 @@ class _Seen:
 
 
 def _find_underlined(data: bytes, at: int, rule: bytes) -> int | None:
-    """Returns where the line before an underline begins, if it reads as a heading: short, with nothing right above."""
+    """Returns the offset of the line above an underline if that line is a heading: short, with nothing directly above.
+
+    None if it is no heading.
+    """
     if len(set(rule)) > 1 or at == 0:
         return None
     start = data.rfind(b"\n", max(0, at - 1 - _TITLE_BYTES), at - 1) + 1

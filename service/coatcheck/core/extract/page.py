@@ -1,4 +1,4 @@
-"""The text view of a page: the blocks of its article, rendered, in one linear pass over markup of any size."""
+"""The text view of a page: its blocks as text, the article apart from its surroundings. Linear in the markup."""
 
 import html
 import re
@@ -19,15 +19,15 @@ NO_TEXT: Final = "[No text without JavaScript. view=raw has the source of the pa
 def extract_page(
     text: str, url: str | None, *, partial: bool = False, is_article: bool = False
 ) -> ExtractedText | None:
-    """Returns the text view of a page, all of its visible text in its order; None if it has none.
+    """Returns the text view of a page: all of its visible text, in order; None if the page has no text.
 
-    What is around its article is in asides. What it says to browsers without scripts is there if there is nothing else.
+    Text around the article is in asides. Text for browsers without scripts is included only if there is no other text.
 
     Args:
-        text: its markup.
-        url: its address, against which relative links are resolved.
+        text: the markup of the page.
+        url: the page's URL, against which relative links are resolved.
         partial: whether the markup is only the beginning of the page.
-        is_article: whether nothing in it is beside an article, as in a chapter of a book.
+        is_article: whether the whole page is the article, as in a chapter of a book.
     """
     markup = without_opaque(text)
     reader = _read(without_noscript(markup))

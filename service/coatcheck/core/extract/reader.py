@@ -1,6 +1,7 @@
 """Reads a page once, tag by tag, into blocks of text and the elements that contain them.
 
-Unclosed and overlapping tags are accepted: a closing tag closes the nearest open element of its name, if one is near.
+Unclosed and overlapping tags are accepted: an end tag closes the nearest open element of its name, if that is among the
+innermost _CLOSES open elements.
 """
 
 import html
@@ -37,7 +38,8 @@ _ENDED_BY: Final = {
     ),
     "option": words("option"),
 }
-"""By element: those whose start tags end it where it is open last (HTML Living Standard, 13.1.2.4, 13.2.6.4.7)."""
+"""By name of an element: the start tags that end the element if it is the innermost open element (HTML Living Standard,
+13.1.2.4, 13.2.6.4.7)."""
 _CELLS: Final = words("td th")
 _GROUPS: Final = words("tbody thead tfoot")
 _ENDS: Final = {
@@ -49,9 +51,11 @@ _ENDS: Final = {
     "tr": words("tr"),
     **dict.fromkeys(_GROUPS, _GROUPS),
 }
-"""By start tag: the open element that it ends, with all in it that was not closed (13.2.6.4.7, 13.2.6.4.13 to 15)."""
+"""By start tag: the open element that the tag ends, together with all open elements inside it (HTML Living Standard,
+13.2.6.4.7, 13.2.6.4.13 to 15)."""
 _PASSED: Final = words("div p address")
-"""Elements in which an item of a list is ended nevertheless; cells and rows are ended in anything but another table."""
+"""Elements between a start tag and the list item that it ends; any other element between them keeps the item open.
+Cells and rows are ended through every element but a table."""
 _CELL: Final = 300
 """Characters of a cell that is still shown in a row ..."""
 _NAMED_CELL: Final = 1_200
@@ -61,9 +65,9 @@ _NAME: Final = 60
 _SPAN: Final = 200
 """Columns or rows that one cell may span; browsers take up to 1,000 columns."""
 _TAGS: Final = 400_000
-"""Tags that are read, in about two seconds; pages have some thousands."""
+"""Maximum tags that are read, which takes about two seconds; typical pages have some thousands."""
 _CLOSES: Final = 64
-"""Open elements among which a closing tag looks for its own."""
+"""Innermost open elements among which an end tag looks for the element that it closes."""
 
 
 class Element(Struct, eq=False):
@@ -72,25 +76,25 @@ class Element(Struct, eq=False):
     name: str
     parent: "Element | None"
     first: int
-    """The number of its first block."""
+    """Number of the element's first block."""
     verdict: int
-    """See `boilerplate.py`."""
+    """What name and attributes say about the element, as `boilerplate.py` judges them."""
     weight: float
-    """What its tag name and attributes add to its score."""
+    """Points that the element's name and attributes add to its score."""
     last: int = 0
-    """The number of the block after its last."""
+    """Number of the block after the element's last block."""
     score: float = 0.0
-    """Points of the prose in it, for choosing the article."""
+    """Points for the prose in the element. They decide which element is the article."""
     chars: int = 0
-    """Characters of text in it."""
+    """Characters of text in the element."""
     prose: int = 0
-    """Of its characters, those in blocks of prose."""
+    """Characters of the element's text that are in blocks of prose."""
     linked: int = 0
-    """Of its characters, those in links."""
+    """Characters of the element's text that are in links."""
 
     @property
     def link_density(self) -> float:
-        """The share of its characters that are links, from 0 to 1."""
+        """The share of the element's characters that are in links, from 0 to 1."""
         return self.linked / self.chars if self.chars else 0.0
 
 
@@ -98,35 +102,36 @@ class PageBlock(Struct, eq=False):
     """Text between two block tags."""
 
     owner: Element
-    """The element that was open when it ended."""
+    """The innermost element that was open when the block ended."""
     parts: list[str] = []
-    """The texts that it is read from, before entities are replaced."""
+    """The pieces of text in the block, in which entities are not replaced yet."""
     links: list[tuple[str, str]] = []
-    """The words and the target of each link."""
+    """The words and the target of each link in the block."""
     linked: int = 0
-    """Characters in links."""
+    """Characters of the block that are in links."""
     alternatives: int = 0
-    """Characters of texts that stand for images."""
+    """Characters of the alternative texts of images in the block."""
     kind: str = "p"
-    """`p`, `h`, `li`, `row`, `pre` or `quote`."""
+    """Kind of the block: `p`, `h`, `li`, `row`, `pre` or `quote`."""
     level: int = 0
-    """Of a heading, from 1."""
+    """Level of a heading, from 1; 0 for any other block."""
     depth: int = 0
-    """How many lists are around the one of an item."""
+    """Number of lists around the list in which the block is."""
     number: int | None = None
-    """Of an item in an ordered list."""
+    """Number of an item in an ordered list; None for any other block."""
     cell: int = 0
-    """The number of its cell in the row, from 1; 0: it is in no table."""
+    """Number of the cell in which the block is, from 1; 0: the block is in no cell."""
     cells: list[str] = []
-    """Of a row, what is shown."""
+    """The texts of a row's cells; empty for any other block."""
     text: str = ""
+    """The finished text of the block."""
 
 
 class _Table(Struct, eq=False):
     """An open table: the place of the present row and cell, and the names of its columns."""
 
     start: int
-    """The block with which the row began."""
+    """Number of the row's first block."""
     cells: int = 0
     columns: list[int] = []
     """Of each cell of the row, its first column."""
@@ -181,7 +186,7 @@ def _number(value: str | None) -> int:
 
 
 class PageReader:
-    """Goes through a page once."""
+    """Reads the tags and texts of a page, in order, into `blocks` and `elements`."""
 
     def __init__(self) -> None:
         root = Element("", None, 0, 0, 0.0)
@@ -198,10 +203,10 @@ class PageReader:
         self._lists: list[int | None] = []
         self._tables: list[_Table] = []
         self._hidden = 0
-        """Open elements that are not shown."""
+        """Number of open elements that are not shown."""
 
     def read(self, text: str) -> None:
-        """Reads the page."""
+        """Reads the whole page. May be called once."""
         split = pieces(text, _TAGS)
         last = len(split) - 1
         self.partial = last >= 4 * _TAGS
@@ -236,7 +241,7 @@ class PageReader:
                 self._begin(name, rest)
 
     def _show(self, name: str, rest: str, *, closing: bool) -> None:
-        """Adds what an image, a button or an item of a menu says."""
+        """Adds the text of an image, a button or an option of a selection."""
         if closing:
             return
         if name == "option":
@@ -256,7 +261,7 @@ class PageReader:
                 self.title = html.unescape(text.strip())  # the card has a line of its own for it
             if last != "head" or text.isspace():
                 return
-            self._close(last)  # words end a head as they end it in a browser
+            self._close(last)  # text ends the head, as in a browser
         if "<" in text:
             text = without_broken(text)
         self._block.parts.append(text if self._pre or "\n" not in text else text.replace("\n", " "))
@@ -290,7 +295,7 @@ class PageReader:
             self._note(name, rest)
 
     def _end(self, name: str) -> None:
-        """Ends the element that the start tag `name` ends."""
+        """Closes the open element that the start tag `name` ends, if there is one."""
         ends = _ENDS[name]
         of_list = name in {"li", "dd", "dt"}
         for element in islice(reversed(self._open), _CLOSES):
@@ -342,7 +347,7 @@ class PageReader:
                 end = len(self.blocks)
 
     def _leave(self, name: str) -> None:
-        if not self._block.parts:  # its intended kind no longer applies
+        if not self._block.parts:  # the element is over before any text came: its kind does not apply to what follows
             self._block = PageBlock(self.elements[0])
         if name == "pre":
             self._pre -= 1
@@ -356,7 +361,10 @@ class PageReader:
                 table.is_layout = True
 
     def _row(self, table: _Table) -> None:
-        """One block of a row's cells, unless they hold a text each: then it was only laid out as a table."""
+        """Merges the blocks of a row's cells into one block, unless the table only serves the layout of the page.
+
+        It does if a cell is long, or holds blocks other than paragraphs and list items.
+        """
         if table.is_layout or table.cells < 2:  # noqa: PLR2004 - one cell is no row
             return
         row = self.blocks[table.start :]
@@ -384,7 +392,7 @@ class PageReader:
             return
         raw = "".join(block.parts)
         if not raw or raw.isspace():
-            block.parts.clear()  # and what its tag meant stays
+            block.parts.clear()  # the block keeps the kind that its tag gave it
             if self._link is not None:
                 self._link = (self._link[0], 0)
             return

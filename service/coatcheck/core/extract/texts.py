@@ -1,8 +1,8 @@
 """Text views of JSON: indented documents, Jupyter notebooks, tool results of several parts, search responses.
 
-Values stay as they are written, except that encoded bytes are named, with their size. `core/views/parts.py` defines
-what a part is, and `core/search` how a response is laid out: budgeted searches cite ranges of that view, so there must
-be only one way to make it.
+Values stay as they are written, but a name that states type and size replaces encoded bytes. `core/views/parts.py`
+defines what a part is. `core/search` lays out search responses: budgeted searches cite ranges of that view, so that
+there must be only one way to make it.
 """
 
 import html
@@ -26,18 +26,18 @@ from coatcheck_client.contract.blobs import name_of
 JSON_EXTRACTOR: Final = "json-indented 2"
 _BOM: Final = b"\xef\xbb\xbf"
 _PRETTY: Final = 200
-"""Mean bytes of a line up to which a document is readable as it is."""
+"""Maximum mean length of lines, in bytes, with which a document is readable as it is."""
 _TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
 _MAX_LEVELS: Final = 32
-"""Levels that are indented; deeper ones are not, or a short document could become a huge one."""
+"""Maximum levels of indentation. If deeper levels were indented further, a short document could become a huge one."""
 _MAX_GROWTH: Final = 8
-"""Times its size to which a document may grow by indentation; beyond that, only _MAX_LEVELS levels are indented."""
+"""Maximum factor by which full indentation may enlarge a document; beyond it, only _MAX_LEVELS levels are indented."""
 _MAX_TOKENS: Final = 4_000_000
-"""Strings, numbers and signs that are written; a document with more has a partial view. Chosen, not measured."""
+"""Maximum JSON tokens of a view; the view of a document with more tokens is partial. Chosen, not measured."""
 
 
 def extract_json(data: bytes) -> ExtractedText | None:
-    """Returns the indented text, with names in place of encoded bytes.
+    """Returns the indented text of a JSON document, with names in place of encoded bytes.
 
     None if the document is readable as it is, is NDJSON, or does not begin like JSON.
     """
@@ -67,7 +67,7 @@ def _reads_well(body: bytes) -> bool:
     if lines == 1:
         return False
     first = body[: body.index(b"\n")].rstrip()
-    try:  # a first line that is a document by itself
+    try:  # if the first line is a document by itself, the text is NDJSON
         msgspec.json.decode(first, type=msgspec.Raw)
     except JSON_FAULTS:
         return False
@@ -101,9 +101,9 @@ def indent_json(text: str) -> tuple[str, bool]:
 NOTEBOOK_EXTRACTOR: Final = "notebook 1"
 _NOTEBOOK_MEMBER: Final = re.compile(rb'"nbformat"\s*:\s*[2-9]')
 _TITLE: Final = 80
-"""Characters of a cell's first line that are in its title."""
+"""Maximum characters of a cell's first line in the cell's title."""
 _EXCEPTION: Final = 120
-"""Characters of an exception."""
+"""Maximum characters of the text of an exception."""
 _OLD_TYPES: Final = {
     **{name: f"text/{name}" for name in ("html", "latex")},
     **{name: f"image/{name}" for name in ("png", "jpeg")},
@@ -111,16 +111,16 @@ _OLD_TYPES: Final = {
     "text": "text/plain",
     "json": "application/json",
 }
-"""Media types by the names of nbformat 2 and 3."""
+"""Media types by the names that nbformat 2 and 3 use for them."""
 
 
 def may_be_notebook(head: bytes) -> bool:
-    """Returns whether a document that begins like this is worth reading as a notebook, whose format stands last."""
+    """Returns whether a document with this beginning may be a notebook; the member that proves it stands at the end."""
     return b'"cell_type"' in head and (b'"cells"' in head or b'"worksheets"' in head)
 
 
 def extract_notebook(data: bytes) -> ExtractedText | None:
-    """Returns the text of a notebook; None for any other document, or one that is cut off."""
+    """Returns the text of a notebook; None for any other document, and for a notebook that is cut off."""
     if not may_be_notebook(data) or _NOTEBOOK_MEMBER.search(data) is None:
         return None
     try:
@@ -155,7 +155,7 @@ def title_of(number: int, cell: dict[str, Any]) -> str:
 
 
 def failure_of(cell: dict[str, Any]) -> str | None:
-    """Returns the exception that a cell raised."""
+    """Returns name and message of the exception that a cell raised; None if it raised none."""
     error = next((each for each in _dicts(cell.get("outputs")) if "ename" in each), None)
     return (
         None if error is None else one_line(f"{error['ename']}: {error.get('evalue') or ''}"[:_EXCEPTION]).rstrip(": ")
@@ -163,7 +163,7 @@ def failure_of(cell: dict[str, Any]) -> str | None:
 
 
 def cells_of(value: object) -> list[dict[str, Any]] | None:
-    """Returns the cells of a notebook that was decoded; None if it is none."""
+    """Returns the cells of a decoded notebook; None if the value is no notebook."""
     notebook = _dict(value)
     if not isinstance(notebook.get("nbformat"), int):
         return None
@@ -172,7 +172,7 @@ def cells_of(value: object) -> list[dict[str, Any]] | None:
 
 
 def _outputs(output: dict[str, Any]) -> Iterator[str]:
-    """Yields what a cell put out: text, or what it is and its size."""
+    """Yields one output of a cell as texts: its text, and type and size in place of media."""
     if "ename" in output:
         traceback = _text(output.get("traceback"), "\n").encode("utf-8", "replace")
         trace_text = visible(traceback).decode("utf-8", "replace").strip()
@@ -197,7 +197,7 @@ def _outputs(output: dict[str, Any]) -> Iterator[str]:
 
 
 def _text(value: object, end: str = "") -> str:
-    """Returns a text that may be written as a list of lines."""
+    """Returns a text that may be given as a list of lines; `end` is put between them."""
     return value if isinstance(value, str) else end.join(map(str, _list(value)))
 
 
@@ -229,22 +229,22 @@ _START: Final = re.compile(
     rb'\s*(?:\[\s*[{"]|\{\s*(?:"(?:jsonrpc|id)"\s*:[^,{\[]{1,80},\s*)*(?:"result"\s*:\s*\{\s*)?'
     rb'"(?:content"\s*:\s*\[|structuredContent"|isError"|_meta"))'
 )
-"""Matches the beginning of a list of parts, or of an MCP call's result, also inside its JSON-RPC answer."""
+"""Matches the beginning of a list of parts, or of an MCP call's result, which may be in a JSON-RPC response."""
 _RESULT: Final = frozenset(["content", "structuredContent", "isError", "_meta"])
-"""Members of the result of a call as MCP defines it."""
+"""Members of the result of a call, as MCP defines it."""
 _ANSWER: Final = frozenset(["jsonrpc", "id", "result"])
-"""Members of the answer around it."""
+"""Members of the JSON-RPC response around the result."""
 
 
 def may_be_parts(head: bytes) -> bool:
-    """Returns whether a document that begins like this is worth reading as parts."""
+    """Returns whether a document with this beginning may be a list of parts, or the result of an MCP call."""
     return bool(_START.match(head) and _PARTS_MEMBER.search(head))
 
 
 def extract_parts(data: bytes) -> ExtractedText | None:
     """Returns the text of a payload that `core/views/parts.py` made of several parts, or of the result of an MCP call.
 
-    None for any other payload. A result that is an error says so first.
+    None for any other payload. The text of a failed call begins with a part that says that the call failed.
     """
     if not may_be_parts(data):
         return None
@@ -301,7 +301,7 @@ def _part(part: object) -> tuple[str, str, str | None]:
     if isinstance(part, str):
         return "text", part, None
     block = cast("dict[str, Any]", part)
-    # A part that is text or bytes alone is shown as these; of bytes, only what they are.
+    # Of a part that is only text, the text is shown; of a part that is only bytes, their type and size.
     kind = str(block.get("type") or next((key for key in _MEDIA if key in block), "text"))
     resource = parts.open_part(block)
     if resource is not None:
@@ -310,7 +310,7 @@ def _part(part: object) -> tuple[str, str, str | None]:
         if _is_text(resource.data, media):
             return title, _indent_json(resource.data.decode()), resource.url
         return title, name_of(resource.media_type, len(resource.data)), resource.url
-    # Any other part is shown with all of its members, so that nothing of it is lost, its text or its parts first.
+    # Any other part is shown with all of its members, so that nothing is lost; its text or its inner parts come first.
     text = block.get("text")
     url = next((v for k in ("url", "uri", "source") if isinstance(v := block.get(k), str)), None)
     name = block.get("title") or block.get("name")
@@ -337,7 +337,7 @@ def _is_text(data: bytes, media_type: str) -> bool:
 
 
 def _indent_json(text: str) -> str:
-    """Returns a text that is JSON in one line, as results of programs often are, indented; any other as it is."""
+    """Returns JSON in one line, which many programs print, with indentation; any other text as it is."""
     if text.lstrip()[:1] not in {"{", "["} or "\n" in text.strip():
         return text
     try:
@@ -351,8 +351,8 @@ def _json(value: object) -> str:
 
 
 def extract_results(data: bytes) -> ExtractedText | None:
-    """Returns the list; None if neither a result nor a provider's answer was found in the response."""
-    from coatcheck.core.search.view import search_view  # noqa: PLC0415 - a worker starts without what reads responses
+    """Returns the view of a search response; None if it holds neither results nor an answer of the provider."""
+    from coatcheck.core.search.view import search_view  # noqa: PLC0415 - keeps the start of a worker fast
 
     view = search_view(data)
     return None if view.text is None else view

@@ -1,14 +1,15 @@
 """Turns artifacts and queries into keys, and decides which segments to merge.
 
-A document is an artifact's declared and detected metadata, and its payload's text. Of a text longer than twice ENDS,
-the first and the last ENDS bytes are read; words between them are not found. A payload that is not text is found by its
-metadata.
+A document consists of an artifact's declared and detected metadata and its payload's text. Of a text longer than twice
+ENDS, only the first and the last ENDS bytes are read; words between them are not found. A payload that is not text is
+found by its metadata.
 
-A query becomes terms; of each, a document must have one of the keys. Question words are left out, unless there are no
-others. A query without anything to search for is refused, as is one that is too long: leaving part of it out would
-answer another question.
+A query becomes terms; a document must have at least one key of each term. Question words are left out, unless the query
+has no others. A query without a word to search for is refused, and so is a query that is too long: if part of it were
+left out, the result would answer another question.
 
-Segments of about equal size are merged by eights, so that a query reads few, and each document is rewritten seldom.
+Eight segments of about equal size are merged into one, so that a query reads few segments, and each document is seldom
+rewritten.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ from coatcheck.core.fulltext.words import (
 from coatcheck.core.passages.terms import ASKING, KANA, PARTICLES, STOPWORDS
 
 ENDS: Final = SAMPLE_BYTES
-"""Bytes at either end of a payload's text that are read."""
+"""Bytes at either end of a payload's text that are indexed."""
 MAX_KEYS: Final = 50_000
 """Maximum different keys of one document; a payload with more is not text, and is found by those of its beginning."""
 _Text = tuple[bytes, list[str]]
@@ -107,8 +108,8 @@ def fingerprint(
 ) -> int:
     """Returns 63 bits that identify the state of an artifact from which a document was made.
 
-    A row may be reused by another artifact, its labels may change, a view may be added, and it may be declared anew: a
-    result of the index counts only while its fingerprint matches.
+    Another artifact may reuse the row, its labels may change, a view may be added, and it may be declared again. A
+    result of the index therefore counts only while its fingerprint matches.
     """
     text = f"{number}\0{_moment(created_at)}\0{labels or ''}\0{view or ''}"
     if declared_at is not None:
@@ -128,14 +129,14 @@ MAX_QUERY_TERMS: Final = 64
 
 
 Term = tuple[int, ...]
-"""Keys of which a document must have one."""
+"""Keys of a term: a document must have at least one of them."""
 
 
 def query_keys(query: str) -> tuple[Term, ...]:
-    """Returns the terms, all of which a document must have.
+    """Returns the terms of a query; a document must have all of them.
 
     Raises:
-        CoatcheckError: `invalid_request` for a query without a word, or one that is too long.
+        CoatcheckError: `invalid_request` if the query has no word, or is too long.
     """
     if len(query) > MAX_QUERY_CHARS:
         raise _too_long(f"It has {len(query):,} characters, {MAX_QUERY_CHARS:,} are possible.")
@@ -158,8 +159,8 @@ def _keys(query: str, *, stop: bool) -> list[Term]:
 
 
 def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
-    """Returns terms of whole words; for a composed word, its sequence of parts, or the word in one piece."""
-    # A composed word is searched by its parts in order, or as one word: `readFile` finds `read_file`.
+    """Returns the terms of a chunk: its whole words, pairs of neighbouring parts, and characters."""
+    # A composed word is found by its parts in order, or as one word: `readFile` finds `read_file`.
     terms: list[Term] = [
         (word_key(word),)
         for word, parts, *_ in chunk.words
@@ -168,11 +169,11 @@ def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
     for word, parts, *_ in chunk.words:
         terms += [(pair_key(pair), word_key(word)) for pair in itertools.pairwise(parts)]
     terms += [(pair_key(pair),) for pair in chunk.joints]
-    return terms + [(gram_key(gram),) for gram in _telling(chunk.grams, stop=stop)]
+    return terms + [(gram_key(gram),) for gram in _select_grams(chunk.grams, stop=stop)]
 
 
-def _telling(grams: tuple[str, ...], *, stop: bool) -> list[str]:
-    """Returns the longest grams of a run, without those that only connect words, unless there are no others."""
+def _select_grams(grams: tuple[str, ...], *, stop: bool) -> list[str]:
+    """Returns the longest pieces of a run; with `stop`, without pieces that only connect words."""
     longest = [gram for gram in grams if len(gram) == max(map(len, grams))]
     return [g for g in longest if not stop or (not KANA.fullmatch(g) and PARTICLES.isdisjoint(g))]
 
@@ -184,13 +185,13 @@ def _too_long(why: str) -> CoatcheckError:
 
 
 MERGED_SEGMENTS: Final = 8
-"""Segments of about one size that are merged into one: each posting is written again for every factor of eight."""
+"""Number of segments of about one size that are merged into one: a posting is rewritten once per factor of eight."""
 MAX_POSTINGS: Final = 2_000_000
-"""Maximum postings of a segment: 4,000 documents of 500 words. Merging takes 40 bytes of memory for each."""
+"""Maximum postings of a segment, as of 4,000 documents of 500 words. Merging takes 40 bytes of memory per posting."""
 
 
 class SegmentSize(Struct, frozen=True):
-    """What is known about a segment without reading it."""
+    """The sizes of a segment, which are known without reading it."""
 
     id: int
     documents: int
@@ -198,7 +199,7 @@ class SegmentSize(Struct, frozen=True):
 
 
 def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
-    """Returns the IDs of the segments to merge next, given oldest first; none if nothing is to be done."""
+    """Returns the IDs of the segments to merge next; empty if no merge is due. `sizes` are given oldest first."""
     tiers: dict[int, list[SegmentSize]] = {}
     for size in sizes:
         tiers.setdefault(_tier(size.postings), []).append(size)
@@ -219,7 +220,7 @@ def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
 
 
 def _tier(postings: int) -> int:
-    """Returns the tier: up to 1,000 postings, 8,000, 64,000 and so on."""
+    """Returns the tier of a segment: 0 up to 1,000 postings, 1 up to 8,000, 2 up to 64,000, and so on."""
     tier = 0
     while postings > 1_000 * MERGED_SEGMENTS**tier:
         tier += 1

@@ -1,8 +1,8 @@
-"""A segment: which documents have which keys, packed into parts of which a query reads only a few.
+"""A segment of the full-text index says which documents have which keys.
 
-A part contains the keys that begin with the same bits, each with its documents: sorted, delta-coded, in byte planes,
-compressed. A segment never changes; `merge_segments` combines several, leaving out what is gone. Bytes that
-`build_segment` did not make raise `integrity`.
+It is packed into parts, of which a query reads only a few. A part contains the keys that begin with the same bits, each
+with its documents: sorted, delta-coded, in byte planes, compressed. A segment never changes; `merge_segments` combines
+several segments, without deleted documents. Bytes that `build_segment` did not make raise `integrity`.
 """
 
 import itertools
@@ -21,16 +21,16 @@ from coatcheck.core.fulltext.words import KEY_BITS
 Keys = NDArray[np.uint64]
 
 _DOC_BITS: Final = 16
-"""Bits of a document's number in a posting, below the 40 of the key: both are sorted as one integer of 64 bits."""
+"""Bits of a document's number in a posting, below the 40 bits of its key: both are sorted as one 64-bit integer."""
 MAX_DOCUMENTS: Final = (1 << _DOC_BITS) - 1
-"""Maximum documents of a segment; also the mask of their numbers."""
+"""Maximum documents of a segment; also the bit mask of a document's number."""
 _PART_POSTINGS: Final = 8_192
-"""Average postings per part: 10 to 16 KiB stored, 0.1 ms to read."""
+"""Average number of postings per part: such a part takes 10 to 16 KiB, and 0.1 ms to read."""
 _MAX_PART_BITS: Final = 12
 """Maximum bits of a key that choose its part; a segment of 2,000,000 postings needs 8."""
 _HEAD: Final = struct.Struct("<BII")
 _VERSION: Final = 1
-"""Increase the number when the format of a part changes: others are refused."""
+"""Number of the format of a part. Increase it when the format changes: parts with another number are refused."""
 _ZSTD_LEVEL: Final = 3
 """Zstandard's own default."""
 
@@ -39,10 +39,10 @@ class IndexedDocument(Struct, frozen=True):
     """A document to put into a segment."""
 
     row: int
-    """The artifact's place in the order of arrival."""
+    """The artifact's number in the order of arrival."""
     fingerprint: int
     keys: Keys
-    """Sorted, without duplicates."""
+    """The document's keys, sorted, without duplicates."""
 
 
 class PackedSegment(Struct, frozen=True):
@@ -51,14 +51,14 @@ class PackedSegment(Struct, frozen=True):
     bits: int
     """Number of a key's bits that choose its part."""
     first: int
-    """The oldest row."""
+    """Row of the oldest document."""
     last: int
     documents: int
     postings: int
     packed_documents: bytes
-    """Its documents."""
+    """Rows and fingerprints of the documents, compressed."""
     parts: tuple[bytes, ...]
-    """Postings, in 2 to the power of `bits` parts."""
+    """The postings, in 2 to the power of `bits` parts."""
 
 
 def build_segment(documents: Sequence[IndexedDocument]) -> PackedSegment:
@@ -73,11 +73,11 @@ def build_segment(documents: Sequence[IndexedDocument]) -> PackedSegment:
 
 
 def merge_segments(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.bool_]]) -> PackedSegment | None:
-    """Merges several segments into one; returns None if nothing of them is left.
+    """Merges several segments into one; returns None if no document is left.
 
     Args:
-        segments: if two have the same row, the later one counts.
-        live: for each, which of its documents are still valid, in the order of `documents_of`.
+        segments: the segments, oldest first: if two have the same row, the later segment's document counts.
+        live: for each segment, which of its documents are still valid, in the order of `documents_of`.
     """
     rows_of, prints_of = zip(*(documents_of(segment.packed_documents) for segment in segments), strict=True)
     all_rows, all_prints = np.concatenate(rows_of), np.concatenate(prints_of)
@@ -86,7 +86,7 @@ def merge_segments(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.
     if not len(rows):
         return None
     survivors = newest_first[at]
-    # Documents get new numbers, in the order of their rows; postings of others are dropped.
+    # Documents get new numbers, in the order of their rows; postings of dropped documents are dropped.
     place = np.full(len(all_rows), -1, dtype=np.int64)
     place[survivors] = np.arange(len(survivors))
     pieces: list[Keys] = []
@@ -103,7 +103,11 @@ def merge_segments(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.
 
 
 def documents_of(packed_documents: bytes) -> tuple[Keys, Keys]:
-    """Returns rows, ascending, and fingerprints of a segment's documents."""
+    """Returns the rows, ascending, and the fingerprints of a segment's documents.
+
+    Raises:
+        CoatcheckError: `integrity` if the bytes are damaged.
+    """
     raw = _decompress_bytes(packed_documents)
     count = len(raw) // 16
     if len(raw) != 16 * count:
@@ -123,15 +127,18 @@ def is_whole(segment: PackedSegment) -> bool:
 
 
 def locate(key: int, bits: int) -> int:
-    """Returns the part of a segment that contains a key."""
+    """Returns the index of the part that contains a key, in a segment with 2 to the power of `bits` parts."""
     return key >> (KEY_BITS - bits)
 
 
 def matches(terms: Sequence[Sequence[int]], bits: int, parts: dict[int, bytes]) -> NDArray[np.int64]:
-    """Returns the indices of documents that have a key of each term; `parts` are those that `locate` names.
+    """Returns the numbers of documents that have at least one key of each term, ascending.
+
+    `parts` has the parts that `locate` names for the keys, by index.
 
     Raises:
         KeyError: a part is missing.
+        CoatcheckError: `integrity` if a part is damaged.
     """
     documents: NDArray[np.int64] | None = None
     open_parts = {at: _open_part(part) for at, part in parts.items()}
@@ -157,7 +164,7 @@ def _pack_segment(postings: Keys, rows: Keys, prints: Keys) -> PackedSegment:
     bits = min(_MAX_PART_BITS, max(0, (len(postings) // _PART_POSTINGS).bit_length()))
     keys = postings >> np.uint64(_DOC_BITS)
     docs = (postings & np.uint64(MAX_DOCUMENTS)).astype(np.int64)
-    # A part has the keys with the same first bits, so that a query knows which to read.
+    # A part has the keys with the same first bits, so that a query knows which parts to read.
     edges = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(KEY_BITS - bits)
     bounds = [0, *np.searchsorted(keys, edges).tolist(), len(keys)]
     gaps = np.diff(rows, prepend=np.uint64(0))
@@ -185,13 +192,14 @@ def _pack(keys: Keys, docs: NDArray[np.int64]) -> bytes:
 
 
 class _Part(NamedTuple):
-    """A part opened for searching; its documents are still encoded."""
+    """A decompressed part, ready to be searched; its documents are still encoded."""
 
     keys: Keys
     counts: NDArray[np.int64]
     """Number of documents per key."""
     steps: NDArray[np.uint8]
-    """The documents of one key after another's, as the first one and increments: low bytes, then high bytes."""
+    """The documents of each key in turn, as the first number and increments: a row of low bytes, a row of high
+    bytes."""
 
 
 def _open_part(part: bytes) -> _Part:
@@ -215,17 +223,17 @@ def _join_planes(planes: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _unpack_part(part: bytes) -> tuple[Keys, NDArray[np.int64], NDArray[np.int64]]:
-    """Returns keys, their numbers of documents, and the documents, key by key."""
+    """Returns the keys, how many documents each has, and the documents, key by key."""
     keys, counts, planes = _open_part(part)
     sums = np.cumsum(_join_planes(planes))
     starts = np.cumsum(counts) - counts
-    # Each key's increments start anew.
+    # The increments start again with each key.
     before = np.where(starts > 0, sums[starts - 1], 0) if len(keys) else starts
     return keys, counts, sums - np.repeat(before, counts)
 
 
 def _planes(values: NDArray[np.uint64] | NDArray[np.int64], width: int) -> bytes:
-    """Returns numbers as their lowest bytes, then their next ones, so that similar bytes are adjacent."""
+    """Returns the lowest bytes of all numbers, then their next bytes, so that similar bytes are adjacent."""
     raw = values.astype("<u8").view(np.uint8).reshape(len(values), 8)
     return np.ascontiguousarray(raw[:, :width].T).tobytes()
 

@@ -1,9 +1,9 @@
 """Splits text into words in compared form, and maps words to keys; of ASCII, `ascii_keys` does it for many texts.
 
-A chunk is a word, or several that belong together (an identifier, a path, an address, a number), or a run of a script
-without blanks. Words are folded and reduced to stems; runs of Chinese, Japanese and Korean become characters and pairs
-of neighbours, of Thai and related scripts triples. Of an identifier or a path, the parts and their sequence count:
-`src/app/main.py` is found by `app/main.py` and by `main`, but not by `main/app`.
+A chunk is a word, several words that belong together (an identifier, a path, an address, a number), or a run of a
+script without blanks. Words are folded and reduced to stems. Runs of Chinese, Japanese and Korean become single
+characters and pairs of neighbours, runs of Thai and related scripts triples. An identifier or a path is found by its
+parts in their order: `src/app/main.py` is found by `app/main.py` and by `main`, but not by `main/app`.
 
 ASCII texts are split together, as arrays of bytes, and one of each different word is read as text: most words of a text
 recur in it and in its neighbours, also the numbers of which its times and addresses consist.
@@ -27,20 +27,21 @@ from coatcheck.core.passages.terms import PAIRS, PARTS, SUFFIX, TRIPLES, WORD
 from coatcheck.core.passages.units import fold
 
 KEY_BITS: Final = 40
-"""Bits of a word's hash: with a million words in a segment, about one query in 10^7 proposes a document for a key that
-is not its own (decision 0022)."""
+"""Bits of a word's hash. In a segment with a million words, about one query in 10^7 gets a document by the key of
+another word (decision 0022)."""
 MAX_WORD: Final = 128
-"""Maximum letters of a word that counts, a SHA-512 in hexadecimal; longer runs are encoded bytes."""
+"""Maximum letters of a word that is indexed: those of a SHA-512 in hexadecimal. Longer runs are encoded bytes."""
 _MAX_PARTS: Final = 6
-"""Maximum parts of a word; one with more is a digest rather than an identifier."""
+"""Maximum parts of a word; a word with more parts is a digest rather than an identifier."""
 _CACHED_TEXTS: Final = 8_192
-"""Number of texts between blanks, words and pairs whose keys are cached, of each: with more, indexing takes as long."""
+"""Maximum entries in each cache of keys: for texts between blanks, for words, and for pairs. With more entries,
+indexing takes as long."""
 _CACHED_CHARS: Final = 64
-"""Maximum characters of a text between blanks whose keys are cached: longer ones rarely return."""
+"""Maximum characters of a text between blanks whose keys are cached: longer texts rarely occur again."""
 
 _PAIRS: Final = f"{PAIRS}\uff66-\uff9f"
 _JOINT: Final = r"(?:://|::|->|[._/\\:@+~#%'\u2019-])"
-"""What may be between two parts of one identifier, path, address or number, or inside a word."""
+"""Matches what may be between two parts of one identifier, path, address or number, or inside a word."""
 _ASCII_RUN: Final = re.compile(f"[A-Za-z0-9]+(?:{_JOINT}[A-Za-z0-9]+)*")
 _LETTERS: Final = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_PAIRS}{TRIPLES}]]+"
 _RUN: Final = regex.compile(rf"(?V1)[{_PAIRS}]+|[{TRIPLES}]+|{_LETTERS}(?:{_JOINT}{_LETTERS})*")
@@ -54,9 +55,9 @@ JOINTS: Final = frozenset(["://", "::", "->", *"._/\\\\:@+~#%'-"])
 """What `_JOINT` matches in ASCII."""
 
 _STEM_LETTERS: Final = 4
-"""Letters that every stem keeps, as in passages/terms.py."""
+"""Minimum letters of a stem, as in passages/terms.py."""
 _SLAVIC_STEM_LETTERS: Final = 5
-"""Letters that stay of a word in Greek or Cyrillic, whose endings are not listed. Chosen, not measured."""
+"""Letters that the stem of a Greek or Cyrillic word has: their endings are not listed. Chosen, not measured."""
 _LATIN: Final = re.compile("[a-z]+")
 _INFLECTED: Final = re.compile("[\u0370-\u052f]+")
 _ARTICLE: Final = "\u0627\u0644"
@@ -67,12 +68,12 @@ class Chunk(Struct, frozen=True):
     """The words of one chunk, folded."""
 
     words: tuple["Word", ...]
-    """Whole words in order."""
+    """The whole words, in order."""
     joints: tuple[tuple[str, str], ...]
-    """Neighbours in an identifier or a path that belong to different words: the last part of one, the first of the
-    next."""
+    """Pairs of neighbouring parts that belong to different words of an identifier or a path: the last part of one word
+    and the first part of the next."""
     grams: tuple[str, ...] = ()
-    """Of a run without blanks: single characters and pairs, or triples."""
+    """Pieces of a run without blanks: single characters and pairs, or triples."""
 
 
 def runs(text: str) -> list[str]:
@@ -81,7 +82,7 @@ def runs(text: str) -> list[str]:
 
 
 def read(chunk: str) -> Chunk:
-    """Returns the words of a chunk of `runs`."""
+    """Returns the words of a chunk that `runs` returned."""
     if _UNSPACED.match(chunk):
         return Chunk((), (), _grams(chunk))
     words: list[Word] = []
@@ -103,16 +104,16 @@ class Word(NamedTuple):
 
     word: str
     parts: tuple[str, ...]
-    """Its parts, if it has several."""
+    """The word's parts; empty if it has only one."""
     first: str
     last: str
-    """Its outer parts, or the word itself."""
+    """The first and the last part, or the word itself if it has no parts."""
     keys: tuple[int, ...]
-    """Those of the word, of its parts, and of their sequence."""
+    """Keys of the word, of its parts, and of the pairs of neighbouring parts."""
 
 
 def _words_of(chunk: str) -> Iterable[Word | None]:
-    """Yields the words of a chunk; None for one that is too long to count."""
+    """Yields the words of a chunk; None in place of a word that is too long to be indexed."""
     ascii_only = chunk.isascii()
     chunk = _APOSTROPHES.sub("", chunk) if "'" in chunk or "\u2019" in chunk else chunk
     if ascii_only:
@@ -139,7 +140,7 @@ def _word(text: str, word: str) -> Word:
 
 @remember("words", _CACHED_TEXTS, 230)
 def _parts(text: str) -> tuple[str, ...]:
-    """Returns the parts of a word, by its capitals and digits; none if it has only one, or too many."""
+    """Returns the parts into which capitals and digits divide a word; empty if there is only one, or too many."""
     if text.isalpha() and (text.islower() or text[1:].islower()):
         return ()
     if text.isascii():
@@ -157,7 +158,7 @@ def _grams(run: str) -> tuple[str, ...]:
 
 
 def stem(word: str) -> str:
-    """Returns what a folded word and its regularly inflected forms share."""
+    """Returns the part that a folded word and its regularly inflected forms share."""
     if word.startswith(_ARTICLE) and len(word) > _STEM_LETTERS:
         return word[len(_ARTICLE) :]
     if len(word) <= _STEM_LETTERS:
@@ -170,18 +171,18 @@ def stem(word: str) -> str:
 
 @remember("words", _CACHED_TEXTS, 180)
 def word_key(word: str) -> int:
-    """Returns the key of a folded word: that of its stem."""
+    """Returns the key of a folded word, which is the key of its stem."""
     return _key(stem(word))
 
 
 def gram_key(gram: str) -> int:
-    """Returns the key of characters of a run without blanks."""
+    """Returns the key of a piece of a run without blanks."""
     return _key(f"\1{gram}")
 
 
 @remember("words", _CACHED_TEXTS, 320)
 def pair_key(pair: tuple[str, str]) -> int:
-    """Returns the key of two consecutive parts."""
+    """Returns the key of two consecutive parts of an identifier or a path."""
     return _key(f"{pair[0]}\1{pair[1]}")
 
 
@@ -191,10 +192,10 @@ def _key(text: str) -> int:
 
 
 def keys_of_words(texts: Iterable[str]) -> Iterable[int]:
-    """Yields every key under which a document with this text is found, possibly with duplicates.
+    """Yields every key under which a document with these texts is found, possibly with duplicates.
 
     Args:
-        texts: texts between blanks.
+        texts: the texts between the document's blanks.
     """
     for text in texts:
         yield from _known_text_keys(text) if len(text) <= _CACHED_CHARS else _text_keys(text)

@@ -1,11 +1,12 @@
 """Finds matching lines in streamed content, in bounded memory and with a deadline.
 
-Patterns are RE2 on bytes, linear in the text for every pattern, and cached in small numbers (`core/text/scan.py` is for
-our own). A call of a pattern cannot be interrupted, so each knows its maximum time per byte and gets only as many bytes
-as it could process in time at worst; except for patterns with large repetitions, that is everything available.
+Callers' patterns are RE2 expressions over bytes, which RE2 searches in linear time whatever the pattern is.
+(`core/text/scan.py` compiles the service's own patterns.) A call of RE2 cannot be interrupted. Each pattern therefore
+knows its maximum time per byte, and one call gets only as many bytes as it can process in time in the worst case.
+Except for patterns with large repetitions, these are all bytes available.
 
 A hit is a matching line. In a line of more than 2,000 bytes, every stretch of 2,000 bytes that begins with a match is a
-separate hit, so that each can be counted, skipped and reached.
+separate hit, so that each stretch can be counted, skipped and reached.
 """
 
 import re
@@ -21,33 +22,34 @@ from coatcheck.core.views.window import Extent, newlines
 PATTERN_CHARS = 1_000
 """Maximum characters of a pattern."""
 RE2_BYTES = 8 * 1024 * 1024
-"""Bytes that one compiled pattern may use for its automata; without them, RE2 is slower."""
+"""Maximum bytes for the automata of one compiled pattern. If they do not fit, RE2 searches more slowly."""
 _STEP_SECONDS = 5e-9
-"""Seconds per instruction of a program and byte without those automata; 2.9 to 4.7 ns were measured."""
+"""Seconds per byte and instruction of a compiled pattern that runs without automata. Measured: 2.9 to 4.7 ns."""
 MIN_PIECE_BYTES = 8 * 1024
-"""Bytes that must be searchable at once within WORST_SECONDS."""
+"""Bytes that a pattern must be able to search within WORST_SECONDS; otherwise it is refused."""
 WORST_SECONDS = 2.0
-"""Maximum time of one call, which whoever cuts the bytes for it must respect."""
+"""Maximum seconds of one call of RE2. Whoever chooses the bytes for a call must keep to it."""
 
 _Match = Callable[[Any, bytes, int, int], list[tuple[int, int]]]
 _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
-"""The only thing in RE2 that matches LF in spite of `never_nl`."""
+"""Matches `\\C`, the only construct of RE2 that matches LF in spite of `never_nl`."""
 _ELSEWHERE = re.compile(r"invalid (?:perl operator|named capture)|invalid escape sequence: \\[0-9k]")
-"""Reasons that mean look-around, a backreference or the like."""
+"""Matches RE2's error messages for look-around, backreferences and similar constructs that RE2 does not have."""
 _LINE_FEED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
 _NEGATED = re.compile(r"\[\^\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _DOLLAR = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\$", re.DOTALL)
-"""Matches a `$` that is a line's end, or what could hide one: quoted text, an escape, a class."""
+"""Matches a `$` that stands for the end of a line, and everything in which `$` is an ordinary character: quoted text,
+an escape, a character class."""
 _LINE_END = r"(?:\r*$)"
 _QUOTED_CHARS = 80
-"""Maximum characters of a pattern's part that a refusal repeats."""
+"""Maximum characters of the faulty part of a pattern that the error message quotes."""
 
 
 class Pattern:
     """A compiled pattern. Thread-safe.
 
     Attributes:
-        byte_seconds: maximum seconds of `find` per byte; a thousandth of it is usual.
+        byte_seconds: maximum seconds of `find` per byte; it usually takes a thousandth of that.
     """
 
     def __init__(self, match: _Match, byte_seconds: float = 0.0) -> None:
@@ -55,16 +57,16 @@ class Pattern:
         self._match = match
 
     def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
-        """Returns the leftmost match in `data[start:end]`, as positions in `data`; anchors see what is around it."""
+        """Returns the leftmost match in `data[start:end]`, as positions in `data`; anchors see all of `data`."""
         span = self._match(UNANCHORED, data, start, end)[0]
         return None if span[0] < 0 else span
 
 
 def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Pattern:
-    """Compiles a pattern whose matches stay within a line; `^` and `$` are a line's ends, also before CR LF.
+    """Compiles a pattern whose matches stay within a line; `^` and `$` match the ends of a line, `$` also before CR LF.
 
     Raises:
-        CoatcheckError: `invalid_pattern` with RE2's reason, and what to write instead, if known.
+        CoatcheckError: `invalid_pattern` with RE2's reason and, if known, with a correction.
     """
     if not pattern or len(pattern) > PATTERN_CHARS:
         raise _invalid(f"A pattern must have 1 to {PATTERN_CHARS:,} characters.")
@@ -77,7 +79,7 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
     if not compiled.ok():
         compiled = _compile_pattern(
             pattern, literal=literal, ignore_case=ignore_case
-        )  # a refusal quotes what was written
+        )  # so that the error message quotes the pattern as the caller wrote it
     if not compiled.ok():
         raise _refusal_of(bytes(compiled.error()))
     byte_seconds = max(1, int(compiled.ProgramSize())) * _STEP_SECONDS
@@ -100,12 +102,12 @@ def _compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Any: 
 
 
 def wants_line_feed(pattern: str) -> bool:
-    """Returns whether an expression needs a line's end, which a search line by line never matches."""
+    """Returns whether an expression contains an LF, so that a search line by line can never match it."""
     return _LINE_FEED.search(_NEGATED.sub("", pattern)) is not None
 
 
 def _refusal_of(reason: bytes) -> CoatcheckError:
-    """Returns the refusal; RE2 names the part of the pattern where it stopped after a colon."""
+    """Returns the error for RE2's reason, which names the faulty part of the pattern after a colon."""
     message = reason.decode("utf-8", "replace").replace("(?m)", "", 1)
     what, colon, part = message.partition(": ")
     quote = "".join(c if c.isprintable() else "\ufffd" for c in part[:_QUOTED_CHARS]) + (
@@ -117,7 +119,7 @@ def _refusal_of(reason: bytes) -> CoatcheckError:
 
 
 def _hint(message: str, part: str) -> str:
-    """Returns what to write instead."""
+    """Returns a sentence that tells the caller how to correct the pattern."""
     if _ELSEWHERE.match(message):
         return " Look-around and backreferences do not exist here (RE2 syntax): match more, and pick from the lines."
     if message.startswith("no argument for repetition"):
@@ -136,36 +138,36 @@ def _invalid(detail: str) -> CoatcheckError:
 
 
 STRETCH_BYTES = 2_000
-"""Bytes of a line that form one hit."""
+"""Bytes of a long line that form one hit."""
 PIECE_BYTES = 1024 * 1024
-"""A line longer than this is searched in pieces."""
+"""Maximum bytes of a line that is searched at once; a longer line is searched in pieces of this size."""
 OVERLAP_BYTES = 64 * 1024
-"""Bytes that pieces share: the longest match that is certain to be found in such a line."""
+"""Bytes that neighbouring pieces share: the longest match that is certain to be found in a line searched in pieces."""
 MAX_MATCHES = 16
 """Maximum matches kept per hit."""
 _CALL_BYTES = 2 * PIECE_BYTES
-"""Maximum bytes available at once: a piece, and a block of content after it."""
+"""Maximum bytes in the buffer: a piece, and one block of content after it."""
 _SLICE_SECONDS = 0.25
-"""Maximum time for searching a few whole lines."""
+"""Maximum seconds for searching one slice, which is a few whole lines."""
 _GRACE_SECONDS = 0.3
-"""Maximum time by which a call may exceed the deadline."""
+"""Maximum seconds by which one call of RE2 may exceed the deadline."""
 
 
 class LineHit(Struct, frozen=True):
-    """A matching line, or a stretch of one."""
+    """A matching line, or a stretch of a long one."""
 
     line: int
-    """Counted from 1."""
+    """Line number, counted from 1."""
     line_start: int
-    """The byte where the line begins."""
+    """Byte position where the line begins."""
     matches: list[Extent]
-    """At least one, in order; at most MAX_MATCHES."""
+    """The matches in order: at least one, at most MAX_MATCHES."""
     more: bool
-    """Whether there are more matches in this stretch."""
+    """Whether the line or stretch has more matches than `matches` lists."""
 
 
 class ScanPosition(Struct, frozen=True):
-    """Where a scan can continue: so many hits precede a byte of a line."""
+    """A position at which a scan can continue, and how many hits precede it."""
 
     hits: int = 0
     byte: int = 0
@@ -175,15 +177,15 @@ class ScanPosition(Struct, frozen=True):
 
 
 class PatternScan:
-    """One pass over content of `size` bytes. `feed` it blocks from `mark.byte` - 1 (0 at the beginning) on.
+    """One pass over content of `size` bytes. `feed` takes the blocks in order, from byte `mark.byte` - 1 (or 0) on.
 
     Attributes:
-        hits: the page, in order.
+        hits: the hits of the requested page, in order.
         count: hits so far, including those before and after the page.
-        expired: whether the deadline came first; `mark()` is where it stopped.
-        in_pieces: whether a line was too long to be searched at once.
-        piece: bytes of a line above which that is so.
-        overlap: the longest match that is certain to be found in such a line.
+        expired: whether the deadline passed before the scan was complete; `mark()` tells where it stopped.
+        in_pieces: whether some line was too long to be searched at once.
+        piece: maximum bytes of a line that is searched at once.
+        overlap: length in bytes of the longest match that is certain to be found in a line searched in pieces.
     """
 
     def __init__(
@@ -198,15 +200,15 @@ class PatternScan:
         deadline: float,
         count_on: float,
     ) -> None:
-        """Keeps `keep` hits after the first `skip`; when the page is full, counts on for at most `count_on` seconds."""
+        """Keeps `keep` hits after the first `skip`. Then it only counts hits, for at most `count_on` seconds."""
         self.hits: list[LineHit] = []
         self.count = mark.hits
         self.expired = False
         self.page_end: ScanPosition | None = None
         self.in_pieces = False
-        # What one call of RE2 may be given, so that it returns in time whatever the pattern is.
-        self._most = _bytes_in(WORST_SECONDS, pattern)
-        self.piece = min(PIECE_BYTES, self._most)
+        # Bytes that one call of RE2 may get, so that it returns in time whatever the pattern is.
+        self._max_call_bytes = _bytes_in(WORST_SECONDS, pattern)
+        self.piece = min(PIECE_BYTES, self._max_call_bytes)
         self.overlap = min(OVERLAP_BYTES, self.piece // 2)
         self._slice = _bytes_in(_SLICE_SECONDS, pattern)
         self._begun = False
@@ -226,20 +228,20 @@ class PatternScan:
 
     @property
     def needs(self) -> int:
-        """The byte with which the next block must begin."""
+        """Position of the byte with which the next block must begin."""
         return self._base + len(self._buffer)
 
     @property
     def is_done(self) -> bool:
-        """Whether the scan is over."""
+        """Whether the scan is over, at the end of the content or at the deadline."""
         return self.expired or self._at >= self._size
 
     def mark(self) -> ScanPosition:
-        """Returns where the scan is."""
+        """Returns the position that the scan has reached."""
         return ScanPosition(self.count, self._at, self._lines_before(self._line_start), self._line_start)
 
     def feed(self, block: bytes) -> None:
-        """Searches as far as whole lines, or pieces of very long ones, are available."""
+        """Appends a block, and searches as far as whole lines, or pieces of very long lines, are available."""
         self._buffer = self._buffer + block if self._buffer else block
         while not self.is_done:
             start = self._at - self._base
@@ -256,9 +258,9 @@ class PatternScan:
     def _long_line(self, start: int, length: int) -> bool:
         """Searches a line that is longer than a slice, whole or in pieces.
 
-        Returns False if more of it must come first.
+        Returns False if the line needs more blocks before it can be searched.
         """
-        end = min(length, start + self._most)
+        end = min(length, start + self._max_call_bytes)
         if (lf := self._buffer.find(b"\n", start, end)) >= 0:
             self._search(start, lf + 1, lf + 1, last=False)
         elif end == length and self._base + length == self._size:
@@ -271,7 +273,7 @@ class PatternScan:
         return True
 
     def _drop(self) -> None:
-        """Drops what is searched, except for one byte, which anchors and word boundaries look back at."""
+        """Drops the searched bytes, except for the last one, which anchors and word boundaries look back at."""
         self._newlines = self._lines_before(self._line_start)
         self._counted = self._line_start
         low = max(self._base, min(self._at, self._base + len(self._buffer)) - 1)
@@ -287,10 +289,10 @@ class PatternScan:
         return self._newlines
 
     def _search(self, position: int, stop: int, end: int, *, last: bool) -> None:
-        """Searches matches that begin before `stop`, looking no further than `end`."""
+        """Searches for matches that begin before `stop`, looking no further than `end`."""
         buffer = self._buffer
         ends_line = stop > 0 and buffer[stop - 1] == 10  # noqa: PLR2004 - LF
-        # Only where one call may take noticeably long is its time judged in advance.
+        # The time of a call is estimated in advance only if the call may take noticeably long.
         large = (end - position) * self._pattern.byte_seconds > _GRACE_SECONDS
         find, clock = self._pattern.find, self._clock
         while position < stop:
@@ -302,7 +304,7 @@ class PatternScan:
             match = find(buffer, position, end)
             if match is None or match[0] > stop or (match[0] == stop and (ends_line or not last)):
                 break
-            # The line in which the match is begins behind the last line feed before it.
+            # The line with the match begins after the last line feed before the match.
             before = buffer.rfind(b"\n", position, match[0])
             if before >= 0:
                 self._line_start = self._base + before + 1
@@ -312,9 +314,9 @@ class PatternScan:
             self._line_start = max(self._line_start, self._base + stop)
 
     def _too_late(self, size: int) -> bool:
-        """Returns whether so many bytes cannot be searched in time.
+        """Returns whether `size` bytes cannot be searched in time.
 
-        The first bytes always can, so that each scan advances.
+        The first bytes of a scan are always searched, so that each scan advances.
         """
         worst = size * self._pattern.byte_seconds
         return self._begun and self._clock() + worst > self._deadline + _GRACE_SECONDS
@@ -323,7 +325,7 @@ class PatternScan:
         """Counts a hit, keeps it if it belongs to the page, and returns where to continue."""
         start, match_end = match
         buffer, line_start = self._buffer, self._line_start - self._base
-        # A long line is cut into stretches, one hit each, so that a line of 100 MB is not one hit.
+        # A long line is cut into stretches with one hit each, so that a line of 100 MB is not a single hit.
         stretch_end = max(start + STRETCH_BYTES, match_end, start + 1)
         line_end = buffer.find(b"\n", start, max(line_start + STRETCH_BYTES, stretch_end) + 1)
         if line_end < 0 and last and len(buffer) <= max(line_start + STRETCH_BYTES, stretch_end):
@@ -336,7 +338,7 @@ class PatternScan:
         self.count += 1
         if ends:
             self._line_start = self._base + after
-        # The page is full. Counting goes on for a while, so that the answer can say how many there are.
+        # The page is full. Counting continues for a while, so that the answer can say how many hits there are.
         if self.count == self._skip + self._keep:
             self._at = self._base + after
             self.page_end = self.mark()
@@ -362,6 +364,6 @@ class PatternScan:
 
 
 def _bytes_in(seconds: float, pattern: Pattern) -> int:
-    """Returns how many bytes the pattern can certainly search in that time; at most those that are ever available."""
+    """Returns how many bytes the pattern can certainly search in `seconds`, at most the size of a full buffer."""
     worst = pattern.byte_seconds * _CALL_BYTES
     return _CALL_BYTES if worst <= seconds else int(_CALL_BYTES * seconds / worst)

@@ -1,10 +1,11 @@
-"""Carries out a plan on a document of any size: one page of values, their number, where the next page begins.
+"""Carries out a query plan on a document of any size. Returns one page of values, their number, and the next position.
 
-A walk (see `walk.py`): it yields which bytes it needs. At most DECODED_BYTES bytes of JSON text are decoded at a time.
-It stops when the page is full, then counts on for a while, and always when its time is up; what it found is kept.
+The functions are walks (see `walk.py`): they yield the ranges of bytes that they need. At most DECODED_BYTES bytes of
+JSON text are decoded at a time. When the page is full, values are counted for a while longer; when the time is up, the
+walk stops. In both cases, the values that were found are kept.
 
-The children of a place are decoded many at once, which costs a third of decoding each separately; peculiar ones (not
-strict JSON, very deep, very long) are decoded separately. What a path leads to from a child is evaluated on its decoded
+Many children of a container are decoded together, which costs a third of decoding each separately. Children that are
+not strict JSON, very deep or very long are decoded separately. The rest of the path is evaluated on a child's decoded
 value.
 """
 
@@ -42,11 +43,11 @@ from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError,
 from coatcheck.core.text.json_skeleton import find_complete_part
 
 _STEP_BYTES: Final = 256
-"""Bytes whose decoding counts as one step."""
+"""Bytes whose decoding costs one step of effort."""
 _BATCH_CHILDREN: Final = 128
-"""Children that are decoded at once; if one of them is peculiar, all are decoded one by one (decision 0017)."""
+"""Children that are decoded together. If that fails for one of them, all are decoded one by one (decision 0017)."""
 _BATCH_BYTES: Final = 256 * 1024
-"""Maximum bytes of such a batch: longer children are decoded separately."""
+"""Maximum bytes of children that are decoded together; the children of a larger batch are decoded one by one."""
 _ELEMENTS: Final = msgspec.json.Decoder(list[object])
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, object])
 _LINES: Final = msgspec.json.Decoder(object)
@@ -56,16 +57,24 @@ _TOO_DEEP: Final = object()
 
 Selector = Wildcard | FilterSelector | Slice
 Held = tuple[Step, object] | None
-"""The name of a child (or anything, for an element) and its value, if it was decoded with others."""
+"""The name and the value of a child that was decoded together with others; for an element, the name is meaningless.
+None for a child that was not decoded yet."""
 
 
 class Children:
-    """The children of one place, and what a path leads to from them."""
+    """Reads the children of one container, and adds the values to which the path leads from them to a page."""
 
     def __init__(
         self, page_builder: PageBuilder, place: DescentPosition, selector: Selector, rest: tuple[Segment, ...]
     ) -> None:
-        """Begins at the place's first child, or where the page begins."""
+        """Positions the reader at the first child of the container, or at the position where the page begins.
+
+        Args:
+            page_builder: takes the values.
+            place: the container.
+            selector: selects children.
+            rest: the segments of the path behind that selector.
+        """
         self._page_builder = page_builder
         self._place = place
         self._selector = selector
@@ -76,10 +85,10 @@ class Children:
         self._wanted: range | None = None
 
     def run(self) -> Walk[None]:
-        """Takes children until there are no more, the page is complete, or time is up.
+        """Reads children until there are no more, no later child is selected, or the time is up.
 
         Raises:
-            CoatcheckError: `json_too_large` for a child that is too long to be decoded but must be.
+            CoatcheckError: `json_too_large` for a child that must be decoded, but is too long.
         """
         if isinstance(self._selector, Slice):
             self._wanted = yield from self._range(self._selector)
@@ -107,21 +116,24 @@ class Children:
     def _take(self, batch: ChildBatch) -> None:
         first, self._index = self._index, self._index + len(batch.starts)
         numbers = range(len(batch.starts) - batch.blank)
-        # A slice: only the numbers in this batch that it selects.
+        # Of a slice, only the children in this batch that it selects.
         if self._wanted is not None:
             begin = max(first, self._wanted.start)
             begin += (self._wanted.start - begin) % self._wanted.step
             numbers = range(begin - first, min(len(numbers), self._wanted.stop - first), self._wanted.step)
         for at in range(0, len(numbers), _BATCH_CHILDREN):
-            some = numbers[at : at + _BATCH_CHILDREN]
-            children = self._together(batch, some) or [None] * len(some)
-            starts, ends = (each[some.start : some.stop : some.step].tolist() for each in (batch.starts, batch.ends))
-            for number, start, end, one in zip(some, starts, ends, children, strict=True):
-                if not self._child(batch, number, start, end - start, first + number, one):
+            part = numbers[at : at + _BATCH_CHILDREN]
+            children = self._together(batch, part) or [None] * len(part)
+            starts, ends = (each[part.start : part.stop : part.step].tolist() for each in (batch.starts, batch.ends))
+            for number, start, end, child in zip(part, starts, ends, children, strict=True):
+                if not self._child(batch, number, start, end - start, first + number, child):
                     return
 
     def _together(self, batch: ChildBatch, numbers: range) -> list[Held] | None:
-        """Returns children with their values; None if they are not consecutive, or one of them is peculiar."""
+        """Returns children decoded together.
+
+        None if they are not consecutive, too long together, or if one of them is not strict JSON or is too deep.
+        """
         raw = batch.data[batch.starts[numbers[0]] - batch.base : batch.ends[numbers[-1]] - batch.base]
         if numbers.step > 1 or len(raw) > _BATCH_BYTES:
             return None
@@ -136,13 +148,13 @@ class Children:
         return children if len(children) == len(numbers) else None
 
     def _child(self, batch: ChildBatch, number: int, start: int, size: int, index: int, child: Held) -> bool:
-        """Takes the values of one child, unless a filter excludes it; returns False when time is up."""
+        """Adds the values of one child to the page, unless a filter excludes the child; returns False if time is up."""
         page_builder = self._page_builder
-        # Only the child in which the last page ended has values that were shown already.
+        # Only the child in which the preceding page ended has values that were shown already.
         skip = page_builder.start.skip if start == page_builder.start.byte else 0
         count = 0
         try:
-            # Decoding is work as well as evaluating: a page of long children must end in time.
+            # Decoding costs effort as evaluating does: a page of long children must end in time.
             page_builder.effort.spend(1 + size // _STEP_BYTES)
             for location, value in self._values(batch, number, child):
                 count += 1
@@ -182,12 +194,16 @@ class Children:
         return evaluate(self._rest, (None, value), None, page_builder.effort)
 
     def _long(self, batch: ChildBatch, reader: ChildReader) -> Walk[None]:
-        """Takes a child that is longer than what may be in memory, if it need not be decoded."""
+        """Adds a child that is too long to be held in memory to the page. That works only if it need not be decoded.
+
+        Raises:
+            CoatcheckError: `json_too_large` if it must be decoded.
+        """
         start, index, page_builder = int(batch.starts[0]), self._index, self._page_builder
         self._index += 1
         if self._wanted is not None and index not in self._wanted:
             return
-        # With a filter or more steps it would have to be in memory.
+        # A filter or more segments would need the decoded child in memory.
         if not self._plain and not reader.unfinished:
             raise too_large(f"an element of {normalize_path(self._place.path)}", f"over {DECODED_BYTES >> 20} MiB")
         at, end = yield from reader.extent()
@@ -200,20 +216,21 @@ class Children:
 
 
 _LEFT_OUT: Final = object()
-"""Stands for a line that is not JSON, so that the others keep their indices."""
+"""Stands for a line that is not JSON, so that the other lines keep their indices."""
 _CLOSED: Final = frozenset(b'[{"')
-"""What begins a value that has an explicit end."""
+"""First bytes of the values that have an explicit end: arrays, objects and strings."""
 
 
 def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
-    """Returns the page.
+    """Returns the requested page.
 
     Raises:
-        CoatcheckError: `not_json`, `json_too_large`.
+        CoatcheckError: `not_json` for a document that is not JSON; `json_too_large` for a value that must be decoded as
+            a whole, but is too large or too deep.
     """
     page_builder = PageBuilder(ask, clock)
     document = yield from sniff(ask.size)
-    # Damage does not end a page: what was found before it is shown, and what is wrong is said.
+    # Invalid JSON is no error: the values before it are shown, and a notice says what is wrong.
     message = None
     first = yield from begin(document, ask.plan.descent)
     page_builder.line = first.line
@@ -232,9 +249,9 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
 
 
 def _from(ask: PageRequest, page_builder: PageBuilder, first: DescentPosition) -> Walk[str | None]:
-    """Takes what the path leads to from there; returns a sentence if it leads nowhere."""
+    """Adds the values to which the path leads from `first` to the page; returns a message if it leads nowhere."""
     plan = ask.plan
-    # To one value by names and indices, whatever its size.
+    # Names and indices at the beginning of the path lead to one value, which may have any size.
     place = yield from descend(first, plan.descent)
     if (yield from is_line_damaged(first, place)):
         page_builder.damaged = first.path
@@ -243,17 +260,18 @@ def _from(ask: PageRequest, page_builder: PageBuilder, first: DescentPosition) -
     if place.kind == NO_JSON:
         page_builder.damaged = page_builder.damaged or place.path
         return (yield from nothing(place))
-    # It is the answer itself: only its beginning is read.
+    # If the path ends there, that value is the only result, and only its beginning is read.
     if plan.single and not place.source.lines:
         end, all_there = yield from _end(page_builder, place)
         raw = yield Want(place.at, min(end, place.at + 4 * page_builder.keep))
         if page_builder.room(Resume()):
             page_builder.put_written(raw, place.path, (place.at, end), Resume(), all_there=all_there)
         return None
-    # Else its children, one by one.
+    # Otherwise its children are read one by one, if possible.
     selector = plan.children
     if selector is None and (plan.single or (plan.spread and place.kind == "array")):
-        selector = Wildcard()  # for lines: every line; and `..name` gives for an array what it gives for each element
+        # The result of lines is every line. The result of `..name` for an array is its results for all elements.
+        selector = Wildcard()
     if selector is None:
         yield from _whole(ask, page_builder, place)
     elif place.kind == "array" or (place.kind == "object" and not isinstance(selector, Slice)):
@@ -262,14 +280,15 @@ def _from(ask: PageRequest, page_builder: PageBuilder, first: DescentPosition) -
 
 
 def _end(page_builder: PageBuilder, place: DescentPosition) -> Walk[tuple[int, bool]]:
-    """Returns where the value at a place ends, and whether it is complete; if not, that is recorded."""
+    """Returns the offset at which the value at a place ends, and whether it is complete; if not, sets `cut_short`."""
     source = place.source
     try:
         end = yield from walk.end_of(source, place.at)
     except CutShortError:
         page_builder.cut_short = True
         return source.size, False
-    inside = len(place.path) > (0 if place.line is None else 1)  # something must follow, or a number may be incomplete
+    # Inside a container, something must follow a value. If nothing follows a number, its end may be missing.
+    inside = len(place.path) > (0 if place.line is None else 1)
     if inside and end == source.size and (yield Want(place.at, place.at + 1))[0] not in _CLOSED:
         page_builder.cut_short = True
         return end, False
@@ -280,7 +299,7 @@ def _end(page_builder: PageBuilder, place: DescentPosition) -> Walk[tuple[int, b
 
 
 def _whole(ask: PageRequest, page_builder: PageBuilder, place: DescentPosition) -> Walk[None]:
-    # A path that must see everything: limited to what fits into memory.
+    # The path needs the whole value decoded, so that the value must fit into memory.
     lines = place.source.lines
     end = place.source.size if lines else (yield from _end(page_builder, place))[0]
     if end - place.at > DECODED_BYTES:

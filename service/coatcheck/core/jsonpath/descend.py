@@ -1,6 +1,7 @@
-"""Descends from the beginning of a document to the value that a path's first steps lead to, or says why there is none.
+"""Descends from the beginning of a document to the value to which a path's first steps lead, or says why it is missing.
 
-It recognises what a document is: one JSON value, or one per line. It decodes only names.
+The descent first recognises whether a document is one JSON value, or has one value per line. Except in small documents,
+it decodes only names.
 """
 
 import re
@@ -16,12 +17,12 @@ from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader,
 
 NO_JSON: Final = "value that is not JSON"
 AT_HAND_BYTES: Final = 1024 * 1024
-"""Maximum bytes of a document that is read as a whole."""
+"""Maximum bytes of a small document, which is read as a whole."""
 _BOM: Final = b"\xef\xbb\xbf"
 _MAX_NAMES: Final = 12
-"""Members that an error names if a path leads to a member that does not exist. Chosen, not measured."""
+"""Maximum members that a message lists if a path leads to a member that does not exist. Chosen, not measured."""
 _SNIFF_BYTES: Final = 1024 * 1024
-"""Bytes by which JSON lines are distinguished from one document: enough for a first line of up to 1 MiB."""
+"""Maximum bytes by which NDJSON is distinguished from a single document, which is enough for a first line of 1 MiB."""
 _BLANK: Final = b" \t\r\n"
 _PUNCTUATION: Final = re.compile(rb"[\s,:\]}]")
 _NO_VALUE: Final = "No match: there is no value at"
@@ -29,36 +30,37 @@ _SCALAR = rb"(?:true|false|null|NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?
 _BEGINS: Final = re.compile(
     rb"\s*(?:\[\s*(?:[\[{\"\]]|$|" + _SCALAR + rb"|[0-9]{400})|\{\s*(?:[\"}]|$)|\"|" + _SCALAR + rb"|-?[0-9]{400})"
 )
-"""How JSON begins, as far as the first 512 bytes show."""
+"""Matches the beginning of JSON, as far as the first 512 bytes show it."""
 
 
 class DescentPosition(NamedTuple):
-    """Where the descent is, or ended."""
+    """The position at which a descent is, or ended."""
 
     source: WalkSource
-    """The document, or in a document of lines the line: what follows its end belongs to another value."""
+    """The document, or the current line of an NDJSON document: the bytes behind a line belong to another value."""
     at: int
-    """The first byte of the present value."""
+    """Offset of the first byte of the current value."""
     kind: str = NO_JSON
+    """Kind of the current value."""
     path: list[Step] = []  # noqa: RUF012 - never changed in place
-    """Normalized steps."""
+    """Normalized steps to the current value."""
     line: int | None = None
-    """The element that `source` is, if it is a line."""
+    """Index of the element that `source` is, if it is a line; otherwise None."""
     missing: Step | None = None
-    """The first step without a member or element; None if every step leads somewhere."""
+    """The first step to which no member or element corresponds; None if there is no such step."""
 
     def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW_BYTES) -> walk.Reader:
-        """Returns a reader of the container's contents, from the first child or the one at byte `resume`."""
+        """Returns a reader of the container's children, from the child at offset `resume` on; 0 means the first."""
         if self.source.lines:
             return LineReader(self.source, resume or self.at)
         return ChildReader(self.source, resume or self.at + 1, has_names=self.kind == "object", longest=longest)
 
 
 def sniff(size: int) -> Walk[DescentPosition]:
-    """Returns the document: one value, or lines.
+    """Returns the position at the beginning of a document, which is one value or NDJSON.
 
     Raises:
-        CoatcheckError: `not_json` if it cannot be JSON.
+        CoatcheckError: `not_json` if the document cannot be JSON.
     """
     head = yield walk.Want(0, walk.FIRST_WINDOW_BYTES)
     start = len(_BOM) if head.startswith(_BOM) else 0
@@ -73,7 +75,7 @@ def sniff(size: int) -> Walk[DescentPosition]:
     if not _BEGINS.match(beginning):
         excerpt = ascii(beginning[:20].decode("utf-8", "replace"))
         raise not_json(f"it begins with {excerpt}")
-    # A first line that is longer than the block may be a document or a line: more is read to tell.
+    # If the first line is longer than the block, more must be read to decide between one document and NDJSON.
     if start < len(head) and b"\n" not in head[start:] and size > len(head):
         head = yield walk.Want(0, _SNIFF_BYTES)
     if _is_lines(head[start:]):
@@ -88,7 +90,7 @@ def _is_lines(head: bytes) -> bool:
 
 
 def not_json(why: str) -> CoatcheckError:
-    """Returns the refusal of what is not JSON."""
+    """Returns the error for an artifact that is not JSON; `why` completes the sentence."""
     return CoatcheckError(
         Code.NOT_JSON,
         f"This artifact is not JSON: {why}. Use a pattern (search) or lines (read) instead of a path.",
@@ -96,7 +98,7 @@ def not_json(why: str) -> CoatcheckError:
 
 
 def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
-    """Returns where to descend from: the document, or if it is one of lines, the line that the first step leads to.
+    """Returns the position from which to descend: the document, or in NDJSON the line to which the first step leads.
 
     Raises:
         CoatcheckError: `json_too_large` for a line over DECODED_BYTES.
@@ -112,18 +114,18 @@ def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> 
 
 
 def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
-    """Follows names and indices.
+    """Returns the position to which names and indices lead, or the last one on the way, with the step that is missing.
 
     Raises:
-        BrokenError: something on the way is not JSON.
+        BrokenError: the document is not JSON on the way.
         CutShortError: the document, or the line, ends first.
     """
     if place.source.lines:
         return place
     place = yield from _resolve_kind(place)
     path = path[len(place.path) :]
-    # A small document is decoded along the path, which is faster than walking. Where that finds nothing, the walk says
-    # why.
+    # A small document is decoded along the path, which is faster than a walk. If the decoder finds nothing, the walk
+    # finds out why.
     target = yield from _at_hand(place, path)
     if target is not None:
         return (yield from _resolve_kind(target))
@@ -136,9 +138,10 @@ def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> W
 
 
 def _at_hand(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition | None]:
-    """Returns the end of a descent in a small document, which a decoder finds in a fraction of the time.
+    """Returns the end of a descent in a small document, found by the decoder in a fraction of the time of a walk.
 
-    None if the decoder does not find it: there is no such value, or the document or a step is peculiar.
+    None if the document is not small, or the decoder finds no value: the value does not exist, the document is not
+    strict JSON, or a step is a negative index or a token of a JSON Pointer that may be an index.
     """
     plain = all(step.index is None if isinstance(step, Name) else step.index >= 0 for step in path)
     if not path or not plain or place.source.size - place.at > AT_HAND_BYTES:
@@ -154,12 +157,12 @@ def _resolve_kind(place: DescentPosition) -> Walk[DescentPosition]:
 
 
 def is_line_damaged(place: DescentPosition, descended: DescentPosition) -> Walk[bool]:
-    """Returns whether the line in which a descent ended is not JSON, as far as a little memory allows to tell.
+    """Returns whether the line in which a descent ended is not JSON; False for a line over AT_HAND_BYTES.
 
-    Of a single value, the walk sees only brackets and names on the way; whether the rest of the document is valid would
-    take reading it. A line is short.
+    A walk sees only the brackets and names on its way to a value. A whole document would have to be read to know
+    whether the rest is valid, but a line is mostly short.
     """
-    whole = descended.missing is None and len(descended.path) == 1  # which is found by taking it
+    whole = descended.missing is None and len(descended.path) == 1  # the line is the result, and is decoded anyway
     if place.line is None or whole or place.source.size - place.at > AT_HAND_BYTES:
         return False
     return not _sound((yield walk.Want(place.at, place.source.size)))
@@ -198,7 +201,7 @@ def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None
 
 
 def nothing(place: DescentPosition) -> Walk[str]:
-    """Returns a sentence with what is written where a value should be."""
+    """Returns a message that quotes the text in place of a value."""
     where = normalize_path(place.path)[:300]
     beginning = yield walk.Want(place.at, min(place.source.size, place.at + 20))
     word = _PUNCTUATION.split(beginning, 1)[0].decode("utf-8", "replace")
@@ -206,10 +209,10 @@ def nothing(place: DescentPosition) -> Walk[str]:
 
 
 def miss(place: DescentPosition) -> Walk[str]:
-    """Returns a sentence on why a step leads nowhere, and what exists instead."""
+    """Returns a message that says why a step leads nowhere, and what exists instead."""
     where = normalize_path(place.path)[:300]
     missing = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
-    # What would have worked: the model's next call is made from this sentence.
+    # The message says what would have worked, because a model bases its next call on it.
     if place.kind == "array":
         if isinstance(place.missing, str):
             each = "a document on each line" if place.source.lines else "an array"

@@ -1,12 +1,12 @@
 """Evaluates RFC 9535 paths and filters over values in memory: lazily, node by node, with a count of steps.
 
-`parse.py` combines these functions. Recursion follows the path, which is bounded, never the document. Strings are
-compared and measured in Unicode scalar values; booleans are not numbers.
+`parse.py` combines these functions. Recursion follows the path, whose depth is bounded, and never the document. Strings
+are compared and measured in Unicode scalar values. Booleans do not count as numbers.
 
-The patterns of `match` and `search` are I-Regexps (RFC 9485), translated to RE2, which runs in linear time. The
-translation is not recursive, because a pattern may come from the document. What is not an I-Regexp matches nothing, as
-RFC 9535 requires, and neither does what RE2 finds too large. `^` and `$` are anchors, as in the compliance suite of
-RFC 9535.
+The patterns of `match` and `search` are I-Regexps (RFC 9485). They are translated to RE2, which runs in linear time.
+The translation is not recursive, because a pattern may come from the document. A pattern that is not an I-Regexp
+matches nothing, as RFC 9535 requires; nor does a pattern that is too large for RE2. `^` and `$` are anchors, as in the
+compliance suite of RFC 9535.
 """
 
 import re
@@ -33,14 +33,14 @@ from coatcheck.core.text.scan import PATTERN_BYTES, RE2, UNANCHORED, re2_compile
 
 Node = tuple[Location, object]
 NOTHING: Final = object()
-"""The value of a comparable without one: equal only to itself."""
+"""Stands for the missing value of an operand, such as a path that leads nowhere. It equals only itself."""
 
 
 def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Effort) -> Iterable[Node]:
-    """Yields the nodes that the segments lead to from a node, in the RFC's order.
+    """Returns the nodes to which the segments lead from a node, in the order of RFC 9535, evaluated lazily.
 
     Raises:
-        OutOfEffortError: here or while iterating, when the limit is reached.
+        OutOfEffortError: the limit of effort is reached; raised at the call or while iterating.
     """
     for at, segment in enumerate(segments):
         if not segment.singular:
@@ -54,9 +54,9 @@ def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Ef
 
 
 def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, effort: Effort) -> Iterator[Node]:
-    """Yields the nodes that segments from `at` on lead to from a node."""
+    """Yields the nodes to which the segments from number `at` on lead from a node."""
     segment, rest = segments[at], segments[at + 1 :]
-    # Depth first and lazily, in the RFC's order: a page that is full evaluates nothing more.
+    # Depth first and lazily, in the order of RFC 9535: when a page is full, nothing more is evaluated.
     for visited in _descendants(node, effort) if segment.descendant else (node,):
         for selector in segment.selectors:
             for child in _select(visited, selector, root, effort):
@@ -77,7 +77,7 @@ def is_object(value: object) -> TypeGuard[dict[str, object]]:
 
 
 def _child(node: Node, selector: Selector) -> Node | None:
-    """Returns the member or element that a name or an index selects."""
+    """Returns the member or element that a name or an index selects; None if it does not exist."""
     location, value = node
     if is_object(value):
         if not isinstance(selector, Name) or selector.name not in value:
@@ -102,7 +102,7 @@ def _children(node: Node) -> Iterator[Node]:
 
 
 def _descendants(node: Node, effort: Effort) -> Iterator[Node]:
-    """Yields the node and everything below it, parents first, in document order; with a stack instead of recursion."""
+    """Yields the node and all its descendants, parents first, in document order. Uses a stack, not recursion."""
     stack = [iter((node,))]
     while stack:
         current = next(stack[-1], None)
@@ -118,7 +118,7 @@ def _descendants(node: Node, effort: Effort) -> Iterator[Node]:
 def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Iterator[Node]:
     match selector:
         case Wildcard():
-            # Steps are counted for what is passed over, too: a filter that never holds must end in time.
+            # Children that are not selected cost effort, too: a filter that never holds must end in time.
             for child in _children(node):
                 effort.spend()
                 yield child
@@ -143,9 +143,9 @@ def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Ite
 PATTERN_CHARS: Final = 1_000
 """Maximum characters of a pattern; a longer one matches nothing."""
 _RE2_BYTES: Final = 4 * 1024 * 1024
-"""Memory of one compiled pattern's automata, half of what a grep's pattern may use. Chosen, not measured."""
+"""Maximum bytes of memory of a compiled pattern: half of what the pattern of a grep may use. Chosen, not measured."""
 _MAX_INSTRUCTIONS: Final = 20_000
-"""Maximum instructions of a compiled pattern."""
+"""Maximum instructions of a compiled pattern; a larger pattern matches nothing."""
 
 _CATEGORY = r"\\[pP]\{(?:L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|Z[lps]?|S[ckmo]?|C[cfno]?)\}"
 _SINGLE = r"\\[()*+\-.?\[\\\]^nrt{|}]"
@@ -168,7 +168,7 @@ def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kin
     depth = at = 0
     repeatable = False
     while at < len(pattern):
-        # RE2 accepts more than an I-Regexp, so everything that is not one of these atoms is refused.
+        # RE2 accepts more syntax than I-Regexps have, so everything but these atoms is refused.
         atom = _ATOM.match(pattern, at)
         if atom is None:
             return None
@@ -181,7 +181,7 @@ def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kin
             whole = _CLASS.match(pattern, atom.start())
             if whole is None or whole[0] in {"[]", "[^]"}:
                 return None
-            text, at = whole[0], whole.end()  # RE2 reads such a class in the same way
+            text, at = whole[0], whole.end()  # in RE2, such a class has the same syntax and meaning
         elif kind in {"open", "close"}:
             depth += 1 if kind == "open" else -1
             if depth < 0:
@@ -196,9 +196,9 @@ def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kin
 
 @remember("patterns", 16, PATTERN_BYTES)
 def compile_iregexp(pattern: str, *, whole: bool) -> Matcher | None:
-    """Returns what decides whether a text matches: as a whole (`match`), or in part (`search`).
+    """Returns a function that decides whether a text matches: as a whole (`match`), or in part (`search`).
 
-    None: nothing matches.
+    None if the pattern matches nothing, because it is not an I-Regexp or is too large.
     """
     translated = translate(pattern)
     if translated is None:
@@ -216,10 +216,10 @@ def compile_iregexp(pattern: str, *, whole: bool) -> Matcher | None:
 
 
 Term = Callable[[object, object, Effort], object]
-"""Returns the value of a term for a node, in a document with this root; NOTHING if it has no value."""
+"""Takes the value of a node, the root of the document, and the effort; returns the value of a term, or NOTHING."""
 
 FUNCTIONS: Final = {"length": "V", "count": "N", "match": "VV", "search": "VV", "value": "N"}
-"""What each argument of a function must be: a value, or nodes."""
+"""The types of each function's arguments: `V` for a value, `N` for a list of nodes."""
 
 
 class Operand(Struct, frozen=True):
@@ -227,26 +227,26 @@ class Operand(Struct, frozen=True):
 
     value: Term
     holds: Filter | None = None
-    """Whether it holds by itself; None if it must be compared."""
+    """Decides whether the operand holds as a filter by itself; None if the operand must be compared."""
     refusal: str = ""
-    """Why it must be compared, or cannot be."""
+    """The message for a path in which the operand must be compared but is not, or is compared but cannot be."""
     nodes: Callable[[object, object, Effort], Iterable[Node]] | None = None
-    """All nodes that a path finds."""
+    """Finds all nodes of a path; None if the operand is no path."""
 
     @property
     def comparable(self) -> bool:
-        """Whether it has at most one value, which can be compared."""
+        """Whether the operand has at most one value, so that it can be compared."""
         return self.holds is None or not self.refusal
 
 
 def constant(value: object) -> Operand:
-    """Returns a text, number, true, false or null as an operand."""
+    """Returns an operand for a constant: a string, a number, true, false or null."""
     refusal = "a constant must be compared with something, for example @.status == 'failed'"
     return Operand(lambda _value, _root, _effort: value, refusal=refusal)
 
 
 def path(segments: tuple[Segment, ...], *, absolute: bool) -> Operand:
-    """Returns a path from the root (`$`), or from the node that is filtered (`@`)."""
+    """Returns an operand for a path: from the root (`$`) if `absolute`, or else from the filtered node (`@`)."""
 
     def nodes(value: object, root: object, effort: Effort) -> Iterable[Node]:
         return evaluate(segments, (None, root if absolute else value), root, effort)
@@ -263,7 +263,7 @@ def path(segments: tuple[Segment, ...], *, absolute: bool) -> Operand:
 
 
 def call(name: str, arguments: list[Operand]) -> Operand:
-    """Returns a call of a function with arguments of suitable types."""
+    """Returns an operand for the call of a function. The caller has checked the types of the arguments."""
     of, nodes, must_be_compared = arguments[0].value, arguments[0].nodes, f"the result of {name}() must be compared"
     if name == "length":
         return Operand(lambda v, root, effort: _length(of(v, root, effort)), refusal=must_be_compared)
@@ -280,7 +280,7 @@ def call(name: str, arguments: list[Operand]) -> Operand:
 
 
 def comparison(first: Term, operator: str, second: Term) -> Filter:
-    """Returns a comparison of two values: `==`, `!=`, `<`, `<=`, `>` or `>=`."""
+    """Returns a filter that compares two values by `==`, `!=`, `<`, `<=`, `>` or `>=`."""
     if operator in {">", ">="}:
         first, second = second, first
     equal, expected, less = operator in {"==", "!=", "<=", ">="}, operator != "!=", operator not in {"==", "!="}
@@ -320,10 +320,10 @@ def _less(first: object, second: object) -> bool:
 
 
 def same(first: object, second: object, effort: Effort) -> bool:
-    """Returns whether two values are equal as JSON values; iterative, however deep they are."""
+    """Returns whether two values are equal as JSON values."""
     if isinstance(first, str):
         return isinstance(second, str) and first == second
-    # A stack instead of recursion: the document's depth is not bounded.
+    # A stack takes the place of recursion, because the document's depth is not bounded.
     pairs = [(first, second)]
     while pairs:
         a, b = pairs.pop()

@@ -1,8 +1,8 @@
-"""Fills a page of values: keeps them while there is room, counts further ones, and says what must be said of them.
+"""Fills a page of values: keeps values while the page has room, counts the rest, and collects notices about both.
 
-A value is kept as compact text, with its path, its bytes, and where a later page continues. A cursor names that place.
-It is bound to one artifact and one query; URL-safe and checked but not secret: it grants nothing, and the server keeps
-no state for it.
+A value is kept as compact text, with its path, its range of bytes, and the position from which a page can begin with
+it. A cursor encodes such a position. A cursor is bound to one artifact and one query. It is URL-safe and checked, but
+not secret: it grants nothing, and the server keeps no state for it.
 """
 
 import json
@@ -20,9 +20,9 @@ from coatcheck.core.opaque import read_cursor, write_cursor
 
 Kind = Literal["object", "array", "string", "number", "boolean", "null"]
 State = Literal["sound", "broken", "cut"]
-"""Whether what is written is a JSON value as far as it was checked, is not JSON, or ends before the value does."""
+"""State of a value's text: valid JSON as far as it was checked, not JSON, or cut off before the value ends."""
 Span = tuple[int, int]
-"""Bytes in the document."""
+"""A range of bytes in the document: the first, and the one after the last."""
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _LOOSE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -45,56 +45,58 @@ _MISSING: Final = object()
 
 
 class Resume(Struct, frozen=True, gc=False, tag="p", array_like=True):
-    """Where a page begins; the content of a cursor."""
+    """The position at which a page begins; the content of a cursor."""
 
     byte: int = 0
-    """The child to begin at; 0: the first."""
+    """Offset of the child to begin with; 0: the first child."""
     index: int = 0
-    """Its index."""
+    """Index of that child."""
     skip: int = 0
-    """Number of that child's values (or the document's, if it is evaluated as a whole) on earlier pages."""
+    """Number of values that earlier pages showed of that child, or of the document if it is evaluated as a whole."""
     seen: int = 0
     """Number of values on all earlier pages."""
 
 
 class ValueHit(Struct, frozen=True, gc=False):
-    """One value. The garbage collector ignores it: it is in no cycle, and a page has a thousand."""
+    """One value of a page. It is in no cycle, so that the garbage collector need not track its thousands of objects."""
 
     path: list[Step]
-    """Its steps from the root."""
+    """The steps from the root to the value."""
     kind: Kind
     text: str
-    """Compact JSON, cut to what is kept."""
+    """Compact JSON, cut to the characters that a page keeps."""
     whole: bool
-    """Whether nothing of it was cut."""
+    """Whether `text` is the complete value."""
     resume: Resume
-    """A page that begins with it."""
+    """The position of a page that begins with this value."""
     span: Span | None
-    """Its bytes in the document, if known."""
+    """The value's range of bytes in the document; None if unknown."""
     cells: tuple[str, ...] | None = None
-    """For an object, if fields are requested: the text of each, empty if it is missing."""
+    """The text of each requested field of an object, empty if the object lacks the field. None if no fields are
+    requested, or the value is no object."""
     state: State = "sound"
 
 
 class ValuePage(Struct, frozen=True, kw_only=True):
-    """The result of one call."""
+    """The result of one call: a page of values."""
 
     hits: list[ValueHit]
     total: int
     exact: bool
-    """Whether `total` is the number of all values, not only of those that were found in time."""
+    """Whether `total` counts all values, not only those that were found in time."""
     stopped: Literal["end", "limit", "deadline"]
+    """Why the page ends: there are no more values, the page is full, or its time is up."""
     next: Resume | None
-    """Where the next page begins if all hits are shown."""
+    """The position of the next page if all hits are shown; None if there is no next page."""
     notices: list[str]
     partial: bool
     """Whether a part of the document could not be read."""
     message: str | None = None
-    """Why there is nothing."""
+    """Why the page has no values; None if it has any, or there is no reason to give."""
 
 
 def kind_of(first: int) -> Kind | None:
-    """Returns the kind of value that begins with this byte; None if none does."""
+    """Returns the kind of the JSON values that begin with this byte; None if no value begins with it."""
     return _KINDS.get(first)
 
 
@@ -106,18 +108,19 @@ def kind_of_value(value: object) -> Kind:
 def compact(value: object, *, odd: bool = False) -> str:
     """Returns a value as JSON on one line, as short as possible.
 
-    If it is odd, NaN, Infinity and half surrogates stay, and the text may not be strict JSON.
+    If `odd`, the value may contain NaN, Infinity and unpaired surrogates. They are written as they are, so that the
+    text may not be strict JSON.
     """
     try:
         return _LOOSE(value) if odd else _ENCODE(value).decode()
     except RecursionError:
         return "[…]" if isinstance(value, list) else "{…}"
-    except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):  # integers of more than 64 bits
+    except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):  # an unpaired surrogate, or over 64 bits
         return compact(value, odd=True)
 
 
 def cut(value: object, keep: int, *, odd: bool = False) -> tuple[str, bool]:
-    """Returns a value's compact text up to `keep` characters, and whether that is all of it."""
+    """Returns the first `keep` characters of a value's compact text, and whether they are the complete text."""
     if isinstance(value, str) and len(value) > keep:
         return compact(value[:keep], odd=odd)[:-1], False
     text = compact(value, odd=odd)
@@ -137,7 +140,7 @@ def cells_of(value: object, fields: tuple[str, ...], keep: int, *, odd: bool = F
 
 
 def _field(value: dict[str, object], field: str) -> object:
-    """Returns a member by its name, or by names joined with dots."""
+    """Returns a member by its name, or by a path of names joined with dots; _MISSING if there is none."""
     if field in value:
         return value[field]
     at: object = value
@@ -147,19 +150,19 @@ def _field(value: dict[str, object], field: str) -> object:
 
 
 PATIENCE_SECONDS: Final = 1.0
-"""Seconds after which a page ends, with a cursor from which the next one continues (decision 0017)."""
+"""Seconds after which a page ends, with a cursor from which the next page continues (decision 0017)."""
 COUNT_ON_SECONDS: Final = 0.3
-"""Seconds for which values are counted after a page is full, for `total`."""
+"""Seconds for which further values are counted after a page is full, so that `total` is often exact."""
 VALUE_CHARS: Final = 4_000
-"""Characters kept of a value if there are others."""
+"""Maximum characters that are kept of each value but the first."""
 FIRST_VALUE_CHARS: Final = 30_000
-"""Characters kept of the first value of a page, which may be the only one."""
+"""Maximum characters that are kept of the first value of a page, which may be the only value."""
 _LOCATE_BYTES: Final = 32 * 1024 * 1024
-"""Bytes that are read again to determine where values are."""
+"""Maximum bytes of JSON text that a page decodes a second time to locate values. Small texts do not count."""
 _SMALL_BYTES: Final = 4 * 1024
-"""Bytes that are read again in any case."""
+"""Maximum bytes of a small text, which is always decoded a second time to locate a value."""
 _ROW_CHARS: Final = 8
-"""Characters that a row costs in addition to its value."""
+"""Characters that a row is estimated to add to its value."""
 _STUCK: Final = (
     "One step of this path takes more work than one call may, so the answer is incomplete. Use a narrower path: fewer "
     "`..`, no filter inside a filter, or an index in place of *."
@@ -171,35 +174,39 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
     plan: QueryPlan
     size: int
+    """Size of the document in bytes."""
     limit: int
+    """Maximum values of the page."""
     chars: int
-    """Characters of values that are certainly enough."""
+    """Characters of values after which the page is full: more than any answer shows."""
     fields: tuple[str, ...] = ()
     resume: Resume | None = None
+    """The position at which the page begins; None: at the first value."""
     patience: float = PATIENCE_SECONDS
+    """Seconds after which the page ends."""
 
 
 class PageBuilder:
-    """The results so far.
+    """A page under construction.
 
     Attributes:
-        start: where this page begins.
-        found: number of values on this and all earlier pages.
-        full_at: the first value that the page has no room for.
-        spent_at: where time was up.
-        broken: number of children that are not JSON.
-        odd: whether something was read that strict JSON cannot represent.
-        cut_short: whether the document, or the present line, ends before its JSON does.
-        line: the present element, if that is a line of its own.
-        damaged: what is not JSON but was requested nevertheless.
-        lost: whether the walk could not continue in what is not JSON.
+        start: the position at which the page begins.
+        found: number of values that were found for this page and all earlier pages.
+        full_at: the position of the first value for which the page has no room; None if it has room for all so far.
+        spent_at: the position at which the time was up; None if it is not.
+        broken: number of children that were left out because they are not JSON, or are nested too deeply.
+        odd: whether a value contains something that strict JSON cannot represent.
+        cut_short: whether the document, or the current line, ends before its JSON does.
+        line: index of the current element if it is a line of its own; otherwise None.
+        damaged: path of a requested value that is not valid JSON; None if there is none.
+        lost: whether the walk ended early because it met invalid JSON.
     """
 
     def __init__(self, request: PageRequest, clock: Callable[[], float]) -> None:
         self._request = request
         self.effort = Effort(
             clock, request.patience
-        )  # not a reference to this builder: results would wait for a collector
+        )  # no reference to this builder: such a cycle would keep results in memory until a garbage collection
         self.start = request.resume or Resume()
         self.found = self.start.seen
         self.hits: list[ValueHit] = []
@@ -216,15 +223,15 @@ class PageBuilder:
 
     @property
     def keep(self) -> int:
-        """Characters to keep of the next value."""
+        """Maximum characters to keep of the next value."""
         return VALUE_CHARS if self.hits else FIRST_VALUE_CHARS
 
     def room(self, resume: Resume) -> bool:
-        """Counts a value. Returns whether the page takes it too; if not, records where the next page begins."""
+        """Counts a value, and returns whether the page has room for it; if not, the next page begins with the value."""
         self.found += 1
         if len(self.hits) < self._request.limit and self._chars <= self._request.chars:
             return True
-        # Counting goes on for a moment, so that most answers know the total.
+        # Further values are counted for a moment, so that most answers know the total.
         if self.full_at is None:
             self.full_at = resume
             self.effort.at_most(COUNT_ON_SECONDS)
@@ -233,10 +240,19 @@ class PageBuilder:
     def put(
         self, value: object, path: list[Step], location: Location, raw: bytes | None, at: int, resume: Resume
     ) -> None:
-        """Keeps a value, which is at `location` in what is written as `raw` at `path`, from byte `at` on."""
+        """Keeps a decoded value.
+
+        Args:
+            value: the value.
+            path: the steps from the root to the child that contains the value.
+            location: the steps from that child to the value.
+            raw: the child's text; None if the value need not be located.
+            at: offset of `raw` in the document.
+            resume: the position of a page that begins with the value.
+        """
         inner = steps(location)
         span = None
-        # Locating a value means decoding around it once more: bounded, since positions are only a convenience.
+        # To locate a value, the text around it is decoded once more. That is bounded: positions are only a convenience.
         if raw is not None and (len(raw) <= _SMALL_BYTES or self._locating >= len(raw)):
             self._locating -= len(raw) if len(raw) > _SMALL_BYTES else 0
             span = span_of(raw, inner)
@@ -246,16 +262,17 @@ class PageBuilder:
         self._append(ValueHit(path, kind_of_value(value), text, whole, resume, span, cells))
 
     def put_written(self, raw: bytes, path: list[Step], span: Span, resume: Resume, *, all_there: bool = True) -> None:
-        """Keeps the beginning of a value that cannot, or need not, be decoded because it is too long or too deep.
+        """Keeps the beginning of a value as it is written, without decoding the whole value.
 
-        `raw` has at least four bytes per character to keep, or is complete. What is not JSON is kept as it is written,
-        is never `whole`, and is recorded.
+        This serves values that are too long or too deep to be decoded. `raw` is the complete value, or has at least
+        four bytes for each character to keep. Invalid JSON is kept as it is written, is never `whole`, and is recorded
+        in `damaged`.
         """
         keep = self.keep
         raw, decoded = raw[: 4 * keep], None
         kind = kind_of(raw[0]) or "number"
         state: State = "sound" if all_there else "cut"
-        # Short enough to be decoded after all: then it is compact, and known to be JSON.
+        # A value that is short enough is decoded after all, so that it is compact and known to be JSON.
         if all_there and len(raw) == span[1] - span[0]:
             try:
                 decoded = decode(raw)
@@ -282,9 +299,9 @@ class PageBuilder:
         self.hits.append(hit)
 
     def page(self, message: str | None = None) -> ValuePage:
-        """Returns the page."""
+        """Returns the finished page."""
         only = self._request.plan.single and self.found > 0  # a path of names and indices leads to at most one value
-        # A page that ends where it began would be requested again without end.
+        # If a page ends where it began, a caller would request the same page endlessly: it gets no cursor.
         stuck = False
         if self.full_at is None and self.spent_at is not None and not self.hits:
             stuck = (self.spent_at.byte, self.spent_at.skip) == (self.start.byte, self.start.skip)
@@ -320,14 +337,14 @@ class PageBuilder:
 
 
 class ValueCursor(Struct, frozen=True, tag="i", array_like=True):
-    """A next page inside one value: its bytes from `byte` to before `end`."""
+    """The position of a next page inside one value: its bytes from `byte` to before `end` were not shown yet."""
 
     byte: int
     end: int
     text: bool
-    """Whether the value is a string; then its characters are shown, without quotes and escapes."""
+    """Whether the value is a string. Of a string, the characters are shown without quotes and escapes."""
     partial: bool = False
-    """Whether the value is not JSON, or incomplete; this was said with its first part."""
+    """Whether the value is incomplete or not JSON, which a notice said beside its first part."""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(ValueCursor | Resume)
@@ -336,10 +353,10 @@ write = write_cursor
 
 
 def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
-    """Returns what `write` encoded.
+    """Returns the position that `write` encoded.
 
     Raises:
-        CoatcheckError: `invalid_cursor` for anything else, and for a cursor of another artifact or path.
+        CoatcheckError: `invalid_cursor` for a text that is no cursor, and for a cursor of another artifact or path.
     """
     try:
         return read_cursor(text, _DECODER, artifact, question)

@@ -1,7 +1,7 @@
 """Parses paths as callers write them: RFC 9535 queries to the letter, and RFC 6901 pointers (`/items/0/id`).
 
-Well-typedness is checked here, so that an evaluation cannot fail. Paths that are longer or nested more deeply than any
-that a person or a model writes are refused, because recursion follows the nesting.
+The parser checks that a query is well-typed, so that its evaluation cannot fail. It refuses paths that are much longer
+or more deeply nested than people and models write them, because recursion follows the nesting.
 """
 
 import re
@@ -30,7 +30,8 @@ MAX_DEPTH: Final = 32
 MAX_SEGMENTS: Final = 256
 """Maximum segments of one query."""
 MAX_INTEGER: Final = 2**53 - 1
-"""RFC 9535 section 2.1: integers that every JSON implementation represents exactly."""
+"""Largest integer in a path, and with a minus sign the smallest: every JSON implementation represents them exactly (RFC
+9535 section 2.1)."""
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _SHORTHAND: Final = re.compile(r"\*|[A-Za-z_\u0080-\ud7ff\ue000-\U0010ffff][0-9A-Za-z_\u0080-\ud7ff\ue000-\U0010ffff]*")
@@ -51,7 +52,7 @@ def parse_path(text: str) -> Query:
     """Returns a path as a query.
 
     Raises:
-        CoatcheckError: `invalid_path`, saying where and what is wrong.
+        CoatcheckError: `invalid_path`; the message says what is wrong, and at which character.
     """
     if not text or len(text) > PATH_CHARS:
         raise CoatcheckError(Code.INVALID_PATH, f"A path must have 1 to {PATH_CHARS:,} characters.")
@@ -79,7 +80,7 @@ def _pointer(text: str) -> Query:
 
 
 class _Parser:
-    """Recursive descent over one path; each method parses what its name says, from the present position."""
+    """A recursive-descent parser of one path. Each method parses the part for which it is named, from `_at` on."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -264,7 +265,7 @@ class _Parser:
         return int(match[1], 16)
 
     def _take(self, word: str) -> bool:
-        """Skips blanks, and this word if it follows."""
+        """Skips blanks, and `word` if it follows them; returns whether it did."""
         self._match(_BLANK)
         is_next = self._text.startswith(word, self._at)
         self._at += len(word) if is_next else 0
@@ -300,5 +301,5 @@ class _Parser:
 
 
 def _int(text: str) -> int | float:
-    """Returns an integer constant; a very long one as the nearest double, as JSON readers do."""
+    """Returns an integer constant. A very long integer becomes the nearest double, as in most JSON readers."""
     return int(text) if len(text) <= 400 else float(text)  # noqa: PLR2004 - beyond 308 digits there are only infinities

@@ -1,10 +1,11 @@
-"""A path as values: the segments and selectors of RFC 9535, and how to evaluate them on a document of any size.
+"""A path as values: the segments and selectors of RFC 9535, and a plan to evaluate them on a document of any size.
 
-`$.items[?@.ok].id` descends to `items`, and for each element evaluates the filter and follows `id`, so only one element
-is in memory at a time. What cannot be done child by child needs the value at the end of the descent in memory.
+The path `$.items[?@.ok].id` is evaluated by a descent to `items`. Then, for each element, the filter is evaluated and
+`id` is followed, so that only one element is in memory at a time. A path that cannot be evaluated child by child needs
+the value at the end of the descent in memory.
 
-Also what both halves of an evaluation need: a limit of time (`Effort`), locations with their normalized paths (RFC 9535
-section 2.7), and the beginning of a long value as text without splitting a character (`part_of`).
+The module also has what both halves of an evaluation share: a limit of time (`Effort`), locations with their normalized
+paths (RFC 9535 section 2.7), and a cut of a long value that does not split a character (`part_of`).
 """
 
 import re
@@ -23,14 +24,14 @@ _STEPS_PER_CHECK: Final = 512
 
 
 class OutOfEffortError(Exception):
-    """The allowed steps or time are used up."""
+    """The allowed time is used up."""
 
 
 class Effort:
-    """How much time an evaluation may take: `spend` is called for each node that is visited."""
+    """A limit of the time that an evaluation may take. The evaluation calls `spend` for each node that it visits."""
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
-        """Starts now."""
+        """Starts the time, which ends `seconds` from now."""
         self._clock = clock
         self._until = clock() + seconds
         self._left = _STEPS_PER_CHECK
@@ -43,7 +44,7 @@ class Effort:
         """Counts steps.
 
         Raises:
-            OutOfEffortError: when time is up, which is checked now and then.
+            OutOfEffortError: the time is up. It is checked once every _STEPS_PER_CHECK steps.
         """
         self._left -= steps
         if self._left <= 0:
@@ -53,42 +54,42 @@ class Effort:
 
 
 Filter = Callable[[object, object, Effort], bool]
-"""Returns whether an expression holds for a value (`@`), in a document with this root (`$`)."""
+"""Takes a value (`@`), the root of the document (`$`) and the effort; returns whether an expression holds."""
 
 
 class Name(Struct, frozen=True):
-    """A member by its name; with `index`, also the element at that index (a reference token of RFC 6901)."""
+    """Selects a member by its name. With `index`, also selects the element at that index (a token of RFC 6901)."""
 
     name: str
     index: int | None = None
 
 
 class Wildcard(Struct, frozen=True):
-    """Every member or element."""
+    """Selects every member or element."""
 
 
 class IndexSelector(Struct, frozen=True):
-    """An element; negative indices count from the end."""
+    """Selects an element by its index. Negative indices count from the end."""
 
     index: int
 
 
 class Slice(Struct, frozen=True):
-    """Elements from `start` to before `stop`."""
+    """Selects the elements from `start` to before `stop`. None has the meaning of an omitted number in RFC 9535."""
 
     start: int | None
     stop: int | None
     step: int | None
 
     def of(self, length: int) -> range:
-        """Returns the indices in an array of this length, in order; none for step 0."""
+        """Returns the selected indices in an array of this length, in order; none for step 0."""
         if self.step == 0:
             return range(0)
         return range(*slice(self.start, self.stop, self.step).indices(length))
 
 
 class FilterSelector(Struct, frozen=True):
-    """Members or elements for which an expression holds."""
+    """Selects the members or elements for which an expression holds."""
 
     holds: Filter
 
@@ -97,45 +98,46 @@ Selector = Name | Wildcard | IndexSelector | Slice | FilterSelector
 
 
 class Segment(Struct, frozen=True):
-    """Selectors that apply to each node, or with `descendant` to each node and everything below it."""
+    """Selectors that apply to each node and, if `descendant`, to all its descendants as well."""
 
     selectors: tuple[Selector, ...]
     descendant: bool = False
 
     @property
     def singular(self) -> bool:
-        """Whether it gives at most one node."""
+        """Whether the segment selects at most one node."""
         return not self.descendant and len(self.selectors) == 1 and isinstance(self.selectors[0], Name | IndexSelector)
 
 
 class Query(Struct, frozen=True):
-    """A whole path."""
+    """A parsed path."""
 
     segments: tuple[Segment, ...]
     looks_at_root: bool = False
-    """Whether one of its filters uses the whole document (`$`)."""
+    """Whether a filter in the path refers to the root of the document (`$`)."""
 
 
 class QueryPlan(Struct, frozen=True):
     """A query, divided into three parts."""
 
     descent: tuple[Name | IndexSelector, ...]
-    """Steps to one value."""
+    """Names and indices that lead to one value."""
     children: Wildcard | FilterSelector | Slice | None = None
-    """Selects its children; None with `rest` empty: the value itself."""
+    """Selects children of that value. None: `rest` is evaluated on the value itself."""
     rest: tuple[Segment, ...] = ()
-    """What follows for each child; without `children`, for the value itself, which must be in memory."""
+    """The segments to evaluate on each child or, without `children`, on the value itself, which must be in memory then.
+    If there are neither children nor segments, the value is the result."""
     spread: bool = False
     """Whether `rest` begins with `..name`, which can be evaluated separately for each element of an array."""
 
     @property
     def single(self) -> bool:
-        """Whether it gives at most one value, found by descent alone."""
+        """Whether the descent alone gives the result, so that it is at most one value."""
         return self.children is None and not self.rest
 
 
 def plan_of(query: Query) -> QueryPlan:
-    """Returns the plan that needs the least memory."""
+    """Returns the plan by which a query needs the least memory."""
     segments = query.segments
     if query.looks_at_root:
         return QueryPlan((), rest=segments)
@@ -157,36 +159,38 @@ _ESCAPES: Final = (
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|\\|[^\\]{1,%d}[\x80-\xbf]{0,3}"
 )
 _ESCAPE_BYTES: Final = 12
-"""Bytes of the longest escape, which the end of a stretch may cut."""
+"""Bytes of the longest escape. The end of the given bytes may cut one off."""
 _SHARE_BYTES: Final = 64
-"""Bytes of plain text that are cut as one, and the rest of a character at their end."""
+"""Maximum bytes of plain text that form a piece, beside the rest of a character at their end. Cuts fall between
+pieces."""
 
 
 class TextPart(Struct, frozen=True):
-    """The beginning of a stretch."""
+    """The beginning of a value, as text."""
 
     text: str
     tokens: int
+    """Tokens of `text`."""
     used: int
-    """Bytes that it represents."""
+    """Number of bytes of the value that `text` represents."""
 
 
 def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
     """Returns as much of the beginning of `raw` as both budgets allow, at least one character.
 
     Args:
-        raw: bytes of a value; for a string, from between its quotes.
-        text: whether they are a string's.
-        ends: whether the value ends with them; if not, their last bytes may be incomplete.
+        raw: bytes of a value; of a string, bytes from between its quotes.
+        text: whether the value is a string.
+        ends: whether the value ends at the end of `raw`; if not, the last character of `raw` may be incomplete.
         chars: maximum characters.
         tokens: maximum tokens.
         tokenizer: counts tokens.
     """
     part = _part(raw, _SHARE_BYTES, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
-    if part.tokens > tokens:  # even the first piece is too much
-        few = raw[: 4 * _SHARE_BYTES]
-        ends = ends and len(few) == len(raw)
-        part = _part(few, 1, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
+    if part.tokens > tokens:  # even the first piece exceeds the budget: cut between characters
+        start = raw[: 4 * _SHARE_BYTES]
+        ends = ends and len(start) == len(raw)
+        part = _part(start, 1, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
     return part
 
 
@@ -220,14 +224,15 @@ def _character(piece: bytes, *, text: bool) -> str:
 
 Step = str | int
 Location = tuple["Location", Step] | None
-"""The parent's location and the step from it; None is the root. Parents are shared, so a node costs one tuple."""
+"""The location of a node: its parent's location, and the step from the parent; None for the root. Nodes share their
+parents' locations, so that each node costs one tuple."""
 
 _ESCAPED: Final = re.compile(r"['\\\x00-\x1f]")
 _SHORT: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "'": "\\'", "\\": "\\\\"}
 
 
 def steps(location: Location) -> list[Step]:
-    """Returns the steps from the root."""
+    """Returns the steps that lead from the root to a location."""
     out: list[Step] = []
     while location is not None:
         location, step = location

@@ -1,8 +1,9 @@
-"""Renders an answer for a model: a heading with what the locations share, one line per value, within a budget.
+"""Renders an answer for a model within a budget: a heading with the common part of all locations, and a line per value.
 
-All text of the document is made inert; our own words follow a mark that no document can contain. Long values are cut,
-which is marked; no value is left out silently. One object or array that is too long to be shown is described by its
-members instead, with types and sizes (`contents`, a walk that decodes only names and short scalars).
+All text of the document is made inert. The service's own words follow a mark that no document can contain. A mark shows
+where a long value is cut, and no value is left out silently. A single object or array that is too long to be shown is
+described by its members instead, with their types and sizes (`contents`, a walk that decodes only names and short
+scalars).
 """
 
 from collections.abc import Callable, Iterator
@@ -23,15 +24,15 @@ from coatcheck.core.views.clip import Cut
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
 MIN_TOKENS: Final = 128
-"""Tokens that a heading and the shortest form of one value need."""
+"""Minimum token budget: a heading and the shortest form of one value fit into it."""
 LISTED_CHARS: Final = 4_000
-"""Characters of a value in a list of values; a single one is shown to the end of the budget."""
+"""Maximum characters of a value in a list of values. A single value is shown up to the end of the budget."""
 _CLIP_CHARS: Final = (LISTED_CHARS, 1_000, 300, 80, 20)
-"""Characters of each value, less and less."""
+"""Maximum characters of each value. If not even one value fits, the next smaller number is tried."""
 _MIN_CHARS_PER_TOKEN: Final = 3
-"""Minimum characters per token, usually."""
+"""Characters that a token usually has at least."""
 _COUNTED_ROWS: Final = 200
-"""Rows that are counted in one encoding."""
+"""Rows whose tokens are counted in one call of the tokenizer."""
 _LOCATION_CHARS: Final = 160
 """Maximum characters of a location in the text."""
 
@@ -42,14 +43,17 @@ _FOOT: Final = (
 
 
 class RenderedValues(Struct, frozen=True):
-    """The values that fit the budget."""
+    """A text with the values that fit the budget."""
 
     text: str
     tokens: int
+    """Tokens of `text`."""
     value_count: int
+    """Number of values in `text`."""
     clip: int
-    """Maximum characters shown of each value."""
+    """Maximum characters that are shown of each value."""
     limit: Cut | None
+    """The limit that excludes further values; None if all values are shown."""
 
 
 def render(
@@ -58,8 +62,8 @@ def render(
     """Returns as many of the page's values as fit the budget, at least one if there is any.
 
     Args:
-        page: the values.
-        first: the number of the first, from 1.
+        page: the page of values.
+        first: number of the page's first value, from 1.
         fields: the names of the cells, if the values are shown as rows.
         tokens: maximum tokens.
         chars: maximum characters.
@@ -95,14 +99,14 @@ def _fit(
         limit = "max_tokens" if used > tokens else "max_characters"
         keep -= max(
             1, keep * (used - tokens) // (2 * used)
-        )  # half of the excess, so that no value is left out because of it
+        )  # only half of the excess at a time, so that no value is left out unnecessarily
     return RenderedValues("", 0, 0, clip, limit)
 
 
 def _rows(
     hits: list[ValueHit], labels: "Labels", clip: int, tokens: int, chars: int, tokenizer: Tokenizer
 ) -> tuple[list[str], Cut | None]:
-    """Returns as many rows as fit, approximately, counting some hundreds at a time; and what excludes the others."""
+    """Returns approximately as many rows as fit, and the limit that excludes the others; None if all rows fit."""
     rows: list[str] = []
     for first in range(0, len(hits), _COUNTED_ROWS):
         batch = [
@@ -119,14 +123,14 @@ def _rows(
 
 
 def render_notices(notices: list[str], *, brief: bool = False) -> list[str]:
-    """Returns notices as lines of ours."""
+    """Returns notices as marked lines of the service; `brief` puts one short line in place of all."""
     if brief and notices:
         return [f"{MARK} This is not everything: part of the document could not be read."]
     return [f"{MARK} {inert(notice)}" for notice in notices]
 
 
 def sentence(text: str, tokens: int, tokenizer: Tokenizer) -> tuple[str, int]:
-    """Returns a sentence of ours as the whole answer, and its tokens."""
+    """Returns a sentence of the service as the whole answer, cut to `tokens`, and the number of its tokens."""
     line = f"{MARK} {inert(text)}".replace("\n", " ")
     used = tokenizer.count(line)
     while used > tokens:
@@ -136,15 +140,16 @@ def sentence(text: str, tokens: int, tokenizer: Tokenizer) -> tuple[str, int]:
 
 
 def title(hit: ValueHit, what: str) -> str:
-    """Returns the heading of a single value."""
+    """Returns the heading of a single value: its location, followed by the description `what`."""
     return f"{MARK} {inert(_clip(normalize_path(hit.path), _LOCATION_CHARS))} {what}"
 
 
 class Labels:
-    """What rows begin with: the differing parts of the locations.
+    """The labels with which rows begin: the differing steps of their locations.
 
     Attributes:
-        pattern: what the locations have in common, None where they differ; None as a whole if their lengths differ.
+        pattern: the steps that all locations share, with None in place of steps that differ. It is None instead of a
+            list if the numbers of steps differ.
     """
 
     def __init__(self, paths: list[list[Step]]) -> None:
@@ -153,7 +158,7 @@ class Labels:
         self._own = [n for n, step in enumerate(self.pattern or []) if step is None]
 
     def of(self, number: int, width: int) -> str:
-        """Returns the label of value `number` (from 0), including what separates it from the value."""
+        """Returns the label of value `number` (from 0), including the separator between label and value."""
         path = self._paths[number]
         if self.pattern is None:
             return f"{inert(_clip(normalize_path(path), width))}: "
@@ -169,7 +174,10 @@ def _label(step: Step) -> str:
 
 
 def find_shared_steps(paths: list[list[Step]]) -> list[Step | None] | None:
-    """Returns what the locations have in common, None where they differ; None as a whole if their lengths differ."""
+    """Returns the steps that all locations share, with None in place of steps that differ.
+
+    None instead of the list if the numbers of steps differ.
+    """
     if len(set(map(len, paths))) != 1:
         return None
     return [column[0] if len(set(column)) == 1 else None for column in zip(*paths, strict=True)]
@@ -203,7 +211,10 @@ def _clip_text(text: str, clip: int) -> str:
 
 
 def _render_beginning(hit: ValueHit, clip: int) -> str:
-    """Returns the beginning of an incompletely kept value; only its bytes in the document tell how much is missing."""
+    """Returns the beginning of a value that was not kept completely, and how much of it is missing.
+
+    The missing bytes can be stated only if the value's range in the document is known.
+    """
     text, span = hit.text[:clip], hit.span
     if span is None:
         missing_chars = len(hit.text) - len(text)
@@ -213,18 +224,18 @@ def _render_beginning(hit: ValueHit, clip: int) -> str:
     return f"{inert(text)}…{MARK}{hidden}"
 
 
-def _clip(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _clip(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 MAX_MEMBERS: Final = 1_000
-"""Members that are examined individually."""
+"""Maximum members of an object that are listed; further members are only counted."""
 _SCALAR_BYTES: Final = 80
-"""Bytes up to which a text, number or constant is shown."""
+"""Maximum bytes of a string, number or constant that is shown; of a longer one, only type and size are."""
 _NAME_CHARS: Final = 120
-"""Characters shown of a name."""
+"""Maximum characters that are shown of a name."""
 _EXAMPLE_CHARS: Final = 160
-"""Characters of a path that is given as an example."""
+"""Maximum characters of a path that is given as an example."""
 
 
 class JsonMember(Struct, frozen=True):
@@ -233,9 +244,9 @@ class JsonMember(Struct, frozen=True):
     name: str
     kind: Kind
     size: int
-    """Bytes of its value as it is written."""
+    """Size of the member's value as it is written, in bytes."""
     scalar: str | None
-    """The value itself if it is short, as it is written."""
+    """The value as it is written; None for an object, an array or a value of more than _SCALAR_BYTES bytes."""
 
 
 class Contents(Struct, frozen=True):
@@ -244,11 +255,14 @@ class Contents(Struct, frozen=True):
     members: list[JsonMember]
     """The first members of an object; none for an array."""
     count: int | None
-    """Number of members or elements; None if unknown."""
+    """Number of members or elements; None if they could not all be counted."""
 
 
 def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadline: float) -> Walk[Contents]:
-    """Returns the contents of the value between two bytes of a document, as far as there is time."""
+    """Returns the contents of the value between two offsets of a document, as far as they are read by the deadline.
+
+    `deadline` is a time of `clock`, in seconds.
+    """
     place = DescentPosition(WalkSource(end), start, kind)
     members: list[JsonMember] = []
     try:
@@ -269,8 +283,8 @@ def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadl
         return Contents(members, None)
 
 
-def _members(batch: ChildBatch, most: int) -> Iterator[JsonMember]:
-    for number in range(min(len(batch.starts) - batch.blank, most)):
+def _members(batch: ChildBatch, limit: int) -> Iterator[JsonMember]:
+    for number in range(min(len(batch.starts) - batch.blank, limit)):
         text = walk.text_of(batch, number)
         if text is None:
             raise BrokenError
@@ -287,7 +301,16 @@ def _member(name: bytes, raw: bytes, size: int) -> JsonMember:
 
 
 def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int, tokenizer: Tokenizer) -> list[str]:
-    """Returns lines that say what a value contains and how to read on, within `tokens` and `chars`."""
+    """Returns lines that list the members of a value and say how to read on, within `tokens` and `chars`.
+
+    Args:
+        hit: the value, an object or an array.
+        size: size of the value in bytes.
+        inside: the contents of the value.
+        tokens: maximum tokens of the listed members.
+        chars: maximum characters of the listed members.
+        tokenizer: counts tokens.
+    """
     is_object = hit.kind == "object"
     noun = "member" if is_object else "element"
     count = f", {plural(inside.count, noun)}" if inside.count is not None else ""
@@ -308,7 +331,7 @@ def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int,
         else f" and {inside.count - row_count:,} more"
     )
     step: Step | None = next((m.name for m in inside.members if m.scalar is None), None) if is_object else 0
-    # The first member that is not shown whole: an example of a path that is worth calling.
+    # The first member whose value is not shown serves as an example of a path to call.
     example = f", such as {one_line(where + bracket_step(step))}" if step is not None else ""
     example = example if len(example) <= _EXAMPLE_CHARS else ""
     if not is_object:

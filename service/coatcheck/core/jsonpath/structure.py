@@ -1,7 +1,7 @@
-"""Decoding of JSON text that a walk over its skeleton has found, and where a value is written in it.
+"""Decodes JSON text that a walk has found, and locates a value in such a text.
 
-Decoding is lenient where that is safe: NaN, long numbers, half surrogates, a cut end. What was tolerated is reported
-(`DecodedText.odd`), so that an answer can say so; text that is not JSON is never guessed at.
+Decoding is lenient where that is safe: it accepts NaN, long numbers, unpaired surrogates and invalid UTF-8. It reports
+such deviations (`DecodedText.odd`), so that an answer can mention them. Text that is not JSON is never interpreted.
 """
 
 import json
@@ -17,9 +17,10 @@ from coatcheck.core.jsonpath.query import Step
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 DECODED_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of JSON text that are decoded at a time, and of a line: about 60 MB of values, and 50 to 150 ms."""
+"""Maximum bytes of JSON text that are decoded at a time, and of a line of NDJSON. As many bytes become about 60 MB of
+values, in 50 to 150 ms."""
 _MAX_DIGITS: Final = 4_000
-"""Digits of an integer beyond which it becomes a double; CPython refuses to convert more than 4,300."""
+"""Maximum digits of an integer; a longer integer becomes a double. CPython refuses to convert more than 4,300."""
 
 ODD: Final = "The document is not strict JSON (NaN, Infinity, a lone surrogate, or bytes that are not UTF-8)."
 
@@ -33,20 +34,22 @@ class TooDeepError(Exception):
 
 
 class DecodedText(Struct, frozen=True):
-    """A value, and whether strict JSON can represent it."""
+    """A decoded value."""
 
     value: object
     odd: bool = False
+    """Whether the text is not strict JSON."""
 
 
 def decode(raw: bytes) -> DecodedText:
     """Returns the value of `raw`.
 
     Raises:
-        BrokenError: it is not JSON, or cut short.
-        TooDeepError: it is nested too deeply.
+        BrokenError: the text is not JSON, or is cut off.
+        TooDeepError: the text is nested too deeply.
     """
-    # Strict JSON first, with the fast decoder; Python's takes NaN, lone surrogates and long integers.
+    # The fast decoder for strict JSON comes first. Python's decoder also accepts NaN, lone surrogates and long
+    # integers.
     try:
         return DecodedText(msgspec.json.decode(raw))
     except RecursionError:
@@ -67,11 +70,10 @@ def _int(digits: str) -> int | float:
 
 
 def span_of(data: bytes, path: list[Step]) -> tuple[int, int] | None:
-    """Returns where the value at `path` is written in `data`, one JSON value.
+    """Returns the range of bytes of the value at `path` in `data`, which is one JSON value.
 
-    None if strict JSON does not determine it.
-
-    What is beside the path is not decoded. Of members with the same name, the last counts.
+    None if there is no such value, or the text is not strict JSON on the way. Values beside the path are not decoded.
+    Of members with the same name, the last counts.
     """
     if not path:
         return len(data) - len(data.lstrip()), len(data.rstrip())
@@ -90,7 +92,7 @@ def _address(raw: bytes | msgspec.Raw) -> int:
 
 
 def too_large(where: str, size: str) -> CoatcheckError:
-    """Returns the refusal of what does not fit into memory."""
+    """Returns the error for a value that is too large to be decoded; `where` and `size` describe the value."""
     return CoatcheckError(
         Code.JSON_TOO_LARGE,
         f"This path needs {where[:300]} ({size}) in memory, and at most {DECODED_BYTES >> 20} MiB may be. Go further "

@@ -1,7 +1,8 @@
-"""Reads JSON text in blocks without decoding it: where a value ends, and the children of a container, batch by batch.
+"""Reads JSON text in blocks without decoding it: finds where a value ends, and lists the children of a container.
 
-Everything here is a generator that yields which bytes it needs (`Want`) and is sent them, so that the same code works
-for a store that answers later and for bytes in memory (`over`). Memory is a few blocks.
+The functions here are generators: they yield the range of bytes that they need (`Want`), and the caller sends the
+bytes. So the same code works for bytes in memory (`over`) and for a store that is read asynchronously. At most a few
+blocks are in memory.
 """
 
 from collections.abc import Generator
@@ -15,28 +16,29 @@ from coatcheck.core.jsonpath.structure import DECODED_BYTES, BrokenError, too_la
 from coatcheck.core.text.json_skeleton import COMMA, QUOTE, BlockStructure, StructureReader, blank_escapes
 
 FIRST_WINDOW_BYTES: Final = 64 * 1024
-"""Bytes of the first block of a walk; each of the next is several times as large. Chosen, not measured."""
+"""Size of the first block of a walk, in bytes; each later block is several times as large. Chosen, not measured."""
 MAX_WINDOW_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of the largest block: as much is read at once and kept in memory. Chosen, not measured."""
+"""Maximum bytes of a block, which is read at once and held in memory. Chosen, not measured."""
 BLANK: Final = b" \t\n\r"
 _SCALAR_END: Final = b",]} \t\n\r"
 _OPENERS: Final = b"[{"
 _AFTER: Final = b",]}"
 _MIN_LINE_BYTES: Final = 16
-"""Bytes below which a line is checked for being blank."""
+"""Lines of fewer bytes are checked for being blank; longer lines are taken not to be."""
 _NAME_BYTES: Final = 4_000
-"""Bytes of the name of a long member."""
+"""Maximum bytes that are read of the name of a long member."""
 _ESCAPE_BYTES: Final = 6
-"""Maximum bytes in which a name's byte is written."""
+"""Maximum bytes for which one byte of a name may stand escaped, as in `\\u0041`."""
 INDEXED_CHILDREN: Final = 100_000
-"""Children from the end that are remembered while they are counted; earlier ones need a second pass."""
+"""Children at the end of a container whose positions are remembered while the children are counted. To locate an
+earlier child by a negative index, a second pass is needed."""
 
 T = TypeVar("T")
 _Positions = NDArray[np.int64]
 
 
 class Want(NamedTuple):
-    """Bytes that are needed: from `start` to before `end`, clipped to the document."""
+    """The range of bytes that a walk needs: from `start` to before `end`, clipped to the document."""
 
     start: int
     end: int
@@ -50,41 +52,43 @@ class CutShortError(Exception):
 
 
 class WalkSource(NamedTuple):
-    """A document, or one line of it."""
+    """A document, or one line of a document, through which a walk goes."""
 
     size: int
-    """Where it ends."""
+    """Offset at which the document or line ends."""
     lines: bool = False
-    """Whether each line is a document; together they are the elements of an array."""
+    """Whether each line is a document by itself; the lines are then treated as the elements of an array."""
 
     def want(self, start: int, length: int) -> Want:
-        """Returns `length` bytes from `start` on, as far as they exist."""
+        """Returns the range of `length` bytes from `start` on, clipped to the document."""
         return Want(start, min(self.size, start + length))
 
 
 class ChildBatch(NamedTuple):
-    """Consecutive children; all of their bytes are available unless there is only one, which is `long`."""
+    """Consecutive children of a container. `data` holds all their bytes, unless the batch is a single `long` child."""
 
     base: int
+    """Offset of `data` in the document."""
     data: bytes
     starts: _Positions
-    """Where the text of each child begins in the document: after a bracket, comma or line feed."""
+    """Offsets in the document at which the children begin: after a bracket, comma or line feed."""
     ends: _Positions
+    """Offsets in the document at which the children end."""
     names: tuple[_Positions, _Positions] | None = None
-    """For an object: the opening and closing quotes of the first string after each start. In what is not JSON it may be
-    beyond the child, and there may be fewer strings than children."""
+    """For an object: offsets of the opening and closing quotes of the first string after each start; None for an array.
+    In text that is not JSON, that string may be beyond the child, and there may be fewer strings than children."""
     blank: bool = False
     """Whether the last child is only the blank between a comma and the container's end."""
     long: bool = False
-    """Whether the end is unknown, and may not exist."""
+    """Whether the only child is too long to be read at once, so that its end is unknown and may not exist."""
 
     def raw(self, number: int) -> bytes:
-        """Returns the text of a child."""
+        """Returns the text of child number `number` of the batch, from 0."""
         return self.data[self.starts[number] - self.base : self.ends[number] - self.base]
 
 
 def over(data: bytes, walk: Walk[T]) -> T:
-    """Walks over bytes in memory."""
+    """Runs a walk over bytes in memory, and returns its result."""
     try:
         want = next(walk)
         while True:
@@ -94,10 +98,10 @@ def over(data: bytes, walk: Walk[T]) -> T:
 
 
 def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
-    """Returns the first byte from `at` on that is not blank: its position and value.
+    """Returns the position and the value of the first byte from `at` on that is not blank.
 
     Raises:
-        CutShortError: there is none.
+        CutShortError: all remaining bytes are blank.
     """
     window = 256
     while at < source.size:
@@ -111,7 +115,7 @@ def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
 
 
 def end_of(source: WalkSource, start: int) -> Walk[int]:
-    """Returns where the value that begins at `start` ends.
+    """Returns the offset at which the value that begins at `start` ends.
 
     Raises:
         CutShortError: the document ends first.
@@ -122,7 +126,7 @@ def end_of(source: WalkSource, start: int) -> Walk[int]:
     at, window = (start + 1 if first == QUOTE else start), 1024
     while at < source.size:
         data = yield source.want(at, window)
-        # A string, a container, or a scalar: each ends by another sign.
+        # A string ends at a quote, a container at its bracket, another scalar before a comma, bracket or blank.
         if first == QUOTE:
             plain, escaped = blank_escapes(data, escaped=escaped)
             length = plain.find(b'"') + 1
@@ -134,7 +138,7 @@ def end_of(source: WalkSource, start: int) -> Walk[int]:
             length = next((n for n, octet in enumerate(data) if octet in _SCALAR_END), -1)
             if length < 0 and at + len(data) >= source.size:
                 length = len(data)
-            # A sign where a value should be ends it at once.
+            # There is a comma or a bracket in place of a value: the value is empty.
             elif not length:
                 return at
         if length > 0:
@@ -145,7 +149,7 @@ def end_of(source: WalkSource, start: int) -> Walk[int]:
 
 
 def value_after(source: WalkSource, quote: int) -> Walk[int]:
-    """Returns where the value begins that belongs to the name with its closing quote at `quote`.
+    """Returns the offset of a member's value. `quote` is the offset of the closing quote of the member's name.
 
     Raises:
         BrokenError: no colon follows.
@@ -161,7 +165,7 @@ class ChildReader:
     """Reads the children of a container, batch by batch.
 
     Attributes:
-        closed: whether the container is at its end.
+        closed: whether the reader has reached the end of the container.
         unfinished: whether the document ends inside the child that was returned as `long`.
     """
 
@@ -173,13 +177,13 @@ class ChildReader:
         has_names: bool,
         longest: int = FIRST_WINDOW_BYTES,
     ) -> None:
-        """Begins at a child.
+        """Positions the reader in front of a child.
 
         Args:
-            source: what is read.
-            at: the first byte after a `[`, `{` or comma.
+            source: the document that is read.
+            at: offset of the first byte after a `[`, `{` or comma.
             has_names: whether the container is an object.
-            longest: maximum bytes of a child; a longer one comes alone, as a batch that is `long`.
+            longest: maximum bytes of a child; a longer child is returned alone, as a batch that is `long`.
         """
         self._source = source
         self._at = at
@@ -196,10 +200,11 @@ class ChildReader:
         """Returns the next children; None at the container's end.
 
         Raises:
-            BrokenError: what follows a child that is `long` is not JSON.
-            CutShortError: the document ends inside the container; a begun child was returned as `long`.
+            BrokenError: neither a comma nor a closing bracket follows a `long` child.
+            CutShortError: the document ends inside the container. If it ends inside a child, that child was returned
+                as `long` before.
         """
-        # The child before was not read to its end: now it must be, to find the comma behind it.
+        # The preceding child was not read to its end. Now it must be, to find the comma behind it.
         if self._long is not None:
             _, end = yield from self.extent()
             after, char = yield from significant(self._source, end)
@@ -217,7 +222,7 @@ class ChildReader:
             if len(stops):
                 batch = self._batch(data, block, block.at[stops])
                 return batch if len(batch.starts) else None
-            # Not one complete child in the block: it is too long to be read at once, or the document ends inside it.
+            # The block holds no complete child: the child is too long to be read at once, or the document ends in it.
             self.unfinished = self._at + len(data) >= self._source.size
             if self.unfinished or self._window > self._longest:
                 self._long = yield from self._begin_child()
@@ -226,10 +231,10 @@ class ChildReader:
         return None
 
     def extent(self) -> Walk[tuple[int, int]]:
-        """Returns where the value of a child that is `long` begins, and where it ends.
+        """Returns the offsets at which the value of the `long` child begins and ends.
 
         Raises:
-            BrokenError: it is not a member, in an object.
+            BrokenError: the child is inside an object, but is not a member.
             CutShortError: the document ends first.
         """
         if self.unfinished or self._long is None:
@@ -246,7 +251,11 @@ class ChildReader:
         return self._extent
 
     def name(self) -> Walk[bytes]:
-        """Returns the beginning of the name of a member that is `long`, as it is written between its quotes."""
+        """Returns the beginning of the `long` member's name, as it is written between its quotes; empty for an element.
+
+        Raises:
+            BrokenError: the child is inside an object, but is not a member.
+        """
         if self._long is None or self._long.names is None:
             return b""
         opens, closes = self._long.names
@@ -266,7 +275,7 @@ class ChildReader:
         return ChildBatch(base, data, starts, ends, names, blank=blank)
 
     def _begin_child(self) -> Walk[ChildBatch]:
-        """Returns the child that begins here, with its name if it has one."""
+        """Returns the child that begins at the reader's position as a `long` batch, with its name if it is a member."""
         at, names = np.array([self._at]), None
         quote, char = yield from significant(self._source, self._at)
         if self._has_names:
@@ -277,10 +286,10 @@ class ChildReader:
 
 
 class LineReader:
-    """Reads documents on separate lines, which are like the elements of an array. Blank lines do not count."""
+    """Reads documents on separate lines as if they were the elements of an array. Blank lines do not count."""
 
     def __init__(self, source: WalkSource, at: int) -> None:
-        """Begins at a line's first byte."""
+        """Positions the reader at the first byte of a line."""
         self._source = source
         self._at = at
         self._window = FIRST_WINDOW_BYTES
@@ -316,7 +325,7 @@ Reader = ChildReader | LineReader
 
 
 def count(reader: Reader) -> Walk[int]:
-    """Returns how many children are left to read."""
+    """Returns the number of children that the reader has not read yet, and reads them."""
     total = 0
     while (batch := (yield from reader.next())) is not None:
         total += len(batch.starts)
@@ -324,9 +333,10 @@ def count(reader: Reader) -> Walk[int]:
 
 
 def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
-    """Returns where a child begins and ends, and its index from the first; None if there is none.
+    """Returns the offsets at which a child begins and ends, and its index from the first; None if it does not exist.
 
-    `index` may be negative, counting from the end, down to -INDEXED_CHILDREN. Of a `long` child, no end is returned.
+    `index` may be negative, down to -INDEXED_CHILDREN, and then counts from the end. For a `long` child, whose end is
+    unknown, the returned end equals its beginning.
     """
     total, tail = 0, np.zeros((2, 0), np.int64)
     while (batch := (yield from reader.next())) is not None:
@@ -341,26 +351,26 @@ def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
 
 
 def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | None]:
-    """Returns where the value of a member begins; None if there is no such member. Of several, the first counts."""
+    """Returns the offset of a member's value; None if there is no such member. Of several, the first counts."""
     key = name.encode("utf-8", "surrogatepass")
     while (batch := (yield from reader.next())) is not None:
         assert batch.names is not None  # noqa: S101 - it is an object
         hits = _find_named(batch, key)
         if batch.long and len(batch.names[0]):
             opening, closing = int(batch.names[0][0]), int(batch.names[1][0])
-            # A name may be written with escapes of six bytes for each of its own; a longer one cannot be this name.
-            near = closing - opening <= _ESCAPE_BYTES * len(key) + 1
-            hits = [closing] if near and _unescape_name((yield Want(opening + 1, closing))) == key else []
+            # Escapes may take six bytes for each byte of the key. A longer name cannot be the key, and is not read.
+            may_equal = closing - opening <= _ESCAPE_BYTES * len(key) + 1
+            hits = [closing] if may_equal and _unescape_name((yield Want(opening + 1, closing))) == key else []
         if hits:
             return (yield from value_after(source, min(hits)))
     return None
 
 
 def _find_named(batch: ChildBatch, key: bytes) -> list[int]:
-    """Returns the closing quotes of those names that are `key`."""
+    """Returns the offsets of the closing quotes of the names in a batch that equal `key`."""
     assert batch.names is not None  # noqa: S101 - it is an object
     data, base, width = batch.data, batch.base, len(key) + 1
-    inside = batch.names[0] < batch.ends[-1]  # after a stray comma, no name follows in this object
+    inside = batch.names[0] < batch.ends[-1]  # the string after a stray comma is no name of this object
     quotes = list(zip(*(each[inside].tolist() for each in batch.names), strict=True))
     # Lengths are compared first, which excludes nearly all names.
     hits = [close for begin, close in quotes if close - begin == width and data.startswith(key, begin + 1 - base)]
@@ -385,9 +395,9 @@ def name_of(raw: bytes) -> str:
 
 
 def text_of(batch: ChildBatch, number: int) -> tuple[bytes, int, bytes] | None:
-    """Returns a child's value as it is written, where it begins, and its name as written between its quotes.
+    """Returns a child's value as it is written, its offset, and the child's name as written between its quotes.
 
-    None for what is not a member, in an object.
+    The name of an element is empty. None if the child is inside an object, but is not a member.
     """
     base, data, start, end = batch.base, batch.data, int(batch.starts[number]), int(batch.ends[number])
     if batch.names is None:

@@ -1,6 +1,6 @@
-"""Recognises what a payload is, and what can be said about it at once.
+"""Recognises the kind of a payload, and detects its metadata.
 
-`recognise` runs once, when a payload is stored, on a bounded sample; cards at any budget are made from its result. It
+`recognise` runs once, when a payload is stored, on a bounded sample. Cards of every budget are made from its result. It
 never raises because of a payload's content.
 """
 
@@ -25,26 +25,26 @@ def recognise(
     fields: LineFields | None = None,
     gets_card: Callable[[Kind], bool] = lambda _: True,
 ) -> DetectedMetadata:
-    """Returns what a card needs to know about a payload besides its excerpts.
+    """Returns the metadata that a card needs beside its excerpts.
 
     Args:
-        sample: the payload's ends, or all of it.
-        declared: what the caller declared about it.
-        survey: what every byte says, if the sample is not all of it.
-        fields: those of its lines, if it has any: what is recognised are their messages.
-        gets_card: returns whether a card will be cut if the payload is of this kind; otherwise recognition takes half
-            the time, and leaves out everything that only a card shows.
+        sample: both ends of the payload, or all of it.
+        declared: the metadata that the caller declared.
+        survey: the survey of the payload; None if the sample is the whole payload.
+        fields: the fields of the payload's lines, so that only their messages are examined; None: there are none.
+        gets_card: returns whether a card will be cut if the payload is of this kind. If not, recognition takes half the
+            time, and leaves out all metadata that only a card shows.
     """
     payload = PayloadProbe(sample, declared, survey)
     kind, fetch = classify(payload), find_fetch(payload)
     fields = fields if spec_of(kind).has_fields and declared.kind in {None, kind} else None
     if fields is not None and kind in ROWS and not hidden_fields(fields, sample.head[: sample.head.find(b"\n") + 1]):
-        fields = fields if fields.member or fields.delimiter else None  # below a header, times are a column
+        fields = fields if fields.member or fields.delimiter else None  # below a table's header, times are data
     if fields is not None:
         lines, sample = sample, _messages(sample, fields)
         payload = PayloadProbe(sample, declared, survey, lines)
         of_messages = classify(payload)
-        # Messages of a program may read like prose or code; times and levels in front tell that they are its output.
+        # A program's messages may read like prose or code. The times and levels in front show that they are output.
         kind = kind if of_messages in FILES and kind not in FILES | ROWS else of_messages
     json_at = find_document(sample.head) if sample.whole and kind in TEXTS and declared.kind in {None, JSON} else None
     if json_at is not None:
@@ -76,7 +76,7 @@ def _messages(sample: PayloadSample, fields: LineFields) -> PayloadSample:
 
 
 def _around(text: bytes, json_at: tuple[int, int] | None) -> tuple[str, ...]:
-    """Returns a line that tells where the document is in its text."""
+    """Returns a line that says in which lines of the text the JSON document is; empty if there is none."""
     if json_at is None:
         return ()
     first, last = text.count(b"\n", 0, json_at[0]) + 1, text.count(b"\n", 0, json_at[1]) + 1

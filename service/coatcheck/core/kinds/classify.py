@@ -1,6 +1,6 @@
-"""Decides the kind of a payload: by the declaration, the bytes, the media type, then structure and the tool's name.
+"""Decides the kind of a payload: by the declaration, the bytes, the media type, the structure, and the tool's name.
 
-A card can be made without the kind, which adds facts and weights, so this is only as elaborate as they need.
+The kind only adds facts and weights to a card, so that the rules are no more elaborate than these need.
 """
 
 import re
@@ -19,10 +19,11 @@ _FILE_TYPE: Final = re.compile(
     r"text/(?:x-(?!log)|markdown|javascript|css|typescript|yaml|rust|xml)"
     r"|application/(?:(?:x-)?(?:python|sh)|javascript|xml|yaml|toml)|image/svg"
 )
-"""Media types of files, which count if the structure indicates nothing else."""
+"""Matches media types of files. They count only if the structure indicates no other kind."""
 _OBJECT: Final = re.compile(rb'(?:\xef\xbb\xbf)?[\s\[]*\{\s*"[^"\n]{0,200}"\s*:')
 _MUCH: Final = 60
-"""Bytes of valid JSON before an error from which this is no accident: `[12:30:01] started` is not JSON."""
+"""A text with more bytes of valid JSON before an error is JSON; with fewer, it may only look like JSON, as
+`[12:30:01] started` does."""
 _DIFF: Final = re.compile(
     rb"^(?:diff --git |diff -\w+ |--- \S[^\n]*\n\+\+\+ \S|\*\*\* \S[^\n]*\n--- \S|Index: \S+\n={20,})", re.MULTILINE
 )
@@ -33,19 +34,20 @@ _CHANGE: Final = re.compile(
     rb"^(?:[-+ !\\@]|diff |index |\*{3}|[<>] |Index: |={20,}|(?:new|old|deleted) |$)", re.MULTILINE
 )
 _DIFF_WORDS: Final = (b"diff -", b"\n+++ ", b"\n@@ -", b"Index: ", b"\n***************")
-"""Every diff contains one of these; searching for them first saves most texts the patterns."""
+"""Every diff contains one of these words. They are searched first, so that most texts need not be matched against the
+slower patterns."""
 _ENCODED: Final = re.compile(
     rb"^content-transfer-encoding:\s*(?:base64|quoted-printable)", re.IGNORECASE | re.MULTILINE
 )
 _CONTROLS: Final = bytes([*range(7), *range(16, 26), *range(28, 32), 127])
 _HEAD_BYTES: Final = 8 * 1024
-"""Bytes at the beginning that tell the kind: every put pays for them."""
+"""Bytes at the beginning that decide the kind. They are few, because examining them costs time in every put."""
 _MESSAGE_BYTES: Final = 2 * 1024
-"""Maximum bytes of a message before the diff that it sends."""
+"""Maximum bytes of the message before a diff."""
 
 
 def classify(payload: PayloadProbe) -> Kind:
-    """Returns the kind of a payload: `text` if nothing indicates any other."""
+    """Returns the kind of a payload; `text` if nothing indicates another kind."""
     declared, head = payload.declared, payload.sample.head[:_HEAD_BYTES]
     if declared.kind is not None:
         return declared.kind
@@ -93,12 +95,12 @@ def _by_text(payload: PayloadProbe, head: bytes, tool: str) -> Kind:
 
 
 def _sends_diff(head: bytes) -> bool:
-    """Returns whether a mail is a diff below its headers, readable as it is."""
+    """Returns whether a mail contains a diff below its headers, without an encoding."""
     return _ENCODED.search(head) is None and _is_diff(head)
 
 
 def _is_diff(head: bytes) -> bool:
-    """Returns whether a header is near the beginning, with a hunk below it; or hunks among only a diff's lines."""
+    """Returns whether a text is a diff: it has hunks, and a header near its beginning, or hardly any other lines."""
     if not any(word in head for word in _DIFF_WORDS):
         return False
     header, hunk = _DIFF.search(head), _HUNK.search(head)

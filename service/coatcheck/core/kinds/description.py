@@ -1,8 +1,9 @@
-"""What a describer gets of a payload and returns, and what all of them share: kinds of lines, markers, named parts.
+"""The input and output of describers, and the functions that they share: kinds by lines, markers, named parts.
 
-Values are verbatim and bounded; make them inert before showing them to a model. A share of the lines decides what sort
-of text it is, never a single one. Markers are a payload's statements about itself (exit codes, wall time, truncation
-notices): only near its ends, and only about the whole output; a line that merely mentions an error is none.
+Values are verbatim and bounded; make them inert before showing them to a model. The kind of a text is decided by a
+share of its lines, never by a single line. Markers are a payload's statements about itself (exit codes, wall time,
+truncation notices). They count only near the payload's ends and if they are about the whole output; a line that merely
+mentions an error is no marker.
 """
 
 import re
@@ -23,32 +24,32 @@ from coatcheck_client.contract.inert import one_line
 SECTION_CHARS: Final = 60
 """Maximum characters of a section's title in a call."""
 _MAX_PARTS: Final = 24
-"""Parts of a text that a card can send a reader to. Chosen: a card of 600 tokens names fewer."""
+"""Maximum parts of a text that a card may name. Chosen, not measured: a card of 600 tokens names fewer."""
 
 
 class PayloadProbe(Struct, dict=True):
-    """A payload while it is recognised: what several steps need is read once, on demand."""
+    """A payload while it is recognised. Values that several steps need are computed once, on demand."""
 
     sample: PayloadSample
-    """The payload's ends, or all of it."""
+    """Both ends of the payload, or all of it."""
     declared: DeclaredMetadata
-    """What the caller declared about it."""
+    """The metadata that the caller declared."""
     survey: Survey | None = None
-    """What every byte says, if the sample is not all of it."""
+    """The survey of the payload; None if the sample is the whole payload, or there is no survey."""
     lines: PayloadSample | None = None
-    """The sample as it is written; `sample` has only the messages of lines that have fields."""
+    """The sample as it is written, if `sample` has only the messages of lines with fields; otherwise None."""
 
     @cached_property
     def json(self) -> JsonReading | None:
-        """The payload read as JSON as far as possible; None if it does not begin like JSON."""
+        """The payload read as JSON, as far as possible; None if it does not begin like JSON."""
         return read_json(self.sample.head, whole=self.sample.whole)
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """Facts about a payload. Each is true of the whole payload, or names its part, or is absent."""
+    """Facts about a payload. Each fact is true of the whole payload, or names the part of which it is true."""
 
     lead: tuple[str, ...] = ()
-    """Lines for the card before what a survey says."""
+    """Lines of the card that come before the facts of a survey."""
     facts: tuple[str, ...] = ()
     """Lines for the card, most important first."""
     title: str | None = None
@@ -60,21 +61,21 @@ class Description(Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[str, int, int], ...] = ()
     """Titles of parts that can be read by `section`, largest first, with the first line and number of lines of each."""
     document: bool = False
-    """Whether these are headings."""
+    """Whether `parts` are headings."""
 
 
 NOTHING = Description()
 OUTLINE: Final = (("outline", 1, 1 << 62),)
-"""The parts of a payload whose list of parts is worth reading first: that list, whatever the card shows."""
+"""Value of `parts` for a payload whose outline is worth reading first, whatever the card shows."""
 
 
 def may_name(title: str) -> bool:
-    """Returns whether a title is short enough for the call that a card names, and inert."""
+    """Returns whether a title is inert, and short enough for the call that a card suggests."""
     return len(title) <= SECTION_CHARS and title == one_line(title)
 
 
 def select_named_parts(entries: Iterable[OutlineEntry]) -> tuple[tuple[str, int, int], ...]:
-    """Returns the first entries that the call on a card may name, to keep as `parts`."""
+    """Returns the first entries that the call on a card may name, in the form of `Description.parts`."""
     parts = [(each.title, each.lines) for each in entries if each.lines is not None and may_name(each.title)]
     return tuple([(title, lines.first, lines.last - lines.first + 1) for title, lines in parts[:_MAX_PARTS]])
 
@@ -102,20 +103,20 @@ _HEAD_BYTES: Final = 8 * 1024
 _TAIL_BYTES: Final = 4 * 1024
 """Bytes of the end whose lines are examined."""
 _HEAD_LINES: Final = 32
-"""Lines of the beginning that are examined. Chosen, not measured: every put pays for them."""
+"""Lines of the beginning that are examined. Chosen, not measured: examining them costs time in every put."""
 _TAIL_LINES: Final = 12
-"""Lines of the end that are examined: fewer, because an end is mostly a summary."""
+"""Lines of the end that are examined. They are fewer, because the end of a text is mostly a summary."""
 _LINE_BYTES: Final = 160
-"""Bytes of such a line that are examined."""
+"""Bytes of each examined line that are read."""
 _MIN_LINES: Final = 4
-"""Lines below which their shares say nothing about a text."""
+"""Minimum lines of a text whose kind is decided by shares of lines."""
 _LOG: Final = 0.4
-"""Share of the lines: low, because most lines of most texts say nothing about the sort."""
+"""Minimum share of a log's lines that begin with a time or level. It is low, because many lines continue others."""
 _BY_SHARES: Final = {"code": Kind.CODE_OR_FILE, "prose": Kind.TEXT, "output": Kind.COMMAND_OUTPUT}
 
 
 def kind_by_lines(sample: PayloadSample, tool: str) -> Kind:
-    """Returns the sort of a text that a tool of this name returned, which may be empty."""
+    """Returns the kind of a text by its lines, and by the name of the tool that returned it, which may be empty."""
     lines, of_shell = _select_lines(sample), _SHELL_TOOL.search(tool) is not None
     block, count = b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)
     least = (_LOG if count >= _MIN_LINES else 1) * count
@@ -129,7 +130,7 @@ def kind_by_lines(sample: PayloadSample, tool: str) -> Kind:
 
 
 def _select_lines(sample: PayloadSample) -> list[bytes]:
-    """Returns the first and last lines, shortened, without blank ones."""
+    """Returns the first and the last lines of a sample, shortened, without blank lines."""
     first = sample.head[:_HEAD_BYTES].split(b"\n", _HEAD_LINES)
     rest = first[_HEAD_LINES] if len(first) > _HEAD_LINES else b""
     tail = (sample.tail or sample.head[_HEAD_BYTES:] or rest)[-_TAIL_BYTES:]
@@ -147,11 +148,11 @@ def _is_numbered(lines: list[bytes]) -> bool:
 
 
 _END_BYTES: Final = 4096
-"""Bytes of each end in which markers are searched for: harnesses put theirs first or last."""
+"""Bytes of each end that are searched for markers. Harnesses put their markers first or last."""
 _MAX_MARKERS: Final = 8
-"""Markers that are kept: a text with more is about such lines."""
+"""Maximum markers that are kept. In a text with more, such lines are the content."""
 _MARKER_CHARS: Final = 160
-"""Characters of a marker that are kept."""
+"""Maximum characters of a marker that are kept."""
 _MARKER_LINE_CHARS: Final = 2 * _MARKER_CHARS
 """Maximum characters of a line that may be a marker."""
 
@@ -179,11 +180,11 @@ _PATTERN: Final = (
 )
 _MARKER_LINE: Final = re.compile(_PATTERN, re.IGNORECASE)
 _LINES: Final = BlockPattern(_PATTERN, ignore_case=True)
-"""Finds the lines in one pass; the expression above then tells which statement each is."""
+"""Finds the lines that are markers in one pass. `_MARKER_LINE` then determines the marker in each line."""
 
 
 def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
-    """Returns the payload's statements about itself, in order, without duplicates, at most eight."""
+    """Returns the payload's statements about itself, in order, without duplicates, at most _MAX_MARKERS."""
     ends = [sample.head[:_END_BYTES], (sample.tail or sample.head)[-_END_BYTES:]]
     markers: dict[tuple[str, str], None] = {}
     for part in [sample.head] if sample.whole and len(sample.head) <= 2 * _END_BYTES else ends:
@@ -195,5 +196,5 @@ def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
             if match and match.lastgroup is not None:
                 markers.setdefault((match.lastgroup, match.group().strip()[:_MARKER_CHARS]))
     pairs = list(markers)
-    del pairs[2 : 2 - _MAX_MARKERS]  # the first two and the last ones stay
+    del pairs[2 : 2 - _MAX_MARKERS]  # of too many, the first two and the last six stay
     return tuple(Marker(name, value) for name, value in pairs)

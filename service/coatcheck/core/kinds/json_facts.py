@@ -1,7 +1,7 @@
-"""Describes JSON documents, and images, other binaries and documents.
+"""Describes JSON documents, images, other binary data, and documents that are written as text.
 
-Of JSON, the short values near its top, and every distinct key once, breadth first, by path; of the others, what their
-headers say, never their contents.
+The description of JSON has the short values near its top, and every distinct key once, breadth first, by path. All
+other descriptions are taken from headers, never from contents.
 """
 
 import re
@@ -24,31 +24,34 @@ from coatcheck.core.records.stream import read_records
 from coatcheck.core.text.count import first_of, format_count
 
 _MAX_CELLS: Final = 40
-"""Cells of a notebook that are named."""
+"""Maximum cells of a notebook that are named."""
 _MAX_LINES: Final = 120
-"""Lines of keys after which no deeper ones are read."""
+"""Maximum lines of keys; deeper keys are left out."""
 _MAX_CHARS: Final = 16_000
-"""Characters of such lines after which no deeper ones are read: half of what the largest card shows."""
+"""Characters of lines of keys after which deeper keys are left out: half as many as the largest card shows."""
 _VALUE: Final = 80
-"""Maximum characters of a short value."""
+"""Maximum characters of a key that are shown."""
 _KEYS: Final = 200
 """Maximum keys that are named at one place."""
 _OF_LINES: Final = 24
-"""Maximum keys that are named at one place in JSON lines, which are shown themselves."""
+"""Maximum keys that are named at one place in JSON lines, of which excerpts show some anyway."""
 _CONTAINERS: Final = frozenset([dict, list])
 _MAP: Final = 40
-"""Members from which an object with similar members is a map: its keys are data."""
+"""An object with more members than this, all of one type, is a map: its keys are data."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
-    """Returns short values near the top, what records say, then keys by path; of a beginning, only its keys."""
+    """Returns the short values near the top, facts about records, and keys by path.
+
+    If only the beginning of a document can be read, the keys come from that beginning.
+    """
     sample, reading = payload.sample, payload.json
     if reading is None:
         return NOTHING
     value = reading.value
     if reading.complete and (cells := cells_of(value)) is not None:
         return Description(facts=(_describe_notebook(cells),))
-    # The first line says how much of the document the others are true of.
+    # The first line says to which part of the document the keys refer.
     if reading.lines:
         first = f"JSON lines; keys of {'all' if reading.all_lines else 'the first'} {reading.lines}:"
     elif not reading.complete:
@@ -67,7 +70,7 @@ def describe_json(payload: PayloadProbe) -> Description:
 
 
 def _describe_notebook(cells: Sequence[dict[str, Any]]) -> str:
-    """Returns the cells with what those that failed raised."""
+    """Returns a line that names the cells of a notebook, with the exceptions that they raised."""
     titles = list(map(title_of, range(len(cells)), cells))
     for number, cell in enumerate(cells):
         if error := failure_of(cell):
@@ -76,11 +79,17 @@ def _describe_notebook(cells: Sequence[dict[str, Any]]) -> str:
 
 
 def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
-    """Returns a line per place with an object, outermost first, with the keys that no earlier line names.
+    """Returns a line for each place with objects, outermost first, with the keys that no earlier line names.
 
-    A line ends with `…` if the objects have further keys: those that a line above it names, or more than `most`.
+    A line ends with `…` if the objects have further keys, because an earlier line names them, or because they are more
+    than `most`.
+
+    Args:
+        value: the decoded document, or its beginning.
+        complete: whether `value` is the whole document, so that numbers of elements and keys are known.
+        most: maximum keys in a line.
     """
-    # Breadth first, with all values at one place together: a list of a million records is one place.
+    # Breadth first. All values at one place are read together, so that a list of a million records is one place.
     lines: list[str] = []
     queue: deque[tuple[str, list[object]]] = deque([("$", [value])])
     earlier_keys: set[str] = set()
@@ -101,7 +110,7 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
             count = format_count(len(members), "key") if complete else "keys"
             parts.append(f"{count} such as {', '.join(map(_quote_key, list(filter(None, members))[:3]))}")
         elif members:
-            # Trees repeat the keys of their outer levels at every inner one.
+            # In a tree, every inner level repeats the keys of the outer levels.
             keys = [key for key in members if key not in earlier_keys]
             new = [_member(key, members[key], complete) for key in keys[:most]]
             more = 0 < len(keys) < len(members) or len(keys) > most
@@ -127,13 +136,13 @@ def _quote_key(key: str) -> str:
 
 _SUBJECT: Final = re.compile(rb"^Subject:([^\n]*(?:\n[ \t][^\n]*){0,20})", re.IGNORECASE | re.MULTILINE)
 _HEAD_BYTES: Final = 64 * 1024
-"""Bytes of a mail in which its subject is searched for."""
+"""Bytes at the beginning of a mail that are searched for its subject."""
 _TITLE: Final = 300
 """Maximum characters of a title."""
 
 
 def describe_media(payload: PayloadProbe) -> Description:
-    """Returns the format, by the first bytes, with what its header says; or else the declared media type."""
+    """Returns the format that the first bytes show, with facts from its header, or else the declared media type."""
     media = describe(payload.sample, payload.declared.media_type)
     first, *more = media.lines
     return Description(media_type=media.media_type, facts=(f"Format: {first}", *more), title=media.title)
@@ -152,7 +161,7 @@ def describe_written(payload: PayloadProbe) -> Description:
 
 
 def _decode_title(value: str) -> str:
-    """Returns the text of a header (RFC 2047)."""
+    """Returns the decoded text of a mail header (RFC 2047), or the header itself if it cannot be decoded."""
     try:
         return str(make_header(decode_header(value)))[:_TITLE]
     except (HeaderParseError, LookupError, ValueError):

@@ -1,9 +1,10 @@
 """Recognises web pages, describes them by their heads, and finds how a page was fetched.
 
-`core/extract/page.py` extracts the text. How a page was fetched stands in the fetcher's JSON around it, or in lines
-above it; nothing here is about one fetcher. In JSON, the page is the one object that has an address, and beside it a
-text or an HTTP status; the names of its members, in any spelling, say what they mean. Above a text, such names are
-labels, and a sentence with one address names the page. Where there may be several pages, nothing is said of any.
+`core/extract/page.py` extracts the text. The payload may say how a page was fetched: in the fetcher's JSON around the
+page, or in lines above it. The rules are not specific to any fetcher. In JSON, the page is the only object that has a
+URL and also a text or an HTTP status. The names of the object's members, in any spelling, determine their meaning.
+Above a text, the same names are labels, and a sentence with one URL names the page. If there may be several pages, no
+fetch is returned.
 """
 
 import html
@@ -40,9 +41,9 @@ _EACH: Final = 220
 """Maximum bytes per tag in a piece of a page."""
 
 _HEAD: Final = 64 * 1024
-"""Characters of a page's head that are read."""
+"""Maximum characters of a page's head that are read."""
 _MAX_TAGS: Final = 4_000
-"""Tags of a page's head that are read; pages have some hundreds."""
+"""Maximum tags of a page's head that are read; typical heads have some hundreds."""
 _HEAD_END: Final = re.compile(r"</head\s*>|<body\b", re.IGNORECASE)
 _TITLE_END: Final = re.compile(r"</title\s*>", re.IGNORECASE)
 _TAGGED: Final = re.compile(r"<([A-Za-z][A-Za-z0-9]{0,9})(?: [^<>]{0,200})?>([^<>]{0,300})</\1>")
@@ -58,7 +59,7 @@ _MAX_TEXT_STARTS: Final = 3
 _FIELD_CHARS: Final = 300
 """Maximum characters of a title and of a description: what a card has room for."""
 _LONG: Final = 2_000
-"""Characters of a title that are looked at."""
+"""Maximum characters of a title that are searched for tags."""
 
 
 def is_page(head: bytes) -> bool:
@@ -81,7 +82,7 @@ def is_page(head: bytes) -> bool:
 def describe_page(payload: PayloadProbe) -> Description:
     """Returns title, date, description and canonical URL, resolved against the declared one, from the head alone."""
     sample = payload.sample
-    # Scripts may contain tags in strings, and some pages begin with megabytes of them: they go first.
+    # Scripts are removed first: they may contain tags in strings, and some pages begin with megabytes of scripts.
     text = without_opaque(sample.head[: 4 * _HEAD].decode("utf-8", "replace"))
     end = _HEAD_END.search(text)
     text = text[: min(_HEAD, end.start() if end else _HEAD)]
@@ -98,7 +99,7 @@ def describe_page(payload: PayloadProbe) -> Description:
             value = values.get({"html": "lang", "meta": "content", "link": "href"}[name])
             if value:
                 metadata.setdefault(key.lower(), value)
-    # Pages state most things several times: in their own tags, in Open Graph's, in those of networks.
+    # Pages state most facts several times: in HTML's own tags, in those of Open Graph, in those of social networks.
     title = _shortest(metadata.get("title"), metadata.get("og:title"), metadata.get("twitter:title"))
     facts: list[str] = []
     published = metadata.get("article:published_time") or metadata.get("date")
@@ -114,7 +115,7 @@ def describe_page(payload: PayloadProbe) -> Description:
 
 
 def _shortest(*titles: str | None) -> str | None:
-    """Returns the first title, or another one that is part of it, and so lacks the site's name."""
+    """Returns the first title, or a shorter title that is part of it, and so probably lacks only the site's name."""
     clean = [_clean(title) for title in titles if title and title.strip()]
     parts = [title for title in clean[1:] if len(title) >= _TITLE and title in clean[0]]
     return min([*clean[:1], *parts], key=len, default=None)
@@ -134,9 +135,9 @@ def _resolve(canonical: str | None, base: str | None) -> str | None:
 
 
 _HTTP: Final = ("statuscode", "httpstatus", "httpstatuscode", "httpcode", "responsestatus", "responsecode")
-"""Names that only the status of an HTTP answer has."""
+"""Names that only the status of an HTTP response has."""
 _ASKED: Final = ("requestedurl", "requesturl", "originalurl", "sourceurl", "urlsource", "inputurl")
-"""Names of the address that was asked for, beside which a plain `url` is where it led."""
+"""Names of the requested URL. Beside such a member, a plain `url` is the URL to which redirects led."""
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "status": (*_HTTP, "status", "code"),
     "final_url": ("finalurl", "resolvedurl", "responseurl", "redirectedurl", "effectiveurl", "loadedurl", "landingurl"),
@@ -145,47 +146,48 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "url": ("url", "uri", "pageurl", "link", "href", "source"),
     "title": ("title", "pagetitle", "ogtitle"),
 }
-"""By field of PageFetch: names of members and labels, in lower case without `_`, `-` and the like, the surest first."""
+"""Names of members and labels for each field of PageFetch, the most specific name first. Names are in lower case,
+without `_`, `-` and the like."""
 _TEXTS: Final = ("markdown", "content", "text", "html", "rawhtml", "rawcontent", "pagecontent", "result")
 _SHARE: Final = 0.5
-"""Share of the JSON from which a string is the page, whatever its name, if it is HTML, or a status is told."""
+"""Share of the JSON above which a string of any name is the page, if it is HTML or the object has a status."""
 _AROUND: Final = frozenset({"metadata", "meta", "crawl", "response", "request", "page", "info", "http"})
-"""Members of a page that say more about it."""
+"""Names of inner objects whose members describe the page as well."""
 _REMARKS: Final = ("warning", "error")
-"""Members and labels that may name a status in words."""
+"""Members and labels whose text may mention an HTTP status."""
 _QUERY: Final = frozenset({"query", "q", "searchparameters"})
-"""Members of a search engine's response, whose only result is no page that was fetched."""
+"""Members of a search engine's response. The only result of such a response is not a fetched page."""
 _MAX_DEPTH: Final = 4
-"""Objects and lists of one item around the page."""
+"""Maximum nesting of objects, and of lists of one item, around the page."""
 _MIN_DATA_OBJECTS: Final = 8
-"""Objects beside one another, from which they are data."""
+"""Maximum objects and lists beside one another that are searched for the page; more are data."""
 _NO_LETTERS: Final = re.compile(r"[\W_]+")
 _STATUS: Final = re.compile(r"(?i)\b(?:error|status|HTTP)(?:[ _-]?code)?[ :=]{1,2}([1-5]\d\d)\b")
 _HEAD_CHARS: Final = 16 * 1024
-"""Characters at the beginning of a text in which lines tell of the page."""
+"""Characters at the beginning of a text that are searched for lines about the page."""
 _MAX_LINES: Final = 16
-"""Lines at the beginning of a text in which labels of a page stand."""
+"""Lines at the beginning of a text that are searched for labels."""
 _LABEL: Final = re.compile(r"\W{0,3}([A-Za-z][A-Za-z _-]{0,30}):\**(?:\s+(.*))?")
 _ENOUGH: Final = 2
-"""Labels that tell of a page; a single one may be anything's."""
+"""Minimum labels that describe a page; a single label may belong to anything."""
 _OTHERS: Final = frozenset({"publishedtime", "publisheddate", "description", "numberofpages", "author", "language"})
-"""Labels that stand between those of _NAMES."""
+"""Further labels of pages, which may stand between the labels of _NAMES."""
 _SENTENCE: Final = re.compile(
     r"(?i)(?=.{0,80}\b(?:contents?|pages?|text|response|fetch\w*|retriev\w*|scrap\w*|crawl\w*)\b)"
     r"[^/<>]{1,80}?<?(https?://[^\s<>\"']+?)>?(:| - .{1,200}|: .{1,200})"
 )
-"""Matches a line of words and one address: above the page's text, or with what went wrong."""
+"""Matches a line of words and one URL, which introduces the page's text with a colon, or says what went wrong."""
 _TYPE: Final = re.compile(r"(?i)content[- ]type:? ([^\s/]+/[^\s;]+(?:; ?[\w-]+=[\w.-]+)?) ")
 _FAILURE: Final = 2_000
 """Maximum bytes of a text that only says why there is no page."""
 _HEADING: Final = re.compile(r"\A\s*#{2,6} +(\S.*)|^# +(\S.*)", re.MULTILINE)
-"""Matches a heading of the first level, or of any at the beginning."""
+"""Matches a heading of the first level, or of a lower level at the beginning of the text."""
 
 Members = dict[str, object]
 
 
 def find_fetch(payload: PayloadProbe) -> PageFetch | None:
-    """Returns how the page in a payload was fetched; None if the payload does not say it, or is no fetched page."""
+    """Returns how the page in a payload was fetched; None if the payload does not say so, or holds no fetched page."""
     reading = payload.json
     if reading is not None:
         return _of_value(reading.value, len(payload.sample.head), _MAX_DEPTH) if reading.complete else None
@@ -193,12 +195,12 @@ def find_fetch(payload: PayloadProbe) -> PageFetch | None:
 
 
 def fetch_of_members(value: object) -> PageFetch | None:
-    """Returns how a page was fetched by the members of the object that holds it; None if they do not tell."""
+    """Returns how a page was fetched, by the members of the object that holds the page; None if they do not say so."""
     return _read(_flat(cast("Members", value)), 0) if isinstance(value, dict) else None
 
 
 def _of_value(value: object, size: int, depth: int) -> PageFetch | None:
-    """Returns how the only page in a JSON value of `size` bytes was fetched."""
+    """Returns how the only page in a JSON value of `size` bytes was fetched; None if there is none, or several."""
     if isinstance(value, list):
         items = cast("list[object]", value)
         return _of_value(items[0], size, depth - 1) if len(items) == 1 and depth else None
@@ -218,7 +220,7 @@ def _of_value(value: object, size: int, depth: int) -> PageFetch | None:
 
 
 def _flat(members: Members) -> Members:
-    """Returns the members of an object by their bare names, with those of the objects that say more about it."""
+    """Returns the members of an object by their bare names, with the members of its inner objects named in _AROUND."""
     bare_members = {_bare(name): value for name, value in members.items() if value not in (None, "")}
     around: list[object] = [value for name, value in bare_members.items() if name in _AROUND]
     for each in cast("list[Members]", [value for value in around if isinstance(value, dict)]):
@@ -231,20 +233,24 @@ def _bare(name: str) -> str:
 
 
 def _read(flat: Members, size: int) -> PageFetch | None:
-    """Returns what members say; None if they are not those of a page: an address, and a text or an HTTP status."""
+    """Returns the fetch that the members of an object describe; None if the object is no page.
+
+    A page has a URL, and also a text or an HTTP status.
+    """
     values = {
         field: next((value for name in names if (value := READ[field](flat.get(name))) is not None), None)
         for field, names in _NAMES.items()
     }
     request_url = next((url for name in _ASKED if (url := as_address(flat.get(name)))), None)
-    # A fetcher that names the requested address beside `url` means by that where redirects led.
+    # If a fetcher names the requested URL beside `url`, then `url` is the URL to which redirects led.
     if request_url is not None:
         values["final_url"] = values["final_url"] or values["url"]
         values["url"] = request_url
     if values["status"] is None:
         remarks = (_STATUS.search(text) for name in _REMARKS if isinstance(text := flat.get(name), str))
         values["status"] = next((int(match[1]) for match in remarks if match), None)
-    # An address alone is not enough: records of any API have one. A text that is most of the object, or a status, is.
+    # A URL alone does not make a page, because records of any API may have one. A text that is most of the object, or
+    # an HTTP status, does.
     has_status = values["status"] is not None and not flat.keys().isdisjoint((*_HTTP, *_REMARKS))
     texts = [
         text
@@ -263,7 +269,7 @@ def _read(flat: Members, size: int) -> PageFetch | None:
 
 
 def _of_lines(sample: PayloadSample) -> PageFetch | None:
-    """Returns what the lines above a page say: labels with values, or a sentence with its address."""
+    """Returns the fetch that the lines above a page describe: labels with values, or a sentence with the page's URL."""
     flat: Members = {}
     labels, size = 0, 0
     known = {*_OTHERS, *_REMARKS, *_ASKED, *chain.from_iterable(_NAMES.values())}
@@ -272,7 +278,7 @@ def _of_lines(sample: PayloadSample) -> PageFetch | None:
         label = _LABEL.fullmatch(line_text)
         if (sentence := _SENTENCE.fullmatch(line_text)) and not labels:
             size += len(line)
-            # Without a colon at its end, a sentence stands above no page: it counts only if it says why there is none.
+            # A sentence introduces a page only with a colon at its end. Any other counts only if it says what failed.
             status = _STATUS.search(sentence[2])
             if sentence[2] != ":" and (status is None or sample.size > _FAILURE):
                 return None

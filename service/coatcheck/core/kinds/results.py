@@ -16,24 +16,25 @@ _TEXTS: Final = ("snippet", "description", "content", "summary", "text", "body",
 _SHARE: Final = 0.3
 """Minimum share of results among a list's records: some engines mix pages with images."""
 _BESIDE: Final = 4
-"""Maximum members beside address, title and text of a record in a bare list; issues and products have more."""
+"""Maximum members beside URL, title and text of a result in a list without a query; issues and products have more."""
 _MAX_DEPTH: Final = 3
 """Maximum depth of objects and lists around the results."""
 _MAX_RESULTS: Final = 20
-"""Results that are described; a search engine's page has ten to twenty."""
+"""Maximum results that are described. A search engine's page has ten to twenty."""
 _TITLE_CHARS: Final = 120
 """Maximum characters of a result's title."""
 _URL_CHARS: Final = 300
-"""Characters from which an address is cut; a cut one cannot be fetched, so this is more than nearly all have."""
+"""Maximum characters of a URL, which nearly all URLs stay below: a URL that was cut cannot be fetched."""
 _MAX_TEXT_CHARS: Final = 250
-"""Maximum characters of the first piece of a result's text; of many results, each has its share of
-_FIRST_TEXT_CHARS."""
+"""Maximum characters of the first piece of a result's text. If there are many results, each piece is only an equal
+share of _FIRST_TEXT_CHARS."""
 _FIRST_TEXT_CHARS: Final = 1_200
-"""Characters of the first pieces of all results' texts together."""
+"""Characters of the first pieces of all texts together."""
 _MIN_TEXT_CHARS: Final = 60
-"""Characters of such a piece however many results there are: less is no clause."""
+"""Minimum characters of such a piece, however many results there are: less would not be a clause."""
 _MORE: Final = 1_200
-"""Characters of result texts that are kept for a card: a first piece of every result, then the rest in turn."""
+"""Maximum characters of a result's text that are kept for a card. The card first shows a piece of every text, then the
+rests in turn."""
 
 _TOOL: Final = re.compile(r"(?:^|web|internet|[-_.])search(?:$|[-_.]?(?:web|results|engine|internet))")
 _INSIDE: Final = re.compile(r"code|file|text|grep|repo|issue|doc|mail|symbol")
@@ -61,9 +62,9 @@ def is_search_tool(name: str | None) -> bool:
 
 
 def is_search_answer(value: object) -> bool:
-    """Returns whether a JSON value is a search engine's response: results, and the query or little else.
+    """Returns whether a JSON value is a search engine's response: it has results, and a query or little else.
 
-    A record with an address, a title and a text is not necessarily a result: issues and products have them too.
+    A record with a URL, a title and a text is not necessarily a result: issues and products have these, too.
     """
     results = find_results(value)
     if not results:
@@ -76,7 +77,10 @@ def is_search_answer(value: object) -> bool:
 
 
 def find_results(value: object, depth: int = 0) -> list[Record]:
-    """Returns the longest list of records with an address, a title and a text in a response; empty if there is none."""
+    """Returns the longest list of results in a response: records with a URL and a title, of which some have a text.
+
+    Empty if there is none.
+    """
     if isinstance(value, list):
         every = cast("list[object]", value)
         records = cast("list[Record]", [item for item in every if isinstance(item, dict)])
@@ -111,7 +115,7 @@ def _clip(text: str, size: int) -> str:
 
 
 def _word_end(text: str, size: int) -> int:
-    """Returns where to cut near `size`: after a word, or exactly there if words have no blanks between them."""
+    """Returns the position of a cut at `size` or before it: after a word, or exactly at `size` if there is no blank."""
     if len(text) <= size:
         return len(text)
     blank = text.rfind(" ", size // 2, size)
@@ -119,7 +123,7 @@ def _word_end(text: str, size: int) -> int:
 
 
 def describe_results(payload: PayloadProbe) -> Description:
-    """Returns a line per result, so that a reader can choose; URLs are complete, as they may be fetched."""
+    """Returns a line with title and URL for each result, followed by pieces of the results' texts."""
     reading = payload.json
     results = find_results(reading.value) if reading is not None else []
     if not results:

@@ -1,7 +1,7 @@
-"""The one table of kinds: how each is recognised, described, weighted on cards, read and outlined.
+"""The only table of kinds: how payloads of each kind are recognised, described, weighted on cards, read and outlined.
 
-Nothing outside `core/kinds` names a kind: whatever is special about one is a column, which a test enforces. A new kind
-is a member of `Kind`, a row here, a describer if no other fits, and a test.
+No module outside `core/kinds` names a kind, which a test enforces: every peculiarity of a kind is a column of this
+table. A new kind needs a member of `Kind`, a row in this table, a test, and a describer if no existing one fits.
 """
 
 from collections.abc import Callable
@@ -26,48 +26,53 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """How one kind is described, shown and read."""
 
     describe: Callable[[PayloadProbe], Description]
-    """Pure, bounded by the sample, and never raises because of content."""
+    """Describes a payload of this kind. Pure, bounded by the sample, and never raises because of content."""
     media_types: tuple[str, ...] = ()
     """Declared media types that determine the kind of a text by themselves."""
     begins: Callable[[bytes], bool] | None = None
-    """Returns, given the first 8 KiB of a text that is no JSON and no diff, whether it is of this kind; None: other
-    rules decide (`core/kinds/classify.py`). Pure, linear, and never raises."""
+    """Takes the first 8 KiB of a text that is neither JSON nor a diff, and returns whether the text is of this kind.
+    None: other rules decide (`core/kinds/classify.py`). Pure, linear, and never raises."""
     names: bool = False
-    """Whether describing finds a title, an address or a media type, which are needed beyond cards."""
+    """Whether `describe` finds a title, a URL or a media type, which are needed even if no card is cut."""
     facts_share: float = 0.25
-    """Maximum share of a card's tokens after the names that facts get. 1: facts, if there are any, replace excerpts."""
+    """Maximum share that facts get of the tokens of a card that remain after the names. 1: facts replace excerpts, if
+    there are any facts."""
     weights: CardWeights | None = None
-    """Weights of a kind whose structure shows that it is not an outcome; None: the text itself tells."""
+    """Weights for a kind whose structure shows that a text is not a program's outcome; None: the text itself
+    decides."""
     has_fields: bool = True
-    """Whether lines may have fields, which are left out when they are shown."""
+    """Whether lines may have fields, which rendering leaves out."""
     prose: bool = False
-    """Whether a text of this kind is told in sentences: only a sure failure near its end makes it an outcome."""
+    """Whether a text of this kind consists of sentences: then only a certain failure near its end makes it an
+    outcome."""
     readable: bool = True
-    """Whether the bytes are text."""
+    """Whether the bytes of the payload are text."""
     text_view: TextForm = "same"
-    """How a payload is read as text: as it is, or as a text made from it."""
+    """How a payload is read as text: as it is, or as a text that is made from it."""
     card_view: bool = False
     """Whether cards are cut from the text view."""
     shows_view: Callable[[bytes], bool] | None = None
-    """Returns, given the first 64 KiB, whether making the view for a card may be worthwhile; None: always."""
+    """Takes the first 64 KiB of a payload, and returns whether it may be worthwhile to make the text view for a card.
+    None: it always is."""
     view_bytes: int = 8 * 1024**2
-    """Bytes of payload that an extractor gets."""
+    """Maximum bytes of a payload that an extractor receives."""
     view_partial: bool = False
-    """Whether the beginning of a longer payload is worth a view; otherwise it has none."""
+    """Whether a view is made of the beginning of a longer payload; if not, a longer payload has no text view."""
     landmarks: Landmarks = landmarks.PRINTED
     """How an outline finds entries if the view has no sections."""
     markup: bool = False
-    """Whether the payload is tags around words: passages from its own bytes are rated without the tags, and the last
-    section of its text view may list link targets, which are no evidence."""
+    """Whether the payload is markup. Passages of its own bytes are then rated without the tags, and the last section of
+    its text view may list link targets, which are no evidence."""
     paths: bool = False
-    """Whether JSONPath reads the payload, even beyond the end of its text view."""
+    """Whether JSONPath can read the payload, even beyond the end of its text view."""
     results: Literal["no", "by_tool", "yes"] = "no"
-    """Whether the payload lists search results, best first; `by_tool`: if its tool's name says so."""
+    """Whether the payload lists search results, best first; `by_tool`: only if the tool's name says so."""
     source: Literal["response", "page"] | None = None
-    """What the payload is to later searches of its session: a list of sources, one source, or none."""
+    """How later searches of the session use the payload: as a list of sources (`response`), as one source (`page`), or
+    not at all (None)."""
 
     def lists_results(self, tool_name: str | None) -> bool:
-        """Returns whether a payload of this kind, produced by this tool, lists what a search found."""
+        """Returns whether a payload of this kind, produced by this tool, lists the results of a search."""
         return self.results == "yes" or (self.results == "by_tool" and is_search_tool(tool_name))
 
 
@@ -165,15 +170,15 @@ SPECS: Final[dict[Kind, KindSpec]] = {
 SEARCH_RESPONSE: Final = Kind.SEARCH_RESULTS
 """Declared kind of a payload that was submitted as a search response."""
 JSON: Final = Kind.JSON
-"""Kind of a document in a text."""
+"""Kind of a text that contains a JSON document and little else."""
 TEXTS: Final = frozenset(kind for kind, spec in SPECS.items() if spec.text_view in AS_IS)
-"""Kinds of texts, in which a document of another kind may be."""
+"""Kinds of texts that may contain a JSON document."""
 FILES: Final = frozenset({Kind.CODE_OR_FILE, Kind.TEXT})
-"""Kinds of what somebody wrote."""
+"""Kinds of texts that somebody wrote."""
 ROWS: Final = frozenset({Kind.TABLE, Kind.JSON})
 """Kinds whose lines have fields of their own."""
 MESSAGES: Final = Kind.TEXT
-"""Declared kind of messages taken out of a history, one per line: each is read by its line."""
+"""Declared kind of messages that were taken out of a history, one per line. A message is read by its line."""
 
 
 def spec_of(kind: Kind) -> KindSpec:

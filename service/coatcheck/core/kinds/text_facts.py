@@ -1,4 +1,4 @@
-"""Describes texts and delimited tables: files of a diff, commits, symbols, headings, records, the first row."""
+"""Describes texts and tables: by the files of a diff, commits, symbols, headings, records, or a table's first row."""
 
 from collections import Counter
 from typing import Final
@@ -23,19 +23,21 @@ from coatcheck.core.structure import Table, read_drawn_rows, read_table
 from coatcheck.core.text.count import first_of, format_count
 
 _MAX_COMMITS: Final = 30
-"""Commits that are named. Chosen, not measured."""
+"""Maximum commits that are named. Chosen, not measured."""
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning that tell commits and manuals from other texts."""
+"""Bytes at the beginning by which a Git log, or a text with totals, is recognised."""
 _OUTLINED_BYTES: Final = 64 * 1024
-"""Bytes at the beginning that are examined, in about 2 ms; for a larger text, the outline says where it ends."""
+"""Bytes at the beginning of an output whose outline is described, in about 2 ms. If the text is larger, the outline
+says how many lines it covers."""
 _SOURCE: Final = 256 * 1024
-"""Bytes at the beginning of a source file or a document that are examined, in 8 ms; half of that of a large one."""
+"""Bytes at the beginning of a source file that are examined, in 8 ms. If the sample is not the whole file, only half as
+many are."""
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
     """Returns the commits and files of a complete diff, largest changes first; nothing if a file cannot be counted.
 
-    For a larger one, its survey has them.
+    For a diff that is larger than its sample, the survey has these facts.
     """
     if not payload.sample.whole:
         return Description(parts=OUTLINE)
@@ -50,9 +52,10 @@ def describe_diff(payload: PayloadProbe) -> Description:
 
 
 def describe_output(payload: PayloadProbe) -> Description:
-    """Returns records or commits of a text that is available in full; for a larger one, its survey has the records.
+    """Returns facts about the records or commits of a text that is available in full.
 
-    A document or a source file that a tool printed without records is described by its headings or symbols.
+    For a text that is larger than its sample, the survey has the records. A text without records, such as a document or
+    a source file that a tool printed, is described by its headings or symbols.
     """
     listing = _describe_list(payload)
     if not payload.sample.whole:
@@ -69,7 +72,10 @@ def describe_output(payload: PayloadProbe) -> Description:
 
 
 def describe_source(payload: PayloadProbe) -> Description:
-    """Returns records, and symbols or headings at the outer levels with their lines; else what describes an output."""
+    """Returns facts about records, and the symbols or headings at the outer levels with their lines.
+
+    Without any of these, the text is described like an output.
+    """
     records = tell(documents_in(payload.sample.head)).facts if payload.sample.whole else []
     outlined = _describe_list(payload) or _describe_outline(payload, SOURCE)
     return _beside(records, outlined) if records or outlined else describe_output(payload)
@@ -80,7 +86,10 @@ def _beside(records: list[str], outlined: Description | None) -> Description:
 
 
 def _describe_outline(payload: PayloadProbe, landmark_rules: Landmarks) -> Description | None:
-    """Returns the headings of a document, which the text itself or its name identifies, or else its landmarks."""
+    """Returns the headings of a document, or else the landmarks of a text; None if there are fewer than two.
+
+    The text itself or its name shows whether it is a document.
+    """
     source = _SOURCE if payload.sample.whole else _SOURCE // 2
     data, where = _first_lines(payload.sample, source if landmark_rules is SOURCE else _OUTLINED_BYTES)
     names = (payload.declared.title, payload.declared.url)
@@ -149,12 +158,12 @@ def _documents(sample: PayloadSample) -> Description:
 
 
 _MAX_COLUMNS: Final = 200
-"""Columns of a table that are named. Chosen: the card's budget cuts the line earlier."""
+"""Maximum columns of a table that are named. Chosen, not measured: the card's budget cuts the line earlier."""
 _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
 def describe_table(payload: PayloadProbe) -> Description:
-    """Returns what the rows say, their number, and the first row, header or not, if all are available."""
+    """Returns the number of columns and the first row; if all rows are available, also their number and facts."""
     sample = payload.sample
     table = read_table(sample.head)
     if table is None:
@@ -174,7 +183,10 @@ def describe_table(payload: PayloadProbe) -> Description:
 
 
 def _rows(data: bytes, table: Table) -> tuple[list[list[str]], list[int]]:
-    """Returns the rows of a whole table, with their lines; none if quoting is broken, or anything else is in it."""
+    """Returns the rows of a whole table, and the numbers of their lines.
+
+    Both lists are empty if quoting is broken, or if the text contains anything but rows.
+    """
     text = data.decode("utf-8-sig", "replace")
     if not table.plain:
         return read_drawn_rows(text) if table.delimiter == "|" else ([], [])

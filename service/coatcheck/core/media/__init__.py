@@ -1,7 +1,7 @@
 """What binary payloads are, by their headers: type, dimensions, duration, contents, title, pages.
 
-Pure and bounded by the sample. A fact is stated only if the header is certain of it; what is cut off or makes no sense
-is left out. What needs unpacking or a parser is left to text views.
+Pure and bounded by the sample. A fact is stated only if the header proves it; values that are cut off or make no sense
+are left out. Contents that must be unpacked or parsed are left to text views.
 """
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from coatcheck.core.text.count import format_count
 
 
 class MediaFacts(Struct, frozen=True, kw_only=True):
-    """What is known about a binary payload. Values are verbatim; make them inert before showing them."""
+    """Facts about a binary payload. Values are verbatim; make them inert before showing them."""
 
     media_type: str
     lines: tuple[str, ...]
@@ -23,7 +23,7 @@ class MediaFacts(Struct, frozen=True, kw_only=True):
 
 
 def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
-    """Returns what a binary payload is; `media_type` is the declared one, which counts if the bytes say nothing."""
+    """Returns facts about a binary payload. The declared `media_type` counts only if the bytes show no format."""
     binary_format = identify(sample.head)
     if binary_format is None and (encoding := read_encoding(sample.head)) is not None:
         return MediaFacts(media_type=documents.XML, lines=(f"XML in {encoding}",))

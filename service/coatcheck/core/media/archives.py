@@ -1,4 +1,4 @@
-"""What archives contain: how to sum up a list of members, and the members of a ZIP.
+"""The contents of archives: a summary of a list of members, and the list of the members of a ZIP.
 
 A ZIP has a directory, which is read if the sample contains all of it. Sizes are those that the archive states.
 """
@@ -18,9 +18,9 @@ from coatcheck.core.text.count import first_of, format_count
 _LISTED: Final = 300
 """Maximum names in a description."""
 _LARGEST_FILES: Final = 5
-"""Files that are named again by size."""
+"""Number of the largest files that are listed separately."""
 _WALKED: Final = 20_000
-"""Maximum members that are examined."""
+"""Maximum members of a ZIP; the directory of a larger one is not read."""
 _NAME_CHARS: Final = 160
 """Maximum characters of a member's name."""
 _MAX_FOLDERS: Final = 4
@@ -28,21 +28,25 @@ _MAX_FOLDERS: Final = 4
 
 
 class ArchiveEntry(Struct, frozen=True):
-    """A member of an archive; the names of folders end in `/`."""
+    """A member of an archive: a file, or a folder, whose name ends with `/`."""
 
     name: str
     size: int
-    """Bytes, unpacked."""
+    """Size in bytes after unpacking."""
     packed_size: int = 0
-    """Bytes in the archive, if known."""
+    """Size in bytes in the archive; 0 if unknown."""
 
 
 def describe_archive(
     name: str, entries: Sequence[ArchiveEntry], exact: bool = True, names: int = _LISTED
 ) -> tuple[str, ...]:
-    """Returns lines that say how many files an archive has, their total size as stated, and the first `names` of them.
+    """Returns lines with the number of an archive's files, their total size as stated, and the names of the first.
 
-    `name` is that of the format; the known `entries` are all members if `exact`.
+    Args:
+        name: name of the archive's format.
+        entries: the known members.
+        exact: whether these are all members.
+        names: maximum number of files that are listed by name.
     """
     files = [entry for entry in entries if not entry.name.endswith("/")]
     size = f", {format_size(sum(entry.size for entry in files))} unpacked" if exact else ""
@@ -73,7 +77,7 @@ def _clip_name(name: str) -> str:
 
 
 def format_size(size: int) -> str:
-    """Returns `812 B`, `14 kB`, `3.2 MB`."""
+    """Returns a number of bytes as text, such as `812 B`, `14 kB` or `3.2 MB`."""
     value, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if value >= 999.5:  # noqa: PLR2004 - it would be shown as 1000
@@ -82,7 +86,7 @@ def format_size(size: int) -> str:
 
 
 def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
-    """Returns the members by the central directory; None if the sample lacks a part of it, or it is broken."""
+    """Returns the members of a ZIP by its central directory; None if the sample lacks a part of it, or it is broken."""
     tail = sample.tail or sample.head
     end = tail.rfind(b"PK\5\6")
     if end < 0 or end + 22 + int.from_bytes(tail[end + 20 : end + 22], "little") != len(tail):
@@ -100,7 +104,7 @@ def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
 
 
 def is_plausible(entries: Sequence[ArchiveEntry], size: int) -> bool:
-    """Returns whether a ZIP of `size` bytes can contain such members: Deflate packs at most 1,032 bytes into one."""
+    """Returns whether a ZIP of `size` bytes can have these members: Deflate packs at most 1,032 bytes into one byte."""
     packed_size = sum(entry.packed_size for entry in entries)
     return packed_size <= size and all(entry.size <= 1032 * entry.packed_size for entry in entries)
 
@@ -114,7 +118,7 @@ _OFFICE_PARTS: Final = {
 
 
 def zip_format(entries: Sequence[ArchiveEntry]) -> BinaryFormat | None:
-    """Returns what a ZIP is by its members; None for a plain archive."""
+    """Returns the format of a ZIP by its members; None for a plain archive."""
     names = {entry.name for entry in entries}
     if "[Content_Types].xml" in names:
         return next((office_format for part, office_format in _OFFICE_PARTS.items() if part in names), None)

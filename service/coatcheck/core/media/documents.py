@@ -1,7 +1,7 @@
 """Documents: which payloads may have a text view, the title and pages of a PDF, and formats that are written as text.
 
-The latter are mail, mailboxes, saved pages and rich text. A mail is recognised by its headers: nothing else at the
-beginning, and those that mail has. Reads a bounded prefix.
+Documents that are written as text are mail, mailboxes, saved pages and rich text. A mail is recognised by its headers:
+the text must begin with headers and nothing else, and they must be headers of mail. Only a bounded prefix is read.
 """
 
 import re
@@ -13,13 +13,13 @@ from coatcheck.core.media.headers import BinaryFormat
 PDF: Final = "application/pdf"
 SQLITE: Final = "application/vnd.sqlite3"
 XML: Final = "application/xml"
-"""Media type of XML that is no text as it is, because of its encoding."""
+"""Media type of XML whose encoding is not Unicode, so that its bytes are not UTF-8 text."""
 ZIP: Final = "application/zip"
 JAR: Final = "application/java-archive"
 TAR: Final = "application/x-tar"
 DEB: Final = "application/vnd.debian.binary-package"
 STREAMS: Final = frozenset({TAR, DEB, "application/gzip", "application/x-bzip2", "application/x-xz"})
-"""Media types of what is read from beginning to end: tar archives, Debian packages and compressed files."""
+"""Media types of data that is read from beginning to end: tar archives, Debian packages and compressed files."""
 MAIL: Final = "message/rfc822"
 MAILBOX: Final = "application/mbox"
 SAVED_PAGE: Final = "multipart/related"
@@ -39,7 +39,7 @@ def is_document(media_type: str | None) -> bool:
 
 
 def is_office(media_type: str | None) -> bool:
-    """Returns whether a media type is that of a document whose parts are in a ZIP archive."""
+    """Returns whether a media type is that of an office document or e-book, whose parts are in a ZIP archive."""
     return (media_type or "").startswith(_OFFICE)
 
 
@@ -101,17 +101,17 @@ def _object(sample: PayloadSample, name: bytes, data: bytes) -> bytes:
 
 
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes of a mail's headers that are read: relays add some kilobytes."""
+"""Maximum bytes of a mail's headers that are read. Relays add some kilobytes."""
 _MAYBE: Final = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]{0,8}(?:\{\\rtf|From [^\s:]|[A-Za-z][!-9;-~]{0,75}:)")
 _ENVELOPE: Final = re.compile(rb"(?!From [0-9a-f]{40} )From \S[^\r\n]{0,120}\d{4}[^\r\n]{0,40}\r?\n")
-"""Matches the first line of a mailbox; a patch of Git has a similar one."""
+"""Matches the first line of a mailbox, but not the similar first line of a Git patch."""
 _LINE: Final = re.compile(rb"(?:([!-9;-~]{1,76}):[^\n]*|[ \t][^\n]*)(?:\n|\Z)")
 _TRANSPORT: Final = frozenset(
     {b"Message-ID", b"Message-Id", b"Received", b"Return-Path", b"MIME-Version", b"Delivered-To"}
 )
 _USUAL: Final = _TRANSPORT | {b"From", b"To", b"Cc", b"Date", b"Subject", b"Reply-To", b"Newsgroups", b"Mime-Version"}
 _ENOUGH: Final = 3
-"""Headers of mail that a text must have, unless it is declared as mail."""
+"""Minimum headers of mail in a text that is not declared as mail."""
 _SAVED: Final = re.compile(rb"^(?:Snapshot-Content-Location:|From: .{0,3}Saved by )", re.MULTILINE)
 _DECLARED: Final = frozenset({MAIL, SAVED_PAGE, MAILBOX, "application/x-mimearchive", "message/global"})
 _NAMES: Final = {MAIL: "mail", MAILBOX: "mailbox", SAVED_PAGE: "saved page", RICH_TEXT: "rich text"}
@@ -120,7 +120,7 @@ _NAMES: Final = {MAIL: "mail", MAILBOX: "mailbox", SAVED_PAGE: "saved page", RIC
 def identify_written(head: bytes, media_type: str | None) -> BinaryFormat | None:
     """Returns the format of a document that begins with `head`; None for any other text.
 
-    `media_type` is the declared one: what is declared as mail needs headers, but not those that all mail has.
+    `media_type` is the declared media type. A text that is declared as mail needs headers, but not the usual ones.
     """
     if not _MAYBE.match(head):
         return None
@@ -139,7 +139,10 @@ def identify_written(head: bytes, media_type: str | None) -> BinaryFormat | None
 
 
 def _field_names(head: bytes, start: int) -> tuple[set[bytes], int]:
-    """Returns the names of headers and where they end; none if something else stands among them."""
+    """Returns the names of the headers from `start` on, and the offset of their end.
+
+    The set is empty if a line among the headers is something else.
+    """
     names: set[bytes] = set()
     at = start
     while at < len(head) and (line := _LINE.match(head, at)) is not None:

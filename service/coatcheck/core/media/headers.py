@@ -1,6 +1,7 @@
 """Identifies binary formats by their first bytes, and reads the facts that headers state: dimensions, durations.
 
-Reads a bounded prefix and decodes nothing. A signature that text may begin with counts only if no text follows.
+Only a bounded prefix is read, and no image is decoded. A signature with which a text may begin counts only if the
+following bytes are not text.
 """
 
 import codecs
@@ -25,7 +26,7 @@ _SECONDS_LIMIT: Final = 1_000 * 3_600
 
 
 def sides(media_type: str | None, head: bytes) -> Sides | None:
-    """Returns width and height in pixels from an image's header; None if it does not state them."""
+    """Returns width and height in pixels from an image's header; None if the header does not state them."""
     reader = _SIDES.get(media_type or "")
     try:
         width, height = (reader(head) if reader is not None else None) or (0, 0)
@@ -51,7 +52,7 @@ def _png(head: bytes) -> Sides | None:
 
 
 _SOF: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""Markers of a start of frame; the three excluded ones are tables (ITU T.81 table B.1)."""
+"""JPEG's markers of a start of frame. The three excluded markers begin other segments (ITU T.81 table B.1)."""
 
 
 def _jpeg(head: bytes) -> Sides | None:
@@ -173,7 +174,7 @@ class BinaryFormat(Struct, frozen=True):
 
 
 _STATES: Final = rb"PK\x03\x04.{22}\x08\0\0\0mimetypeapplication/"
-"""Matches a ZIP whose first member says what it is."""
+"""Matches the beginning of a ZIP whose first member states the media type."""
 _OPEN: Final = "vnd.oasis.opendocument"
 _SIGNATURES: Final = (
     (rb"\x89PNG\r\n\x1a\n", "image/png", "PNG image"),
@@ -234,13 +235,13 @@ _SIGNATURES: Final = (
     (rb"TZif", "application/tzif", "time zone data"),
 )
 _SIGNED: Final = re.compile(b"|".join(b"(%b)" % signature for signature, *_ in _SIGNATURES), re.DOTALL)
-"""Its group that matches is the number of the signature."""
+"""Matches any signature. The number of the matching group is the number of the signature, from 1."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x7f]")
 _DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]{0,200}?\bencoding\s*=\s*[\"']([A-Za-z][\w.:-]{0,39})[\"']")
 _DECODED_BYTES: Final = 16 * 1024
-"""Bytes that must be text in the declared encoding."""
+"""Bytes at the beginning that must be text in the declared encoding."""
 _PREFIX: Final = 4096
-"""Bytes that tell whether a payload is text after all."""
+"""Bytes at the beginning by which a text is recognised that begins like a binary format."""
 
 
 def identify(head: bytes) -> BinaryFormat | None:
@@ -257,19 +258,22 @@ def identify(head: bytes) -> BinaryFormat | None:
 
 
 def read_encoding(head: bytes) -> str | None:
-    """Returns the encoding that XML declares for itself, if it is not Unicode and the beginning is text in it."""
+    """Returns the encoding that an XML document declares, if it is not a Unicode encoding and decodes the beginning.
+
+    None for any other data.
+    """
     declared = _DECLARED.match(head)
     name = "" if declared is None else declared[1].decode()
     try:
         unicode = codecs.lookup(name).name.startswith("utf")
         text = head[:_DECODED_BYTES].decode(name, "replace")
-    except (LookupError, ValueError, AssertionError):  # no encoding, or none of text
+    except (LookupError, ValueError, AssertionError):  # an unknown codec, or one that is no charset
         return None
     return None if unicode or "\0" in text or text.count("\ufffd") * 50 > len(text) else name
 
 
 def is_text(head: bytes) -> bool:
-    """Returns whether bytes, which may end inside a character, are UTF-8 without control characters of binaries."""
+    """Returns whether bytes are UTF-8 without control characters of binary data. They may end inside a character."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:

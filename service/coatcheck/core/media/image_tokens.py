@@ -1,6 +1,7 @@
 """The tokens of an image in a model's context, by the providers' published rules, from its width and height in pixels.
 
-A model that no rule names gets its provider's latest. Rules change with models, so results may become inexact.
+For a model without a rule of its own, the provider's latest rule applies. Rules change with new models, so that results
+may become inexact.
 """
 
 import re
@@ -11,20 +12,23 @@ from typing import Final, Literal
 
 Provider = Literal["openai", "anthropic", "gemini"]
 Rule = Callable[[int, int, bool], int]
-"""Returns tokens by width, height, and whether the caller asks for low detail."""
+"""Takes width, height, and whether low detail is requested; returns the number of tokens."""
 
 
 def image_tokens(provider: Provider, width: int, height: int, *, model: str = "", low: bool = False) -> int:
-    """Returns the tokens of one image of this size in pixels, as sent, by its provider's rule.
+    """Returns the tokens of one image by its provider's rule. Width and height are in pixels, as the image is sent.
 
-    An unknown or empty `model` gets the latest rule; `low` asks for low detail, which only OpenAI's rules have.
+    For an unknown or empty `model`, the latest rule applies. `low` requests low detail, which only OpenAI's rules know.
     """
     rule = next(rule for name, rule in _RULES[provider] if re.match(name, model.casefold()))
     return rule(width, height, low)
 
 
 def _tiles(width: int, height: int, low: bool, base: int, tile: int) -> int:
-    """Counts tiles of 512 pixels, after scaling to 2,048 pixels and a short side of 768."""
+    """Returns `base` tokens, and `tile` tokens for each tile of 512 pixels.
+
+    The image is first scaled down to 2,048 pixels, and to 768 on its shorter side.
+    """
     if low:
         return base
     wide, high = _within(width, height, 2_048)
@@ -33,17 +37,17 @@ def _tiles(width: int, height: int, low: bool, base: int, tile: int) -> int:
 
 
 def _patches(width: int, height: int, low: bool, longest: int, most: int, factor: float = 1.2) -> int:
-    """Counts patches of 32 pixels, with a maximum side and a maximum number of patches."""
+    """Returns `factor` tokens for each patch of 32 pixels, with at most `longest` pixels a side and `most` patches."""
     return ceil(_squares(*_within(width, height, 512 if low else longest), 32, most) * factor)
 
 
 def _claude(width: int, height: int, _low: bool, longest: int, most: int) -> int:
-    """Counts squares of 28 pixels, one token each."""
+    """Returns one token for each square of 28 pixels, with at most `longest` pixels a side and `most` squares."""
     return _squares(*_within(width, height, longest), 28, most)
 
 
 def _gemini(width: int, height: int, _low: bool) -> int:
-    """Returns 258 for a small image, and for each tile of 768 pixels of a larger one."""
+    """Returns 258 tokens for a small image, and 258 for each tile of 768 pixels of a larger image."""
     return 258 if max(width, height) <= 384 else 258 * ceil(width / 768) * ceil(height / 768)  # noqa: PLR2004
 
 
@@ -53,7 +57,7 @@ def _within(width: int, height: int, longest: int) -> tuple[float, float]:
 
 
 def _squares(width: float, height: float, side: int, most: int) -> int:
-    """Returns the number of squares that cover an image, after scaling it down to at most `most`."""
+    """Returns the number of squares that cover an image, which is first scaled down so that they are at most `most`."""
     count = ceil(width / side) * ceil(height / side)
     if count <= most:
         return count

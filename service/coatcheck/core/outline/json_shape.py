@@ -1,6 +1,7 @@
 """Outlines of structured payloads: the shape of JSON, the columns of a table.
 
-The shape of a document has every place once, with its types and members: the records of an array are merged.
+The shape of a document has each place once, with its types and members: all records of an array are merged into one
+place.
 """
 
 from typing import Final, cast
@@ -13,32 +14,33 @@ from coatcheck.core.text.count import plural
 from coatcheck.core.views.window import LineExtent
 
 _MAX_DEPTH: Final = 16
-"""Levels of a document that are merged; deeper ones count as read."""
+"""Levels of a document that are examined; the content of deeper levels is ignored."""
 _MAX_ELEMENTS: Final = 200
-"""Elements of an array that are merged, evenly spread: their types differ seldom, and a large array would cost most."""
+"""Maximum elements of an array that are merged, evenly spread: types seldom differ, and large arrays take the most
+time."""
 _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "number", bool: "bool", type(None): "null"}
 
 
 class Open(list[object]):
-    """A list that was not read to its end: it has at least these elements. Cards say so in a separate line."""
+    """A list that was not read to its end, and may have more elements."""
 
 
 class Node(Struct, eq=False):
-    """Everything seen at one place of a document, merged."""
+    """All values at one place of a document, merged."""
 
     more: bool = False
-    """Whether the longest list here was not read to its end."""
+    """Whether the longest list at this place was not read to its end."""
     types: dict[str, None] = {}
-    """The types of the values here, in the order of their first occurrence."""
+    """The types of the values at this place, in the order of their first occurrence."""
     keys: "dict[str, Node]" = {}
     item: "Node | None" = None
-    """What the elements of the lists here have in common."""
+    """The elements of all lists at this place, merged; None if there are no lists."""
     lengths: tuple[int, int] = (0, 0)
-    """Of the shortest list and the longest."""
+    """Lengths of the shortest and of the longest list at this place."""
 
 
 def merge(node: Node, value: object, depth: int = 0) -> None:
-    """Adds one value to what was seen at this place."""
+    """Adds one value to the merged values of a place."""
     name = _TYPES.get(type(value))
     if name is not None:
         node.types[name] = None
@@ -60,7 +62,7 @@ def _merge_members(keys: dict[str, Node], members: dict[str, object], depth: int
         name = _TYPES.get(type(member))
         if name is None:
             merge(child, member, depth)
-        else:  # like merge; most values are scalars, and a call for each would double the time
+        else:  # as in `merge`: most values are scalars, and a call for each would double the time
             child.types[name] = None
 
 
@@ -84,15 +86,15 @@ def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
 
 
 _MAX_COLUMNS: Final = 1_000
-"""Columns that are listed; the others are counted."""
+"""Maximum columns that are listed; further columns are only counted."""
 _EXAMPLE_CHARS: Final = 40
 """Maximum characters of a column's example."""
 
 
 def of_table(head: bytes, lines: int) -> OutlineEntries:
-    """Returns the columns of a table that begins with `head` and has `lines` lines; none if it is not a table.
+    """Returns the columns of a table that begins with `head` and has `lines` lines; no entries if it is no table.
 
-    A column is named by the first row, which may not be a header.
+    The first row names the columns, even if it is not a header.
     """
     table = read_table(head)
     if table is None:

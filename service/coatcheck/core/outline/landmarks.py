@@ -1,9 +1,9 @@
-"""The ways of finding entries in a payload, one per sort of payload, and the scanner for symbols of source files.
+"""Finds the entries of a payload, in one way per sort of payload, and has the scanner for symbols of source files.
 
-The row of a kind names one of them (`core/kinds/spec.py`). Pure and bounded: cards use it while a payload is stored. A
-definition extends to the next of its level or above; scopes are not analysed: a nested definition is one that is
-indented further. Lines may be numbered, or have a file's name and a line number, as tools print them; comments and
-strings that span lines define nothing.
+Each kind names one of these ways (`core/kinds/spec.py`). Pure and bounded: cards use them while a payload is stored. A
+definition extends to the next definition on its level or above. Scopes are not analysed: a definition is nested if it
+is indented further. Lines may be numbered, or begin with a file's name and a line number, as tools print them. Comments
+and strings that span lines define nothing.
 """
 
 import re
@@ -43,11 +43,11 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _LINE: Final = 600
-"""Maximum bytes of a line with a definition; generated code is full of longer ones."""
+"""Maximum bytes of a line with a definition; longer lines are mostly generated code."""
 _TAB: Final = 4
-"""Columns of a tab stop; it only matters where a file mixes tabs and blanks."""
+"""Columns per tab stop; matters only in files that mix tabs and blanks."""
 _MAX_LEVEL: Final = 8
-"""Deepest level of a symbol; deeper ones count as this one."""
+"""Deepest level of a symbol; a deeper symbol gets this level."""
 _PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
 _TRAILING: Final = b" \t\r\n{:=("
@@ -65,7 +65,7 @@ def _ends(language: str) -> BlockPattern | None:
 
 @final
 class Symbols(StartScanner):
-    """Finds the definitions of one language."""
+    """Finds the definitions in source of one language."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -73,14 +73,14 @@ class Symbols(StartScanner):
         self._ends = _ends(language)
         self._closing = language in CLOSING
         self._open: dict[int, int] = {}
-        """The last definition of each indentation whose end has not come yet."""
+        """Number of the last unfinished definition of each indentation."""
         self._ended: dict[int, Position] = {}
         self._regions = Regions(language)
         self._details: list[str | None] = []
         self._indents: list[int] = []
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Processes whole lines, the first of which begins at this place."""
+        """Processes whole lines; the first line begins at `place`."""
         offset, here = 0, place
         regions = iter(self._regions.of(data))
         region = next(regions, None)
@@ -101,7 +101,7 @@ class Symbols(StartScanner):
             if not defines:
                 here, offset = here.after(data[offset:start]), start
                 after = here.after(data[start:end])
-                for each in [each for each in self._open if each >= depth]:  # what is deeper has ended before
+                for each in [each for each in self._open if each >= depth]:  # deeper ones ended before
                     number = self._open.pop(each)
                     if self.starts[number].place.byte < here.byte:
                         self._ended[number] = after if each == depth and self._closing else here
@@ -115,7 +115,7 @@ class Symbols(StartScanner):
             self._details.append(_origin(prefix, here.newlines + 1))
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
-        """Returns the definitions; `detail` says where in its file one is, if not here."""
+        """Returns the definitions; `detail` has the position in the original file if it is not the position here."""
         entries = reaching(self.starts, end, ends_line=ends_line, ends=self._ended)
         return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
 
@@ -127,7 +127,7 @@ class Symbols(StartScanner):
 
 
 def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
-    """Returns where a line says that it comes from, unless that is its place here."""
+    """Returns the position that a line's prefix gives; None if there is no prefix, or if it only repeats `line`."""
     if prefix is None or not prefix[0]:
         return None
     path, number = prefix["path"], int(prefix["number"] or prefix["counted"])
@@ -138,24 +138,24 @@ def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
 
 _BEGINNING: Final = Position(0, 0, 0)
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning that tell how entries are found."""
+"""Bytes at the beginning of a payload by which the scanner is chosen."""
 _LINES: Final = 40
-"""Lines that tell whether a text is source as tools print it."""
+"""Number of first lines that are examined to recognise printed source."""
 _MIN_LINES: Final = 3
-"""Lines below which a text is not considered source: any two lines may be numbered."""
+"""Minimum lines of a text that is taken for source: any two lines may be numbered."""
 _WIDE: Final = 160
-"""Bytes of a line that are examined."""
+"""Bytes of a line that are examined to recognise source."""
 _DEFINED: Final = 2
-"""Definitions at the beginning of a text from which it is considered source."""
+"""Minimum definitions at the beginning of a text that is taken for source."""
 
 
 def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[OutlineEntry]:
-    """Returns the entries of a whole payload, in order; none if nothing is recognised.
+    """Returns the entries of a whole payload, in order; an empty list if nothing is recognised.
 
     Args:
-        landmark_rules: how entries are found in such a payload.
+        landmark_rules: how entries are found in a payload of this kind.
         names: possible names of its file: titles, URLs.
-        data: all of it; lines and bytes refer to it.
+        data: the whole payload; lines and bytes of the entries refer to it.
     """
     if landmark_rules.structure is not None:
         return landmark_rules.structure(data, data.count(b"\n") + (not data.endswith(b"\n")), whole=True).entries
@@ -176,14 +176,15 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _find_list_scanner(head: bytes) -> OutlineScanner | None:
-    """Returns what finds a text's commits or documents, if it has such parts."""
+    """Returns the scanner for commits or YAML documents; None if the text has neither."""
     return Diff() if is_log(head) else YamlDocuments() if is_stream(head) else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
-    """Returns a scanner for symbols if a text reads as source or has a directive, and its beginning defines something.
+    """Returns a scanner for symbols if a text is source, and its beginning defines something; otherwise None.
 
-    Source may begin with a comment of many lines, which read as prose.
+    Source is recognised by its style or by a directive, because it may begin with a comment of many lines that reads as
+    prose.
     """
     lines = [line[:_WIDE] for line in head.split(b"\n")[:_LINES] if line and not line.isspace()]
     if len(lines) < _MIN_LINES:
@@ -196,7 +197,7 @@ def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None
 
 
 def _finds(scanner: OutlineScanner, head: bytes) -> bool:
-    """Returns whether a scanner finds enough in the whole lines of a beginning that it alone describes the text."""
+    """Returns whether a scanner finds enough definitions in the whole lines of `head` for an outline."""
     scanner.feed(head[: head.rfind(b"\n") + 1], _BEGINNING)
     return len(scanner.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED
 
@@ -206,27 +207,27 @@ def _find_source_scanner(names: tuple[str | None, ...], head: bytes) -> OutlineS
 
 
 JSON: Final = Landmarks(structure=_json, whole_bytes=8 * 1024 * 1024, beside_sections=True)
-"""Paths with their types."""
+"""Paths of a JSON document, with their types."""
 TABLE: Final = Landmarks(structure=_table)
-"""Columns, and the lines of the rows."""
+"""Columns of a table, and the lines of its rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
-"""Files and hunks, and commits if there are any."""
+"""Files and hunks of a diff, and commits if there are any."""
 SOURCE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) or Symbols(language_of(names, head)))
-"""Symbols; commits of a Git log; documents of a YAML stream."""
+"""Commits of a Git log, documents of a YAML stream, or else symbols."""
 OUTPUT: Final = Landmarks(
     scanner=lambda names, head: (
         _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or Phases()
     )
 )
-"""Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
+"""Commits of a Git log, documents of a YAML stream, symbols if the text is source (numbered or not), or else phases."""
 PROSE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) or _find_source_scanner(names, head))
-"""Commits of a Git log; documents of a YAML stream; symbols of printed source."""
+"""Commits of a Git log, documents of a YAML stream, or symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_find_source_scanner)
-"""Only symbols of printed source: for kinds that have sections, if this payload has none."""
+"""Only symbols of printed source. For kinds that have sections, if this payload has no sections."""
 
 
 def _is_printed_source(head: bytes) -> bool:
-    """Returns whether every line is numbered in sequence, or has a path and a number, like output of grep."""
+    """Returns whether every line is numbered in sequence, or has a path and a number as in the output of grep."""
     lines = head.split(b"\n")[: _LINES + 1][:-1]
     matches = [_PREFIX.match(line) for line in lines if line not in {b"", b"--"}]
     if len(matches) < _MIN_LINES:

@@ -1,4 +1,4 @@
-"""The phases of an output: each is a line, and extends to the next one."""
+"""Outlines the output of a program: its phases, each of which begins with a line and extends to the next phase."""
 
 import re
 from collections import deque
@@ -10,7 +10,7 @@ from coatcheck.core.views.window import Position
 
 
 class StartScanner:
-    """The common part of scanners that record where entries begin; subclasses feed them lines."""
+    """Base class of scanners that record where entries begin; subclasses feed them lines."""
 
     def __init__(self) -> None:
         self.starts: list[EntryStart] = []
@@ -21,7 +21,7 @@ class StartScanner:
         return len(self.starts) >= MAX_ENTRIES
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
-        """Returns the entries, once the lines have ended at this place; `ends_line`: with a line feed."""
+        """Returns the entries after the last line, which ended at `end`; `ends_line`: with a line feed."""
         return reaching(self.starts, end, ends_line=ends_line)
 
 
@@ -32,7 +32,7 @@ _LOG: Final = re.compile(
 
 
 def is_log(head: bytes) -> bool:
-    """Returns whether a text begins like `git log`, with one commit after the other, including author and date."""
+    """Returns whether a text begins like the output of `git log`: with a commit, its author and its date."""
     return _LOG.match(head) is not None
 
 
@@ -49,7 +49,7 @@ _TIME: Final = re.compile(
     rb"|(?m:^)\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?"
 )
 _TIME_BYTES: Final = 16 * 1024
-"""Bytes of each end in which a time is searched for."""
+"""Bytes at each end of an output in which a time is searched for."""
 _PHASE_BYTES: Final = 1_000
 """Maximum bytes of a line that begins a phase."""
 _STAMP_PREFIX: Final = re.compile(rb"\A" + _STAMP.encode() + rb"(?:##\[(?:group|section|command)\]|::group::)?")
@@ -57,13 +57,13 @@ _STAMP_PREFIX: Final = re.compile(rb"\A" + _STAMP.encode() + rb"(?:##\[(?:group|
 
 @final
 class Phases(StartScanner):
-    """Finds phases, titled by their lines without time and group mark.
+    """Finds phases; the title of a phase is its first line without time and group mark.
 
-    They are not nested: a program says where one begins, but seldom where it ends.
+    Phases are not nested: a program prints where a phase begins, but seldom where it ends.
     """
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Processes whole lines, the first of which begins at this place."""
+        """Processes whole lines; the first line begins at `place`."""
         offset, here = 0, place
         for start, end, *_ in _PHASES.lines(data):
             if self.full:
@@ -75,7 +75,7 @@ class Phases(StartScanner):
 
 
 def times(head: bytes, tail: bytes) -> str | None:
-    """Returns when the output begins and ends, by the first and last time in it; None if there is none."""
+    """Returns a sentence with the first and the last time in an output; None if it has no times."""
     first = _TIME.search(head[:_TIME_BYTES])
     last = next(iter(deque(_TIME.finditer(tail[-_TIME_BYTES:]), maxlen=1)), None)
     if first is None:

@@ -1,7 +1,8 @@
-"""Outlines as facts of a card: the largest parts of a text, the places of a JSON document, the totals of a diff.
+"""Condenses outlines to facts of a card.
 
-Records of an array form one place, `[*]`, with the members of all that were examined. Paths are RFC 9535, so that each
-can be read directly. Totals of a diff are counted as it streams in, in bounded memory, from all of its bytes.
+These are the largest parts of a text, the places of a JSON document, and the totals of a diff. All records of an array
+form one place, `[*]`, whose members are those of all examined records. Paths follow RFC 9535, so that each place can be
+read directly. The totals of a diff are counted while it streams in, in bounded memory, from all of its bytes.
 """
 
 import re
@@ -23,15 +24,15 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _MAX_OUTER: Final = 30
-"""Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
+"""Maximum entries of the outer levels that a card can name; if there are more, only the outermost level is named."""
 _OUTER_LEVEL: Final = 2
-"""Level down to which entries are named if they are few: a document's chapters below its title."""
+"""Deepest level that is named if there are few entries: the chapters of a document, below its title."""
 _MIN_ENTRIES: Final = 3
-"""Entries of the outer levels that alone would be no outline: a title, and a version or two."""
+"""Number of entries on the outer levels that would be no outline by themselves: a title and a version or two."""
 _CHARS: Final = 800
-"""Characters of the entries that a fact names: about what a card of 600 tokens has room for."""
+"""Maximum characters of the entries that a fact names: about as many as a card of 600 tokens has room for."""
 _PLACE: Final = 6
-"""Characters of a line's number and of what is between two entries."""
+"""Characters that a line number and a separator add to each entry."""
 
 
 def size_of(entry: OutlineEntry) -> int:
@@ -40,14 +41,14 @@ def size_of(entry: OutlineEntry) -> int:
 
 
 def summary(entries: list[OutlineEntry], where: str) -> tuple[list[OutlineEntry], str]:
-    """Returns the entries of the outer levels, and a fact that names them, or the largest.
+    """Returns the entries of the outer levels, and a fact that names these entries or the largest of them.
 
     Args:
-        entries: all of them, in order.
-        where: words for the lines that were examined, if they are not all.
+        entries: all entries, in order; at least one.
+        where: words for the lines that were examined, if not all were.
     """
-    few = 2 if entries[0].what == "part" else _MIN_ENTRIES
-    deepest = sorted([entry.level for entry in entries])[: few + 1][-1]
+    min_entries = 2 if entries[0].what == "part" else _MIN_ENTRIES
+    deepest = sorted([entry.level for entry in entries])[: min_entries + 1][-1]
     if sum(entry.level <= _OUTER_LEVEL for entry in entries) <= _MAX_OUTER:
         deepest = max(deepest, _OUTER_LEVEL)
     outer = [entry for entry in entries if entry.level <= deepest]
@@ -81,7 +82,7 @@ def contents(entries: list[OutlineEntry], where: str, room: int) -> Iterator[str
 
 
 def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
-    """Returns entries without their arguments if they take more characters, except where that leaves several alike."""
+    """Returns symbols without their arguments if the titles exceed `most` characters, unless titles become equal."""
     if sum(len(entry.title) + _PLACE for entry in selection) <= most or selection[0].what != "symbol":
         return selection
     forms = Counter([without_arguments(title) for title in {entry.title for entry in entries}])
@@ -90,7 +91,7 @@ def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], 
 
 
 def _largest(entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
-    """Returns entries, in order, up to so many characters: the outermost, of one level the largest."""
+    """Returns entries up to `most` characters, in order: outer levels first, and within a level the largest first."""
     chars, indices = 0, set[int]()
     for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size_of(entries[each]), each)):
         chars += len(entries[number].title) + _PLACE
@@ -101,13 +102,14 @@ def _largest(entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
 
 
 _MEMBERS: Final = 40
-"""Members of one object that are named; an object with more similar ones is a map, whose values form one place."""
+"""Maximum members of one object that are named. With more, if these are similar, it is a map: its values form one
+place."""
 _MAX_MEMBERS: Final = 60
-"""Members of an object, some of which differ, whose places are listed; if there are more, the outline is incomplete."""
+"""Maximum members of an object whose places are listed, if the members differ; with more, the outline is incomplete."""
 
 
 def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
-    """Returns the places of a document that begins with `head`; none if it does not begin like JSON."""
+    """Returns the places of a JSON document that begins with `head`; no entries if `head` does not begin like JSON."""
     reading = read_json(head, whole=whole)
     if reading is None:
         return OutlineEntries([])
@@ -115,9 +117,9 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     if whole and reading.lines and not complete:
         complete = reading.lines == sum(map(bool, map(bytes.strip, head.split(b"\n"))))
     # All elements of an array are merged into one node first, so that the outline grows with the places of a document,
-    # not with its records.
+    # not with the number of its records.
     root = Node()
-    merge(root, reading.value if complete else _cut_short(reading))
+    merge(root, reading.value if complete else _mark_continuation(reading))
     entries: list[OutlineEntry] = []
     queue: deque[tuple[str, int, Node]] = deque([("$", 1, root)])
     all_named = True
@@ -141,10 +143,10 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     return OutlineEntries(entries, complete and all_named and not queue, tuple(notices))
 
 
-def _cut_short(reading: JsonReading) -> object:
-    """Returns the value with open lists where they may continue.
+def _mark_continuation(reading: JsonReading) -> object:
+    """Returns the value that was read, with open lists wherever the document may continue.
 
-    Of JSON lines, each was read whole, but there are more.
+    With JSON lines, each line was read as a whole, but more lines may follow.
     """
     if reading.lines and isinstance(reading.value, list):
         return Open(cast("list[object]", reading.value))
@@ -152,7 +154,7 @@ def _cut_short(reading: JsonReading) -> object:
 
 
 def _mark_open(value: object) -> object:
-    """Returns what was read of a document that ends too early: its last lists may continue."""
+    """Returns the value of a document that is cut off: the lists that the cut is in are marked as open."""
     if isinstance(value, list):
         elements = Open(cast("list[object]", value))
         if elements:
@@ -196,28 +198,28 @@ def _either(names: list[str]) -> str:
 
 
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning in which a hunk follows a diff's header."""
+"""Bytes at the beginning of a text that must have a diff's header and a hunk."""
 _PREFACE_BYTES: Final = 2 * 1024
-"""Maximum bytes before a diff."""
+"""Maximum bytes of text before a diff."""
 _PIECE: Final = 64 * 1024
-"""Bytes of a diff that are examined together: fewer hunks than an outline may have."""
+"""Bytes of a diff that are examined at a time: they have fewer hunks than an outline may have entries."""
 _LINE: Final = 4 * 1024
-"""Bytes of a line that matter."""
+"""Maximum bytes of an incomplete line that are kept."""
 _MAX_FILES: Final = 20_000
-"""Maximum files of a diff; of one with more there are no totals."""
+"""Maximum files of a diff for which totals are counted; with more files, there are no totals."""
 _LISTED_FILES: Final = 40
-"""Files that are named, those with most changes: a card of 600 tokens has room for about as many."""
+"""Maximum files that are named, those with most changes first: about as many as a card of 600 tokens has room for."""
 _COMMON: Final = 24
-"""Minimum characters that all names begin with from which their directory is told once."""
+"""Minimum characters of a directory that all files have in common, for it to be named once instead of in each name."""
 _LISTED_COMMITS: Final = 8
-"""Commits that are named beside them."""
+"""Maximum commits that are named in addition to the files."""
 _BEGINNING: Final = Position(0, 0, 0)
 _HEADER: Final = re.compile(rb"^(?:diff -\S|Index: |--- \S[^\n]*\n\+\+\+ \S)", re.MULTILINE)
 _HUNK: Final = BlockPattern(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
 def totals_of(head: bytes) -> "DiffTotals | None":
-    """Returns what counts the changes of a text that begins like this; None if it begins with no diff."""
+    """Returns a counter for the changes of a text that begins with `head`; None if no diff begins there."""
     first = head[:_HEAD_BYTES]
     diff = b"\n@@ -" in first and _HUNK.find(first) and _HEADER.search(head, 0, _PREFACE_BYTES)
     return DiffTotals() if diff else None
@@ -225,7 +227,7 @@ def totals_of(head: bytes) -> "DiffTotals | None":
 
 @final
 class DiffTotals:
-    """Counts the files of a diff, and the lines that each adds and removes; names its commits, if it has any."""
+    """Counts the files of a diff, and the lines that each file adds and removes; lists its commits."""
 
     def __init__(self) -> None:
         self._carry = b""
@@ -233,15 +235,15 @@ class DiffTotals:
         self._added = Counter[str]()
         self._removed = Counter[str]()
         self._titles = Counter[str]()
-        """How often each title of a file occurs."""
+        """How often each file's title occurs."""
         self._commits: list[str] = []
         self._numbers = Counter[What]()
-        """How many files, hunks and commits there are."""
+        """Number of files, of hunks and of commits."""
         self._known = True
-        """Whether every file so far could be counted, and told from the others."""
+        """Whether every file so far could be counted, and be told apart from the others."""
 
     def feed(self, data: bytes) -> None:
-        """Counts what is in the next bytes; of a long line, only the beginning and the end are examined."""
+        """Counts the lines in the next bytes. Of a line that spans several calls, the middle is ignored."""
         end = data.rfind(b"\n") + 1
         if end:
             self._count_lines(self._carry + data[:end])
@@ -273,7 +275,7 @@ class DiffTotals:
                 self._removed[title] += counts[1]
 
     def facts(self) -> tuple[str, ...]:
-        """Returns the first commits, and the files with the largest changes."""
+        """Returns facts about the first commits and about the files with most changes; empty if there are no totals."""
         self._count_lines(self._carry)
         self._carry = b""
         self.add(self._diff.take_complete(end=True))
@@ -291,7 +293,7 @@ class DiffTotals:
         return (f"{format_count(self._numbers['commit'], 'commit')}: {commit_list}", facts) if commits else (facts,)
 
     def sections(self) -> list[str]:
-        """Returns the files by which an outline's parts can be read, largest changes first, after `facts`."""
+        """Returns the names of files that can be read as sections, most changes first. Call it after `facts`."""
         if not self._known or self._numbers.total() >= MAX_ENTRIES:
             return []
         return [name for name in self._largest() if self._titles[name] == 1]

@@ -1,4 +1,4 @@
-"""The documents of a YAML stream, titled by their kind and name."""
+"""Outlines a YAML stream: its documents, titled by kind and name."""
 
 import re
 from typing import Final, final
@@ -12,15 +12,15 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning that tell whether a text is such a stream."""
+"""Bytes at the beginning of a text that are examined to recognise a stream."""
 _MIN_DOCUMENTS: Final = 2
-"""Documents from which a text is a stream."""
+"""Minimum number of documents in a stream."""
 _SEPARATOR: Final = re.compile(rb"---(?:\s|$)")
 _KEY: Final = rb"(?:\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'|[\w./$~<*+{][\w./${}<>*+@=()-]{0,80}):(?:\s|$)"
 _OUTER: Final = re.compile(rb"#|%YAML|(?:---|\.\.\.)(?:\s|$)|-\s|[\]}]|" + _KEY)
-"""What a line of YAML may be that is not indented."""
+"""Matches a line of YAML that is not indented."""
 _LINES: Final = BlockPattern(r"^(?:[^\s#%]|  (?:name|id|title):[ \t])")
-"""Finds lines that are not indented, and names that are members of such a line's value."""
+"""Matches lines that are not indented, and indented lines with a name."""
 _MEMBER: Final = re.compile(rb"( *)([\w.]+):[ \t]*(.*)")
 _NAMES: Final = (b"name", b"id", b"title")
 
@@ -38,32 +38,32 @@ def is_stream(head: bytes) -> bool:
 
 
 class _Document(Struct, eq=False):
-    """A document, and where it begins."""
+    """A document, its title, and the position where it begins."""
 
     place: Position
     first: bytes = b""
-    """Its first line, the title of one without a name and a kind."""
+    """The first line of the document: its title if it has neither a name nor a kind."""
     kind: bytes = b""
     name: bytes = b""
     rank: tuple[int, int] = (9, 0)
-    """How far the name is indented, and which of the keys for names it has."""
+    """Indentation of the name, and index of its key in `_NAMES`: the lowest rank wins."""
 
 
 @final
 class YamlDocuments(StartScanner):
-    """Finds documents; the `detail` of an entry is its kind. One that holds nothing has no entry.
+    """Finds documents; the `detail` of an entry is the document's kind. An empty document has no entry.
 
-    A name is a member of the document, or of its `metadata`.
+    The name of a document is a member of the document itself, or of its `metadata`.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._documents = [_Document(Position(0, 0, 0))]
         self._key = b""
-        """The last key that is not indented."""
+        """The last key on a line that is not indented."""
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Processes whole lines, the first of which begins at this place."""
+        """Processes whole lines; the first line begins at `place`."""
         offset, here = 0, place
         for start, end, *_ in _LINES.lines(data):
             here, offset = here.after(data[offset:start]), start
@@ -87,7 +87,7 @@ class YamlDocuments(StartScanner):
                 document.name, document.rank = value, rank
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
-        """Returns the entries, once the lines have ended at this place; `ends_line`: with a line feed."""
+        """Returns the entries after the last line, which ended at `end`; `ends_line`: with a line feed."""
         documents = [document for document in self._documents if document.first]
         titles = [b" ".join(filter(None, (each.kind, each.name))) or each.first for each in documents]
         self.starts = [

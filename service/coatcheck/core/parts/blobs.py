@@ -1,6 +1,7 @@
-"""What of lines is not shown: their fields, and bytes that are written as text, which are named instead.
+"""The parts of lines that rendering hides: their fields, and bytes that are encoded as text, which a name replaces.
 
-A rule of rendering, like colours: each line stays a line, its bytes stay where they are, and patterns match them.
+This concerns only rendering, like colours do: each line stays a line, positions do not change, and patterns still match
+the hidden parts.
 """
 
 from typing import Final
@@ -14,23 +15,29 @@ from coatcheck_client.contract.blobs import Blob, find_blobs, large_blobs, name_
 
 
 def blobs_in(text: bytes, *, begins: bool = True) -> list[Blob]:
-    """Returns the encoded bytes in a text, in order; without `begins`, its first byte is inside a line."""
+    """Returns the blobs of encoded bytes in a text, in order. Unless `begins`, the text begins inside a line."""
     return find_blobs(text, _media_type, begins=begins)
 
 
 def identify_blobs(text: bytes) -> list[Blob]:
-    """Returns the encoded bytes in a text that are worth an artifact of their own."""
+    """Returns the blobs of encoded bytes in a text that are worth an artifact of their own."""
     return large_blobs(text, _media_type)
 
 
 def find_blob_names(text: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
-    """Returns the encoded bytes in a text, in order, each with its name; without `ends`, its last line goes on."""
+    """Returns the ranges of encoded bytes in a text, in order, each with the name that replaces it.
+
+    Args:
+        text: the text.
+        begins: whether its first byte begins a line.
+        ends: whether a line ends after its last byte.
+    """
     sizes = ((blob, blob.size if ends or blob.end < len(text) else None) for blob in blobs_in(text, begins=begins))
     return [(blob.start, blob.end, name_of(blob.media_type, size).encode()) for blob, size in sizes]
 
 
 def ends_inside(text: bytes, *, begins: bool) -> bool:
-    """Returns whether a part of a text ends inside of encoded bytes."""
+    """Returns whether the end of a text may be inside of encoded bytes. Unless `begins`, it begins inside a line."""
     return any(blob.end == len(text) for blob in blobs_in(text, begins=begins)[-1:])
 
 
@@ -40,7 +47,7 @@ def name_blobs(text: bytes) -> bytes:
 
 
 def blank_blobs(block: bytes) -> bytes:
-    """Returns a block of a text, which may begin and end inside of a line, with blanks in place of encoded bytes."""
+    """Returns a block of a text with blanks in place of encoded bytes. It may begin and end inside of a line."""
     blobs = blobs_in(block, begins=False)
     if not blobs:
         return block
@@ -51,18 +58,18 @@ def blank_blobs(block: bytes) -> bytes:
 
 
 def blank_unseen(block: bytes) -> bytes:
-    """Returns a block of a text with blanks in place of encoded bytes and of what was never visible."""
+    """Returns a block of a text with blanks in place of encoded bytes and of bytes that a terminal never shows."""
     return blank_hidden(blank_blobs(block))
 
 
 def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
-    """Returns what is not shown of the lines in `data`, in order, and what in its place.
+    """Returns the hidden ranges of the lines in `data`, in order, each with the text that replaces it.
 
     Args:
-        fields: those of the lines.
+        fields: the fields of the lines; None: they have none.
         data: the lines.
-        begins: whether its first byte begins a line.
-        ends: whether a line ends after its last one.
+        begins: whether the first byte of `data` begins a line.
+        ends: whether a line ends after the last byte of `data`.
     """
     hidden = [] if fields is None else hidden_fields(fields, data, begins=begins)
     blobs = find_blob_names(data, begins=begins, ends=ends)
@@ -70,7 +77,7 @@ def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True,
 
 
 def read_lines(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
-    """Returns the messages of the lines in `data`, each in its line, as they are shown."""
+    """Returns the lines in `data` as they are shown: their messages. Unless `begins`, `data` begins inside a line."""
     reader = _read_again if len(data) <= _REMEMBERED else _read_lines
     return reader(fields, data, begins)
 
@@ -92,7 +99,8 @@ def _read_lines(fields: LineFields | None, data: bytes, begins: bool) -> bytes:
 
 
 _REMEMBERED: Final = 128 * 1024
-"""Bytes of a text whose messages are remembered: a payload is recognised, and then its card is cut."""
+"""Maximum bytes of a text whose messages are cached, because they are needed twice: when a payload is recognised, and
+when its card is cut."""
 _read_again: Final = remember("messages", 4, 2 * _REMEMBERED)(_read_lines)
 
 

@@ -1,8 +1,8 @@
 """Finds the charset of a payload and decodes it.
 
-In this order: byte order mark, escapes of ISO-2022, NULs in the pattern of UTF-16 or UTF-32, UTF-8 wherever the bytes
-are valid, what is declared if it decodes, detection on the lines with bytes outside ASCII, UTF-8 with replacements. A
-test for binary data stands in front of everything that is guessed.
+The first evidence decides, in this order: a byte order mark; escapes of ISO-2022; NULs in the pattern of UTF-16 or
+UTF-32; valid UTF-8; a declared charset that decodes the bytes; detection on the lines with bytes outside ASCII. Without
+any evidence, the charset is UTF-8 with replacements. Nothing is guessed for binary data.
 """
 
 import codecs
@@ -21,39 +21,40 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SHIFTS: Final = ((re.compile(rb"\x1b\$(?:[@B]|\([@BD])"), "iso2022_jp_ext"), (re.compile(rb"\x1b\$\)C"), "iso2022_kr"))
-"""Escapes that begin double-byte text (RFC 1468, RFC 1557); no terminal has any use for them."""
+"""Escapes that begin double-byte text (RFC 1468, RFC 1557). Terminals do not use them."""
 _HEADER: Final = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _MARKUP: Final = re.compile(
     rb"(?:<meta[^>]{0,200}?charset\s*=\s*[\"']?|<\?xml[^>]{0,80}?encoding\s*=\s*[\"'])([A-Za-z0-9_:.-]{1,40})",
     re.IGNORECASE,
 )
 _MARKUP_BYTES: Final = 4 * 1024
-"""Bytes in which a page declares its charset: HTML wants it in the first 1,024, but generators put scripts before
-it."""
+"""Bytes in which a page declares its charset. HTML requires the declaration in the first 1,024 bytes, but generators
+put scripts before it."""
 _HEAD_BYTES: Final = 64 * 1024
-"""Bytes at the beginning that tell text from binary data."""
+"""Bytes at the beginning by which text is distinguished from binary data."""
 _EVIDENCE: Final = 32 * 1024
-"""Bytes of lines outside ASCII from which a charset is detected."""
+"""Maximum bytes of lines with bytes outside ASCII from which a charset is detected."""
 _CONTROLS: Final = bytes([*range(7), 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 28, 29, 30, 31, 127])
-"""What no text contains: neither line ends, tabs and form feeds, nor what terminals understand."""
+"""Control characters that no text contains. Texts may contain line ends, tabs, form feeds and terminal controls."""
 _CONTROL_CHARS: Final = frozenset(_CONTROLS.decode("latin-1") + "\ufffd")
 _WIDE: Final = re.compile("[^\x00-\x7f\ufffd]")
 """Matches a character that UTF-8 encodes in several bytes."""
 _NOT_WESTERN: Final = re.compile(rb"(?<![A-Za-z])[\x80-\xff]+(?![A-Za-z])|[\x80-\xff]{4}|[\x80-\xbf\xd7\xf7]")
-"""Matches bytes that are no letters with accents in words of ASCII, too few of which look like any language."""
+"""Matches bytes that are not accented letters inside words of ASCII. If there are none, the text is probably Western;
+such letters are often too few to detect a language."""
 _NEAR_WIDE: Final = re.compile(rb"[^\x80-\xff]{0,64}(?:[\x80-\xff][^\x80-\xff]{0,64})+")
-"""Matches bytes outside ASCII with what is near them in a long line."""
+"""Matches bytes outside ASCII, with up to 64 bytes on either side."""
 _ASCII_PAIR: Final = re.compile(rb"[ -~]{2}")
 _UNLIKELY: Final = 0.05
-"""Confidence below which a charset is no better than another; that of a plain fallback is 0.1."""
+"""Minimum confidence of the detector with which its charset is used; its plain fallback has 0.1."""
 _CHARS: Final = 2_000
-"""Characters that tell whether two-byte units are text."""
+"""Maximum characters that are examined to decide whether units of two or four bytes are text."""
 _NO_TEXT: Final = frozenset({"Cn", "Co", "Cs"})
-"""Categories of characters that no text has: unassigned, private, half a pair."""
+"""Unicode categories of characters that no text has: unassigned, private use, surrogates."""
 _UNITS: Final = 8
-"""Characters below which NULs tell nothing."""
+"""Minimum units of UTF-16 or UTF-32: in shorter data, NULs prove nothing."""
 _SCATTERED: Final = 50
-"""At most one byte in this many is a control character, or undecodable, in text of which a few bytes are damaged."""
+"""Text with a few damaged bytes has at most one control character, or undecodable byte, in this many."""
 _WEB: Final = {
     "ascii": "cp1252",
     "gb2312": "gb18030",
@@ -63,11 +64,14 @@ _WEB: Final = {
     "utf-16": "utf-16-le",
     "utf-32": "utf-32-le",
 }
-"""What browsers understand by these names (WHATWG Encoding, section 4.2)."""
+"""Codecs that browsers use for these names (WHATWG Encoding, section 4.2)."""
 
 
 def find_charset(head: bytes, media_type: str | None, *, is_whole: bool) -> Charset | None:
-    """Returns the charset of a payload that begins with `head`; None if it is UTF-8, or binary data."""
+    """Returns the charset of a payload that begins with `head`; None if the payload is UTF-8 or binary data.
+
+    `is_whole`: `head` is the whole payload.
+    """
     for mark, name in _BOMS:
         if head.startswith(mark):
             return None if name == UTF_8 and _is_utf8(head) else Charset(name, mark=len(mark))
@@ -83,20 +87,20 @@ def find_charset(head: bytes, media_type: str | None, *, is_whole: bool) -> Char
 
 
 def has_controls(head: bytes) -> bool:
-    """Returns whether bytes that begin like this are binary data: more than a few control characters are in them."""
+    """Returns whether a payload with this beginning is binary data: it has more than a few control characters."""
     start = head[:_HEAD_BYTES]
     return (len(start) - len(start.translate(None, _CONTROLS))) * _SCATTERED > len(start)
 
 
 def decode(data: bytes, media_type: str | None) -> str:
-    """Returns the text of a document with LF as line ends. Never raises: undecodable bytes are replaced."""
+    """Returns the text of a document with LF as line ends. Never raises: U+FFFD replaces undecodable bytes."""
     charset = find_charset(data, media_type, is_whole=True) or Charset(UTF_8, mark=3 * data.startswith(codecs.BOM_UTF8))
     text = data[charset.mark :].decode(charset.name, "replace").replace("\0", "")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Returns whether data is UTF-8, perhaps cut inside its last character."""
+    """Returns whether bytes are UTF-8. Their last character may be cut off."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -105,7 +109,10 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _by_nuls(head: bytes) -> Charset | None:
-    """Returns UTF-16 or UTF-32 if NULs stand only where they do there, and the characters are those of a text."""
+    """Returns UTF-16 or UTF-32 if the NULs have the pattern of that charset, and the decoded characters are text.
+
+    None for any other data.
+    """
     start = head[: _HEAD_BYTES & -4]
     if not start.count(0):
         return None
@@ -114,7 +121,7 @@ def _by_nuls(head: bytes) -> Charset | None:
         is_sparse = width > 2 and start.count(0) < 2 * units  # noqa: PLR2004 - half of UTF-32 are NULs
         if units < _UNITS or is_sparse or start[low::width].count(0) * _SCATTERED > units:
             continue
-        if width == 2 and _is_spaced(start):  # noqa: PLR2004 - words, not units of two bytes
+        if width == 2 and _is_spaced(start):  # noqa: PLR2004 - words of ASCII, not units of two bytes
             continue
         text = start[: units * width].decode(name, "replace")
         odd = sum(unicodedata.category(char) in _NO_TEXT or char in _CONTROL_CHARS for char in text[:_CHARS])
@@ -135,7 +142,7 @@ def _list_declared(head: bytes, media_type: str | None) -> list[str]:
     for name in (header[1] if header else "", markup[1].decode("ascii") if markup else ""):
         try:
             codec = codecs.lookup(name).name
-            b"".decode(codec)  # raises for what is no encoding of text, such as base64
+            b"".decode(codec)  # raises for a codec that is no charset, such as base64
         except (LookupError, ValueError, AssertionError):
             continue
         codec_names.append(_WEB.get(codec, codec))
@@ -143,12 +150,12 @@ def _list_declared(head: bytes, media_type: str | None) -> list[str]:
 
 
 def _decodes(head: bytes, name: str, *, is_whole: bool) -> bool:
-    """Returns whether a charset decodes all but a few damaged bytes, and to text."""
+    """Returns whether a charset decodes all but a few damaged bytes, and the result is text."""
     try:
         text = codecs.getincrementaldecoder(name)("replace").decode(
             head[:_HEAD_BYTES], is_whole and len(head) <= _HEAD_BYTES
         )
-    except UnicodeError:  # some codecs raise for what is none of theirs
+    except UnicodeError:  # some codecs raise errors in spite of "replace"
         return False
     wrong = text.count("\ufffd") * _SCATTERED > len(text)
     if name.startswith("utf-") and head.count(0) == 0 and _is_spaced(head):  # words of ASCII, not two-byte units
@@ -157,17 +164,18 @@ def _decodes(head: bytes, name: str, *, is_whole: bool) -> bool:
 
 
 def _detect_charset(head: bytes) -> Charset | None:
-    """Returns what the lines outside ASCII look like, if they are text and not UTF-8 in which a few bytes are wrong.
+    """Returns the most likely charset of the lines with bytes outside ASCII.
 
-    In a text of which some lines are UTF-8, that is what the other lines look like.
+    If enough of the lines are UTF-8, the result is UTF-8 with that charset for the other lines. None if the bytes are
+    binary data, if nothing is likely, or if the text is UTF-8 with a few wrong bytes.
     """
     if has_controls(head):
         return None
     lines = [b" ".join(_NEAR_WIDE.findall(line)) for line in head[:_HEAD_BYTES].splitlines() if not line.isascii()]
     wrong = [line for line in lines if not _is_utf8(line) and not _WIDE.search(line.decode("utf-8", "replace"))]
-    some = b"\n".join(lines)[:_EVIDENCE].decode("utf-8", "replace")
+    evidence = b"\n".join(lines)[:_EVIDENCE].decode("utf-8", "replace")
     valid = "".join(line.decode("utf-8", "ignore") for line in lines if _is_utf8(line))
-    is_utf8 = some.count("\ufffd") * 4 <= len(_WIDE.findall(some)) or len(_WIDE.findall(valid)) > len(wrong)
+    is_utf8 = evidence.count("\ufffd") * 4 <= len(_WIDE.findall(evidence)) or len(_WIDE.findall(valid)) > len(wrong)
     charset_name = _name_of(b"\n".join(wrong if is_utf8 else lines)[:_EVIDENCE])
     if charset_name is None or not is_utf8:
         return None if charset_name is None else Charset(charset_name, is_guess=True)
@@ -177,7 +185,7 @@ def _detect_charset(head: bytes) -> Charset | None:
 def _name_of(lines: bytes) -> str | None:
     if not lines:
         return None
-    from chardet import detect  # noqa: PLC0415 - 20 ms that almost no payload needs
+    from chardet import detect  # noqa: PLC0415 - the import takes 20 ms, and almost no payload needs it
 
     answer = detect(lines)
     name = answer["encoding"]
@@ -189,15 +197,15 @@ def _name_of(lines: bytes) -> str | None:
 
 @final
 class LineDecoder:
-    """Decodes lines that are not UTF-8 by another charset."""
+    """Decodes lines of UTF-8, and all other lines by another charset."""
 
     def __init__(self, rest: str) -> None:
         self._rest = rest
         self._line = b""
-        """The beginning of a line whose end has not come."""
+        """The beginning of a line whose end was not fed yet."""
 
     def decode(self, data: bytes, is_last: bool = False) -> str:
-        """Returns the text of the lines that have become complete, or are very long."""
+        """Returns the text of the lines that became complete. A line of more than _HEAD_BYTES is decoded in parts."""
         data = self._line + data
         end = len(data) if is_last or len(data) > _HEAD_BYTES else data.rfind(b"\n") + 1
         self._line = data[end:]

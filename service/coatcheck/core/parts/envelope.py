@@ -1,9 +1,9 @@
-"""Takes the text out of what a tool wraps around it: found by structure, whatever the members are called.
+"""Extracts the text from an envelope, such as a tool's JSON. An envelope is recognised by structure, not by names.
 
-An envelope is JSON most of whose bytes are texts: long strings, strings of several lines, a list of lines, or of
-records with a time and a message. Its other members are few, and say something about the texts. Texts that are
-envelopes themselves are opened as well. So is a string literal with escaped line feeds: JSON that was cut off, or a
-value as Python prints it.
+An envelope is JSON that consists mostly of texts: long strings, strings of several lines, lists of lines, or lists of
+records with a time and a message. Its other members are few, and describe the texts. If a text is itself an envelope,
+it is opened, too. A string literal with escaped line feeds is treated in the same way: it occurs in JSON that was cut
+off, and in values as Python prints them.
 """
 
 import json
@@ -20,32 +20,33 @@ from coatcheck.core.parts.fields import find_fields, has_field
 from coatcheck.core.structure import JSON_FAULTS
 
 _MAX_DEPTH: Final = 8
-"""Envelopes in one another, and levels of one, that are opened."""
+"""Maximum depth of envelopes inside envelopes, and of nested containers inside an envelope, that are opened."""
 _LONG: Final = 200
-"""Characters from which a string of one line is a text; base64 has no blank in as many."""
+"""Minimum characters of a text in one line. Such a text also has a blank among the first of these, unlike base64."""
 _MEMBERS: Final = 24
-"""Maximum members besides the texts: an object with more is data of its own."""
+"""Maximum texts and other members of an envelope: an object with more members is data of its own."""
 _SHARE: Final = 0.5
-"""Minimum share of the texts in the object's bytes."""
+"""Minimum share of the texts in the bytes of an envelope."""
 _FEWEST: Final = 8
-"""Items of a list, and escaped line feeds of a literal, below which they are no lines of a text."""
+"""Minimum items of a list, or escaped line feeds of a literal, that are taken for the lines of a text."""
 _TELLING: Final = 128
-"""Records that tell whether all have a message."""
+"""Number of records that are examined to decide whether the records of a list have a message."""
 _EACH: Final = "[*]"
-"""Ends the path of a list of lines."""
+"""End of the path of a list of lines."""
 _ENDED: Final = 0.8
-"""Share of messages that end with a line feed, from which they are lines whatever is beside them."""
+"""Share of messages that end with a line feed above which the messages are lines, even without a time beside them."""
 _PAIR: Final = ("time", "line")
+"""Names of the two items of a record that is a list."""
 _PART: Final = 0.1
-"""Share of a text from which a literal in it may be what it is about; those of code are many and short."""
+"""Minimum share of a text that a literal to open takes up. The literals of source code are many, and shorter."""
 _JOINT: Final = re.compile(r"\s*[+,]?\s*")
-"""Between the pieces of a literal."""
+"""Matches the text between two pieces of a literal."""
 _LITERAL: Final = re.compile(r"""(["'`])((?:[^\\"'`\n]++|\\.|(?!\1)["'`])*+)(?:\1|\\?\Z)""", re.DOTALL)
-"""A string literal of Python, JavaScript or JSON, perhaps cut off."""
+"""Matches a string literal of Python, JavaScript or JSON, which may be cut off."""
 _NAME: Final = re.compile(r"""['"]?(\w{1,40})['"]? ?[:=] ?[bru]?\Z""")
-"""What names a literal, in front of it."""
+"""Matches the name in front of a literal."""
 _NAME_CHARS: Final = 48
-"""Characters before a literal in which its name stands: a name of 40, quotation marks and a sign."""
+"""Characters before a literal that are searched for its name: a name of 40, quotation marks and a sign."""
 _ESCAPE: Final = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": ""}
 _SEVERAL: Final = re.compile(rb'\{[ \t]*\r?\n[^{}]*"')
@@ -58,18 +59,18 @@ _NEXT: Final = re.compile(r"\S")
 
 
 class Envelope(Struct, frozen=True):
-    """What an envelope contains, in order."""
+    """The contents of an envelope, in order."""
 
     texts: list[tuple[str, str]]
-    """The path and the characters of each text that is not empty."""
+    """Path and characters of each text that is not empty."""
     facts: list[tuple[str, str]]
-    """Path and value of the other members."""
+    """Path and value of each other member."""
     list_overheads: list[int] = []
-    """Bytes of the lists that texts were made of, beyond those of the texts."""
+    """For each text that was made of a list: the number of bytes by which the list's JSON is longer than the text."""
 
 
 def open_envelope(data: bytes) -> Envelope | None:
-    """Returns the content of an envelope, with names in place of encoded bytes; None if data is none."""
+    """Returns the content of an envelope, with names in place of encoded bytes; None if `data` is no envelope."""
     body = data.strip()
     if body[:1] not in {b"{", b"["} and (b"\\" not in body or body.count(b"\\n") < _FEWEST):
         return None
@@ -78,9 +79,9 @@ def open_envelope(data: bytes) -> Envelope | None:
 
 
 def render(envelope: Envelope) -> str:
-    """Returns the text of an envelope: a line of the other members, then its texts, named if there are several.
+    """Returns the text of an envelope: a line with the other members, then the texts, with their paths if several.
 
-    Behind a page, that line comes last: a page is known by its beginning.
+    If the text is a page, the line comes last, because a page is recognised by its beginning.
     """
     shows_paths = len(envelope.texts) > 1
     out: list[str] = []
@@ -93,7 +94,10 @@ def render(envelope: Envelope) -> str:
 
 
 def url_beside(envelope: Envelope) -> str | None:
-    """Returns the URL that stands beside the text of a page, whatever it is called; the nearest of several."""
+    """Returns the URL that an envelope gives beside the text of a page, whatever the name of its member.
+
+    A URL in the same object as the page comes first. None if the envelope holds no page; empty if it has no URL.
+    """
     if not _is_page(envelope):
         return None
     around = envelope.texts[0][0].rpartition(".")[0]
@@ -116,14 +120,14 @@ def _open(data: bytes, depth: int) -> Envelope | None:
         value = _sequence(body)
     if value is None:
         return None
-    # The texts must be most of the bytes: of records with some text in them, the structure is what matters.
+    # The texts must make up most of the bytes. For records that contain some text, the structure matters more.
     envelope = Envelope([], [])
     if not _gather(value, "", envelope, _MAX_DEPTH) or not envelope.texts:
         return None
     size = sum(envelope.list_overheads) + sum(len(text.encode("utf-8", "replace")) for _, text in envelope.texts)
     if size < _SHARE * len(body) * _plain_share(body):
         return None
-    # A text may be an envelope again: a tool's JSON in the JSON of the protocol that carried it.
+    # A text may itself be an envelope, such as a tool's JSON inside the JSON of a protocol.
     result = Envelope([], envelope.facts)
     for path, text in envelope.texts:
         inner = _open(text.encode("utf-8", "replace"), depth - 1)
@@ -153,12 +157,12 @@ def _sequence(body: bytes) -> list[object] | None:
 
 
 def _plain_share(body: bytes) -> float:
-    """Returns the share of the bytes that is not made of escapes, which a string in a string doubles at each level."""
+    """Returns the share of the bytes that are not backslashes, at least 0.1. Each nested string doubles backslashes."""
     return 1 - min(0.9, body.count(b"\\") / len(body))
 
 
 def _gather(value: object, path: str, envelope: Envelope, depth: int) -> bool:
-    """Adds what is in a value; returns False if that is more than an envelope has."""
+    """Adds the texts and other members in a value to `envelope`; returns False if the value is not part of one."""
     if isinstance(value, str) and (value.count("\n") > 1 or (len(value) >= _LONG and " " in value[:_LONG])):
         envelope.texts.append((path, value))
     elif isinstance(value, dict) and value:
@@ -174,7 +178,7 @@ def _gather(value: object, path: str, envelope: Envelope, depth: int) -> bool:
         before = len(envelope.texts)
         members = ((f"{path}[{number}]", each) for number, each in enumerate(items))
         whole = depth > 0 and all(_gather(each, inner, envelope, depth - 1) for inner, each in members)
-        # Of a provider's parts, one may be the text; other records are data, unless lists of lines are in them.
+        # A provider's parts may include one text. Other records are data, unless all their texts are lists of lines.
         paths = [path for path, _ in envelope.texts[before:]]
         typed = bool(path) and all(not isinstance(each, dict) or "type" in each for each in items)
         return whole and ((typed and len(paths) <= 1) or (bool(paths) and all(each.endswith(_EACH) for each in paths)))
@@ -186,7 +190,7 @@ def _gather(value: object, path: str, envelope: Envelope, depth: int) -> bool:
 
 
 def _lines_of(items: list[object]) -> str:
-    """Returns the text of a list of lines, or of records that have a message beside a time; empty for another list."""
+    """Returns the text of a list of lines, or of records with a time and a message; empty for any other list."""
     if len(items) >= _FEWEST and all(isinstance(item, str) for item in items):
         lines = [str(item).removesuffix("\n") for item in items]
         return "\n".join(lines) if any(" " in line for line in lines) else ""
@@ -213,14 +217,14 @@ def _lines_of_records(records: list[dict[str, object]]) -> str:
 
 
 def _is_position(records: list[dict[str, object]], name: str) -> bool:
-    """Returns whether a member counts the records, or the time from the first one on."""
+    """Returns whether a member numbers the records, or gives the time since the first record, from 0 or 1 on."""
     values = [record.get(name) for record in records]
     numbers = [value for value in values if isinstance(value, int | float)]
     return len(numbers) == len(values) and numbers[0] in {0, 1} and all(a <= b for a, b in pairwise(numbers))
 
 
 def _flat(record: dict[str, object], before: str = "", depth: int = _MAX_DEPTH) -> dict[str, object]:
-    """Returns a record with the members of the objects in it, by their paths."""
+    """Returns a record without nesting: the members of objects in it are members of the record, by their paths."""
     flat: dict[str, object] = {}
     for name, value in record.items():
         if isinstance(value, dict) and value and depth > 0:
@@ -231,7 +235,7 @@ def _flat(record: dict[str, object], before: str = "", depth: int = _MAX_DEPTH) 
 
 
 def _message_of(records: list[dict[str, object]]) -> tuple[str, bool]:
-    """Returns the name of the member with most words, and whether line feeds end it, as they end a program's lines."""
+    """Returns the name of the member with the most blanks, and whether nearly all its values end with a line feed."""
     sizes: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     for record in records:
@@ -244,7 +248,7 @@ def _message_of(records: list[dict[str, object]]) -> tuple[str, bool]:
 
 
 def _split(record: dict[str, object], name: str) -> list[bytes]:
-    """Returns a record for each line of its message."""
+    """Returns a copy of the record, in JSON, for each line of its message, which is the member `name`."""
     message = record.get(name)
     if not isinstance(message, str) or "\n" not in message:
         return [msgspec.json.encode(record)]
@@ -253,7 +257,10 @@ def _split(record: dict[str, object], name: str) -> list[bytes]:
 
 
 def _open_literals(data: bytes) -> Envelope | None:
-    """Returns the texts of string literals, perhaps written in several pieces, that make up most of a text."""
+    """Returns the texts of string literals that make up most of a text; None if they do not.
+
+    A literal may be written in several pieces.
+    """
     first = data.strip().partition(b"\n")[0]
     if data.count(b"\\n") < _FEWEST or _is_json(data) or _is_json(first):
         return None
@@ -265,7 +272,7 @@ def _open_literals(data: bytes) -> Envelope | None:
             runs[-1].append(match)
         elif match[2].count("\\n"):
             runs.append([match])
-    # In source code there are many short ones: what is opened must be long, and most of the text.
+    # Source code has many short literals, so that only long ones are opened, and only if they are most of the text.
     least = _PART * len(text)
     runs = [run for run in runs if run[-1].end() - run[0].start() > least and _count_lines(run) >= _FEWEST]
     if sum(run[-1].end() - run[0].start() for run in runs) < _SHARE * len(text):

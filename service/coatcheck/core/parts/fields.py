@@ -1,7 +1,8 @@
-"""Tells the fields of lines from their messages: times, levels, containers, jobs and steps, hosts, members, columns.
+"""Separates the fields of lines from their messages: times, levels, containers, jobs, hosts, members, columns.
 
-Decided once, by the type of the columns, never by a constant string alone: code, Markdown, differences, configuration
-and tables of data are untouched. A rule of rendering: each line stays a line, and its bytes stay where they are.
+The fields of a text are decided once, by the types of its columns and never by a constant string alone, so that code,
+Markdown, diffs, configuration and tables of data stay untouched. Fields are left out only when a text is rendered: each
+line stays a line, and positions remain those of the payload.
 """
 
 import csv
@@ -19,19 +20,20 @@ from coatcheck.core.text.visible_text import ESCAPES, Hidden
 from coatcheck_client.contract.inert import one_line
 
 _HEAD: Final = 128 * 1024
-"""Bytes at the beginning that decide."""
+"""Bytes at the beginning of a text from which its fields are decided."""
 _SAMPLE_LINES: Final = 64
-"""Lines, evenly spread over the beginning, that decide: all of a short text, few enough that patterns cost nothing."""
+"""Lines from which the fields are decided, evenly spread over the beginning. Of a short text, all lines are used; more
+than this would cost noticeable time, because each line is matched against several patterns."""
 _FIRST_LINES: Final = 16
-"""Lines that tell which type a column may have, before it is tried on all."""
+"""Lines on which the types of a column are tried first; only the best type is then tried on all sampled lines."""
 _MIN_LINES: Final = 8
-"""Lines below which nothing is common to them."""
+"""Minimum sampled lines: a text with fewer is taken to have no fields."""
 _SHARED: Final = 0.5
-"""Minimum share of the lines with the first column: a program's own lines, without those of what it calls."""
+"""Minimum share of the lines that have the first column. The others may come from programs that a program called."""
 _FOLLOWING: Final = 0.8
-"""Minimum share, of these, of the lines with a further column."""
+"""Minimum share of the lines with all earlier columns that must have the next column too."""
 _MAX_COLUMNS: Final = 6
-"""Columns in front of a message; what is further to the right is the message."""
+"""Maximum columns in front of a message; everything to the right of them is the message."""
 _ISO: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d| UTC)?"
 _MARK: Final = "\ufeff"
 _TIME: Final = (
@@ -39,7 +41,8 @@ _TIME: Final = (
     rf"|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?)(?:,? |\t|$)"
 )
 _LABEL: Final = "label"
-"""One or two words in front of a time; they stay if there are several, or else tell lines apart."""
+"""One or two words in front of a time. They are shown if a few different labels occur, and left out if only one
+occurs. Many different labels are data, not a column."""
 _PROCESS: Final = "host and process"
 _STAGE: Final = "word in brackets"
 _TYPES: Final = (
@@ -53,15 +56,16 @@ _TYPES: Final = (
     ("build step and seconds", r"#\d{1,4} \d{1,6}\.\d{1,3} "),
     ("quotation mark", r"(?!>>>)> ?"),
 )
-"""Columns by type. A level in front of a message stays: what differs from the usual one tells lines apart."""
+"""Columns by type, with the pattern of each. A level in front of a message is no column and stays visible, because an
+unusual level distinguishes its line."""
 _ANY_TYPE: Final = re.compile("|".join(f"(?:{pattern})" for _, pattern in _TYPES))
 _TIMED: Final = frozenset({"time", "job and step"})
 _ALONE: Final = {"container", _LABEL, _STAGE}
-"""Columns that are left out only if all lines have the same one, or else they tell lines apart."""
+"""Types of columns that are left out only if all lines have the same value; different values distinguish the lines."""
 _BESIDE: Final = {_PROCESS, "stream", _STAGE}
-"""Columns that follow another one; at the beginning of lines they are prose."""
+"""Types of columns that only follow another column; text of this form at the beginning of a line is prose."""
 _COLOUR: Final = r"(?:\x1b(?:\[[0-9;]{0,12}[mK]|[\]_][^\x07\x1b\n]{0,80}\x07))*"
-"""Matches colours and strings for the terminal."""
+"""Matches escape sequences that set colours, titles and the like in a terminal."""
 _NUMBER_NAME: Final = "number of the line"
 _NUMBER: Final = re.compile(" {0,8}([0-9]{1,7})(?::|\t|\u2192)")
 _SOURCES: Final = {**dict(_TYPES), _NUMBER_NAME: _NUMBER.pattern}
@@ -72,39 +76,40 @@ _BAD: Final = re.compile(r"(?i:warn(?:ing)?|err(?:or)?|fatal|critical|severe|pan
 _IS_TIME: Final = re.compile(rf"(?:{_ISO}|\d{{10}}(?:\d{{3}}|\.\d+)?|\d{{16,19}})\Z")
 _MOMENT: Final = re.compile(rb"(\d{4}-\d\d-\d\d|[A-Z][a-z]{2} [ \d]\d)?[T ]?(\d\d:\d\d:\d\d)")
 NEAR: Final = 4 * 1024
-"""Bytes at an end of a text in which its first or last time is."""
+"""Bytes at the beginning and at the end of a text that are searched for its first and its last time."""
 _DIGITS: Final = re.compile(r"\d+")
 _ORDERED: Final = 0.9
-"""Minimum share of times that are not before the one before: those of other lines are data."""
+"""Minimum share of the times that are not earlier than the preceding time. Times in less order are data, not fields."""
 _KNOWN: Final = 256
-"""Values of fields of which it is remembered what is shown."""
+"""Maximum values of fields whose rendering is cached."""
 _NAMELESS: Final = "column "
-"""Begins the name of a column that has none."""
+"""Prefix of the names that are made up for the columns of a table without a header."""
 _NAME_CHARS: Final = 40
-"""Characters of a column's name that are shown."""
+"""Maximum characters of a column's name that are shown; a longer name is cut."""
 _MAX_NAMES: Final = 6
-"""Columns that are named."""
+"""Maximum columns that are listed by name; the others are counted."""
 _ID: Final = 12
 """Characters from which a word without a blank may be an identifier."""
 _PAIRS: Final = re.compile(rb'(?:^| )([\w.@/-]{1,40})=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)')
 """A pair of logfmt."""
 _MAX_MEMBERS: Final = 64
-"""Maximum members of lines in JSON, cells of lines in a table: more are data, of which nothing can be left out."""
+"""Maximum members of a JSON line, or cells of a table's line. Lines with more are data, of which nothing may be left
+out."""
 _SENTENCE: Final = 12
-"""Minimum mean number of characters of messages."""
+"""Minimum mean length of the values in the column of messages, in characters."""
 _VARIED: Final = 0.3
-"""Minimum share of different messages; identifiers and names beside them have fewer."""
+"""Minimum share of different values in the column of messages; columns of names and states repeat more often."""
 _DOUBLED: Final = re.compile(rb'""')
 _FEW: Final = 4
-"""Different values that a column which tells lines apart by kind may have, however few lines there are."""
+"""Different values that a column of categories may always have, however few lines there are."""
 _FEW_OF: Final = 10
-"""Lines for each different value of such a column, if there are more values."""
+"""Minimum lines per different value of a column of categories that has more than _FEW values."""
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ESCAPE: Final = re.compile(rb'\\u001[bB]\[[0-9;]*[A-Za-z]|\\(?:[tr"/\\]|u(?!000[aA])[0-9a-fA-F]{4}|n(?="))')
 
 
 def find_fields(head: bytes) -> LineFields | None:
-    """Returns the fields of a text that begins with `head`; None if its lines are their messages."""
+    """Returns the fields of a text that begins with `head`; None if its lines consist of messages alone."""
     every = head[:_HEAD].split(b"\n")[:-1]
     step = max(1, len(every) // _SAMPLE_LINES)
     lines = [ESCAPES.sub(b"", line).decode("utf-8", "replace") for line in every[::step]]
@@ -119,7 +124,7 @@ def find_fields(head: bytes) -> LineFields | None:
 
 
 def has_times(fields: LineFields | None) -> bool:
-    """Returns whether lines have a time among their fields, as those of a program that ran."""
+    """Returns whether the lines have a time among their fields, as the lines of a program's log have."""
     if fields is None:
         return False
     return bool(fields.member or fields.delimiter) or not _TIMED.isdisjoint(fields.names)
@@ -131,7 +136,7 @@ def has_field(values: Iterable[object]) -> bool:
 
 
 def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> list[Hidden]:
-    """Returns what is not shown of the lines in `data`, in order; without `begins`, its first byte is inside a line."""
+    """Returns the ranges of `data` that are not shown, in order. Unless `begins`, `data` begins inside a line."""
     start = 0 if begins else data.find(b"\n") + 1 or len(data)
     return _finder(fields)(data, start)
 
@@ -139,34 +144,38 @@ def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> li
 def time_range(fields: LineFields, head: bytes, tail: bytes) -> str:
     """Returns the first and the last time among the fields of a text's lines, such as `12:00 to 12:04`.
 
-    Empty if there are not two. `head` begins with the text, `tail` ends with it; either may be all of it.
+    The result is empty unless two different times are found. `head` is the beginning of the text and `tail` its end;
+    each may be the whole text.
     """
     first = _moments(fields, head[:NEAR], begins=True)[:1]
     last = _moments(fields, tail[-NEAR:], begins=len(tail) <= NEAR and tail is head)[-1:]
     if not first or not last or first == last:
         return ""
     with_dates = first[0][0] != last[0][0]
-    time_chars = 5 if first[0][1][:5] != last[0][1][:5] else 8  # seconds where the minutes are the same
+    time_chars = 5 if first[0][1][:5] != last[0][1][:5] else 8  # seconds are shown if the minutes are equal
     return " to ".join(
         f"{date} {time[:time_chars]}" if with_dates else time[:time_chars] for date, time in (first[0], last[0])
     )
 
 
 def first_time(fields: LineFields | None, lines: bytes) -> str:
-    """Returns the first time among the fields of whole lines, with its date if it has one; empty without any."""
+    """Returns the first time among the fields of whole lines, with its date if it has one; empty if there is none."""
     moments = [] if fields is None else _moments(fields, lines[:NEAR], begins=True)[:1]
     return " ".join(moments[0]).strip() if moments else ""
 
 
 def _moments(fields: LineFields, data: bytes, *, begins: bool) -> list[tuple[str, str]]:
-    """Returns the dates and times in what is not shown of lines, in order."""
+    """Returns the dates and times in the hidden ranges of lines, in order."""
     hidden = hidden_fields(fields, data, begins=begins)
     matches = (_MOMENT.search(data, start, end) for start, end, _ in hidden)
     return [((match[1] or b"").decode(), match[2].decode()) for match in matches if match]
 
 
 def drop_fields(fields: LineFields, data: bytes) -> bytes | None:
-    """Returns whole lines without what is not shown of them, faster; None if that is not all in front of them."""
+    """Returns whole lines without their fields, faster than by `hidden_fields`.
+
+    None if lines have labels, or fields that do not precede the message.
+    """
     if fields.has_labels or fields.member or fields.delimiter:
         return None
     return _next_lead(fields).sub(b"\n", b"\n" + data)[1:]
@@ -178,7 +187,7 @@ def _columns(names: tuple[str, ...]) -> list[str]:
 
 @lru_cache(64)
 def _lead(fields: LineFields) -> re.Pattern[bytes] | None:
-    """Returns what matches the fields in front of lines, in its group; None if a message is inside."""
+    """Returns the pattern whose group matches the fields in front of a line; None if fields also follow the message."""
     if fields.member or fields.delimiter:
         return None
     first = f"{_COLOUR}{_SOURCES[_LABEL]}" if fields.has_labels else ""
@@ -187,7 +196,7 @@ def _lead(fields: LineFields) -> re.Pattern[bytes] | None:
 
 @lru_cache(64)
 def _next_lead(fields: LineFields) -> re.Pattern[bytes]:
-    """Returns what matches a line feed and the fields behind it, which is found faster than the beginning of a line."""
+    """Returns the pattern of a line feed and the fields behind it. It is faster than a pattern that begins with `^`."""
     return re.compile(f"\n(?:{''.join(_columns(fields.names))})".encode())
 
 
@@ -197,7 +206,7 @@ def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
     if lead is not None:
         return lambda data, start: [(*match.span(1), b"") for match in lead.finditer(data, start)]
     columns = _columns(fields.inside)
-    if not fields.columns:  # an earlier release found these
+    if not fields.columns:  # an earlier release detected these fields without their columns
         return lambda _data, _start: []
     prefix = "".join(columns).encode()
     if fields.member and fields.delimiter:
@@ -217,9 +226,9 @@ def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
 
 @final
 class _MessageFinder:
-    """Finds what is not shown of lines with a message in them: what surrounds that, and its escapes.
+    """Finds the hidden ranges of lines that contain a message: everything around the message, and its escapes.
 
-    Nothing, if there is more in the line than its fields. Values that are not the usual ones are shown.
+    A line that has more than the known fields is shown whole. Unusual values are shown in front of the message.
     """
 
     def __init__(self, fields: LineFields, line: re.Pattern[bytes]) -> None:
@@ -230,7 +239,7 @@ class _MessageFinder:
         self._read = _values_of_pairs if fields.delimiter else _values_of_object
         self._silent = {column.name for column in fields.columns if column.type in {"time", "id"}} | {fields.member}
         self._known: dict[tuple[str, bytes], str] = {}
-        """What is shown of values, by column."""
+        """The rendering of values, by the name of their column and the value."""
 
     def __call__(self, data: bytes, start: int) -> list[Hidden]:
         out: list[Hidden] = []
@@ -247,7 +256,7 @@ class _MessageFinder:
         return out
 
     def _render_fields(self, match: re.Match[bytes]) -> bytes | None:
-        """Returns what is shown in front of a message; None if the line has more than its fields."""
+        """Returns the unusual values to show in front of a message; None if the line has more than the known fields."""
         values = self._values(match)
         if values is None:
             return None
@@ -282,7 +291,7 @@ def _values_of_pairs(line: bytes) -> dict[str, bytes] | None:
 
 
 def _values_of_object(line: bytes) -> dict[str, bytes] | None:
-    """Returns an object's members as they are written, texts without quotation marks; None if the line is none."""
+    """Returns an object's members as they are written, strings without their quotes; None if the line is no object."""
     try:
         record = _decode(line)
     except (msgspec.MsgspecError, RecursionError):
@@ -292,7 +301,7 @@ def _values_of_object(line: bytes) -> dict[str, bytes] | None:
 
 
 def _render_value(column: LineColumn, value: str) -> str:
-    """Returns what is shown of a value in front of the message: nothing of a usual one."""
+    """Returns a value as it is shown in front of the message; empty if the value is usual."""
     if column.type == "level":
         return f"{value.upper()} " if _BAD.match(value) else ""
     if column.type != "value" or value in {column.usual, column.name, "null", ""}:
@@ -314,21 +323,21 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
     least = _SHARED
     has_labels = False
     types = dict(_TYPES)
-    # Most texts have no columns: one expression for all types says so at a tenth of the cost of one each.
-    few = rests[:: max(1, len(rests) // _FIRST_LINES)]
-    if sum(_ANY_TYPE.match(rest) is not None for rest in few) < least * len(few) / 2:
+    # Most texts have no columns: one expression for all types finds that out at a tenth of the cost of one for each.
+    first_rests = rests[:: max(1, len(rests) // _FIRST_LINES)]
+    if sum(_ANY_TYPE.match(rest) is not None for rest in first_rests) < least * len(first_rests) / 2:
         return None
     while len(names) < _MAX_COLUMNS and types:
-        few = rests[:: max(1, len(rests) // _FIRST_LINES)]
-        name, most = "", -1
+        first_rests = rests[:: max(1, len(rests) // _FIRST_LINES)]
+        name, max_count = "", -1
         for each in types:
             pattern = _type(each)
-            count = sum(pattern.match(rest) is not None for rest in few)
-            if count > most:
-                name, most = each, count
-            if count == len(few):
+            count = sum(pattern.match(rest) is not None for rest in first_rests)
+            if count > max_count:
+                name, max_count = each, count
+            if count == len(first_rests):
                 break
-        if most < least * len(few) / 2:  # no type is near enough to be tried on all
+        if max_count < least * len(first_rests) / 2:  # no type matches enough of these lines to be tried on all
             break
         matches = [_type(name).match(rest) for rest in rests]
         count = len(rests) - matches.count(None)
@@ -337,7 +346,7 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
         values = [match[0] for match in matches if match]
         is_label = name == _LABEL and not names and 1 < len(set(values)) <= max(_FEW, len(values) // _FEW_OF)
         tells_apart = name in _ALONE and len(set(values)) > 1 and not is_label
-        # Words with a colon behind them are part of a sentence; times in no order are data, as in a listing.
+        # Words before a colon are part of a sentence, not host and process; unordered times are data, as in a listing.
         is_sentence = name == _PROCESS and not any(value.endswith(("]: ", " kernel: ")) for value in values)
         if tells_apart or is_sentence or (name in _TIMED and not _is_ordered(values)):
             del types[name]
@@ -352,7 +361,7 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
 
 
 def _is_ordered(values: list[str]) -> bool:
-    """Returns whether hardly any of these times is before the one before it."""
+    """Returns whether nearly all of these times are in ascending order: at least the share _ORDERED."""
     moments = values
     if len(set(map(len, values))) > 1:
         moments = [" ".join(number.zfill(20) for number in _DIGITS.findall(value)) for value in values]
@@ -366,13 +375,16 @@ def _type(name: str) -> re.Pattern[str]:
 
 
 def _is_table(rests: list[str]) -> bool:
-    """Returns whether what follows the times are cells."""
+    """Returns whether the rests of the lines, behind their times, are the cells of a table."""
     commas = Counter(rest.count(",") for rest in rests)
     return commas.most_common(1)[0][0] > 0 and commas.most_common(1)[0][1] > _FOLLOWING * len(rests)
 
 
 def _of_numbers(lines: list[str], step: int) -> LineFields | None:
-    """Returns the numbers of lines if they are those of the lines here, which are shown anyway."""
+    """Returns the numbers in front of lines as fields if they count the lines of the text, as readers see them anyway.
+
+    Fields behind the numbers are included; None if the lines are not numbered so.
+    """
     matches = [_NUMBER.match(line) for line in lines]
     if sum(match is not None and int(match[1]) == at * step + 1 for at, match in enumerate(matches)) < _FOLLOWING * len(
         lines
@@ -408,7 +420,7 @@ def _of_table(lines: list[str]) -> LineFields | None:
             continue
         try:
             rows = list(csv.reader([line.replace("\r", "") for line in lines], delimiter=delimiter))
-        except csv.Error:  # a cell is longer than a cell may be
+        except csv.Error:  # a cell is longer than the reader's limit
             continue
         width = Counter(map(len, rows)).most_common(1)[0][0]
         if not 1 < width <= _MAX_MEMBERS or sum(len(row) == width for row in rows) < _FOLLOWING * len(lines):
@@ -424,7 +436,7 @@ def _of_table(lines: list[str]) -> LineFields | None:
 
 
 def _column(name: str, values: list[str]) -> LineColumn:
-    """Returns the type of a column, and its usual value; the first may be the column's name."""
+    """Returns a column with its type and its usual value. The first of `values` may be the column's name."""
     rest = values[1:]
     if not rest:
         return LineColumn(name, "value")
@@ -438,7 +450,7 @@ def _column(name: str, values: list[str]) -> LineColumn:
 
 
 def _names(columns: tuple[LineColumn, ...]) -> tuple[str, ...]:
-    """Returns columns as a line of ours names them: with their usual values, safe, and not too long."""
+    """Returns the names of columns for a line of the service's own text: with usual values, escaped and shortened."""
     columns = tuple(each for each in columns if each.type != "value" or each.usual)
     texts = [_name_of(each) for each in columns]
     names = [one_line(text[:_NAME_CHARS]) + ("…" if len(text) > _NAME_CHARS else "") for text in texts[:_MAX_NAMES]]
@@ -458,7 +470,10 @@ def _inside(messages: list[str]) -> tuple[str, ...]:
 
 
 def _message_of(columns: dict[str, list[str]], names: list[str]) -> str | None:
-    """Returns which of some columns says something, if all others are fields, and one of them is a time or a level."""
+    """Returns which of the columns `names` holds the messages: the one with varied text and the longest values.
+
+    None if there is none, if another column is no field, or if no other column has times or levels.
+    """
     lengths = {name: sum(map(len, columns[name])) / len(columns[name]) for name in names}
     message = max((name for name in names if _is_varied(columns[name])), key=lambda name: lengths[name], default=None)
     if message is None or lengths[message] < _SENTENCE:
@@ -467,12 +482,13 @@ def _message_of(columns: dict[str, list[str]], names: list[str]) -> str | None:
     typed = [_is_typed(values) for values in others]
     few = [len(set(values)) <= max(_FEW, len(values) // _FEW_OF) or _is_id(values[1:]) for values in others]
     rest = [values for values, a, b in zip(others, typed, few, strict=True) if not (a or b)]
+    # One more column may count the lines: all of its values differ, and none has a blank.
     has_counter = len(rest) == 1 and sum(few) > 1 and len(set(rest[0])) == len(rest[0]) and " " not in "".join(rest[0])
     return message if any(typed) and (not rest or has_counter) else None
 
 
 def _is_varied(values: list[str]) -> bool:
-    """Returns whether values are sentences, most of which differ."""
+    """Returns whether values are sentences: enough of them differ (_VARIED), one has a blank, and not all are times."""
     return (
         len(set(values)) >= _VARIED * len(values)
         and any(" " in value for value in values)
@@ -481,11 +497,11 @@ def _is_varied(values: list[str]) -> bool:
 
 
 def _is_id(values: list[str]) -> bool:
-    """Returns whether values are long words of which no two are equal."""
+    """Returns whether values are long words without blanks, all different."""
     return len(set(values)) == len(values) > 0 and all(len(value) >= _ID and " " not in value for value in values)
 
 
 def _is_typed(values: list[str]) -> bool:
-    """Returns whether values are times in order, or levels; the first may be a column's name."""
+    """Returns whether values are times in order, or levels. The first is ignored, as it may be the column's name."""
     rest = values[1:]
     return (bool(rest) and all(map(_LEVELS.match, rest))) or (all(map(_IS_TIME.match, rest)) and _is_ordered(rest))

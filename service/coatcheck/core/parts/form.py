@@ -1,4 +1,4 @@
-"""The form of a payload: what lies between its bytes and the text in them. Found once, when it is stored, and kept."""
+"""The form of a payload: how its text is obtained from its bytes. It is determined once, when the payload is stored."""
 
 import codecs
 import re
@@ -13,18 +13,19 @@ from coatcheck.core.parts.charset import UTF_8, LineDecoder, find_charset, has_c
 from coatcheck.core.parts.envelope import open_envelope, render, url_beside
 
 _SOLE_LINE: Final = 8 * 1024
-"""Bytes at the beginning that decide what carriage returns mean."""
+"""Bytes at the beginning by which the meaning of carriage returns is decided."""
 _PIECES: Final = 64
-"""Pieces of that beginning that tell whether they are alike."""
+"""Maximum pieces of that beginning that are compared with one another."""
 _LETTERS: Final = re.compile(rb"[^A-Za-z\x80-\xff]+")
+"""Matches everything but letters."""
 _MAX_NUL_SHARE: Final = 0.55
-"""Maximum share of NULs in a text, half of which may be UTF-16."""
+"""Maximum share of NULs in a text. In UTF-16, half of the bytes may be NULs."""
 _SELDOM: Final = 20
-"""At most one line end in this many is LF, in a text whose lines end with CR."""
+"""In a text whose lines end with CR, at most one line end in this many is LF."""
 
 
 def words_of(form: PayloadForm) -> str:
-    """Returns what a card says of a form."""
+    """Returns a form in words, for a card."""
     charset = form.charset
     charset_text = ""
     if charset is not None:
@@ -44,7 +45,7 @@ def open_payload(form: PayloadForm, payload: bytes) -> bytes:
 
 @final
 class FormDecoder:
-    """Decodes a payload block by block, as UTF-8 with LF; an envelope is not opened."""
+    """Decodes a payload block by block into UTF-8 with LF. It does not open an envelope."""
 
     def __init__(self, form: PayloadForm) -> None:
         charset = form.charset or Charset(UTF_8)
@@ -55,14 +56,14 @@ class FormDecoder:
         self._decode = LineDecoder(charset.rest).decode if charset.rest else codec.decode
 
     def decode(self, block: bytes, *, is_last: bool = False) -> bytes:
-        """Returns the text that has become complete; undecodable bytes become U+FFFD, and NUL nothing."""
+        """Returns the text that became complete. U+FFFD replaces undecodable bytes; NULs are line ends or dropped."""
         data = block[self._mark :]
         self._mark -= len(block) - len(data)
         return self._decode(data, is_last).translate(self._ends).encode("utf-8", "replace")
 
 
 def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | None:
-    """Returns the form of a payload; None if its bytes are its text, or are no text at all."""
+    """Returns the form of a payload; None if its bytes are its text, or if it is not text."""
     head = sample.head
     if identify(head) is not None or identify_written(head, media_type) is not None:  # each part has its own charset
         return None
@@ -78,8 +79,11 @@ def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | No
 
 
 def _find_nuls(head: bytes) -> Literal["", "dropped", "line ends"]:
-    """Returns what NULs are in what would be text without them: ends of lines, or holes and halves of characters."""
-    if 0 not in head:  # faster than counting, like the next function
+    """Returns what becomes of the NULs in a text: they are line ends, or are dropped as gaps or halves of characters.
+
+    Empty if there are no NULs, or the bytes would not be text without them.
+    """
+    if 0 not in head:  # faster than counting; `_ends_with_cr` does the same
         return ""
     count = head.count(0)
     if count > _MAX_NUL_SHARE * len(head):
@@ -91,9 +95,10 @@ def _find_nuls(head: bytes) -> Literal["", "dropped", "line ends"]:
 
 
 def _ends_with_cr(text: bytes) -> bool:
-    """Returns whether CR ends lines rather than returning to a line's beginning, as in a terminal.
+    """Returns whether CR ends lines. The alternative is that CR returns to the beginning of a line, as in a terminal.
 
-    Progress that is written over line by line ends with LF at last; a text without any, that CR ends, has lines.
+    Progress output, in which each line overwrites the line before, finally ends with LF. So CR ends lines in a text
+    that contains no LF and ends with CR.
     """
     if b"\r" not in text:
         return False
@@ -102,7 +107,7 @@ def _ends_with_cr(text: bytes) -> bool:
         return False
     if b"\n" not in text and text.endswith(b"\r"):
         return True
-    # In an old text file, most consecutive pieces differ by more than numbers.
+    # In an old text file, most consecutive pieces differ in letters; in progress output, mostly in numbers.
     pieces = re.split(rb"[\r\n]", text[:_SOLE_LINE], maxsplit=_PIECES)[:_PIECES]
     lines = [_LETTERS.sub(b"", piece) for piece in pieces if piece.strip()]
     changes = sum(first != second for first, second in pairwise(lines))

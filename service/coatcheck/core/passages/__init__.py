@@ -1,8 +1,8 @@
-"""The passages of a document that best answer a query, in any language, without an index.
+"""Finds the passages of a document that best answer a query, in any language, without an index.
 
-`terms_of` reads the query, `PassageScanner` finds its terms in one pass over streamed content, `weigh` and `regions`
-say what they are worth and where to look closer, `Ranking` rates the sentences and lines there, and `compose` shows the
-best within a budget. Pure: the same document, query and budget give the same answer.
+`terms_of` reads the query. `PassageScanner` finds its terms in one pass over streamed content. `weigh` and `regions`
+tell the worth of the terms, and which parts deserve a closer look. `Ranking` rates the sentences and lines in these
+parts. `compose` shows the best of them within a budget. Pure: the same document, query and budget give the same answer.
 
 Matching is by words, not by meaning: a passage that answers in other words is not found.
 """

@@ -1,6 +1,7 @@
 """Chooses which units to show within a budget: the best ones, extended to readable passages, best passage first.
 
-Costs are sums over units, and so estimates; `compose` counts what it shows, and chooses less if necessary.
+The cost of a passage is the sum over its units, which is an estimate. `compose` counts the text that it shows, and asks
+for less if necessary.
 """
 
 from collections.abc import Callable
@@ -14,22 +15,22 @@ from coatcheck.core.passages.rank import RatedUnit
 from coatcheck.core.views.clip import ClipBudget
 
 FILL: Final = 0.2
-"""Share of the best score below which a unit is not shown for its own sake, when the budget is to be used."""
+"""Share of the best score that a unit needs to be shown for its own sake, if the budget is to be used up."""
 CONCISE: Final = 0.4
-"""Share of the best score below which a unit is not shown, when a few clear answers suffice."""
+"""Share of the best score that a unit needs to be shown, if a few clear answers suffice."""
 _PASSAGE_TOKENS: Final = 150
-"""Tokens to which a passage is extended, if the budget allows."""
+"""Minimum tokens to which a passage is extended, if the budget allows."""
 _GAP_UNITS: Final = 2
-"""Units between two passages that are shown rather than skipped, if that costs little more."""
+"""Maximum units between two passages that are shown rather than left out, if that costs little more."""
 _MAX_MISSES: Final = 24
-"""Candidates that do not fit, after which no more are tried."""
+"""The choice ends after this many candidates that do not fit."""
 
 Cost = Callable[[RatedUnit], tuple[int, int]]
-"""Returns tokens and characters of a unit as it is shown."""
+"""Function that returns how many tokens and characters a unit takes when shown."""
 
 
 class UnitRun(Struct, frozen=True):
-    """Units that are shown together: numbers `first` to before `end`."""
+    """Consecutive units that are shown together: from number `first` to before number `end`."""
 
     first: int
     end: int
@@ -37,22 +38,22 @@ class UnitRun(Struct, frozen=True):
 
 @final
 class Chooser:
-    """Chooses from the units of one document, any number of times."""
+    """Chooses from the units of one document, any number of times and for any budget."""
 
     def __init__(self, rated_units: list[RatedUnit], cost: Cost, seam: int, *, floor: float, grain: int) -> None:
         """Prepares the candidates.
 
         Args:
             rated_units: the units of the parts, in order.
-            cost: returns the cost of a unit; called at most once for each.
+            cost: returns the cost of a unit; called at most once per unit.
             seam: tokens of the line above a passage.
-            floor: share of the best candidate's score below which none is taken.
-            grain: bytes of neighbouring units that are taken together; 0 takes each unit separately.
+            floor: share of the best candidate's score that a candidate needs to be chosen.
+            grain: bytes of neighbouring units that are chosen together; 0: each unit is chosen separately.
         """
         self._rated_units = rated_units
         self._scores = [unit.score for unit in rated_units]
         self._joins = [False, *(before.part == after.part for before, after in pairwise(rated_units)), False]
-        """Whether each unit directly follows the previous one in the document."""
+        """Whether each unit directly follows the one before it in the document; false at both ends."""
         self._cost_of = cost
         self._costs: list[tuple[int, int] | None] = [None] * len(rated_units)
         self._seam = seam
@@ -61,21 +62,21 @@ class Chooser:
         self._selection = bytearray()
 
     def choose(self, budget: ClipBudget) -> list[UnitRun]:
-        """Returns passages for about the budget, including their seams, best first; none if no unit fits."""
+        """Returns passages for about the budget, including the lines above them, best first; empty if no unit fits."""
         self._tokens, self._chars = budget.tokens, budget.chars
         self._selection = bytearray(
             len(self._rated_units) + 2
-        )  # at unit + 1: whether it is chosen; the two ends never are
+        )  # index unit + 1: whether the unit is chosen; the two ends stay 0
         misses = 0
-        # The best first. What does not fit is skipped, since a shorter one may; after many of those, the budget is
-        # spent.
+        # The best candidates first. A candidate that does not fit is skipped, because a shorter one may fit; after many
+        # of these, the budget is taken as spent.
         for first, end in self._candidates:
             new = self._selection.count(0, first + 1, end + 1)
             if new and 2 * new >= end - first:
                 misses += not self._take(first, end)
             if misses == _MAX_MISSES:
                 break
-        # Passages that nearly touch are joined: a line of ours between them costs more than what it skips.
+        # Passages that nearly touch are joined: a line between them would cost more than the units that it replaces.
         self._bridge()
         self._grow()
         return sorted(self._runs(), key=lambda run: (-self._best(run), run.first))
@@ -94,7 +95,7 @@ class Chooser:
         return out
 
     def _bridge(self) -> None:
-        """Fills small gaps between passages."""
+        """Chooses the units in small gaps between passages."""
         for before, after in pairwise(self._runs()):
             first, end = before.end, after.first
             near = end - first <= _GAP_UNITS and all(self._joins[first : end + 1])
@@ -102,7 +103,7 @@ class Chooser:
                 self._take(first, end)
 
     def _grow(self) -> None:
-        """Extends each passage with its surroundings, the better side first, while there is room."""
+        """Extends each passage by neighbouring units, on the better side first, while there is room."""
         scores, joins = self._scores, self._joins
         for run in sorted(self._runs(), key=lambda run: -self._best(run)):
             first, end = run.first, run.end
@@ -117,7 +118,7 @@ class Chooser:
                 first, end = min(first, unit), max(end, unit + 1)
 
     def _take(self, first: int, end: int) -> bool:
-        """Chooses all units from `first` to before `end`, if they fit."""
+        """Chooses all units from `first` to before `end` if they fit; returns whether they do."""
         selection, joins = self._selection, self._joins
         beside = (selection[first] and joins[first]) + (selection[end + 1] and joins[end])
         seams = (1 - beside - (1 in selection[first + 1 : end + 1])) * self._seam
@@ -145,9 +146,9 @@ class Chooser:
 
 
 def _candidates(rated_units: list[RatedUnit], floor: float, grain: int) -> list[tuple[int, int]]:
-    """Returns candidates as first unit and end, best first: single units, or each with those after it that fit `grain`.
+    """Returns candidates as first unit and end, best first: single units, or runs of units within `grain` bytes.
 
-    Runs are rated by sums of squares, so that one good unit outweighs several poor ones.
+    The score of a run is the root of the sum of squares, so that one good unit outweighs several poor ones.
     """
     values = [unit.score for unit in rated_units]
     ends = list(range(1, len(rated_units) + 1))

@@ -1,7 +1,8 @@
-"""Passages that answer a query, as a model reads them: verbatim, inert, under lines of ours that give their position.
+"""Composes passages that answer a query: verbatim, inert, each under a line that gives its position.
 
-The best comes first. The text is counted as a whole, and chosen again until it is within its budget, whatever the
-estimates were. Every passage is an exact range of the document; if its text had to be changed for display, it says so.
+The best passage comes first. The text is counted as a whole, and passages are chosen again until it is within its
+budget, however wrong the estimates were. Every passage is an exact range of the document; if its text had to be changed
+for display, the answer says so.
 """
 
 import math
@@ -29,30 +30,30 @@ from coatcheck.core.views.window import Extent, LineIndex, Window, decode, windo
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
 BRIEF_TOKENS: Final = 300
-"""Budget in tokens below which every word counts, as in cards: ranges give lines only."""
+"""Budget in tokens below which every word counts, as in cards: ranges are then given in lines only."""
 _SEAM_TOKENS: Final = 14
-"""Approximate cost of the line before a passage, with its range in lines and characters."""
+"""Approximate tokens of the line before a passage that gives its range in lines and bytes."""
 _BRIEF_SEAM_TOKENS: Final = 8
-"""Approximate cost in tokens of the line before a passage whose range is in lines only."""
+"""Approximate tokens of the line before a passage that gives its range in lines only."""
 _GAP_SEAM_TOKENS: Final = 4
-"""Approximate cost in tokens of a mark that says only that something is left out."""
+"""Approximate tokens of a mark that says only that something is left out."""
 _LEAD_CHARS: Final = 64
-"""Characters shown of a title or of a line above."""
+"""Maximum characters shown of a title, or of the line above a passage."""
 _BLANKS: Final = b" \t\r\n"
 _LINE_ENDS: Final = re.compile(rb"[ \t\r]*\n")
 _COUNTED_TOKENS: Final = 1_500
-"""Budget in tokens up to which every unit is counted; for a larger one, the best represent the others."""
+"""Budget in tokens up to which every unit is counted; for a larger one, counts are estimated from the best units."""
 _SAMPLE_UNITS: Final = 24
-"""Number of those units. Chosen, not measured."""
+"""Number of best units from which the tokens of all units are estimated. Chosen, not measured."""
 _MIN_PIECE_TOKENS: Final = 8
-"""Tokens below which a piece of a unit is not worth showing."""
+"""Minimum tokens of a piece of a unit that is worth showing."""
 _YIELD_DIVISOR: Final = 16
-"""Divisor of the room: the minimum share given up if what was chosen turned out too long."""
+"""If the chosen passages are too long, the room shrinks by at least its own size divided by this number."""
 
 
 Layout = Literal["ranked", "ordered", "marked"]
-"""Passages under lines that give their position, best first; the same in document order; in document order, with marks
-wherever something is left out."""
+"""How passages are arranged. `ranked`: best first, each under a line that gives its position. `ordered`: the same in
+document order. `marked`: in document order, with marks wherever something is left out."""
 
 
 class Passage(Struct, frozen=True):
@@ -60,12 +61,12 @@ class Passage(Struct, frozen=True):
 
     text: str
     exact: bool
-    """False: control characters, tags or overwritten text were changed in `text`, fields of its lines are left out, or
-    its bytes are not UTF-8."""
+    """Whether `text` has exactly the bytes of the document. False: control characters, tags or overwritten text were
+    changed, fields of its lines are left out, or its bytes are not UTF-8."""
     window: Window
     """The exact range of `text` in the document."""
     score: float
-    """How well its best sentence or line answers: comparable only within one answer."""
+    """How well the passage's best sentence or line answers the query: comparable only within one answer."""
 
 
 class PassageText(Struct, frozen=True):
@@ -90,20 +91,21 @@ def compose(
     layout: Layout = "ranked",
     fields: LineFields | None = None,
 ) -> PassageText:
-    """Returns the best passages within the budget, followed by our line `last`, if there are any.
+    """Returns the best passages within the budget, if there are any, followed by the line `last`.
 
     Args:
         rated_units: the units of the parts, in order.
-        parts: the bytes that contain them.
-        whole: the bytes of the document that were searched: it begins and ends with lines.
-        budget: tokens and characters of the text.
+        parts: the bytes that contain the units.
+        whole: the range of the document that was searched: it begins and ends with whole lines.
+        budget: maximum tokens and characters of the text.
         tokenizer: counts tokens.
-        last: without its mark; dropped if nothing fits otherwise.
-        floor: share of the best score below which nothing is shown for its own sake.
+        last: the last line without its mark, or empty; left out if no passage fits otherwise.
+        floor: share of the best score: units that score less are not shown for their own sake.
         grain: bytes of neighbouring units that are chosen together.
-        sections: those of the document, in order; a ranked passage names its own, or the line above that introduces it.
+        sections: the document's sections, in order; a ranked passage names its section, or the line above that
+            introduces it.
         layout: how the passages are arranged.
-        fields: what is not shown of each line.
+        fields: the fields of each line that are hidden; None: no fields are known.
     """
     composing = _Composing(rated_units, parts, whole, budget, tokenizer, sections, layout, fields)
     return composing.run(f"{MARK} {last}" if last else "", floor, grain)
@@ -138,8 +140,8 @@ class _Composing:
         chooser = Chooser(self.rated_units, self._cost, seam, floor=floor, grain=grain)
         tokens = self.budget.tokens - (self.tokenizer.count(f"\n{last}") if last else 0)
         chars = self.budget.chars - len(last)
-        # Costs of units are sums or estimates. What is shown is counted, and the room shrinks by the excess, until it
-        # fits.
+        # Costs of units are sums or estimates. The composed text is counted, and the room shrinks by the excess until
+        # the text fits.
         while runs := chooser.choose(ClipBudget(tokens, chars)):
             runs = runs if self.layout == "ranked" else sorted(runs, key=lambda run: run.first)
             passage_text = self._render([self._passage(*self._edges(run)) for run in runs], last)
@@ -151,7 +153,7 @@ class _Composing:
         return self._piece(last) or self._render([], last)
 
     def _dense(self) -> tuple[float, float]:
-        """Returns the tokens and characters that a byte of the best units takes when shown."""
+        """Returns how many tokens and characters a byte of the best units takes on average when shown."""
         best = nlargest(_SAMPLE_UNITS, self.rated_units, key=lambda unit: unit.score)
         text = "\n".join(self._render_range(unit.part, unit.start, unit.end) for unit in best)
         size = max(1, sum(unit.end - unit.start + 1 for unit in best))
@@ -169,19 +171,19 @@ class _Composing:
         return self.parts[part].data[start - at : end - at]
 
     def _render_range(self, part: int, start: int, end: int) -> str:
-        """Returns a range of a part as a model reads it: its visible text, inert."""
+        """Returns a range of a part as a model reads it: its visible text, made inert."""
         return inert(self._without(self._hidden[part], part, start, end))
 
     def _without(self, hidden: list[Hidden], part: int, start: int, end: int) -> str:
         return decode(show_parts(self._bytes(part, start, end), hidden, start - self.parts[part].place.byte))
 
     def _edges(self, run: UnitRun) -> tuple[int, int, int, float]:
-        """Returns part, start and end of a run, without the blanks around it, and its score."""
+        """Returns the part, start, end and score of a run, without the blanks around it."""
         units = self.rated_units[run.first : run.end]
         part, start, end = units[0].part, units[0].start, units[-1].end
         data = self._bytes(part, start, end)
         score = max(unit.score for unit in units)
-        if not data.strip(_BLANKS):  # only `inert` text or a neighbour's score can have chosen them
+        if not data.strip(_BLANKS):  # invisible text or a neighbour's score caused the choice
             return part, start, end, score
         blank = len(data) - len(data.lstrip(_BLANKS))
         return part, start + data.rfind(b"\n", 0, blank) + 1, start + len(data.rstrip(_BLANKS)), score
@@ -217,7 +219,7 @@ class _Composing:
         return [*lines, *self._gap(at, self.whole.end)] if passages else []
 
     def _gap(self, start: int, end: int) -> tuple[str, ...]:
-        """Returns the mark for what is left out between two positions, if it is anything but blanks."""
+        """Returns the mark for bytes left out between two positions; no mark if they are blank."""
         part = next((p for p in self.parts if p.place.byte <= start and end <= p.place.byte + len(p.data)), None)
         blank = start >= end or (part is not None and not self._bytes(self.parts.index(part), start, end).strip())
         return () if blank else (f"{MARK} …",)
@@ -225,7 +227,7 @@ class _Composing:
     def _seam(self, part: int, passage: Passage) -> str:
         lines, where = passage.window.lines, passage.window.bytes
         span = f"line {lines.first}" if lines.first >= lines.last else f"lines {lines.first}-{lines.last}"
-        # Times of hidden fields are said here, since order alone does not tell them.
+        # The times in hidden fields are given here, because the order of ranked passages does not tell them.
         if self.layout == "ranked" and self._fields[part]:
             time = first_time(self.line_fields, self._bytes(part, where.start, where.end))
             span += f", {time}" if time else ""
@@ -240,7 +242,7 @@ class _Composing:
         return f"{MARK} {span}"
 
     def _section(self, at: int) -> str:
-        """Returns the innermost section at a position, by name and title."""
+        """Returns the name and title of the innermost section at a position, after a comma; empty if there is none."""
         for nth in range(bisect_right(self._section_starts, at) - 1, -1, -1):
             section = self.sections[nth]
             if at < section.end:
@@ -248,7 +250,7 @@ class _Composing:
         return ""
 
     def _lead(self, part: int, at: int) -> str:
-        """Returns the line above that introduces a passage."""
+        """Returns the number and text of the line above that introduces a passage; empty if there is none."""
         base = self.parts[part].place.byte
         data = self.parts[part].data
         begin = data.rfind(b"\n", 0, at - base) + 1
@@ -265,12 +267,12 @@ class _Composing:
         return before and after
 
     def _piece(self, last: str) -> PassageText | None:
-        """Returns as much of the best unit as fits, from its first term on; without the last line if necessary."""
+        """Returns as much of the best unit as fits, from its first term on, and if necessary without `last`."""
         best = max(self.rated_units, key=lambda unit: (unit.score, -unit.start), default=None)
         if best is None or best.score <= 0:
             return None
         data = self._bytes(best.part, best.hit, best.end)
-        # Not one unit fits: the best one is cut, from its first term on.
+        # No whole unit fits: the best one is cut, from its first term on.
         for after in dict.fromkeys((last, "")):
             ask = self.budget.tokens - _SEAM_TOKENS - self.tokenizer.count(after)
             while ask >= _MIN_PIECE_TOKENS:

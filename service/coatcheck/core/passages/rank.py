@@ -1,9 +1,9 @@
-"""Rates how well each sentence or line answers a query: BM25 over the document itself, including the surroundings.
+"""Rates how well each sentence or line answers a query, by BM25 over the document itself and the units nearby.
 
-A whole word counts more than an inflected form, that more than a longer word, and that more than the inside of one. A
-term that only a neighbour has counts in part, so that an answer is found whose subject is in the sentence before. A
-unit near a good one is rated higher, and a unit that only repeats an earlier one is not rated for its own sake. Hidden
-text counts little.
+A whole word counts more than an inflected form, an inflected form more than a longer word that begins with the term,
+and that more than a match inside a word. A term that only a neighbouring unit contains counts in part: the subject of
+an answer may be in the sentence before. A unit near a good unit is rated higher. A unit that only repeats an earlier
+one gets no rating of its own. Hidden text counts little.
 """
 
 from bisect import bisect_right
@@ -23,48 +23,48 @@ from coatcheck.core.passages.units import lines_of, markup, units
 from coatcheck.core.views.window import Position
 
 _SATURATION: Final = 1.2
-"""BM25's k1: how little further occurrences of a term add. As for all weights here, the value is the best of a few on
-the questions of docs/measurements.md (Passages); others moved the result by at most 2 points."""
+"""BM25's k1: how little further occurrences of a term add. Like all weights here, it is the best of a few values on the
+questions of docs/measurements.md (Passages); the other values changed the result by at most 2 points."""
 _LENGTH_NORM: Final = 0.6
 """BM25's b: how much less a hit in a long unit counts."""
 _NEIGHBOUR_WEIGHTS: Final = (0.5, 0.3, 0.15)
-"""Weight of a term that is one unit away, or two, or three. Without it, the answers on those questions lose 14
+"""Weight of a term that is one, two or three units away. Without these weights, the answers to those questions lose 14
 points."""
 _REACH_UNITS: Final = 8
-"""Number of units within which a good one raises others, the less the farther away."""
+"""Distance in units up to which a good unit raises the scores of others: the closer, the more."""
 _LATE_SHARE: Final = 1 / 3
-"""How much less the end of a ranked list counts than its beginning."""
+"""Share of its score that a unit at the end of a ranked list loses; at the beginning it loses nothing."""
 _GAP: Final = max(len(_NEIGHBOUR_WEIGHTS), _REACH_UNITS)
 _LENT_SHARE: Final = 0.5
-"""Maximum share of the best nearby unit's score that is added; half as much if a unit has no term itself."""
+"""Maximum share of the best nearby unit's score that is added to a unit; half as much for a unit without a term."""
 _REPEATED_BYTES: Final = 32
-"""Bytes from which a unit that occurred before is a repetition; shorter ones are headings and the like."""
+"""Minimum bytes of a unit that can be a repetition of an earlier one; shorter units are headings and the like."""
 _FURTHER_TERM_SHARE: Final = 0.2
-"""How much each further term adds to the sum."""
+"""Share by which each further term of the query raises a unit's sum."""
 _OTHER_FORMS_WEIGHT: Final = 0.9
-"""Total weight of forms other than the word itself, however many: less than that of the word."""
+"""Maximum total weight of all forms of a word other than the word itself: less than the weight of the word."""
 _HIDDEN_WEIGHT: Final = 0.1
-"""Weight of what is in a tag or a script."""
+"""Weight of a hit in a tag or a script."""
 _SEPARATOR_BYTES: Final = 2
-"""Line ends between unrelated texts: no word and no pair of words continues across them."""
+"""Number of line ends between unrelated texts, so that no word and no pair of words continues across them."""
 _MIN_UNIT_BYTES: Final = 80
-"""Bytes: shorter units are not rated better for being shorter."""
+"""Minimum length in bytes that a unit counts as having: shorter units are not rated better for being shorter."""
 _MAX_HITS: Final = 64
-"""Maximum hits examined in one unit; more of the same would change nothing."""
+"""Maximum hits examined in one unit; further hits would change nothing."""
 
 ByteRanges = list[tuple[int, int]]
-"""Consecutive ranges of bytes: units, or what is hidden."""
+"""Consecutive ranges of bytes: units, or hidden ranges."""
 
 
 class DocumentPart(Struct, frozen=True):
-    """Some of a document's bytes, and their position."""
+    """A contiguous part of a document's bytes, and its position."""
 
     place: Position
     data: bytes
 
 
 class RatedUnit(Struct, frozen=True):
-    """A unit and its rating. `part` is the number of its part; `hit` is where its first term begins."""
+    """A unit and its rating. `part` is the index of the unit's part; `hit` is the byte where its first term begins."""
 
     start: int
     end: int
@@ -74,7 +74,7 @@ class RatedUnit(Struct, frozen=True):
 
 
 class _Columns:
-    """The units of some parts side by side, with a gap after each part that nothing reaches across."""
+    """The units of several parts as columns; gaps keep units of different parts from being neighbours."""
 
     def __init__(self, datas: list[bytes], part_ranges: list[ByteRanges]) -> None:
         self.starts = [0, *accumulate(len(each) + _GAP for each in part_ranges)]
@@ -84,7 +84,7 @@ class _Columns:
         self.average = np.ones(self.starts[-1])
         """Average bytes of a unit in its part."""
         self.first = np.zeros(self.starts[-1], dtype=np.int64)
-        """Where in its part a unit begins."""
+        """Start of each unit, counted from the beginning of its part."""
         for start, data, each in zip(self.starts, datas, part_ranges, strict=False):
             if each:
                 own = slice(start, start + len(each))
@@ -99,7 +99,7 @@ class _Columns:
 
 
 class _Hits(Struct, frozen=True):
-    """Hits that count: column, position in the part, term, and its worth there."""
+    """The hits that count, one per index: the unit's column, the position, the term, the hit's worth."""
 
     column: Ints
     at: Ints
@@ -108,7 +108,10 @@ class _Hits(Struct, frozen=True):
 
 
 def earlier_first(rated_units: list[RatedUnit], size: int) -> list[RatedUnit]:
-    """Returns the units of a document of `size` bytes that its sender ranked: the earlier, the higher rated."""
+    """Returns the units of a document that its sender ranked, with scores that fall towards its end.
+
+    `size` is the number of bytes in the document.
+    """
     return [
         structs.replace(unit, score=unit.score * (1 - _LATE_SHARE * unit.start / max(1, size))) for unit in rated_units
     ]
@@ -126,19 +129,22 @@ class Ranking:
     def of_parts(
         self, parts: list[DocumentPart], *, page: bool, to_visible: Callable[[bytes], bytes] | None = None
     ) -> list[RatedUnit]:
-        """Returns every unit of the parts, in order. `page`: they are HTML, of which readers see the text.
+        """Returns every unit of the parts with its rating, in order.
 
-        With `to_visible`, which returns lines as a reader takes them, each at its place and of its size, lines are
-        units.
+        Args:
+            parts: the bytes to rate.
+            page: whether the parts are HTML, in which hits in markup count little.
+            to_visible: returns lines as a reader sees them, each with its position and size unchanged. If given, each
+                line is a unit.
         """
         datas = [(to_visible or blank_unseen)(part.data) for part in parts]
         part_ranges = [units(data, 0) if to_visible is None else lines_of(data) for data in datas]
         columns = _Columns(datas, part_ranges)
         hits = self._hits(datas, part_ranges, columns)
-        # Worth of each term in each unit; repetitions lose theirs before anything is shared with neighbours.
-        each = self._each(_discount_markup(hits, datas, columns) if page else hits, columns)
+        # Worth of each term in each unit. Repeated units lose theirs before anything is shared with neighbours.
+        each = self._rate_terms(_discount_markup(hits, datas, columns) if page else hits, columns)
         each[:, _find_repeats(np.asarray(each.any(axis=0), dtype=np.bool_), datas, part_ranges, columns)] = 0.0
-        scores = _share_scores(_together(_with_neighbours(each)))
+        scores = _share_scores(_sum_terms(_spread_terms(each)))
         # A passage that must be cut begins at the unit's first hit.
         fresh = np.flatnonzero(np.diff(hits.column, prepend=-1))
         first = columns.first.copy()
@@ -153,7 +159,7 @@ class Ranking:
         return rated_units
 
     def of_texts_apart(self, texts: list[str]) -> list[float]:
-        """Returns how well each of several unrelated texts answers."""
+        """Returns how well each of several unrelated texts answers the query."""
         pieces: list[bytes] = []
         ranges: ByteRanges = []
         at = 0
@@ -165,10 +171,10 @@ class Ranking:
             return []
         data = (b"\n" * _SEPARATOR_BYTES).join(pieces) + b"\n" * _SEPARATOR_BYTES
         columns = _Columns([data], [ranges])
-        scores = _together(self._each(self._hits([data], [ranges], columns), columns))
+        scores = _sum_terms(self._rate_terms(self._hits([data], [ranges], columns), columns))
         return cast("list[float]", scores[columns.of(0)].tolist())
 
-    def _each(self, hits: _Hits, columns: _Columns) -> Floats:
+    def _rate_terms(self, hits: _Hits, columns: _Columns) -> Floats:
         """Returns the worth of each term in each unit: a row per term, a column per unit."""
         width = columns.starts[-1]
         shape = len(self._terms), width
@@ -181,7 +187,7 @@ class Ranking:
         return self._weights * count * (_SATURATION + 1) / (count + _SATURATION * length)
 
     def _hits(self, datas: list[bytes], part_ranges: list[ByteRanges], columns: _Columns) -> _Hits:
-        """Returns the hits that count, in order within each unit; not all of them if a unit has very many."""
+        """Returns the hits that count, in order within each unit; of a unit with very many hits, not all."""
         hit_groups = [
             self._hits_of(data, ranges, start)
             for data, ranges, start in zip(datas, part_ranges, columns.starts, strict=False)
@@ -192,7 +198,7 @@ class Ranking:
         return _Hits(*map(np.concatenate, zip(*map(structs.astuple, hit_groups), strict=True)))
 
     def _hits_of(self, data: bytes, ranges: ByteRanges, start: int) -> _Hits:
-        """Returns the hits in a part, whose first unit has column `start`."""
+        """Returns the hits in a part; the part's first unit has column `start`."""
         out: list[tuple[int, int, int, float]] = []
         at, unit, hits = 0, 0, 0
         while (hit := self._finder.next(data, at)) is not None:
@@ -210,22 +216,22 @@ class Ranking:
 
 
 def _discount_markup(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
-    """Returns hits on a page, with little worth for those in markup."""
+    """Returns the hits on a page, with their worth reduced in markup."""
     worth = hits.worth.copy()
     for part, data in enumerate(datas):
         hidden = np.array(markup(data), dtype=np.int64).reshape(-1, 2)
         own = columns.of(part)
-        mine = np.flatnonzero((hits.column >= own.start) & (hits.column < own.stop))
-        nth = np.searchsorted(hidden[:, 0], hits.at[mine], side="right") - 1
-        mine, nth = mine[nth >= 0], nth[nth >= 0]
-        worth[mine[hits.at[mine] < hidden[nth, 1]]] *= _HIDDEN_WEIGHT
+        part_hits = np.flatnonzero((hits.column >= own.start) & (hits.column < own.stop))
+        nth = np.searchsorted(hidden[:, 0], hits.at[part_hits], side="right") - 1
+        part_hits, nth = part_hits[nth >= 0], nth[nth >= 0]
+        worth[part_hits[hits.at[part_hits] < hidden[nth, 1]]] *= _HIDDEN_WEIGHT
     return structs.replace(hits, worth=worth)
 
 
-def _together(best: Floats) -> Floats:
-    """Returns the sum of each unit's terms, higher the more terms there are."""
+def _sum_terms(best: Floats) -> Floats:
+    """Returns the sum of the terms' worth for each unit, raised for each further term that the unit has."""
     total = np.zeros(best.shape[1])
-    for row in best:  # sequentially: a sum in another order could differ on another machine
+    for row in best:  # in order: a sum in another order could differ on another machine
         total += row
     scores: Floats = total * (1 + _FURTHER_TERM_SHARE * np.maximum(np.count_nonzero(best, axis=0) - 1, 0))
     return scores
@@ -238,7 +244,7 @@ def _find_repeats(
     earlier_texts: set[bytes] = set()
     out: list[int] = []
     for start, data, each in zip(columns.starts, datas, part_ranges, strict=False):
-        # The first occurrence stays; a header that every page repeats would fill the answer.
+        # The first occurrence keeps its rating; otherwise a header that every page repeats would fill the answer.
         for nth in np.flatnonzero(has_hits[start : start + len(each)]).tolist():
             first, end = each[nth]
             if end - first >= _REPEATED_BYTES:
@@ -250,20 +256,20 @@ def _find_repeats(
 
 
 def _share_scores(scores: Floats) -> Floats:
-    """Returns scores including what the best nearby unit adds to each."""
+    """Returns the scores, each raised by a share of the best nearby unit's score."""
     best = np.zeros(len(scores))
-    for far in range(1, _REACH_UNITS + 1):
-        share = 1 - far / (_REACH_UNITS + 1)
-        np.maximum(best[far:], share * scores[:-far], out=best[far:])
-        np.maximum(best[:-far], share * scores[far:], out=best[:-far])
+    for distance in range(1, _REACH_UNITS + 1):
+        share = 1 - distance / (_REACH_UNITS + 1)
+        np.maximum(best[distance:], share * scores[:-distance], out=best[distance:])
+        np.maximum(best[:-distance], share * scores[distance:], out=best[:-distance])
     shared: Floats = scores + _LENT_SHARE * best * np.where(scores > 0, 1.0, 0.5)
     return shared
 
 
-def _with_neighbours(each: Floats) -> Floats:
-    """Returns the worth of each term in or near each unit."""
+def _spread_terms(each: Floats) -> Floats:
+    """Returns the worth of each term in each unit, or in a unit nearby, reduced by distance."""
     best = each.copy()
-    for far, share in enumerate(_NEIGHBOUR_WEIGHTS, 1):
-        np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])
-        np.maximum(best[:, :-far], share * each[:, far:], out=best[:, :-far])
+    for distance, share in enumerate(_NEIGHBOUR_WEIGHTS, 1):
+        np.maximum(best[:, distance:], share * each[:, :-distance], out=best[:, distance:])
+        np.maximum(best[:, :-distance], share * each[:, distance:], out=best[:, :-distance])
     return best

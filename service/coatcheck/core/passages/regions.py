@@ -1,8 +1,8 @@
-"""Computes what each term is worth in a document and at each place, and which parts are worth a closer look.
+"""Computes the worth of each term in a document and at each position, and which parts deserve a closer look.
 
-Parts follow from positions alone, on a grid of cells; no text is needed. A rare term is worth more than a frequent one,
-several together more than their sum. At a place, a term counts as the word itself, inflected, longer, or inside
-another.
+Parts are chosen from the positions of hits alone, on a grid of cells; no text is needed. A rare term is worth more than
+a frequent one, and several terms together are worth more than their sum. At a position, a term counts as the word
+itself, an inflected form, the beginning of a longer word, or the inside of a word.
 """
 
 import math
@@ -20,28 +20,28 @@ from coatcheck.core.passages.units import fold
 from coatcheck.core.views.window import Extent
 
 CELL_BYTES: Final = 512
-"""Bytes within which terms count as together, and as one occurrence each."""
+"""Bytes of a cell: terms in one cell count as being together, and repetitions in it as one occurrence."""
 MAX_REGIONS: Final = 48
-"""Maximum number of parts: as many as the largest answer has passages."""
+"""Maximum number of parts: as many as the passages of the largest answer."""
 AROUND_BYTES: Final = 768
-"""Bytes before and after the best cells that belong to a part, for whole sentences and their neighbours."""
+"""Bytes before and after a chosen cell that belong to its part, so that sentences and their neighbours are complete."""
 WHOLE_BYTES: Final = 128 * 1024
-"""Maximum bytes of a document that is one part."""
+"""Maximum bytes of a document that forms a single part."""
 _NEIGHBOUR_SHARE: Final = 0.5
-"""Share of its score that a cell lends to the one before and after it: sentences cross the borders of cells."""
+"""Share of its score that a cell adds to the cells before and after it: sentences cross the borders of cells."""
 _FURTHER_TERM_SHARE: Final = 0.2
-"""How much each further term adds to a cell's score; the same as for units in rank.py."""
+"""Share by which each further term raises a cell's score; the same as for units in rank.py."""
 
 
 class TermWeights(Struct, frozen=True):
-    """The weight of each term, by its number: 0 for absent ones."""
+    """The weight of each term by its number (0 for an absent term), and the numbers of absent terms."""
 
     each: tuple[float, ...]
     missing: tuple[int, ...]
 
 
 def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
-    """Returns the weight of each term: its own, times its rarity in the document (as in BM25)."""
+    """Returns the weight of each term: its own weight times its rarity in the document, as in BM25."""
     cells = max(1, -(-hits.end // CELL_BYTES))
     pairs = np.unique(hits.terms * cells + hits.at // CELL_BYTES)
     counts = np.bincount(pairs // cells, minlength=len(terms)).astype(np.float64)
@@ -52,9 +52,9 @@ def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
 
 
 def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float:
-    """Returns how much of a query the best place has: the weight of its terms there over the weight of all, 0 to 1.
+    """Returns how much of a query the best position covers, from 0 to 1, by the weight of the terms found there.
 
-    A term that is absent would be rare. Parts of words do not count beside the words.
+    An absent term has the weight of the rarest possible term. Parts of words are not counted in addition to the words.
     """
     cells = max(1, -(-hits.end // CELL_BYTES))
     rarest = math.log1p((cells + 0.5) / 0.5)
@@ -68,7 +68,7 @@ def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float
     if not each.sum():
         return 0.0
     common = np.isin(np.arange(len(terms)), list(hits.everywhere))
-    # Two neighbouring cells count as one place: an answer may lie across their border.
+    # Two neighbouring cells count as one position, because an answer may lie across their border.
     hit_cells = hits.at // CELL_BYTES
     pairs = np.unique(np.concatenate([hit_cells, hit_cells - 1]) * len(terms) + np.tile(hits.terms, 2))
     pairs = pairs[~common[pairs % len(terms)]]
@@ -80,14 +80,14 @@ def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float
 def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
     """Returns at most MAX_REGIONS disjoint parts that may contain the best answers, in order.
 
-    A document of at most WHOLE_BYTES bytes is one part.
+    A document of at most WHOLE_BYTES bytes forms a single part.
     """
     if not len(hits.at):
         return []
     if size <= WHOLE_BYTES:
         return [Extent(0, size)]
     place, score = _scores(hits, weights)
-    # Eight times as many as needed, since neighbours of a chosen cell are passed over.
+    # Eight times as many cells as needed, because the neighbours of a chosen cell are skipped.
     best = np.lexsort((place, -score))[: MAX_REGIONS * 8]
     best_cells: list[int] = []
     used_cells: set[int] = set()
@@ -99,7 +99,7 @@ def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
         if len(best_cells) == MAX_REGIONS:
             break
     out: list[Extent] = []
-    # Parts that touch become one.
+    # Parts that touch are joined.
     for cell in sorted(best_cells):
         start, end = max(0, cell * CELL_BYTES - AROUND_BYTES), min(size, (cell + 1) * CELL_BYTES + AROUND_BYTES)
         if out and start <= out[-1].end:
@@ -110,7 +110,7 @@ def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
 
 
 def _scores(hits: Hits, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
-    """Returns cells with hits, and how well each, with its neighbours, answers."""
+    """Returns the cells with hits, and the score of each, including a share of its neighbours' scores."""
     count = len(weights.each)
     pairs = np.unique(hits.at // CELL_BYTES * count + hits.terms)
     place, inverse = np.unique(pairs // count, return_inverse=True)
@@ -127,29 +127,29 @@ def _scores(hits: Hits, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
 Floats = npt.NDArray[np.float64]
 
 EXACT_WEIGHT: Final = 1.0
-"""Weight of the word itself. The weights of other forms are fractions of it (decision 0018); they were chosen on the
-questions of docs/measurements.md (Passages)."""
+"""Weight of the word itself. Other forms have fractions of it (decision 0018), chosen on the questions of
+docs/measurements.md (Passages)."""
 _INFLECTED_WEIGHT: Final = 0.75
-"""Weight of a word that continues the stem by an inflection's letters."""
+"""Weight of a word that has at most as many letters after the stem as an inflection."""
 _LONGER_WEIGHT: Final = 0.4
 """Weight of a longer word that begins with the stem."""
 _INSIDE_WEIGHT: Final = 0.25
-"""Weight of the inside of a word."""
+"""Weight of a stem inside a word."""
 _PREFIXED_WEIGHT: Final = 0.6
-"""The inside of a word in Arabic and Hebrew, which prefix articles and prepositions."""
+"""Weight of a stem inside an Arabic or Hebrew word: these languages write articles and prepositions in front of it."""
 _CERTAIN: Final = frozenset({"gram", "sign", "whole"})
-"""Roles that are meant wherever they occur."""
+"""Roles of terms that count in full wherever they occur."""
 _ENDING_LETTERS: Final = 2
-"""Letters by which an inflected form may be longer."""
+"""Number of letters by which an inflected form may be longer."""
 _WORD_BYTES: Final = 64
-"""Bytes of a word that are examined."""
+"""Maximum bytes of a word that are examined."""
 
 _CLITICS: Final = re.compile("[\u05d0-\u06ff]{3}")
 _REST: Final = regex.compile(r"[\p{L}\p{M}\p{N}]*")
 
 
 def worth_at(data: bytes, at: int, term: Term) -> float:
-    """Returns the worth of a term whose stem begins at `at`; 0 if it does not count."""
+    """Returns the worth of a term whose stem begins at `at`; 0 if the term does not count there."""
     if term.role in _CERTAIN:
         return EXACT_WEIGHT
     before = data[max(0, at - 4) : at].decode("utf-8", "ignore")[-1:]
@@ -169,5 +169,5 @@ def worth_at(data: bytes, at: int, term: Term) -> float:
 
 
 def _longest(term: Term) -> int:
-    """Returns the maximum number of letters of an inflected form."""
+    """Returns the maximum number of letters in an inflected form."""
     return max(len(term.text), len(term.stem) + _ENDING_LETTERS) + _ENDING_LETTERS

@@ -1,8 +1,8 @@
-"""Finds the terms of a query in streamed content: one pass of RE2, positions only.
+"""Finds the terms of a query in streamed content, in one pass of RE2, and keeps only their positions.
 
-Memory and time are bounded by the number of hits that are kept: if there are too many, the most frequent terms are
-dropped, because a word that is everywhere distinguishes nothing. Nothing is ranked, and no bytes are kept but the last
-few of a block, where a term may cross its end.
+The number of hits that are kept bounds memory and time. If there are too many hits, the most frequent terms are
+dropped, because a word that is everywhere distinguishes nothing. Nothing is ranked. Of each block, only the last few
+bytes are kept, because a term may cross its end.
 """
 
 from array import array
@@ -20,36 +20,36 @@ from coatcheck.core.passages.units import fold
 from coatcheck.core.text.scan import PATTERN_BYTES, BlockPattern
 
 MAX_HITS: Final = 8_000
-"""Hits that are kept of any content: some 20 ms of work."""
+"""Maximum hits that are kept of content of any size: some 20 ms of work."""
 DENSEST: Final = 1_024
-"""Bytes per additional hit in large content."""
+"""In large content, one more hit is kept per this many bytes."""
 _OVERLAP: Final = 1_024
-"""Bytes at a block's end that are searched again with the next: more than a term with all its marks takes."""
+"""Bytes at the end of a block that are searched again with the next one: more than a term with all its marks takes."""
 _BEHIND: Final = 4
-"""Bytes before a match that decide whether a word begins there."""
+"""Bytes before a match that show whether a word begins at the match."""
 _KNOWN: Final = 4_096
-"""Number of cached spellings."""
+"""Maximum number of cached spellings."""
 
 Find = Callable[[bytes, int, int | None], tuple[int, int] | None]
 Ints = npt.NDArray[np.int64]
 NONE: Final[Ints] = np.zeros(0, dtype=np.int64)
-"""No positions."""
+"""An empty array of positions."""
 
 
 class Hits(Struct, frozen=True):
-    """Where terms begin, in order: term number `terms[n]` at byte `at[n]`."""
+    """Positions at which terms begin, in order: term number `terms[n]` begins at byte `at[n]`."""
 
     at: Ints
     terms: Ints
     end: int
-    """Number of bytes, from 0, that were searched."""
+    """Number of bytes that were searched, from byte 0 on."""
     everywhere: frozenset[int]
-    """Terms that were too frequent to be kept."""
+    """Numbers of terms that were too frequent: their hits are not kept."""
 
 
 @final
 class TermFinder:
-    """Finds any of some terms. Not thread-safe, as it caches spellings."""
+    """Finds the next of several terms. Not thread-safe, because it caches spellings."""
 
     def __init__(self, terms: tuple[Term, ...], without: frozenset[int] = frozenset()) -> None:
         self._numbers = {term.stem: number for number, term in enumerate(terms) if number not in without}
@@ -60,7 +60,7 @@ class TermFinder:
         self._find: Find = _compile_pattern(pattern).find if live else _nowhere
 
     def next(self, data: bytes, at: int, end: int | None = None) -> tuple[int, tuple[int, ...]] | None:
-        """Returns the first position at or after `at` where terms begin, and the numbers of those terms."""
+        """Returns the first position from `at` on where terms begin, and the numbers of these terms; None: no more."""
         span = self._find(data, at, end)
         if span is None:
             return None
@@ -69,7 +69,7 @@ class TermFinder:
         return span[0], self._learn(spelling) if numbers is None else numbers
 
     def _learn(self, spelling: bytes) -> tuple[int, ...]:
-        """Returns the terms that a spelling begins with: the one that matched, and shorter ones."""
+        """Returns the numbers of the terms that a spelling begins with: the term that matched, and shorter ones."""
         text = spelling.decode("utf-8", "replace")
         prefixes = {form[:size] for form in (text, fold(text)) for size in range(1, len(form) + 1)}
         numbers = tuple(sorted(self._numbers[prefix] for prefix in prefixes if prefix in self._numbers))
@@ -81,27 +81,27 @@ class TermFinder:
 
 @remember("patterns", 8, PATTERN_BYTES)
 def _compile_pattern(pattern: str) -> BlockPattern:
-    """Returns a compiled pattern, cached: the same terms are searched for several times for one answer."""
+    """Returns a compiled pattern, cached, because the same terms are searched for several times for one answer."""
     return BlockPattern(pattern, ignore_case=True)
 
 
 def _nowhere(_data: bytes, _start: int, _end: int | None) -> None:
-    """Finds nothing: there is nothing to search for."""
+    """Finds nothing, in place of a pattern if there are no terms."""
 
 
 @final
 class PassageScanner:
-    """One pass. `feed` it consecutive blocks from byte 0 on, the last with `last=True`.
+    """One pass over content. `feed` it consecutive blocks from byte 0 on, the last one with `last=True`.
 
     Attributes:
-        full: the one remaining term is everywhere; further searching is pointless.
-        fed: number of bytes fed so far, where the next block begins.
+        full: whether the one remaining term is everywhere, so that further searching is pointless.
+        fed: number of bytes fed so far, which is where the next block begins.
     """
 
     def __init__(
         self, terms: tuple[Term, ...], *, most: int = MAX_HITS, to_visible: Callable[[bytes], bytes] = blank_unseen
     ) -> None:
-        """Begins at byte 0. `to_visible` returns bytes as a reader sees them, each line at its place and size."""
+        """Begins at byte 0. `to_visible` returns bytes as a reader sees them, with all lines at their positions."""
         self.full = False
         self.fed = 0
         self._terms = terms
@@ -125,29 +125,29 @@ class PassageScanner:
         self.fed += len(block)
         whole = self._carry + block if self._carry else block
         data = self._to_visible(whole)
-        # The end of a block is searched with the next one: a term may continue there.
+        # The end of a block is searched again with the next block, because a term may continue there.
         stop = len(data) if last else len(data) - _OVERLAP
         at = self._next - self._base
         while at < stop and not self.full:
-            at = self._look(data, at, stop)
-            if len(self._at) > self._room(at):
-                self._thin(self._room(at))
+            at = self._record_hits(data, at, stop)
+            if len(self._at) > self._max_hits(at):
+                self._thin(self._max_hits(at))
         self._next = self._base + at
         keep = max(0, at - _BEHIND)
         self._carry = whole[keep:]
         self._base += keep
 
     def hits(self) -> Hits:
-        """Returns what was found so far."""
+        """Returns the hits so far."""
         at, terms = np.array(self._at, dtype=np.int64), np.array(self._term, dtype=np.int64)
         return Hits(at, terms, self._next, self._everywhere)
 
-    def _look(self, data: bytes, at: int, stop: int) -> int:
-        """Records matches that begin before `stop`, until there are too many; returns where to continue."""
+    def _record_hits(self, data: bytes, at: int, stop: int) -> int:
+        """Records hits that begin before `stop`, until there are too many; returns where to continue."""
         following, base = self._finder.next, self._base
         end = min(len(data), stop + _OVERLAP)
         add_at, add_term = self._at.append, self._term.append
-        room = self._room(at)
+        room = self._max_hits(at)
         while len(self._at) <= room:
             hit = following(data, at, end)
             if hit is None or hit[0] >= stop:
@@ -156,30 +156,30 @@ class PassageScanner:
             for number in numbers:
                 add_at(base + start)
                 add_term(number)
-            at = start + 1  # pairs of characters overlap, and so do a name and its parts
+            at = start + 1  # pairs of characters overlap, as do a name and its parts
         return at
 
-    def _room(self, at: int) -> int:
-        """Returns how many hits may be kept before a position."""
+    def _max_hits(self, at: int) -> int:
+        """Returns how many hits before position `at` may be kept."""
         return self._most + (self._base + at) // DENSEST
 
     def _thin(self, room: int) -> None:
-        """Drops the most frequent terms, until half the room is free or one term remains."""
-        # The most frequent terms say least about where an answer is.
+        """Drops the most frequent terms, until half of the room is free or one term remains."""
+        # The most frequent terms say least about where an answer may be.
         terms = np.array(self._term, dtype=np.int64)
         counts = np.bincount(terms, minlength=len(self._terms))
         remaining = len(terms)
-        given_up = set(self._everywhere)
+        dropped_terms = set(self._everywhere)
         for number in map(int, np.argsort(-counts, kind="stable")):
-            if remaining <= room // 2 or len(given_up) >= len(self._terms) - 1:
+            if remaining <= room // 2 or len(dropped_terms) >= len(self._terms) - 1:
                 break
-            if number not in given_up:
+            if number not in dropped_terms:
                 remaining -= int(counts[number])
-                given_up.add(number)
-        # What was found of the others stays; of dropped ones, nothing.
-        keep = ~np.isin(terms, list(given_up))
+                dropped_terms.add(number)
+        # The hits of dropped terms are removed, the others stay.
+        keep = ~np.isin(terms, list(dropped_terms))
         self.full = remaining > room // 2
-        self._everywhere = frozenset(given_up)
+        self._everywhere = frozenset(dropped_terms)
         self._at = array("q", np.array(self._at, dtype=np.int64)[keep].tobytes())
         self._term = array("q", terms[keep].tobytes())
         self._finder = TermFinder(self._terms, self._everywhere)

@@ -1,10 +1,10 @@
 """Splits a query into terms that can be searched for in bytes.
 
-Words of scripts with blanks become stems, so that inflected forms are found; runs of scripts without blanks become
-overlapping pairs or triples of characters; identifiers, paths, numbers and error codes are searched for as a whole and
-by their parts. Words that ask rather than name are left out, and a query of nothing else is taken literally. The lists
-of those are short: a missing word does little harm, because words that are everywhere in a document have little weight
-in any case.
+Words of scripts with blanks are reduced to stems, so that inflected forms are found. Runs of scripts without blanks
+become overlapping pairs or triples of characters. Identifiers, paths, numbers and error codes are searched for as a
+whole and by their parts. Words that ask rather than name something are left out; a query that has only such words is
+taken literally. The lists of these words are short: a missing word does little harm, because words that are everywhere
+in a document have little weight in any case.
 """
 
 import re
@@ -62,7 +62,7 @@ ai bang bao boi cac cai cho co cua da dau duoc gi hay khi khong la lam mot nao n
 the trong tu va vao ve vi voi
 """
 STOPWORDS: Final = frozenset(fold(word) for word in (_ENGLISH + _OTHERS).split())
-"""Folded."""
+"""Words that ask or connect rather than name something, folded."""
 
 _ASKING: Final = """
 什么 甚么 什麼 多少 哪个 哪個 哪些 哪里 哪裡 哪一 哪年 为什么 為什麼 怎么 怎麼 怎样 怎樣 如何 几个 幾個 何时
@@ -75,23 +75,23 @@ _ASKING: Final = """
 อะไร เมื่อไร เมื่อใด ที่ไหน ที่ใด ทำไม อย่างไร ใคร กี่ เท่าไร เท่าใด หรือไม่ บ้าง ไหน
 """
 ASKING: Final = re.compile("|".join(sorted(set(_ASKING.split()), key=lambda word: (-len(word), word))))
-"""Matches question words in scripts without blanks, where they are cut out of runs; the longest counts."""
+"""Matches question words in scripts without blanks, where they are cut out of runs; the longest word is matched."""
 PARTICLES: Final = frozenset(
     "的了是在和与與或被把有之吗嗎呢哪个個这這那不也就都而及其所は가が을を를に에で의の은と는も이か도へ로"
 )
-"""Characters that connect words: a pair with one of them means little."""
+"""Characters that connect words: a pair that contains one of them means little."""
 
 
 MAX_TERMS: Final = 48
-"""Maximum number of terms; those of a longer query are ignored."""
+"""Maximum number of terms; further terms of a query are ignored."""
 MAX_CHARS: Final = 4_000
-"""Characters of a query that are read."""
+"""Maximum characters of a query that are read."""
 
 PAIRS: Final = (
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
 )
 TRIPLES: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-"""Thai, Lao, Burmese, Khmer: letters and their marks, no blanks between words."""
+"""Range of Thai, Lao, Burmese and Khmer: letters and their marks, without blanks between words."""
 _RUN: Final = regex.compile(rf"[{PAIRS}]+|[{TRIPLES}]+|[^\s{PAIRS}{TRIPLES}]+")
 KANA: Final = re.compile("[\u3040-\u309f]+")
 _TRIPLE: Final = re.compile(f"[{TRIPLES}]")
@@ -100,45 +100,45 @@ WORD: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _EDGES: Final = regex.compile(r"^[^\p{L}\p{N}]+|[^\p{L}\p{M}\p{N}]+$")
 PARTS: Final = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|[\p{L}\p{M}]+|\p{N}+")
 _INNER: Final = regex.compile(r"[\p{L}\p{N}][^\p{L}\p{M}\p{N}'\u2019]+[\p{L}\p{N}]|\p{Ll}\p{Lu}|\p{L}\p{N}|\p{N}\p{L}")
-"""What makes an identifier of a chunk: signs, capitals or digits inside."""
+"""Matches the sign of an identifier inside a chunk: punctuation, a capital, or a digit next to a letter."""
 _INFLECTED: Final = re.compile("[a-z\u0370-\u052f]+")
 SUFFIX: Final = re.compile("(?:ations?|ingly|edly|ments?|ness|ings?|ies|ied|ion|ions|ers?|ors?|ed|es|ly|al|s|y|e)$")
 _ENDING: Final = re.compile("(?:en|em|er|os|as|es|is|us|um|am|ar|ir|[aeinos])$")
-"""Endings of other languages in Latin letters; removed only from long words."""
+"""Matches endings of languages other than English in Latin letters; they are removed only from long words."""
 _STEM_LETTERS: Final = 4
-"""Letters that every stem keeps: shorter ones would be in too many other words. Chosen, not measured."""
+"""Minimum letters of a stem: a shorter one would be part of too many other words. Chosen, not measured."""
 _MIN_INFLECTED_LETTERS: Final = 8
-"""Letters from which a word loses an ending of other languages, which in a short word is mostly part of it."""
+"""Minimum letters of a word that loses an ending of another language: in a shorter word, it is mostly no ending."""
 _FREE_LETTERS: Final = 4
-"""Number of letters from which a term may be inside a longer word."""
+"""Minimum letters of a term that is also found inside a longer word."""
 
 _LIGHT_WEIGHT: Final = 0.35
-"""Factor for pieces of a run that connect words rather than name something."""
+"""Factor on the weight of pieces of a run that connect words rather than name something."""
 
 Role = Literal["word", "whole", "part", "gram", "sign"]
 _WEIGHTS: Final[dict[Role, float]] = {"word": 1.0, "whole": 1.5, "part": 0.6, "gram": 0.7, "sign": 1.0}
-"""Weight of a term by its role, relative to a word; identifiers are searched whole and by their parts. Chosen on the
-questions of docs/measurements.md (Passages)."""
+"""Weight of a term by its role, relative to a word. Identifiers are searched for as a whole and by their parts. The
+weights were chosen on the questions of docs/measurements.md (Passages)."""
 
 
 class Term(Struct, frozen=True):
-    """One thing to search for."""
+    """One term to search for."""
 
     text: str
-    """Shown to the caller; folded."""
+    """The folded term, as it is shown to the caller."""
     stem: str
-    """The part that must be present, folded; a word that continues is an inflected form, or a longer word."""
+    """The folded part that must be present; a word in which letters follow is an inflected form or a longer word."""
     weight: float
     role: Role
 
     @property
     def pattern(self) -> str:
-        """The pattern for RE2, ignoring case."""
+        """The RE2 pattern that matches every spelling of the stem."""
         return spellings(self.stem)
 
     @property
     def bound(self) -> bool:
-        """Whether it counts only where a word begins, because it is too short to mean something inside one."""
+        """Whether the term counts only at the beginning of a word: it is too short to mean anything inside one."""
         return self.role in {"word", "part"} and len(self.stem) < _FREE_LETTERS
 
 
@@ -147,13 +147,13 @@ class Terms(Struct, frozen=True):
 
     terms: tuple[Term, ...]
     excess: int
-    """Number of terms beyond MAX_TERMS, without those in the query's unread end."""
+    """Number of terms beyond MAX_TERMS; terms beyond MAX_CHARS are not counted."""
     is_truncated: bool
-    """Whether the query was longer than is read."""
+    """Whether the query was longer than MAX_CHARS."""
 
 
 def terms_of(query: str) -> Terms:
-    """Returns the terms of a query, in order; none if it is blank."""
+    """Returns the terms of a query, in order; no terms if the query is blank."""
     text = query[:MAX_CHARS].encode("utf-8", "replace").decode()  # no text contains lone surrogates
     signs = [Term(chunk, chunk, _WEIGHTS["sign"], "sign") for chunk in text.split()]
     candidates = _distinct(_terms(text, stop=True) or _terms(text, stop=False) or signs)
@@ -184,7 +184,7 @@ def _terms(text: str, *, stop: bool) -> list[Term]:
 
 
 def _chunk(run: str, *, stop: bool) -> list[Term]:
-    """Returns the terms of a run between blanks: a word, several, or an identifier with its parts."""
+    """Returns the terms of a run between blanks: one word, several words, or an identifier with its parts."""
     run = _EDGES.sub("", run)
     plain = fold(run)
     if not plain or (stop and plain in STOPWORDS):
@@ -202,7 +202,7 @@ def _word(word: str, role: Role) -> Term:
 
 
 def _stem(word: str) -> str:
-    """Returns what a word and its inflected forms share."""
+    """Returns the part that a word and its inflected forms share."""
     if word.startswith("\u0627\u0644") and len(word) > _STEM_LETTERS:  # the Arabic article
         return word[2:]
     if not _INFLECTED.fullmatch(word) or len(word) <= _STEM_LETTERS:
@@ -215,7 +215,7 @@ def _stem(word: str) -> str:
 
 
 def _grams(run: str, size: int, *, stop: bool) -> list[Term]:
-    """Returns overlapping pieces of a run; those that connect words rather than name something weigh less."""
+    """Returns overlapping pieces of a run; pieces that connect words rather than name something weigh less."""
     out: list[Term] = []
     for piece in ASKING.split(run) if stop else [run]:
         plain = fold(piece)

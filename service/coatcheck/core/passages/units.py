@@ -1,13 +1,14 @@
 """Splits bytes into sentences and lines, the units of passages; folds letters; finds the line that introduces text.
 
-Units end at line ends, at ends of sentences in any script, and at ends of blocks of markup. Longer ones are cut where
-little is torn apart, at worst between two characters. Works on any bytes; returns positions.
+Units end at the ends of lines, of sentences in any script, and of blocks of markup. A longer unit is cut after
+punctuation or a blank if possible, otherwise between two characters. Works on any bytes, and returns positions.
 
-Case, accents, vowel points and full-width forms do not count. Only the query's words are folded; documents are searched
-with a pattern that matches every spelling of a word (`spellings`).
+Case, accents, vowel points and full-width forms make no difference. Only the words of the query are folded; documents
+are searched with a pattern that matches every spelling of a word (`spellings`).
 
-The line that introduces a passage (a heading, a definition, the key or message above an indented block) is found by
-layout alone, so in any text: it is above, and the passage is indented under it or follows it like a heading's text.
+The line that introduces a passage (a heading, a definition, the key or message above an indented block) is recognised
+by layout alone, so this works in any text: the line stands above the passage, and the passage is indented under it or
+follows it like text under a heading.
 """
 
 import re
@@ -18,14 +19,15 @@ from typing import Final
 from coatcheck.core.text.excerpt import grapheme_before
 
 _LINE_BYTES: Final = 2_000
-"""Maximum bytes of a line that is one unit."""
+"""Maximum bytes of a line that `lines_of` keeps whole."""
 UNIT_BYTES: Final = 480
 """Maximum bytes of a unit."""
 _MIN_SENTENCE_BYTES: Final = 60
-"""Bytes below which an apparent sentence inside a line is an abbreviation or a number."""
+"""Minimum bytes of a sentence that ends inside a line: a shorter one is taken for an abbreviation or a number."""
 
 _AFTER: Final = rb"[\"')\]]{0,3}[ \t]+(?![a-z \t])"
-"""Matches what follows a sentence's last sign: closing signs, and a blank that no lower-case letter follows."""
+"""Matches what follows a sentence's last sign: closing quotes or brackets, and blanks without a lower-case letter after
+them."""
 _CLOSING: Final = rb"(?:\xe2\x80[\x99\x9d]|\xe3\x80[\x8d\x8f]|\xef\xbc\x89)?"
 _END: Final = re.compile(
     rb"|".join(
@@ -47,13 +49,14 @@ _END: Final = re.compile(
         )
     )
 )
-"""Every alternative begins with a fixed byte: the engine looks for those and tries nothing elsewhere."""
+"""Matches the end of a unit. Every alternative begins with a fixed byte, so that the engine looks for these bytes and
+tries nothing elsewhere."""
 _BREAK: Final = re.compile(rb"[,;:)}\]>]|\xef\xbc\x8c|\xe3\x80\x81|[ \t]+")
-"""Where a sentence that is too long is cut."""
+"""Matches positions at which a sentence that is too long may be cut."""
 
 
 def units(data: bytes, base: int) -> list[tuple[int, int]]:
-    """Returns consecutive ranges from the first byte to the last; positions count from `base`."""
+    """Returns the ranges of units, without gaps from the first byte to the last; positions count from `base`."""
     out: list[tuple[int, int]] = []
     start, size = 0, len(data)
     ends = [match.end() for match in _END.finditer(data)]
@@ -71,7 +74,7 @@ def units(data: bytes, base: int) -> list[tuple[int, int]]:
 
 
 def lines_of(data: bytes) -> list[tuple[int, int]]:
-    """Returns the ranges of lines, each with its line feed; of a long line, those of its pieces."""
+    """Returns the ranges of lines, each including its line feed; a long line is returned in pieces."""
     out: list[tuple[int, int]] = []
     start = 0
     while start < len(data):
@@ -90,7 +93,7 @@ def _cut(data: bytes, start: int) -> int:
 
 
 def markup(data: bytes) -> list[tuple[int, int]]:
-    """Returns tags, scripts, styles and comments of a page, in order: what its readers do not see."""
+    """Returns the ranges of a page that its readers do not see, in order: tags, scripts, styles and comments."""
     out: list[tuple[int, int]] = []
     at = 0
     lowered = data.lower()
@@ -107,7 +110,10 @@ _RAW: Final = ((b"<script", b"</script"), (b"<style", b"</style"), (b"<!--", b"-
 
 
 def _tag_end(data: bytes, at: int) -> int:
-    """Returns where the tag at `at` ends, or the element whose content is not text; else the end of `data`."""
+    """Returns the end of the tag at `at`, or of the whole element if it is a script or a style.
+
+    If the end is missing, returns the end of `data`.
+    """
     for opening, closing in _RAW:
         if data.startswith(opening, at):
             at = data.find(closing, at)
@@ -132,25 +138,25 @@ _RANGES: Final = (
     (0xFF21, 0xFF3B),
     (0xFF41, 0xFF5B),
 )
-"""Code points whose spellings are collected: those of scripts that have capitals, accents, points or wide forms."""
+"""Ranges of code points whose spellings are collected: scripts that have capitals, accents, points or wide forms."""
 _ACCENTS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640"
 """Accents, Hebrew points, Arabic vowels and the Arabic stretching line."""
 _MARK: Final = re.compile(f"[{_ACCENTS}]")
 _MARKED: Final = re.compile("[a-z\u0370-\u06ff]")
-"""Folded letters that may be written with marks after them."""
+"""Matches folded letters that combining marks may follow."""
 _PLAIN: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ħ": "h", "æ": "ae", "œ": "oe"})
-"""Letters of their own that many keyboards lack."""
+"""Letters that are no accented forms, but that many keyboards lack, and the letters that people type instead."""
 
 
 def fold(text: str) -> str:
-    """Returns a text in lower case, without accents or points; scripts whose vowels are marks keep them."""
+    """Returns a text in lower case, without accents or points; scripts whose vowels are written as marks keep them."""
     text = _MARK.sub("", unicodedata.normalize("NFKD", text).casefold()).translate(_PLAIN)
     return unicodedata.normalize("NFC", text)
 
 
 @cache
 def _variants() -> dict[str, str]:
-    """Returns for each folded letter what may stand for it, as the inside of a character class."""
+    """Returns for each folded letter the letters that fold to it, as the inside of a character class."""
     variants: dict[str, list[str]] = {}
     for low, high in _RANGES:
         for code in range(low, high):
@@ -162,7 +168,7 @@ def _variants() -> dict[str, str]:
 
 
 def spellings(text: str) -> str:
-    """Returns an RE2 pattern for every spelling of folded text; anything but letters matches itself."""
+    """Returns an RE2 pattern that matches every spelling of a folded text; anything but letters matches itself."""
     out: list[str] = []
     at = 0
     while at < len(text):
@@ -187,14 +193,14 @@ def _of(letter: str) -> str:
 
 
 _LEAD_BYTES: Final = 8 * 1024
-"""Bytes above a passage that are examined."""
+"""Maximum bytes above a passage in which an introducing line is searched for."""
 _LEAD_LINES: Final = 200
-"""Lines above a passage that are examined."""
+"""Maximum lines above a passage in which an introducing line is searched for."""
 _LEAD_LINE_BYTES: Final = 120
-"""Maximum bytes of such a line."""
+"""Maximum bytes of an introducing line."""
 _HEADING: Final = re.compile(rb"^#{1,6} [^\n]+\n(?=[ \t]*\n)", re.MULTILINE)
 _INTRODUCES: Final = re.compile(rb"[A-Za-z_@#\"'\x80-\xff-][^\n]*[^\s.,;]\s*\Z")
-"""Matches a line, without its indentation, that may introduce others: not a number in a column, not a finished
+"""Matches a line, without its indentation, that may introduce others: neither a number in a column nor a finished
 sentence."""
 _DEFINES: Final = re.compile(
     rb"(?:[a-z]+ ){0,3}(?:def|class|func|fn|function|interface|struct|enum|trait|impl|module|namespace|sub|proc)\b"
@@ -204,7 +210,7 @@ _DEFINES: Final = re.compile(
 def lead_line(data: bytes, at: int, *, whole: bool) -> tuple[int, int] | None:
     """Returns the half-open byte range of the line in `data` that introduces the line beginning at `at`, if any.
 
-    `whole`: `data` begins at the start of a line.
+    `whole` says whether `data` begins at the start of a line.
     """
     low = max(0, at - _LEAD_BYTES)
     if low or not whole:
@@ -220,7 +226,7 @@ def lead_line(data: bytes, at: int, *, whole: bool) -> tuple[int, int] | None:
 
 
 def _above(data: bytes, low: int, at: int, depth: int) -> tuple[int, int] | None:
-    """Returns the nearest definition that is less indented, going outwards; else the nearest such line."""
+    """Returns the nearest definition that is less indented, going outwards; if there is none, the nearest such line."""
     nearest: tuple[int, int] | None = None
     end = at
     for _ in range(_LEAD_LINES):

@@ -1,8 +1,9 @@
-"""Administrators' decisions: defaults and limits by scope, which of them apply to a payload, and when it expires.
+"""Policies: administrators' defaults and limits by scope, which of them apply to a payload, and when it expires.
 
-Values only. What no policy decides is left to the settings; a later policy does not revoke what a receipt has promised.
-Fields are refused in scopes where they cannot be enforced: limits of a namespace only exist for namespaces. `expiry` is
-the one rule for ingest, reads, changes and sweeps; time is an argument.
+This module only computes; it stores nothing. A field that no policy sets is left to the settings. A later policy does
+not revoke what a receipt has promised. Fields are refused in scopes in which they cannot be enforced: the limits of a
+namespace can only be set for namespaces. Ingest, reads, changes and sweeps all use `expiry`, to which the caller passes
+the times.
 """
 
 import re
@@ -20,7 +21,7 @@ from coatcheck.core.search.model import BOUNDS as SEARCH_BOUNDS
 from coatcheck.core.search.model import Switches
 
 MIN_IDLE_TTL = 60
-"""Seconds. Reads are written about every second, so a shorter idle TTL could not be kept exactly."""
+"""Seconds. Read times are written about once a second, so a shorter idle TTL could not be kept exactly."""
 
 
 def expiry(
@@ -28,7 +29,7 @@ def expiry(
 ) -> datetime | None:
     """Returns the earlier of `ttl` seconds after creation and `idle_ttl` seconds after the last read.
 
-    None if it is pinned or neither is set: then it is kept forever.
+    Returns None if the artifact is pinned or neither TTL is set: the artifact is then kept forever.
     """
     if pinned:
         return None
@@ -54,27 +55,27 @@ T = TypeVar("T")
 Evict = Literal["off", "least_recently_read"]
 Redaction = Literal["off", "shown", "stored", "refuse"]
 Automatic = Literal["auto"]
-"""In place of a number: what the payload says decides."""
+"""Value in place of a number: the service chooses the number by the payload's content."""
 Part = Literal["session", "kind", "tool", "label"]
 
 EVERYWHERE = "*"
-"""A scope's namespace that means all of them."""
+"""The namespace of a scope that covers all namespaces."""
 PARTS: tuple[Part, ...] = get_args(Part)
-"""From least to most specific."""
+"""The parts to which a scope can be limited, from the least to the most specific."""
 NAMESPACE_ONLY = frozenset({"max_bytes", "max_artifacts", "evict", "tombstone_ttl"})
-"""Fields that apply to whole namespaces, and can be set only for one or for all."""
+"""Fields that apply to whole namespaces: they can be set for one namespace or for all, but not for a part of one."""
 MAX_SECONDS = 10 * 365 * 86_400
-"""Ten years, as for callers' requests. Anything longer must be forever."""
+"""Ten years, the same bound as for callers' requests. A longer time can only be set as forever."""
 MAX_BYTES = 2**60
-"""1 EiB, far beyond any disk; sums of several still fit into the 63 bits of a database's integer."""
+"""1 EiB, far beyond any disk; the sum of several such numbers still fits into a database's 64-bit signed integer."""
 MAX_VALUE_CHARS = 1024
 """Maximum characters of a scope's value."""
 
 
 class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Decisions for one scope, or the combination of several. An unset field decides nothing.
+    """The settings of one scope, or the combination of several scopes. An unset field decides nothing.
 
-    In a field that may be None, that is a decision too: forever, or unlimited.
+    None in a field is a choice of its own: forever, or unlimited.
     """
 
     ttl: int | None | UnsetType = UNSET
@@ -124,7 +125,7 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     its digest)."""
 
     def switches(self, default: Switches) -> Switches:
-        """Returns what applies to web searches; `default` where this decides nothing."""
+        """Returns the settings of web searches; fields that this policy does not set come from `default`."""
         return Switches(
             enabled=value_or(self.search_enabled, default.enabled),
             keep_summary=value_or(self.search_keep_summary, default.keep_summary),
@@ -134,17 +135,17 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 
 
 NOTHING = Policy()
-"""Decides nothing: everything is left to the settings."""
+"""The policy that sets nothing: everything is left to the settings."""
 FIELDS = Policy.__struct_fields__
 
 
 class PolicyScope(Struct, frozen=True, order=True):
-    """What a policy applies to: a namespace or all of them, whole or one part."""
+    """The scope of a policy: one namespace or all, and optionally one session, kind, tool or label in it."""
 
     namespace: str = EVERYWHERE
     part: Part | None = None
     value: str = ""
-    """The session, kind, tool or label; empty for the whole."""
+    """The session, kind, tool or label; empty if the scope is the whole namespace."""
 
     def __str__(self) -> str:
         """Returns the scope as people write it: `default`, `default/kind=log`, `*`."""
@@ -152,28 +153,28 @@ class PolicyScope(Struct, frozen=True, order=True):
 
 
 class PolicySource(NamedTuple):
-    """Which scope decides a field, and how."""
+    """The scope that decides a field, and the value that it sets."""
 
     scope: PolicyScope
     value: object
 
 
 def as_redaction(word: str) -> Redaction:
-    """Returns one of the words for what happens to secrets.
+    """Returns `word` as a redaction mode.
 
     Raises:
-        msgspec.ValidationError: it is another word.
+        msgspec.ValidationError: `word` is no redaction mode.
     """
     return msgspec.convert(word, Redaction)
 
 
 def value_or(value: T | UnsetType, otherwise: T) -> T:
-    """Returns a field's decision, or `otherwise` if there is none."""
+    """Returns the value of a field, or `otherwise` if the field is not set."""
     return otherwise if value is UNSET else value
 
 
 class Rules:
-    """All policies. Immutable; consulted for every payload, so that without policies the cost is negligible."""
+    """All policies. Immutable. Consulted for every payload, so the case without policies costs almost nothing."""
 
     def __init__(self, policies: Mapping[PolicyScope, Policy] | None = None) -> None:
         self._policies = dict(policies or {})
@@ -187,7 +188,7 @@ class Rules:
         return bool(self._policies)
 
     def all(self) -> list[tuple[PolicyScope, Policy]]:
-        """Returns every policy, by scope: all namespaces first, a namespace before its parts."""
+        """Returns every policy, sorted by scope: those of all namespaces first, a whole namespace before its parts."""
         return sorted(self._policies.items(), key=lambda item: (item[0].namespace, item[0].part or "", item[0].value))
 
     def effective(
@@ -199,10 +200,11 @@ class Rules:
         tool_name: str | None = None,
         labels: Iterable[str] = (),
     ) -> Policy:
-        """Returns what applies to a payload described so far: for each field, the most specific scope that decides it.
+        """Returns the policy of a payload: each field has the value of the most specific scope that sets it.
 
-        From the least specific: all namespaces, the namespace, then a session, a kind, a tool, a label; of each, that
-        of all namespaces first. Of several labels, the first in character order wins.
+        From the least to the most specific: all namespaces, the namespace, a session, a kind, a tool, a label. For a
+        session, kind, tool or label, the namespace's own policy is more specific than the one of all namespaces. Of
+        several labels, the first in character order wins.
         """
         if not self._policies:
             return NOTHING
@@ -211,8 +213,8 @@ class Rules:
         return Policy(**fields) if fields else NOTHING
 
     def of_payload(self, namespace: str, declared: DeclaredMetadata, kind: str | None = None) -> Policy:
-        """Returns what applies to a payload with these declarations; `kind`, if known, is what it turned out to be."""
-        # Usually there are none, and an ingest comes here several times.
+        """Returns the policy of a payload. `kind` is the kind that was detected; None uses the declared one."""
+        # Usually there are no policies, and one ingest calls this several times.
         if not self._policies:
             return NOTHING
         return self.effective(
@@ -232,7 +234,7 @@ class Rules:
         tool_name: str | None = None,
         labels: Iterable[str] = (),
     ) -> dict[str, PolicySource]:
-        """Returns which scope decides each field that is decided."""
+        """Returns the source of each field that some scope sets."""
         sources: dict[str, PolicySource] = {}
         # From the least specific on, so that later ones overwrite.
         for scope in self._scopes(namespace, session, kind, tool_name, labels):
@@ -242,22 +244,25 @@ class Rules:
         return sources
 
     def ceiling(self, namespace: str) -> int | None:
-        """Returns the bytes above which every policy of a namespace refuses a payload, whatever it turns out to be.
+        """Returns the bytes above which a namespace refuses every payload, whatever its kind, tool or labels.
 
-        None if there may be no limit: only the complete payload can tell.
+        Returns None if a payload may have no limit: then only the complete payload shows whether it is too large.
         """
         if not self._policies:
             return None
         everywhere = self._ceilings.get(EVERYWHERE, UNSET)
-        here = self._ceilings.get(namespace, UNSET)
-        # The largest that any part allows: whether a part's policy applies is only known with the payload.
+        of_namespace = self._ceilings.get(namespace, UNSET)
+        # The largest limit of any part counts: whether a part's policy applies is only known once the payload is there.
         whole = self.effective(namespace).max_artifact_bytes
-        if whole is UNSET or None in (whole, everywhere, here):
+        if whole is UNSET or None in (whole, everywhere, of_namespace):
             return None
-        return max(limit for limit in (whole, everywhere, here) if isinstance(limit, int))
+        return max(limit for limit in (whole, everywhere, of_namespace) if isinstance(limit, int))
 
     def _ceiling(self, namespace: str) -> int | None | UnsetType:
-        """Returns the maximum that a part's policy allows; unset if none of them decides."""
+        """Returns the largest limit among the policies of a namespace's parts.
+
+        None if one of them is unlimited, UNSET if none of them sets a limit.
+        """
         limits = [
             policy.max_artifact_bytes
             for scope, policy in self._policies.items()
@@ -272,7 +277,7 @@ class Rules:
     def _scopes(
         self, namespace: str, session: str | None, kind: str | None, tool_name: str | None, labels: Iterable[str]
     ) -> Iterator[PolicyScope]:
-        """Yields the scopes of a payload, least specific first; only parts that some policy names."""
+        """Yields the scopes that cover a payload, least specific first; parts that no policy names are left out."""
         spaces = (EVERYWHERE, namespace)
         for space in spaces:
             yield PolicyScope(space)
@@ -293,7 +298,7 @@ NO_RULES = Rules()
 
 
 def decisions(policy: Policy) -> dict[str, object]:
-    """Returns the fields that a policy decides."""
+    """Returns the fields that a policy sets, with their values."""
     return {field: value for field in FIELDS if (value := getattr(policy, field)) is not UNSET}
 
 
@@ -309,11 +314,11 @@ class RetentionTerms(NamedTuple):
 def resolve_terms(
     policy: Policy, *, ttl: int | None | UnsetType, idle_ttl: int | None | UnsetType, otherwise: int
 ) -> RetentionTerms:
-    """Returns the terms: the caller's request, or the policy's, or the settings' `otherwise`.
+    """Returns the terms of a payload: the caller's request, else the policy's, else `otherwise` from the settings.
 
-    Never more than `max_ttl`.
+    The TTL never exceeds `max_ttl`.
     """
-    # The ceiling counts last: it also limits what the policy itself says.
+    # The maximum is applied last, because it also limits the policy's own `ttl`.
     longest = value_or(policy.max_ttl, None)
     lifetime = value_or(ttl, value_or(policy.ttl, otherwise))
     idle = value_or(idle_ttl, value_or(policy.idle_ttl, None))
@@ -333,7 +338,7 @@ def check(scope: PolicyScope, policy: Policy) -> None:
             raise _invalid(
                 f"'{field}' applies to a whole namespace: set it for {scope.namespace}, not for {scope}.", field
             )
-    # It refuses names that are no domains.
+    # The constructor refuses texts that are not domain names.
     _ = Domains(value_or(policy.search_allowed_domains, ()), value_or(policy.search_excluded_domains, ()))
     for field, (low, high) in _BOUNDS.items():
         value = fields.get(field)
@@ -377,28 +382,28 @@ def _invalid(detail: str, field: str | None = None) -> CoatcheckError:
 
 
 def encode(policy: Policy) -> str:
-    """Returns a policy as it is stored."""
+    """Returns a policy in its stored form, a JSON text."""
     return msgspec.json.encode(policy).decode()
 
 
 def decode(text: str) -> Policy:
-    """Returns a stored policy."""
+    """Returns the policy of a stored JSON text."""
     return msgspec.json.decode(text, type=Policy)
 
 
 NO_LIMIT: Final = frozenset({"none", "null", "forever"})
-"""How people say that there is no limit, or that something is kept for ever."""
+"""Words by which people say that there is no limit, or that something is kept forever."""
 SIZES: Final = frozenset({"max_bytes", "max_artifacts", "max_artifact_bytes"})
-"""Fields whose numbers may have a unit."""
+"""Fields whose numbers may have a unit of bytes."""
 _UNITS: Final = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
 """Bytes of each unit, by its name in lower case."""
 
 
 def size_of(text: str) -> int:
-    """Returns a whole number, which a unit of bytes may follow: `10gib`.
+    """Returns a whole number that may have a unit of bytes, as in `10gib`.
 
     Raises:
-        ValueError: it is neither; the message says what is.
+        ValueError: the text has another form; the message names the forms that are accepted.
     """
     match = re.fullmatch(r"([0-9]{1,18})([a-z]{0,3})", text.lower())
     if match is None or match[2] not in _UNITS:

@@ -1,4 +1,4 @@
-"""Puts records into words: how often values occur, their ranges, single records; and finds records in a text.
+"""Puts records into words: how often values occur, their ranges, and single records.
 
 `records_in` reads what is no JSON: XML, YAML, blocks of pairs, tables in columns.
 """
@@ -20,24 +20,27 @@ from coatcheck.core.text.count import first_of, format_count
 from coatcheck.core.text.lexicon import SURE, classify
 
 _VALUE_CHARS: Final = 40
-"""Maximum characters of a value beside others."""
+"""Maximum characters of a value that stands among other values."""
 LONGEST_TEXT: Final = 160
-"""Maximum characters of a value, and of a name or a message."""
+"""Maximum characters of a name or a message."""
 _PLAIN: Final = re.compile(r"(?!(?:true|false|null)\Z)[A-Za-z_][\w./+-]*", re.ASCII)
-"""Matches texts that need no quotation marks to be told from what is around them."""
+"""Matches texts that are unambiguous without quotation marks."""
 _PRINTED: Final = re.compile(r"[\w./+%-][\w./:+%-]*", re.ASCII)
-"""Matches those of formats in which everything is text."""
+"""Matches such texts in formats in which every value is text."""
 _PATH: Final = re.compile(r"\S*[/\\.]\S*")
 _LINES: Final = 50
-"""Lines of a message that are read."""
+"""Maximum lines of a message that are read."""
 
 
 def show_value(value: object, records: RecordList, most: int = _VALUE_CHARS) -> str:
-    """Returns a value as a card says it: a plain word as it is, a text in quotation marks, `…` where it is cut."""
+    """Returns a value as a card shows it: a plain word as it is, any other text in quotation marks, with `…` at a cut.
+
+    `most` is the maximum number of characters.
+    """
     if isinstance(value, str):
         if len(value) <= most and (_PLAIN if records.steps else _PRINTED).fullmatch(value):
             return value
-        if len(value) > most:  # of a path, the end tells most
+        if len(value) > most:  # the end of a path is its most informative part
             value = f"…{value[-most:]}" if _PATH.fullmatch(value) else f"{value[:most]}…"
     return encode(value).decode()
 
@@ -59,7 +62,10 @@ def show_message(each: Examined, number: int, others: Mapping[object, str] | Non
 
 
 def main_line(message: str) -> str:
-    """Returns the line of a message that says most, in quotation marks; empty if there is none."""
+    """Returns the most informative line of a message, in quotation marks: the first that states a failure, if any.
+
+    Otherwise, it is the first line. The result is empty if all lines are blank.
+    """
     lines = [" ".join(line.split()) for line in message.splitlines()[:_LINES] if line.strip()]
     telling = next((line for line in lines if classify(line.encode()) & SURE), None)
     line = telling or next(iter(lines), "")
@@ -67,7 +73,7 @@ def main_line(message: str) -> str:
 
 
 def message_of(each: Examined, number: int) -> str | None:
-    """Returns the text of a record that says what happened, if it has any."""
+    """Returns the text of a record that says what happened; None if the record has none."""
     values = (each.records.columns[name][number] for name in each.messages)
     return next((value for value in values if isinstance(value, str)), None)
 
@@ -87,30 +93,31 @@ def show_record(each: Examined, number: int, fields: Sequence[str], others: Mapp
 
 
 def show_size(each: Examined) -> str:
-    """Returns how many records there are, and what they are."""
+    """Returns the number of records with the name of their place, such as `150 testcases`."""
     records = each.records
     is_plural = records.steps or records.place.endswith("s")
     return f"{records.size} {records.place}" if is_plural else format_count(records.size, records.place)
 
 
 _FIELDS: Final = 12
-"""Fields of a list that are counted."""
+"""Maximum fields of a list that are counted."""
 _VALUES: Final = 12
-"""Values of a field that are named, most frequent first."""
+"""Maximum values of a field that are listed, most frequent first."""
 _NUMBERS: Final = 3
-"""Different numbers that are counted rather than told by their range."""
+"""Maximum different numbers of a field that are always counted. More numbers are usually described by their range."""
 _OFTEN: Final = 10
-"""How often each of a few more numbers occurs, on average, that are counted, too."""
+"""Up to FEW different numbers are counted as well, if each occurs this often on average."""
 _CLASSES: Final = re.compile(r"(?i)\w*(?:rule|code|check|symbol|type|kind|category|class)(?:_?id|_?name)?")
-"""Matches the names of fields that say which sort of thing a record is."""
+"""Matches the names of fields that classify records."""
 
 
 def tell_counts(
     records: RecordList, statistics: dict[str, FieldStatistic] | None = None, title: str | None = None
 ) -> list[str]:
-    """Returns only how often values occur in records that excerpts show, or of which only the statistics are left.
+    """Returns how often values occur in records, without showing single records.
 
-    The field `title` names the records, if any does.
+    It serves records that excerpts show already, and records of which only statistics are left. `title` is the field
+    that names the records; None: there is no such field.
     """
     if statistics is None:
         statistics = {name: examine(column) for name, column in records.columns.items()}
@@ -118,12 +125,12 @@ def tell_counts(
 
 
 def is_worth_counting(name: str, records: RecordList, statistic: FieldStatistic) -> bool:
-    """Returns whether a field of these records may be worth counting in many more."""
+    """Returns whether a field of the first records of a text may be worth counting in all of them."""
     return _is_worth_telling(Examined(records, {}, None, (), None, [], {}), name, statistic)
 
 
 def count_fields(each: Examined) -> str:
-    """Returns how often the values of each field occur, and from where to where numbers and times go."""
+    """Returns how often the values of each field occur, or their range; empty if no field is worth counting."""
     parts: list[str] = []
     same: list[Counter[object]] = []
     columns: list[Column] = []
@@ -132,7 +139,7 @@ def count_fields(each: Examined) -> str:
         column = each.records.columns[name]
         if not _is_worth_telling(each, name, statistic):
             continue
-        # A field whose values correspond to those of a counted one (`level` and `levelname`) says nothing new.
+        # A field whose values correspond one to one to those of a counted field (`level`, `levelname`) adds nothing.
         counts = None if _is_ranged(each.records.last_step(name), statistic) else statistic.counts
         if counts is not None and any(
             sorted(other.values()) == sorted(counts.values()) and _correspond(column, others)
@@ -151,7 +158,7 @@ def count_fields(each: Examined) -> str:
 
 
 def _is_worth_telling(each: Examined, name: str, statistic: FieldStatistic) -> bool:
-    """Returns whether a reader can do something with the values of a field: they recur, or are from here to there."""
+    """Returns whether the values of a field are useful to a reader: they recur, or have a range."""
     last = each.records.last_step(name)
     if 4 * statistic.present <= each.records.size:
         return False
@@ -170,7 +177,7 @@ def _is_worth_telling(each: Examined, name: str, statistic: FieldStatistic) -> b
 
 
 def _is_ranged(last: str, statistic: FieldStatistic) -> bool:
-    """Returns whether a field is told by its range: times, and numbers, unless they are codes, or few that recur."""
+    """Returns whether a field is described by its range: times are, and numbers that are neither codes nor few."""
     counts = statistic.counts
     if statistic.least is None or counts is None or not statistic.is_number:
         return statistic.least is not None
@@ -181,7 +188,10 @@ def _is_ranged(last: str, statistic: FieldStatistic) -> bool:
 
 
 def _order(each: Examined, name: str) -> tuple[bool, int, int, int]:
-    """What is counted first: the verdict, states, classes, other texts, those of few values first, then numbers."""
+    """Returns the sort key of a field: the verdict first, then states, classes, other texts, and fields with a range.
+
+    Among these, outer fields come first, then those with few different values.
+    """
     statistic, last = each.statistics[name], each.records.last_step(name)
     kind = 0 if STATES.fullmatch(last) else 1 if _CLASSES.fullmatch(last) else 2
     kind = 3 if _is_ranged(last, statistic) else kind
@@ -204,16 +214,16 @@ def _show_field(each: Examined, name: str, statistic: FieldStatistic) -> str:
 
 
 def _extreme(each: Examined, extreme: Extreme) -> str:
-    """Returns an extreme value, with the record that alone has it: its name or its time, or else its place."""
+    """Returns an extreme value. If only one record has it, the record's name, time or location is added."""
     text = str(extreme.value) if not isinstance(extreme.value, float) else encode(extreme.value).decode()
-    if not extreme.alone or not any(map(len, each.records.columns.values())):  # of a text that streamed in
+    if not extreme.alone or not any(map(len, each.records.columns.values())):  # no columns: the text was streamed
         return text
     if each.title is not None:
         name = name_of(each, extreme.record, _VALUE_CHARS)
         return text if name == text else f"{text} ({name})"
     times = [name for name, field in each.statistics.items() if field.least is not None and not field.is_number]
     column = each.records.columns[times[0]] if len(times) == 1 else ()
-    apart = len({*column}) == each.records.size  # they come one after the other
+    apart = len({*column}) == each.records.size  # every record has a time of its own
     location = column[extreme.record] if apart else each.records.locate(extreme.record)
     at_end = extreme.record in {0, each.records.size - 1}
     return text if at_end or location == extreme.value else f"{text} ({location})"
@@ -221,7 +231,7 @@ def _extreme(each: Examined, extreme: Extreme) -> str:
 
 def _correspond(one: Column, other: Column) -> bool:
     """Returns whether the values of two fields in the same records correspond one to one."""
-    if not one or not other:  # of a text that streamed in
+    if not one or not other:  # the text was streamed
         return False
     return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))
 

@@ -1,6 +1,6 @@
-"""Tells records in a few lines: those that failed, those that are odd, how often values occur, and their ranges.
+"""Describes records in a few lines: failed records, odd records, how often values occur, and the ranges of values.
 
-One way for every format:
+The lines have the same form for every format of records:
 
     Failing: 3 of 150 testcases                 failed records, by name if there are more than three
     test_b (line 12): time=30.2, "refused"      a record: name, place, odd fields, message
@@ -8,8 +8,8 @@ One way for every format:
     First: $.results[0]: ruleId=S101, "eval"    the first record, if none failed or is odd
     150 testcases: class A 90, B 60; time 0.1 to 30.2 (test_b), none 4
 
-A list in a JSON document is named by its JSONPath, in which what is repeated stands once; `none` counts records
-without the field. Every number is of all records of the list.
+A list in a JSON document is named by its JSONPath with `[*]` in place of indices. `none` counts the records without the
+field. Every number refers to all records of the list.
 """
 
 import re
@@ -38,15 +38,15 @@ from coatcheck.core.text.count import first_of
 from coatcheck.core.text.lexicon import SURE, classify
 
 _LISTS: Final = 2
-"""Lists that are told."""
+"""Maximum lists that are described."""
 _EXAMINED: Final = 12
-"""Lists, longest first, that are examined."""
+"""Maximum lists that are examined, longest first."""
 _MIN_RECORDS: Final = 8
-"""Minimum records of a list without a failing one."""
+"""Minimum records of a list in which no record failed."""
 _MIN_WITH_FAILURE: Final = 3
-"""Minimum records of a list with a failing one."""
+"""Minimum records of a list in which a record failed."""
 _NAMED: Final = 10
-"""Failing records that are named."""
+"""Maximum failed records that are listed by name."""
 _MAX_MESSAGES: Final = 3
 """Failing records whose messages are shown, and odd ones."""
 _RARELY: Final = 0.1
@@ -54,31 +54,31 @@ _RARELY: Final = 0.1
 _EVENTS: Final = 1_000
 """Failed records, or events, whose messages are compared."""
 _SHOWN_SHARE: Final = 0.9
-"""Maximum share of a card's tokens after the names that facts get if records are shown among them."""
+"""Maximum share of a card's tokens, after the names, that facts get if they show records."""
 _COUNTED_SHARE: Final = 0.5
-"""Maximum share of them if records are only counted: more costs more of the text than it tells."""
+"""Maximum share of these tokens if facts only count records: more would take space from excerpts that tell more."""
 _SHOWS: Final = ("Failing: ", "Odd: ", "First: ")
 _COUNTS: Final = re.compile(r"\d+ (?!lines: )\S.*?: ")
-"""Matches counts of records, unless these are lines, which excerpts show."""
+"""Matches a line that counts records, unless the records are lines, which excerpts show."""
 
 
 def shows_records(facts: Sequence[str]) -> bool:
-    """Returns whether records are shown among facts, not only counted."""
+    """Returns whether facts show records, instead of only counting them."""
     return any(line.startswith(_SHOWS) for line in facts)
 
 
 def share_of(facts: Sequence[str]) -> float:
-    """Returns the share of a card's tokens after the names that facts of records get; 0 if there are none."""
+    """Returns the share of a card's tokens, after the names, that facts about records get; 0 without such facts."""
     if shows_records(facts):
         return _SHOWN_SHARE
     return _COUNTED_SHARE if any(map(_COUNTS.match, facts)) else 0.0
 
 
 class RecordFacts(Struct):
-    """What a card says of lists of records."""
+    """Facts about lists of records, for a card."""
 
     facts: list[str] = field(default_factory=list[str])
-    """Most important first."""
+    """Lines, most important first."""
     path: str | None = None
     """A JSONPath to the records that failed, or are odd."""
     rare: str | None = None
@@ -97,8 +97,8 @@ def tell_first_failed(records: RecordList, failed: int, size: int) -> list[str]:
 
 
 def tell(lists: Iterable[RecordList]) -> RecordFacts:
-    """Returns the facts of lists of records, which are complete."""
-    # Lists with a failure come first, then those that say what happened, the outermost, and the longest.
+    """Returns facts about lists of records. The lists must be complete."""
+    # Lists with a failure come first, then lists with messages, then outer lists, then longer lists.
     longest = sorted((each for each in lists if each.columns), key=lambda each: -each.size)[:_EXAMINED]
     every = examine_lists(longest)
     every = [each for each in every if each.records.size >= (_MIN_WITH_FAILURE if each.failed else _MIN_RECORDS)]
@@ -130,7 +130,7 @@ def _others(each: Examined) -> dict[object, str]:
 
 
 def _failing(each: Examined) -> list[str]:
-    """Returns which records failed, and what the first of them say, or what many of them say."""
+    """Returns lines about the failed records: their number, their names or commonest messages, and a few examples."""
     if not each.failed:
         return []
     size = f"Failing: {len(each.failed)} of {show_size(each)}"
@@ -160,12 +160,12 @@ def _failing(each: Examined) -> list[str]:
 
 
 def _fields_of(each: Examined, number: int) -> list[str]:
-    """Returns the fields that are shown of a failed record: odd ones, or what tells it from others."""
+    """Returns the fields to show of a failed record: its odd fields, or those that distinguish it from others."""
     return each.odd.get(number) or _identity(each, number)
 
 
 def _identity(each: Examined, number: int) -> list[str]:
-    """Returns the fields that tell a record without a name from others."""
+    """Returns the fields that distinguish a record from others, if records have no names; at most half of FEW."""
     if each.title:
         return []
     varied = [
@@ -178,13 +178,16 @@ def _identity(each: Examined, number: int) -> list[str]:
 
 
 def _odd(each: Examined) -> list[str]:
-    """Returns the records with most odd values."""
+    """Returns a line for each of the records with the most odd fields, without failed records."""
     numbers = sorted(each.odd.keys() - set(each.failed), key=lambda number: (-len(each.odd[number]), number))
     return [f"Odd: {show_record(each, number, each.odd[number])}" for number in numbers[:_MAX_MESSAGES]]
 
 
 def _path(each: Examined) -> str | None:
-    """Returns a JSONPath to the records that failed, if one value tells them, or to one that failed or is odd."""
+    """Returns a JSONPath to the failed records if they share one value, or to the only failed or the oddest record.
+
+    None if there is no such path.
+    """
     records, failed = each.records, each.failed
     if len(failed) > 1 and each.verdict is not None:
         values = {records.columns[each.verdict][number] for number in failed}

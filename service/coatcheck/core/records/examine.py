@@ -1,6 +1,6 @@
-"""Finds what records are called, which failed or are odd, and which fields say what happened.
+"""Finds which field names records, which records failed or are odd, and which fields say what happened.
 
-Of a document that is an object, also the short values at its top, and the way to its largest.
+Also finds the short values at the top of a document that is an object, and the path to its largest value.
 """
 
 import re
@@ -22,50 +22,52 @@ _TITLES: Final = (
 )  # fmt: skip
 _NAME: Final = "name"
 _SURELY: Final = 8
-"""How many of these are names in every format; the others name only records that no other field tells apart."""
+"""Number of names at the beginning of _TITLES that name records in every format. A field with one of the other names is
+the title only if no other field distinguishes the records."""
 _HEX: Final = re.compile(r"(?=.*\d)[0-9a-fA-F:-]{8,}")
-"""Matches identifiers that say nothing to a reader."""
+"""Matches hexadecimal identifiers, which mean nothing to a reader."""
 _MESSAGES: Final = (
     "message", "msg", "longrepr", "failuremessages", "reason", "error", "detail", "description",
     "output", "text", "title", "summary", "stack",
 )  # fmt: skip
-"""Names of fields that say what happened, those first that do so in most words."""
+"""Names of fields that say what happened, those with the most detailed texts first."""
 _MIN_RECORDS: Final = 20
-"""Minimum records beside which one is odd."""
+"""Minimum records of a list in which records may be odd."""
 _RARE: Final = 0.05
-"""Maximum share of the records that are odd in the same way; at most three are."""
+"""Maximum share of records that are odd in the same way."""
 _ODD: Final = 3
-"""Maximum records that are odd in the same way."""
+"""Maximum number of records that are odd in the same way."""
 FEW: Final = 8
-"""Maximum different values of a field in which one is odd."""
+"""Maximum different values of a field in which a rare value is odd."""
 _ID: Final = re.compile(
     r"(?:\w*_)?(?:id|ID|Id)|\w*[a-z](?:Id|ID)|(?i:\w*(?:line|lineno|line_?number|column|col|row|offset|index))"
 )
-"""Matches the names of numbers of which nobody asks for the range."""
+"""Matches the names of numbers whose range is of no interest."""
 _KEYS: Final = re.compile(r"(?i)_?(?:id|key|name|no|number)$")
 """Matches the end of the name of a field that names what stands before it: `instance_id` names instances."""
 _REFERENCE: Final = re.compile(r"(.*\w)(?:ID|Id|_id)")
 _DISTINCT: Final = 0.9
-"""Minimum share of different texts in a field that names its records."""
+"""Minimum share of different texts in a field that distinguishes records."""
 _TITLE_CHARS: Final = 80
-"""Maximum characters of a title; a longer text describes."""
+"""Maximum characters of a text that distinguishes records; a longer text is a description."""
 _MAX_TEXT_CHARS: Final = 320
-"""Maximum characters of a text that tells records apart, and of a name."""
+"""Maximum characters of the values of a field that is a title by its name."""
 _EXAMINED_RECORDS: Final = 50
-"""Records that tell which field names them, if none failed."""
+"""Number of records by which the title is chosen, if no record failed."""
 
 
 class Examined(Struct):
-    """A list of records, and what is known of each."""
+    """A list of records, with the results of its examination."""
 
     records: RecordList
     statistics: dict[str, FieldStatistic]
+    """The statistic of each field, by its name."""
     verdict: str | None
-    """The field whose values say which records failed; None: none does."""
+    """The field whose values say which records failed; None: there is no such field."""
     failed: Sequence[int]
-    """Numbers of the records that failed."""
+    """Numbers of the records that failed, from 0."""
     title: str | None
-    """The field that names the records; None: none does."""
+    """The field that names the records; None: there is no such field."""
     messages: list[str]
     """Fields that may say what happened, best first."""
     odd: dict[int, list[str]]
@@ -139,7 +141,10 @@ def _resolve(records: RecordList) -> None:
 
 
 def _title(records: RecordList, statistics: dict[str, FieldStatistic], failed: Sequence[int]) -> str | None:
-    """Returns the field that names records: by its name, the outermost first; else the first that tells all apart."""
+    """Returns the field that names records: a field that is a title by its name, or one that distinguishes all records.
+
+    Of several titles, the outermost is chosen. None if there is no such field.
+    """
     numbers = failed or range(min(records.size, _EXAMINED_RECORDS))
     best: tuple[bool, int, int, str] | None = None
     for name in statistics:
@@ -162,19 +167,19 @@ def _title(records: RecordList, statistics: dict[str, FieldStatistic], failed: S
 
 
 def _tells_apart(records: RecordList, name: str) -> bool:
-    """Returns whether nearly every record has a short text of its own in a field that is not only digits."""
+    """Returns whether a field distinguishes nearly all records by short texts that are not hexadecimal identifiers."""
     texts = [value for value in records.columns[name] if isinstance(value, str) and len(value) <= _TITLE_CHARS]
     distinct = len(texts) == records.size and len(set(texts)) >= _DISTINCT * len(texts)
     return distinct and not _HEX.fullmatch(texts[0])
 
 
 def is_reference(last: str) -> bool:
-    """Returns whether a field of this name identifies, or gives a place, so that nobody asks for its range."""
+    """Returns whether a field of this name is an identifier or a position, so that its range is of no interest."""
     return _ID.fullmatch(last) is not None
 
 
 def _messages(records: RecordList, statistics: dict[str, FieldStatistic]) -> list[str]:
-    """Returns the fields that may say what happened, those of a failure first."""
+    """Returns the fields that may say what happened, those inside a failure first."""
     ranked: list[tuple[bool, int, int, str]] = []
     for name in statistics:
         last = records.last_step(name).lower()
@@ -188,7 +193,10 @@ def _messages(records: RecordList, statistics: dict[str, FieldStatistic]) -> lis
 def _odd_fields(
     records: RecordList, statistics: dict[str, FieldStatistic], failed: Sequence[int]
 ) -> dict[int, list[str]]:
-    """Returns the odd fields of the records that have any; none if many have."""
+    """Returns the odd fields of each odd record, by its number.
+
+    If more than FEW records are odd but did not fail, only the failed records are included.
+    """
     odd: dict[int, list[str]] = {}
     if records.size >= _MIN_RECORDS:
         for name, statistic in statistics.items():
@@ -200,15 +208,15 @@ def _odd_fields(
 
 def _odd_in(column: Column, statistic: FieldStatistic, size: int) -> list[int]:
     """Returns the records with a rare value of few, one that few have, or a number far from all others."""
-    most = min(_ODD, max(1, int(size * _RARE)))
-    if statistic.present <= most:
+    limit = min(_ODD, max(1, int(size * _RARE)))
+    if statistic.present <= limit:
         return [number for number, value in enumerate(column) if value is not None]
-    if statistic.present < size <= statistic.present + most:
+    if statistic.present < size <= statistic.present + limit:
         return [number for number, value in enumerate(column) if value is None or value == ""]
     counts = statistic.counts
     if counts is not None and len(counts) <= FEW and 2 * statistic.present > size:
-        rare = {value for value, count in counts.items() if count <= most and count * _MIN_RECORDS <= size}
-        if rare and sum(counts[value] for value in rare) <= most:
+        rare = {value for value, count in counts.items() if count <= limit and count * _MIN_RECORDS <= size}
+        if rare and sum(counts[value] for value in rare) <= limit:
             return [number for number, value in enumerate(column) if value in rare]
         return []
     if statistic.is_number and statistic.present == size:
@@ -231,11 +239,11 @@ def _far(numbers: Sequence[float]) -> set[float]:
 _VALUE: Final = 80
 """Maximum characters of a short value."""
 _SCALARS: Final = 24
-"""Maximum values that are named."""
+"""Maximum values that are listed."""
 _MAP: Final = 40
-"""Members from which the values of objects in them are not named."""
+"""Maximum members of the document with which the values in its inner objects are listed as well."""
 _NESTED: Final = 12
-"""Maximum members of an object below the top whose values are all named too."""
+"""Maximum members of an inner object whose values are all listed."""
 _IDENTITY: Final = frozenset(["id", "name", "title", "version", "status", "state", "summary", "error", "message"])
 """Members of a larger one whose values are named: what it is, and how it is."""
 _TELLS: Final = re.compile(r"(?i)(?:^|[.\]])(?:\w*(?:message|error|reason|description)|msg|detail|text|title)?$")
@@ -246,17 +254,17 @@ _STATING: Final = re.compile(
 )
 """Matches the names of members that say what is wrong, or what was found."""
 _FEWEST: Final = 8
-"""Minimum elements of a list of which a page is requested."""
+"""Minimum elements of a list of which a path requests only some."""
 _MAX_STEPS: Final = 6
-"""Steps of a path: a longer one takes most of a call's line."""
+"""Maximum steps of a path. A longer path would take up most of a call's line."""
 _BULK: Final = 0.5
-"""Share of the largest value from which one of its members is more worth reading than its list of members."""
+"""Minimum share of a value that its largest member must have for the path to continue to that member."""
 _PAGE: Final = 20
-"""Elements of a list that a path requests."""
+"""Number of elements of a list that a path requests."""
 
 
 def top_values(value: object) -> str | None:
-    """Returns the short values of an object and of small objects in it, as `status="failed", error.code=7`.
+    """Returns the short values of an object and of small objects inside it, such as `status="failed", error.code=7`.
 
     Of larger objects in it, what they are called; also the values of the first of its `errors`, and of what is wrong
     the beginning of long texts.
@@ -287,7 +295,7 @@ def _clip_value(name: str, value: object) -> str | None:
 
 
 def _short(value: object) -> str | None:
-    """Returns a value as JSON; None where it is long, or holds others."""
+    """Returns a value as JSON; None if the value is long, an object or an array."""
     if isinstance(value, dict | list):
         return None
     text = encode(value).decode()

@@ -15,22 +15,22 @@ from coatcheck.core.text.lexicon import BENIGN, SPEAKS, SURE, classify, speaking
 from coatcheck.core.text.visible_text import visible
 
 _SAMPLE_LINES: Final = 24
-"""Lines, evenly spread, that decide which fields are looked for."""
+"""Number of lines, evenly spread, that are examined to choose the fields to count."""
 _MIN_LINES: Final = 5
-"""Lines below which counting says no more than reading them."""
+"""Minimum lines of a text in which fields are counted. Counting fewer lines tells no more than reading them."""
 _LINE_BYTES: Final = 400
-"""Bytes of a line that are examined."""
+"""Maximum bytes of a line that are examined."""
 _FILE: Final = rb"(?:[A-Za-z]:)?(?:[\w\x80-\xff.@+~ -]*[/\\])+[\w\x80-\xff.@+~ -]+|[\w\x80-\xff.@+~-]+\.[A-Za-z]\w{0,7}"
 
 
 class _LineField(Struct, frozen=True):
-    """A typed field."""
+    """A typed field of lines."""
 
     name: str
     pattern: re.Pattern[bytes]
-    """Its group is the value."""
+    """Matches a line with the field; the group is the value."""
     share: float
-    """Minimum share of the lines that have it."""
+    """Minimum share of the sampled lines that have the field."""
 
 
 _FIELDS: Final = (
@@ -79,10 +79,10 @@ _MAX_SHARE: Final = 0.95
 
 @final
 class LineFieldCounter:
-    """Counts the typed fields of lines that stream in: those that many of the first lines have."""
+    """Counts the typed fields of lines that stream in. Only fields that many of the first lines have are counted."""
 
     def __init__(self, first: bytes) -> None:
-        """Takes the first block, as a person would have seen it."""
+        """Chooses the fields by the first block, which must be visible text. The block is not counted yet."""
         lines = [line[:_LINE_BYTES] for line in first.split(b"\n") if line.strip()]
         sample = lines[:: -(-len(lines) // _SAMPLE_LINES)] if len(lines) >= _MIN_LINES else []
         self._counts: dict[_LineField, Counter[bytes]] = {
@@ -92,13 +92,13 @@ class LineFieldCounter:
         }
 
     def feed(self, block: bytes) -> None:
-        """Counts the lines of a block."""
+        """Counts the fields in the lines of a block."""
         lines = block.split(b"\n") if self._counts else []
         for field, counts in self._counts.items():
             counts.update(filter(None, (_value(field, line) for line in lines)))
 
     def records(self) -> Iterator[tuple[RecordList, dict[str, FieldStatistic]]]:
-        """Yields the lines that have each field as records, and the statistic of that field."""
+        """Yields, for each field, the lines that have it, as records, and the field's statistic."""
         for field, counts in self._counts.items():
             values: Counter[object] = Counter(
                 {value.decode("utf-8", "replace"): times for value, times in counts.items()}
@@ -114,12 +114,12 @@ def _value(field: _LineField, line: bytes) -> bytes | None:
 
 
 def line_facts(fields: LineFieldCounter) -> list[str]:
-    """Returns the counts of lines in words."""
+    """Returns the counts of fields in words."""
     return [line for records, statistics in fields.records() for line in tell_counts(records, statistics)]
 
 
 def facts_of_lines(text: bytes) -> list[str]:
-    """Returns the counts of the typed fields of a whole text's lines."""
+    """Returns the counts of the typed fields in the lines of a whole text, in words."""
     visible_text = visible(text)
     fields = LineFieldCounter(visible_text)
     fields.feed(visible_text)

@@ -1,6 +1,7 @@
-"""Lists of records: fields by name, each with one value per record, however the payload writes them.
+"""Lists of records, in the same form for every format of payload: fields by name, each with one value per record.
 
-Tells the records that state a failure from the others: by a value of a field, or by having a field of that name.
+The module also finds the records that state a failure: by a value of a field, or because they have a field that is
+named like a failure.
 """
 
 import re
@@ -14,31 +15,32 @@ from coatcheck.core.records.statistics import FieldStatistic
 from coatcheck.core.text.lexicon import BENIGN, STRONG, SURE, WORD, classify
 
 LONGEST: Final = 4_096
-"""Maximum characters of a value that is looked at."""
+"""Maximum characters of a value; the rest is left out."""
 FIELDS: Final = 100
-"""Maximum fields of a list; further ones are left out."""
+"""Maximum fields of a list; further fields are left out."""
 
 LINE: Final = "line"
-"""The place of records that are lines."""
+"""Value of `RecordList.place` for records that are lines."""
 
 Column = Sequence[object]
-"""The scalars of a field, one per record: text, a number, a truth value; None where a record does not have it."""
+"""The values of a field, one per record: text, a number or a truth value; None if the record lacks the field."""
 
 
 class RecordList(Struct):
     """Records of one kind, in the order of the payload."""
 
     place: str
-    """Where they are, as a card says it: a JSONPath, the name of an element, or `row`."""
+    """The place of the records, as a card names it: a JSONPath, the name of an element, `row` or `line`."""
     size: int
     """Number of records."""
     columns: dict[str, Column] = field(default_factory=dict[str, Column])
+    """The values of each field, by its name."""
     locate: Callable[[int], str] = str
     """Returns where a record is, given its number from 0: a JSONPath or a line."""
     owners: Sequence[tuple["RecordList", int] | None] = ()
     """The record that each one is in; None, or nothing at all, if it is in none."""
     steps: bool = False
-    """Whether a field's name is the end of a JSONPath, and begins with a dot."""
+    """Whether the name of a field is the end of a JSONPath, so that it begins with a dot."""
 
     def last_step(self, name: str) -> str:
         """Returns the last part of a field's name: `message` of `failure.message`."""
@@ -49,22 +51,23 @@ WRONG: Final = re.compile(
     r"(?i)(?:error|failure|fault|exception|crash|violation|problem|failed|err)(?:s|_?info|_?messages?|_?details?)?"
     r"|(?:errors?|failures?|failed|failing)_?(?:count|tests|total)"
 )
-"""Matches the names of fields that only records with a failure have, or have as a number above zero."""
+"""Matches the names of fields that only failed records have, or that are numbers above zero only in failed records."""
 STATES: Final = re.compile(
     r"(?i)\w*(?:status|state|result|outcome|conclusion|verdict|phase|health|condition|reason|action|event|level|severity)"
 )
-"""Matches the names of fields that say how a record ended."""
+"""Matches the names of fields that state an outcome."""
 _ALL: Final = re.compile(r"(?i)\w*(?:level|severity)")
-"""Matches the names of those that tell records apart only if they differ: findings may all be errors."""
+"""Matches the names of such fields that say nothing if all their values state a failure: findings may all be errors."""
 _WORDS: Final = re.compile(r"[A-Za-z]+(?:[ _-][A-Za-z]+){0,2}")
 _GOOD: Final = re.compile(r"(?i)(?:is_?)?(?:success(?:ful|_?flag)?|passed|pass|ok|succeeded|healthy|ready|valid)")
 _NOTHING: Final = frozenset(["", "0", "false", "no", "none", "null", "off"])
 
 
 def find_failures(records: RecordList, statistics: dict[str, FieldStatistic]) -> tuple[str | None, Sequence[int]]:
-    """Returns the numbers of the records that state a failure, and the field that says so; None if several may.
+    """Returns the field that says which records failed, and the numbers of these records.
 
-    The outermost field of states decides; without one, that a record has a field named like a failure.
+    The outermost field of states decides. If there is none, the field is None, and the records failed that have a field
+    named like a failure.
     """
     verdict = find_verdict(records, statistics)
     if verdict is not None:
@@ -84,7 +87,10 @@ def find_failures(records: RecordList, statistics: dict[str, FieldStatistic]) ->
 def find_verdict(
     records: RecordList, statistics: Mapping[str, FieldStatistic]
 ) -> tuple[str, Mapping[object, int]] | None:
-    """Returns the outermost field of states, if there is one, and how often it has each value that states a failure."""
+    """Returns the outermost field of states, and how often it has each value that states a failure.
+
+    None if there is no such field.
+    """
     states = [
         (name.count("."), name)
         for name, each in statistics.items()
@@ -98,12 +104,12 @@ def find_verdict(
 
 
 def failing_among(last: str, values: Iterable[object]) -> set[object]:
-    """Returns which values of a field, given the last part of its name, state a failure; none if it has no states."""
+    """Returns the values of a field that state a failure; empty if `last`, the end of its name, names no states."""
     return _failing_values(last, values) if STATES.fullmatch(last) or _GOOD.fullmatch(last) else set()
 
 
 def parts_of(name: str) -> list[str]:
-    """Returns the keys that a field's name is made of, without the numbers of elements."""
+    """Returns the keys in the name of a field, without indices of elements."""
     return [part.removesuffix("[0]") for part in name.split(".")]
 
 
@@ -114,14 +120,14 @@ def _failing_values(name: str, values: Iterable[object]) -> set[object]:
 
 
 def _states(name: str, statistic: FieldStatistic) -> bool:
-    """Returns whether a field of this name says of some records that they failed."""
+    """Returns whether a field, by its name and values, says which records failed."""
     bad = set[object]() if statistic.is_number else failing_among(name, statistic.counts or ())
     return bool(bad) and not (_ALL.fullmatch(name) and len(statistic.counts or ()) == len(bad))
 
 
 @lru_cache(4096)
 def is_failing(value: object) -> bool:
-    """Returns whether a value states a failure in a word or a few."""
+    """Returns whether a value states a failure, in one to three words."""
     if not isinstance(value, str) or len(value) > 40 or not _WORDS.fullmatch(value):  # noqa: PLR2004
         return False
     flags = classify(value.encode())
@@ -129,5 +135,5 @@ def is_failing(value: object) -> bool:
 
 
 def _is_given(value: object) -> bool:
-    """Returns whether a field that is named like a failure says that there is one."""
+    """Returns whether the value of a field that is named like a failure says that there is a failure."""
     return value is not None and value is not False and value != 0 and str(value).strip().lower() not in _NOTHING

@@ -1,4 +1,7 @@
-"""Finds the lists of records in nested values: lists of objects, and objects of many alike members, merged by place."""
+"""Finds the lists of records in nested values: lists of objects, and maps whose members are alike objects.
+
+A place is a path without the indices of elements. Lists at the same place are merged.
+"""
 
 import re
 from collections import Counter
@@ -15,53 +18,55 @@ Members = dict[str, object]
 Keys = tuple[str | int, ...]
 
 _DEPTH: Final = 16
-"""Containers in one another that are searched for lists."""
+"""Maximum nesting of containers that are searched for lists."""
 _DEEP: Final = 6
-"""Objects in one another whose members are fields of the record that they are in."""
+"""Maximum nesting of objects inside a record whose members are fields of the record."""
 _MAX_OBJECTS: Final = 100_000
-"""Objects of a list; nothing is said of one with more, or of lists in it."""
+"""Maximum objects at one place; a list with more, and lists inside it, are left out."""
 _ALIKE: Final = 3
-"""Minimum members of an object that are records with their keys as names: fewer are parts of one thing."""
+"""Minimum members of a map, whose members are records named by their keys. Fewer members are parts of one object."""
 _NEARLY: Final = 0.8
-"""Minimum share of these that have what is common to them."""
+"""Minimum share of a map's members that have a common key."""
 _KEY: Final = "key"
-"""Name of the field with the key of such a record."""
+"""Name of the field that holds the key of a map's record."""
 _MAX_MEMBERS: Final = 200
-"""Maximum members of a record, or of an object, in which lists are searched for, and which are looked at as fields."""
+"""Maximum keys at one place that are searched for lists; twice as many are examined as fields."""
 _NAMES: Final = 12
-"""Maximum different keys of objects whose members are fields, whatever few of them have each."""
+"""Number of different keys up to which the keys of objects are always names of fields, however rare each is."""
 _OFTEN: Final = 4
-"""Objects per one with the most frequent key from which keys are data."""
+"""The keys of objects are data if even the most frequent key occurs in fewer than one in this many objects."""
 _SAMPLE: Final = 200
-"""Records, evenly spread, that tell which fields a list has."""
+"""Number of records, evenly spread, by which the fields of a list are found."""
 _BRACKETED: Final = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
 _PART: Final = re.compile(r".*?(?:\[\*\]|\.\*)")
 """A place up to the next list."""
 _CONTAINERS: Final = frozenset([dict, list])
 _Path = tuple["_Place | None", int, str, "str | int"]
-"""The place and the number of the object that an object is in, if it is in any, the steps from there, and the last."""
+"""The path of an object: the place of the record around it (None: there is none), the number of that record, the steps
+from there, and the last step."""
 
 
 class _Place(Struct):
-    """Objects found at one place."""
+    """The objects at one place."""
 
     objects: list[Members] = field(default_factory=list[Members])
     paths: list[_Path] = field(default_factory=list[_Path])
     origins: list[int] = field(default_factory=list[int])
-    """The identities of the objects in the document: those of records with a key are copies."""
+    """The `id()` of each object in the document. `objects` holds copies of the records of a map."""
     keyed: bool = False
-    """Whether these are the values of a map, whose keys become a field."""
+    """Whether the objects are the members of a map, whose keys become a field."""
     several: bool = False
-    """Whether any list here has more than one element: otherwise it is a part of the record that it is in."""
+    """Whether any list at this place has more than one element. If not, its element is a part of the record around
+    it."""
     partial: bool = False
-    """Whether there are more than are visited."""
+    """Whether there are more objects than are visited."""
 
 
 def lists_in(value: object, lines: Mapping[int, int] | None = None) -> list[RecordList]:
     """Returns the lists of records in a document, with their fields, in the order of their beginnings.
 
-    Lists at one place in records are one list, as are those of a tree in which objects hold lists of the same name.
-    Given the `lines` of objects by their identity, records are located by them, and fields named without JSONPaths.
+    All lists at the same place form one list. `lines` are the line numbers of objects, by the objects' `id()`. If they
+    are given, they locate the records, and fields are not named by JSONPaths.
     """
     by_name: dict[str, _Place] = {}
     _visit([(-1, value)], "$", (None, "$"), by_name)
@@ -115,14 +120,14 @@ def _visit(
     by_name: dict[str, _Place],
     depth: int = 0,
 ) -> None:
-    """Collects the objects in containers at one place, each with the number of the record that it is in.
+    """Collects the objects in containers at one place. Each container has the number of the record around it.
 
-    All records are visited together, so that the work grows with the values rather than with the places.
+    The containers of all records are visited together, so that the work grows with the values, not with the places.
     """
     if depth > _DEPTH:
         return
     owner, steps = path
-    # Lists of objects: their elements are records, if most elements are objects.
+    # The elements of lists are records if most of them are objects.
     lists = [(number, cast("list[object]", each)) for number, each in values if type(each) is list and each]
     objects: list[Members] = []
     paths: list[_Path] = []
@@ -166,7 +171,7 @@ def _enter(
 
 
 def _containers_in(objects: list[tuple[int, Members]]) -> Iterator[tuple[str, list[tuple[int, object]]]]:
-    """Yields members of numbered objects that hold others, each with what all of them have there."""
+    """Yields the keys of numbered objects at which any of them has a container, each with all containers there."""
     keys = list(islice(dict.fromkeys(chain.from_iterable(each for _, each in objects)), _MAX_MEMBERS))
     for key in keys:
         values = [each.get(key) for _, each in objects]
@@ -185,7 +190,7 @@ def _merge_repeats(name: str) -> str:
 
 
 def _is_map(members: Members) -> bool:
-    """Returns whether the members of an object, which are objects, are alike, so that its keys are names."""
+    """Returns whether an object is a map: its members, which must be objects, have mostly the same keys."""
     objects = cast("list[Members]", list(members.values()))
     if len(objects) < _ALIKE:
         return False
@@ -195,7 +200,10 @@ def _is_map(members: Members) -> bool:
 
 
 def columns_of(records: list[Members], *, keyed: bool = False) -> dict[str, Column]:
-    """Returns the fields of records: members, and members of objects and of the only element of lists in them."""
+    """Returns the fields of records by name: their members, and the members of objects inside them.
+
+    The only element of a list inside a record counts as if it stood in place of the list.
+    """
     columns = {"".join(map(_render_key, keys)): values for keys, values in islice(fields_of(records), FIELDS)}
     if keyed and f".{_KEY}" in columns:
         columns = {_KEY: columns.pop(f".{_KEY}"), **columns}
@@ -207,7 +215,7 @@ def _render_key(key: str | int) -> str:
 
 
 def fields_of(records: list[Members], above: Keys = ()) -> Iterator[tuple[Keys, Column]]:
-    """Yields the fields of records, each with the keys that lead to it; 0 stands for the first element of a list."""
+    """Yields the fields of records, each with the keys that lead to the field; 0 stands for a list's first element."""
     sample = records if len(records) <= _SAMPLE else records[:: len(records) // _SAMPLE]
     for key in islice(dict.fromkeys(chain.from_iterable(sample)), 2 * _MAX_MEMBERS):
         values = [record.get(key) for record in records]
@@ -227,13 +235,13 @@ def fields_of(records: list[Members], above: Keys = ()) -> Iterator[tuple[Keys, 
 
 
 def _are_data(objects: list[Members]) -> bool:
-    """Returns whether the keys of objects are data, such as names of packages, rather than names of fields."""
+    """Returns whether the keys of objects are data, such as names of packages, and not names of fields."""
     keys = Counter(chain.from_iterable(objects[:: max(1, len(objects) // _SAMPLE)]))
     return len(keys) > _NAMES and _OFTEN * max(keys.values()) < min(len(objects), _SAMPLE)
 
 
 def _first(value: object) -> object:
-    """Returns the first element of a list, None of an empty one; any other value as it is."""
+    """Returns the first element of a list, or None if the list is empty; returns any other value as it is."""
     return next(iter(cast("list[object]", value)), None) if isinstance(value, list) else value
 
 

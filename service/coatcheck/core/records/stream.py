@@ -1,8 +1,8 @@
-"""Counts the fields of records that stream in: JSON lines, elements of an array, rows; or reads a document at its end.
+"""Counts the fields of records that stream in: JSON lines, elements of an array, or rows. Reads small documents whole.
 
-The first records decide which fields are counted; then only these are read of every record. Memory is bounded for every
-content, and what is said is true of all records. Of a text in which more than a few lines are something else, nothing
-is said.
+The first records decide which fields are counted. Of all records, only these fields are read. Memory is bounded for any
+content, and the facts are true of all records. There are no facts about a text if more than a few of its lines are not
+records.
 """
 
 import csv
@@ -30,51 +30,52 @@ from coatcheck.core.structure import JSON_FAULTS, read_table
 from coatcheck.core.text.count import format_count
 
 _FIRST_RECORDS: Final = 1_000
-"""Records at the beginning that decide what is counted."""
+"""Records at the beginning that decide which fields are counted."""
 _MIN_RECORDS: Final = 8
-"""Minimum records."""
+"""Minimum records of a text about which there are facts."""
 _OTHERS: Final = 10
-"""Minimum number of records per line that is none."""
+"""Minimum records for each line that is not a record."""
 _CARRY: Final = 1024 * 1024
-"""Maximum bytes of a record."""
+"""Maximum bytes of a record; after a longer one, nothing is counted any more."""
 _DOCUMENT: Final = 2 * 1024 * 1024
-"""Maximum bytes of a document that is read as a whole: 0.1 s of JSON, 0.8 s of XML that is nothing but tags."""
+"""Maximum bytes of a document that is read as a whole: that takes 0.1 s for JSON, 0.8 s for XML of tags alone."""
 _START: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\[\s*)?\{")
 _ELEMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*(\[)\s*\{\s*("[^"\\]{1,200}")')
 _NEXT: Final = rb"\}\s*,\s*\{\s*%b"
-"""What is between two elements of an array that begin with the same name: no string can contain it."""
+"""Pattern of the text between two elements of an array that begin with the same name. No JSON string can contain it."""
 _LINES: Final = re.compile(rb"[^\n]*\}\s*\n\s*\{")
-"""Matches a text whose first line is an object, and whose second begins with one."""
+"""Matches a text whose first line ends with an object, and whose next line begins with one."""
 _COUNTED: Final = 16
 """Fields that are counted."""
 _MAX_FAILED: Final = 10
 """Failed records that are kept."""
 _DEEP: Final = 2
-"""Keys that lead to a field that is counted."""
+"""Maximum length of the path to a field that is counted, in keys."""
 _NOTHING: Final = (None, "")
 _elements: Final = msgspec.json.Decoder(list[Members])
 _lines: Final = msgspec.json.Decoder(Members)
 
 
 _End = tuple[Any, object]
-"""A value as it is compared, and as the payload has it."""
+"""A value as a sort key, and as the payload has it."""
 
 
 class _Total(Struct):
-    """What is known so far of a field."""
+    """The statistic of a field so far."""
 
     present: int = 0
     """Number of values so far."""
     counts: Counter[object] | None = msgspec.field(default_factory=Counter[object])
+    """How often each value occurs; None: there are too many different values."""
     form: tuple[str, str] | None = None
-    """What all values have in common, by which they are compared; None: there are none yet."""
+    """The form that all values share, and in which they can be compared; None: there are no values yet."""
     ends: "tuple[_End, _End] | None" = None
-    """The least and the greatest value, each as it is compared and as the payload has it."""
+    """The least and the greatest value, each as a sort key and as the payload has it; None: there are none yet."""
     ranged: bool = True
     """Whether all values so far can be compared with one another."""
 
     def add(self, values: Sequence[object]) -> None:
-        """Adds the values of some records; None and an empty text are none."""
+        """Adds a field's values in some records. None and an empty text do not count as values."""
         present_values = values
         if None in values or "" in values:
             present_values = [each for each in values if each not in _NOTHING]
@@ -93,7 +94,7 @@ class _Total(Struct):
             self.ends = min(ends[0], extremes[0], key=itemgetter(0)), max(ends[1], extremes[1], key=itemgetter(0))
 
     def statistic(self) -> FieldStatistic:
-        """Returns the statistic of the field."""
+        """Returns the statistic of the field, without least and greatest value if the values cannot be compared."""
         if not self.ranged or self.ends is None or self.form is None:
             return FieldStatistic(self.present, self.counts)
         ends = [Extreme(value, -1, alone=False) for _, value in self.ends]
@@ -101,7 +102,7 @@ class _Total(Struct):
 
 
 class _Fields:
-    """The fields that are counted, with what is known of them."""
+    """The fields that are counted, with their statistics so far."""
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class _Fields:
 
     @property
     def size(self) -> int:
-        """Records so far."""
+        """Number of records so far."""
         return self._records.size
 
     def add(self, records: Sequence[object], columns: Mapping[str, Column]) -> None:
@@ -159,18 +160,18 @@ class JsonRecords:
     """Counts the fields of JSON lines, or of the elements of an array."""
 
     def __init__(self, *, array: bool) -> None:
-        """Takes whether the records are elements of an array, rather than a line each."""
+        """`array`: the records are elements of an array; otherwise, each line is a record."""
         self._between = None if array else b"\n"
-        """What is between two records; None: not known yet."""
+        """The text between two records; None: it is not known yet."""
         self._array = array
         self._carry = b""
         self._fields: _Fields | None = None
         self._others = 0
         self._known = True
-        """Whether anything is counted, or may be."""
+        """Whether fields are counted, or may still be; once false, further bytes are ignored."""
 
     def feed(self, data: bytes) -> None:
-        """Counts the values in the next bytes, as far as records are complete. Costs nothing if none are counted."""
+        """Counts the values of the complete records in the next bytes. Costs nothing once counting was given up."""
         if not self._known:
             return
         if self._between is None:
@@ -200,7 +201,7 @@ class JsonRecords:
         return fields.facts(self._others)
 
     def _count(self, text: bytes) -> None:
-        """Counts the records in a text: its lines, or elements with commas between them."""
+        """Counts the records in a text, which are its lines, or elements with commas between them."""
         records = list(_records(text, array=self._array))
         valid_records = [each for each in records if each is not None]
         self._others += len(records) - len(valid_records)
@@ -220,7 +221,7 @@ class JsonRecords:
 
 
 def _records(text: bytes, *, array: bool) -> Iterator[Members | None]:
-    """Yields the records of a text; None for a line that is none, or for all elements of an array."""
+    """Yields the records of a text; None for a line that is not a record, or for all elements if one is not."""
     try:
         yield from _elements.decode(b"[%b]" % text) if array else _lines.decode_lines(text)
     except JSON_FAULTS:
@@ -238,7 +239,13 @@ class RowRecords:
     """Counts the columns of delimited text."""
 
     def __init__(self, delimiter: str, names: Sequence[str], begin: int) -> None:
-        """Takes the names of columns, which are those of a header below so many lines, or those of the first row."""
+        """Begins before the first byte of the text.
+
+        Args:
+            delimiter: the character between two cells.
+            names: the names of the columns.
+            begin: number of lines above the header.
+        """
         self._delimiter = delimiter
         self._begin = begin
         self._names = names
@@ -253,7 +260,7 @@ class RowRecords:
             return
         data = self._carry + data
         end = data.rfind(b"\n") + 1
-        if data.count(b'"', 0, end) % 2:  # a quoted cell goes on
+        if data.count(b'"', 0, end) % 2:  # a quoted cell is not complete yet
             end = 0
         self._carry = data[end:]
         self._known = len(self._carry) <= _CARRY
@@ -274,7 +281,7 @@ class RowRecords:
         try:
             lines = text.split("\n")[
                 self._begin if self._fields is None else 0 :
-            ]  # other signs that end lines are parts of cells
+            ]  # only LF ends a line: other line separators are parts of cells
             if '"' in text or "\r" in text:
                 reader = csv.reader([f"{line}\n" for line in lines], delimiter=self._delimiter, strict=True)
                 rows = [row for row in reader if row]
@@ -299,7 +306,7 @@ class RowRecords:
 
 @final
 class RecordStream:
-    """Reads a document that is not too large when it is complete; counts the fields of any other."""
+    """Reads a document of at most _DOCUMENT bytes when it is complete; counts the fields of a larger document."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -307,7 +314,7 @@ class RecordStream:
         self._counter: JsonRecords | RowRecords | None = None
 
     def feed(self, data: bytes) -> None:
-        """Processes the next bytes. Costs nothing for a text without records."""
+        """Processes the next bytes. Costs nearly nothing for a text without records."""
         self._size += len(data)
         if self._counter is not None:
             self._counter.feed(data)
@@ -320,7 +327,7 @@ class RecordStream:
                     self._counter.feed(b"".join(parts))
 
     def collect_facts(self) -> RecordFacts:
-        """Returns what the records say, once all bytes have been fed; nothing of a text without any."""
+        """Returns facts about the records, once all bytes have been fed; empty facts for a text without records."""
         if self._counter is not None:
             return RecordFacts(self._counter.facts())
         text = b"".join(self._parts)
@@ -329,7 +336,7 @@ class RecordStream:
 
 
 def read_records(text: bytes) -> RecordFacts:
-    """Returns what the records of a whole text say."""
+    """Returns facts about the records of a whole text."""
     if _START.match(text):
         for form in (text, b"[%b]" % b",".join(filter(bytes.strip, text.split(b"\n")))):
             try:
@@ -348,12 +355,12 @@ def read_records(text: bytes) -> RecordFacts:
 
 
 def may_have_records(head: bytes) -> bool:
-    """Returns whether a text that begins like this may have records."""
+    """Returns whether a text with this beginning may have records."""
     return _START.match(head) is not None or is_xml(head) or is_yaml(head) or counter_of(head) is not None
 
 
 def counter_of(head: bytes) -> JsonRecords | RowRecords | None:
-    """Returns what counts the records of a large text that begins like this; None if it begins with none."""
+    """Returns a counter for the records of a large text with this beginning; None if it does not begin with records."""
     match = _START.match(head)
     if match is not None:
         return JsonRecords(array=match[1] is not None) if match[1] is not None or _LINES.match(head) else None

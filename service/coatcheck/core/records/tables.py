@@ -45,7 +45,13 @@ def begins_with_values(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def rows_of(names: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[int]) -> RecordList:
-    """Returns rows as records; an empty cell is a missing value."""
+    """Returns rows as records; an empty cell is a missing value.
+
+    Args:
+        names: the names of the columns.
+        rows: the cells of each row, without the header.
+        lines: the number of each row's first line, from 1.
+    """
     column_cells = list(zip_longest(*rows))[: min(FIELDS, len(names))]
     columns: dict[str, Column] = {}
     for at, cells in enumerate(column_cells):
@@ -56,7 +62,7 @@ def rows_of(names: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence
 
 
 def read_delimited(text: str, delimiter: str) -> tuple[list[list[str]], list[int]] | None:
-    """Returns the rows of delimited text and their first lines; None if its quotes are not closed."""
+    """Returns the rows of delimited text, and the numbers of their first lines, from 1; None if quoting is broken."""
     reader = csv.reader([f"{line}\n" for line in text.split("\n")], delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
     lines: list[int] = []

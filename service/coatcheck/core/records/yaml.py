@@ -1,8 +1,8 @@
 """Reads block YAML, blocks of `key: value` lines, and XML as nested objects, in which records are found like JSON's.
 
-As far as records need it: in YAML, mappings and lists by indentation, scalars on their lines, texts below `|` and `>`;
-in XML, attributes and elements as members. Anchors, tags and flow collections stay the text that they are, and entities
-are refused, so that nothing is expanded.
+Only the parts that records need are read. In YAML, these are mappings and lists by indentation, scalars on their lines,
+and texts below `|` and `>`. In XML, attributes and elements become members. Anchors, tags and flow collections are read
+as plain text, and a document with entities is refused, so that nothing is expanded.
 """
 
 import re
@@ -17,25 +17,28 @@ from coatcheck.core.records.model import LONGEST
 
 _BEGINS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml\s|!--|[A-Za-z_][\w.:-]*[\s/>])")
 _TEXT_MEMBER: Final = "text"
-"""Name of the text of an element that has attributes or elements beside it."""
+"""Name of the member that holds the text of an element which also has attributes or elements."""
 _MAX_ELEMENT_DEPTH: Final = 100
-"""Elements in one another; of a deeper document nothing is said."""
+"""Maximum nesting of elements; a deeper document is not read."""
 
 
 class Reading(Struct):
-    """A document as nested values, and where its objects begin."""
+    """A document as nested values, and the lines at which its objects begin."""
 
     value: object
     lines: dict[int, int] = field(default_factory=dict[int, int])
-    """The line of each object, by its identity."""
+    """For each object, by its `id()`: the number of the line at which it begins, from 1."""
 
 
 class XmlRefusalError(ValueError):
-    """The document declares entities, which could expand to anything, or is too large or deep."""
+    """The document declares entities, which could expand to any size, or is too large or too deep."""
 
 
 def xml_parser() -> expat.XMLParserType:
-    """Returns a parser that refuses entities, as a document with its own may be far larger than its text."""
+    """Returns a parser that refuses declared entities, because they can expand far beyond the size of the document.
+
+    The parser raises XmlRefusalError for them.
+    """
 
     def refuse(*_: object) -> None:
         raise XmlRefusalError
@@ -50,15 +53,16 @@ class _Element(Struct):
     tag: str
     members: dict[str, object]
     line: int
-    """The line where it begins, from 1."""
+    """Number of the line at which the element begins, from 1."""
     text: list[str] = field(default_factory=list[str])
+    """Pieces of the element's text, of about LONGEST characters in all; further text is dropped."""
     size: int = 0
-    """Characters of its text so far, beyond those that are kept."""
+    """Characters in `text`."""
 
 
 @final
 class _Builder:
-    """Builds values while a parser reads."""
+    """Builds nested values from the events of an XML parser."""
 
     def __init__(self) -> None:
         self.parser = xml_parser()
@@ -89,13 +93,13 @@ class _Builder:
         text, members = "".join(element.text).strip()[:LONGEST], element.members
         value: object = members
         if not members:
-            value = text or True  # that it is there may be all that it says
+            value = text or True  # an empty element may mean something by its presence
         elif text:
             members.setdefault(_TEXT_MEMBER, text)
         if members:
             self.lines[id(members)] = element.line
         siblings = self._open[-1].members.setdefault(element.tag, [])
-        if isinstance(siblings, list):  # an attribute may have the same name
+        if isinstance(siblings, list):  # an attribute may have the name of the element
             cast("list[object]", siblings).append(value)
 
 
@@ -105,7 +109,7 @@ def is_xml(head: bytes) -> bool:
 
 
 def read_xml(data: bytes) -> Reading | None:
-    """Returns a whole document; None if it is not XML, not well-formed, or has entities of its own."""
+    """Reads a whole XML document; returns None if it is not XML, not well-formed, or declares entities."""
     if not is_xml(data):
         return None
     builder = _Builder()
@@ -117,7 +121,7 @@ def read_xml(data: bytes) -> Reading | None:
 
 
 _HEAD_BYTES: Final = 8 * 1024
-"""Bytes at the beginning that refuse most texts that are not YAML."""
+"""Bytes at the beginning by which most texts that are not YAML are recognised."""
 _KEY: Final = re.compile(
     r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s#&*!|>%@`\[\]{},\"'-][^#\n]{0,200}?|-[^\s#:][^#:\n]{0,200}?)\s*:(?:\s+(.*)|$)"
 )
@@ -134,7 +138,7 @@ _CONSTANTS: Final[dict[str, object]] = {
     "false": False,
 }
 _MAX_DEPTH: Final = 50
-"""Blocks in one another; the reader calls itself for each, so that a deeper text is refused."""
+"""Maximum nesting of blocks. The reader recurses for each level, so that a deeper text is refused."""
 _MIN_LINES: Final = 2
 """Lines that a document has, comments aside: any one line may have a colon."""
 _MIN_PAIRS: Final = 3
@@ -151,17 +155,19 @@ _APART: Final = re.compile(r"\W*|[-=*_+].*[-=*_+]")
 
 
 class _RefusalError(Exception):
-    """The text is not read."""
+    """The text is not block YAML, or contains more of YAML than is read."""
 
 
 class _Line(Struct, eq=False):
     indent: int
+    """Number of blanks in front of `text`."""
     text: str
     number: int
+    """Number of the line in the document, from 1."""
 
 
 def is_yaml(head: bytes) -> bool:
-    """Returns whether a text begins like block YAML, with anything in it that is more than a list of lines."""
+    """Returns whether a text begins like block YAML, and has at least one list item, or one key with a block below."""
     text = head[:_HEAD_BYTES].decode("utf-8", "replace")
     first = [line for line in text.split("\n")[:-1] if line.strip() and not line.startswith(("#", "---", "%"))]
     if len(first) < _MIN_LINES or not any(
@@ -172,7 +178,7 @@ def is_yaml(head: bytes) -> bool:
 
 
 def read_yaml(data: bytes) -> Reading | None:
-    """Returns a whole text of one or more YAML documents; None if any line is something else."""
+    """Reads a whole text of one or more YAML documents; returns None if any line is not block YAML."""
     if not is_yaml(data):
         return None
     try:
@@ -183,10 +189,10 @@ def read_yaml(data: bytes) -> Reading | None:
 
 @final
 class _Reader:
-    """Reads lines one after the other."""
+    """Reads the lines of block YAML, one after the other, by recursive descent."""
 
-    def __init__(self, every: Sequence[str]) -> None:
-        self._every = every
+    def __init__(self, all_lines: Sequence[str]) -> None:
+        self._all_lines = all_lines
         self._at = 0
         self._lines: list[_Line] = []
         self._numbers: dict[int, int] = {}
@@ -194,7 +200,7 @@ class _Reader:
     def read(self) -> Reading:
         documents: list[object] = []
         part: list[_Line] = []
-        for number, line in enumerate([*self._every, "---"], 1):
+        for number, line in enumerate([*self._all_lines, "---"], 1):
             text = line.strip()
             if line.startswith(("---", "...")):
                 if part:
@@ -219,7 +225,7 @@ class _Reader:
         return self._lines[self._at] if self._at < len(self._lines) else None
 
     def _block(self, indent: int, depth: int) -> object:
-        """Reads what stands at an indentation: a list, a mapping, or a scalar."""
+        """Reads the block at an indentation: a list, a mapping, or a scalar."""
         line = self._next()
         if line is None or depth > _MAX_DEPTH:
             self._refuse()
@@ -249,7 +255,7 @@ class _Reader:
         while (line := self._next()) is not None and line.indent == indent and (match := _KEY.match(line.text)):
             self._at += 1
             key = _unquote_text(match[1])
-            if key in out:  # blocks of pairs rather than a mapping
+            if key in out:  # a repeated key: these are blocks of pairs, not a mapping
                 self._refuse()
             out[key] = self._value(match[2] or "", indent, depth, line)
         if line is not None and line.indent > indent:
@@ -257,7 +263,7 @@ class _Reader:
         return out
 
     def _value(self, text: str, indent: int, depth: int, above: _Line) -> object:
-        """Reads a value whose beginning is `text`, behind a key or a dash at an indentation."""
+        """Reads the value behind a key or a dash. `text` is the value's beginning, on the line of the key or dash."""
         if _TEXT.fullmatch(text):
             return self._text(indent)
         if text and not text.startswith(("#", "&", "!")):
@@ -278,7 +284,7 @@ class _Reader:
         return "\n".join(lines)[:LONGEST]
 
     def _scalar(self, text: str, indent: int) -> object:
-        """Returns a scalar, whose further lines are indented deeper."""
+        """Returns a scalar that begins with `text`. Deeper indented lines continue it."""
         quoted = _QUOTED.match(text)
         plain = text if quoted else text.partition(" #")[0].rstrip()
         more = self._text(indent)

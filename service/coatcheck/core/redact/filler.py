@@ -1,13 +1,13 @@
 """Replaces secrets: by fillers of the same length while a text is processed, by markers when it is shown.
 
-Ranges, line counts and character counts stay the same, because each byte becomes one byte, each character one
-character, and line ends stay. The filler is DEL (0x7F): it is valid in any text and in a JSON string, and texts do not
-contain it. Its first bytes encode which rule found the secret. However the text is cut, no part contains anything of
-the secret. `reveal` turns fillers into markers such as `[redacted: github-pat]`, which give away neither the length nor
-any part of it.
+Ranges, line counts and character counts stay the same, because each byte becomes one byte and each character one
+character, and line ends stay. The filler is DEL (0x7F), which is valid in any text and in a JSON string, and which
+texts do not contain. The first bytes of a filler encode the rule that found the secret. However the text is cut, no
+part contains anything of the secret. `reveal` turns fillers into markers such as `[redacted: github-pat]`, which give
+away neither the length nor any part of the secret.
 
-Private keys are found here as well, by their lines: from BEGIN to END, or as far as key lines go where either is cut
-off; also on one line with escaped line feeds, as in JSON and environment files.
+Private keys are found here as well, by their lines: from BEGIN to END, or, if one of these is cut off, as far as lines
+of a key go. They are also found on one line with escaped line feeds, as in JSON and environment files.
 """
 
 import re
@@ -20,16 +20,16 @@ _DEL: Final = b"\x7f"
 _OWN: Final = b"?"
 """Replaces DEL characters of the payload itself, which would otherwise look like fillers."""
 _SIGNS: Final = "~^!*$+#-"
-"""Characters that encode the rule: valid in JSON, and none that a word or a search could contain."""
+"""Characters that encode the rule's number: they are valid in JSON, and no word or search contains them."""
 
 _TWO: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]")
 _THREE: Final = re.compile(rb"[\xe0-\xef][\x80-\xbf]{2}")
 _FOUR: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 _WIDE: Final = ((_TWO, b"\xc2\x9f"), (_THREE, b"\xee\x80\x80"), (_FOUR, b"\xf3\xb0\x80\x80"))
-"""Replacements for longer characters: controls and private-use characters, used only after a DEL."""
+"""Replacements for characters of two, three and four bytes: controls and private-use characters, only after a DEL."""
 _KEPT: Final = bytes(byte if byte in b"\r\n" or byte >= 0x80 else 0x7F for byte in range(256))  # noqa: PLR2004 - ASCII
 _RETURN: Final = re.compile(rb"\r(?!\n)")
-"""What ends no line; kept, it would show a filler as written over."""
+"""Matches a carriage return that ends no line. If it stayed, a filler would look overwritten."""
 _FILL: Final = "\x7f\x9f\ue000\U000f0000"
 _RUN: Final = re.compile(
     rf"(?:\A[{re.escape(_SIGNS)}]{{1,3}}(?=[{_FILL}]))?"  # the end of a filler that was cut
@@ -37,19 +37,19 @@ _RUN: Final = re.compile(
     rf"[{_FILL}]*(?:\r?\n(?!\x7f[{re.escape(_SIGNS)}]{{3}}[{_FILL}])[{_FILL}]+)*"
 )
 PICTURE: Final = "\u2421"
-"""What `inert` turns DEL into."""
+"""Character into which `inert` turns DEL."""
 _PICTURES: Final = re.compile(
     rf"(?:\A[{re.escape(_SIGNS)}]{{1,3}}(?={PICTURE}))?"
     rf"{PICTURE}(?:([{re.escape(_SIGNS)}]{{3}})(?={PICTURE})|(?={PICTURE}))"
     rf"{PICTURE}*(?:\r?\n(?!{PICTURE}[{re.escape(_SIGNS)}]{{3}}{PICTURE}){PICTURE}+)*"
 )
-"""A single one belongs to the payload."""
+"""Matches fillers in which `inert` replaced DEL. A single such character belongs to the payload."""
 _BRIEF: Final = "•"
-"""A marker of one token, for places where the full one does not fit."""
+"""Marker of one token, used if the full marker does not fit."""
 
 
 class SecretRange(Struct, frozen=True, order=True):
-    """A range of bytes to hide, and the number of the rule that found it."""
+    """A range of bytes to hide."""
 
     start: int
     end: int
@@ -58,7 +58,7 @@ class SecretRange(Struct, frozen=True, order=True):
 
 
 def merge_ranges(ranges: list[SecretRange]) -> list[SecretRange]:
-    """Returns ranges in order, merging those that overlap or touch; the longest gives the merged range its rule."""
+    """Returns ranges in order, merging those that overlap or touch; a merged range has the rule of its longest part."""
     out: list[SecretRange] = []
     longest = 0
     for each in sorted(ranges):
@@ -77,8 +77,8 @@ def merge_ranges(ranges: list[SecretRange]) -> list[SecretRange]:
 def fill(data: bytes, secrets: list[SecretRange], base: int = 0, *, text: bool = True) -> bytes:
     """Returns `data` with fillers in place of secrets.
 
-    Secrets are positions counted from `base` bytes before `data`, and may extend beyond it. Unless `data` is `text`,
-    its own DEL bytes stay.
+    The positions of secrets count from `base` bytes before `data`, and may extend beyond `data`. With `text`, DEL bytes
+    of the data itself are replaced.
     """
     if text and _DEL in data:
         data = data.replace(_DEL, _OWN)
@@ -94,7 +94,7 @@ def fill(data: bytes, secrets: list[SecretRange], base: int = 0, *, text: bool =
 
 
 def _filler(secret: bytes, rule: int, offset: int) -> bytes:
-    """Returns the filler of a secret, or of what remains after its first `offset` bytes."""
+    """Returns the filler of a secret, of which `secret` is the part after the first `offset` bytes."""
     for wide, one in _WIDE:
         secret = wide.sub(one, secret) if not secret.isascii() else secret
     filling = _RETURN.sub(_DEL, secret).translate(_KEPT)
@@ -108,18 +108,18 @@ def _signs(rule: int) -> str:
 
 
 def rule_of(signs: str) -> int:
-    """Decodes the number of a rule from three characters."""
+    """Returns the number of the rule that three characters encode."""
     base = len(_SIGNS)
     return sum(_SIGNS.index(sign) * base**power for power, sign in enumerate(reversed(signs)))
 
 
 def marker(name: str) -> str:
-    """Returns what is shown in place of a secret: the same for every secret of a rule."""
+    """Returns the marker that is shown in place of a secret: it is the same for every secret of a rule."""
     return f"[redacted: {name}]" if name else "[redacted]"
 
 
 def reveal(text: str, names: tuple[str, ...], *, brief: bool = False) -> str:
-    """Returns `text` with markers in place of fillers; `brief` markers are one character."""
+    """Returns `text` with markers in place of fillers; `brief` markers have one character."""
     if DEL not in text and PICTURE not in text:
         return text
 
@@ -134,13 +134,13 @@ def reveal(text: str, names: tuple[str, ...], *, brief: bool = False) -> str:
 
 
 def rules_in(data: bytes) -> list[int]:
-    """Returns the rule number of each secret masked in `data`, as far as its filler has room for one."""
+    """Returns the rule number of each secret masked in `data`, if its filler is long enough to have one."""
     heads = re.findall(rb"\x7f([" + re.escape(_SIGNS).encode() + rb"]{3})(?=\x7f)", data) if _DEL in data else []
     return [rule_of(head.decode()) for head in heads]
 
 
 LONGEST: Final = 64 * 1024
-"""Longest key with its BEGIN and END lines, in bytes; an RSA key of 16,384 bits takes 13,000."""
+"""Maximum bytes of a key with its BEGIN and END lines; an RSA key of 16,384 bits takes 13,000."""
 _BEGIN: Final = re.compile(rb"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _END: Final = re.compile(rb"-----END[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _GAP: Final = rb"(?:[\s>|#*\"'+,]|\\+[nrt])"
@@ -153,13 +153,16 @@ _BODY: Final = re.compile(
 _BACK: Final = re.compile(
     rb"(?:(?:[nrt]\\+|[\s>|#*\"'+,]){1,64}[A-Za-z0-9+/=]{16,}+)*(?:(?:[nrt]\\+|[\s>|#*\"'+,]){1,64}[A-Za-z0-9+/=]{0,76})?"
 )
-"""Matches the lines before an END, read backwards."""
+"""Matches the lines of a key before END, in reversed bytes."""
 _SHORTEST: Final = 24
-"""Shortest body, in bytes; anything shorter only mentions a key."""
+"""Minimum bytes of a key between BEGIN and END; a shorter text only mentions a key."""
 
 
 def keys(data: bytes, rule: int, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
-    """Returns the private keys in `data`. `begins` and `ends` say whether it starts and stops with the whole text."""
+    """Returns the private keys in `data`.
+
+    `begins` and `ends` say whether the whole text begins and ends with `data`; if not, a key may be cut off there.
+    """
     if b"PRIVATE KEY" not in data:
         return []
     out: list[SecretRange] = []
@@ -170,7 +173,7 @@ def keys(data: bytes, rule: int, *, begins: bool = True, ends: bool = True) -> l
         other = _BEGIN.search(data, begin.end(), limit)
         if end is not None and (other is None or other.start() > end.start()):
             body_end, stop = end.span()
-        else:  # cut off: as far as lines of a key go
+        else:  # END is cut off: the key extends as far as its lines do
             body = _BODY.match(data, begin.end(), limit)
             body_end = stop = begin.end() if body is None else body.end()
         at = max(begin.end(), stop)

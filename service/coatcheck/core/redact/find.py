@@ -1,8 +1,8 @@
-"""Finds secrets: applies all rules in a few linear passes over the bytes, then examines candidates more closely.
+"""Finds secrets: applies all rules in a few linear passes over the bytes, then examines the candidates.
 
-Rules for self-identifying secrets are combined into one expression; rules for secrets that follow a name are found by
-their names. Each candidate is then tried with every rule whose keywords are present. Text without secrets costs only
-the passes. Results say where secrets are, never what they are.
+Rules for secrets that can be recognised by themselves are combined into one expression; rules for secrets after a name
+are found by the names. Each candidate is then tried with every rule whose keywords are present. Text without secrets
+costs only the passes. Results say where secrets are, never what their text is.
 """
 
 import math
@@ -27,38 +27,39 @@ from coatcheck.core.redact.rules import (
 )
 
 _NEXT: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,24}"""
-"""What the rule set allows between a name and its secret."""
+"""Matches what the rule set allows between a name and its secret."""
 _NAMED: Final = r"[\w=.:%\"-]{8}"
 _NAME: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}"""
 _FAR: Final = 512
-"""Bytes after a name within which a secret must end; the longest has 210."""
+"""Bytes after a candidate within which its secret must end; the longest secret has 210."""
 _SPREAD: Final = 4_096
-"""Bytes after a name within which a secret of several lines must end."""
+"""Bytes around a candidate within which a secret of several lines must be."""
 _LEADS: Final = 8
-"""Bytes before a word that decide whether a rule may begin there: an escaped line end in JSON takes up to six."""
+"""Bytes before a word that decide whether a rule may match there: an escaped line end in JSON takes up to six."""
 _BEFORE: Final = 32
-"""Bytes before a match that say whether its name is another one."""
+"""Bytes before a match that an exception may examine, for example to recognise another name."""
 _LINES: Final = ("curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml", "jwt-base64")
-"""Rules that span several lines, with the words that locate them."""
+"""Rules whose secrets span several lines."""
 _WORDS: Final = r"(?i:curl[\s\\]|kind:(?:[ \t]|\\+t)*[\\\"']*secret\b|zxlk)"
 _WORD_STARTS: Final = (b"curl", b"kind", b"zxlk")
-"""What they begin with."""
+"""First four letters of the words that locate these rules."""
 _ALONE: Final = r"|(?:\b|"
-"""In a rule for secrets that follow a name, an alternative that needs no name."""
+"""Beginning of an alternative that needs no name, in a rule for secrets that follow a name."""
 _REST: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-")
 MARGIN: Final = 8 * 1024
-"""Bytes around a text that suffice to find secrets cut by its ends; longer keys are found by their lines."""
+"""Bytes before and after a text that are searched with it, so that secrets across its ends are found. Longer keys are
+found by their lines."""
 
 
 @final
 class RuleWords:
-    """Selects, in one pass, the rules that may match a text: those with a keyword in it."""
+    """Selects, in one pass over a text, the rules that may match in it: those with a keyword in the text."""
 
     def __init__(self, rules: list[RedactionRule]) -> None:
         self._rules = rules
         self._always = tuple(rule for rule in rules if not rule.keywords)
         words = sorted({word for rule in rules for word in rule.keywords}, key=lambda word: (-len(word), word))
-        # What is found at a place is its longest word, which speaks for those inside it as well.
+        # The longest word at a position is found; it also stands for the words inside it.
         self._by_word = {
             word: tuple(rule for rule in rules if any(inner in word for inner in rule.keywords)) for word in words
         }
@@ -81,28 +82,34 @@ class RuleWords:
 
 
 class SecretFinder:
-    """Finds secrets by one rule set. Safe to use from several threads at once."""
+    """Finds the secrets of one rule set. Safe to use from several threads at once."""
 
     def __init__(self, rules: RuleSet) -> None:
-        """Prepares the scanners for compiled rules, which takes about 0.1 seconds."""
+        """Prepares the combined expressions for the rules, which takes about 0.1 seconds."""
         self._rules = rules
         self.names = rules.names
         by_name = {rule.name: rule for rule in rules.rules}
         key = by_name.get(PRIVATE_KEY)
         self._key = None if key is None else key.number
-        self._spread = [by_name[name] for name in _LINES if name in by_name]
+        self._multiline_rules = [by_name[name] for name in _LINES if name in by_name]
         self._generic = by_name.get(GENERIC)
-        one = [rule for rule in rules.rules if rule not in self._spread and rule.name not in {PRIVATE_KEY, GENERIC}]
-        own = [rule for rule in one if rule.own]
-        self._plain = [rule for rule in one if not rule.own and (not rule.needs_name or _ALONE in rule.source)]
-        self._named = [rule for rule in one if rule.needs_name and not rule.own]
-        # Two expressions, because the states of one would not fit into RE2's memory.
+        single_line_rules = [
+            rule
+            for rule in rules.rules
+            if rule not in self._multiline_rules and rule.name not in {PRIVATE_KEY, GENERIC}
+        ]
+        own = [rule for rule in single_line_rules if rule.own]
+        self._plain = [
+            rule for rule in single_line_rules if not rule.own and (not rule.needs_name or _ALONE in rule.source)
+        ]
+        self._named = [rule for rule in single_line_rules if rule.needs_name and not rule.own]
+        # Two expressions, because the states of a single one would not fit into RE2's memory.
         sources = [f"(?:{loosen_expression(rule.source)})" for rule in own if not rule.by_name]
         sources += [NAMED_VALUE] if any(rule.by_name for rule in own) else []
         plain = [f"(?:{loosen_expression(rule.source)})" for rule in self._plain]
-        self._together = [
+        self._combined = [
             (Expression("|".join(each), groups=False), RuleWords(rules))
-            for each, rules in ((plain, self._plain), ([*sources, *([_WORDS] if self._spread else [])], own))
+            for each, rules in ((plain, self._plain), ([*sources, *([_WORDS] if self._multiline_rules else [])], own))
             if each
         ]
         names = "|".join(sorted({drop_captures(_name_of(rule)) for rule in self._named}))
@@ -112,19 +119,19 @@ class SecretFinder:
     def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
         """Returns the secrets in `data`, in order, without overlaps.
 
-        `begins` and `ends` say whether `data` starts and stops with the whole text; where it does not, a private key
-        may be cut off.
+        `begins` and `ends` say whether the whole text begins and ends with `data`; if not, a private key may be cut
+        off.
         """
-        secrets = self._in(data, begins=begins, ends=ends)
+        secrets = self._find_in(data, begins=begins, ends=ends)
         for text, steps in normal_forms(data):
-            secrets += map_secrets(self._in(text, begins=begins, ends=ends), steps)
+            secrets += map_secrets(self._find_in(text, begins=begins, ends=ends), steps)
         return merge_ranges(secrets)
 
-    def _in(self, data: bytes, *, begins: bool, ends: bool) -> list[SecretRange]:
+    def _find_in(self, data: bytes, *, begins: bool, ends: bool) -> list[SecretRange]:
         secrets: list[SecretRange] = []
         if self._key is not None:
             secrets += keys(data, self._key, begins=begins, ends=ends)
-        for pattern, nearby in self._together:
+        for pattern, nearby in self._combined:
             self._each(pattern, data, lambda a, b, nearby=nearby: self._candidate(nearby, data, a, b, secrets))
         if self._names is not None:
             self._each(self._names, data, lambda a, b: self._try_announced(data, a, b, secrets))
@@ -135,7 +142,7 @@ class SecretFinder:
 
     @staticmethod
     def _each(pattern: Expression, data: bytes, on_match: Callable[[int, int], int]) -> None:
-        """Calls back for each match; the callback's answer is where the search continues."""
+        """Calls `on_match` for each match; the callback returns the position at which the search continues."""
         at = 0
         while (match := pattern.search(data, at)) is not None:
             begin, end = match[0]
@@ -149,7 +156,7 @@ class SecretFinder:
     def _try_rules(
         self, rules: list[RedactionRule], data: bytes, begin: int, end: int, secrets: list[SecretRange]
     ) -> int:
-        """Tries rules at a candidate; returns what they found and where to continue."""
+        """Tries rules at a candidate, adds the secrets to `secrets`, and returns where to continue."""
         last = 0
         for rule in rules:
             match = rule.pattern.search(data, begin, min(len(data), end + _FAR))
@@ -168,7 +175,7 @@ class SecretFinder:
 
     def _over_lines(self, data: bytes, begin: int, end: int, secrets: list[SecretRange]) -> int:
         low, high = max(0, begin - _SPREAD), min(len(data), end + _SPREAD)
-        for rule in self._spread:
+        for rule in self._multiline_rules:
             at = low if rule.name.startswith("kubernetes") else max(0, begin - _LEADS)
             while (match := rule.pattern.search(data, at, high)) is not None:
                 secret = self._judge_match(rule, data, match)
@@ -177,7 +184,7 @@ class SecretFinder:
         return end
 
     def _judge_match(self, rule: RedactionRule, data: bytes, match: Spans) -> SecretRange | None:
-        """Returns the secret in a match, unless the rule set's exceptions exclude it."""
+        """Returns the secret in a match; None if the rule's conditions or exceptions exclude it."""
         start, end = _extent(rule, match)
         secret = data[start:end]
         if rule.entropy and entropy(secret) <= rule.entropy:
@@ -189,22 +196,20 @@ class SecretFinder:
         exceptions = (*rule.allowed, self._rules.allowed) if not rule.own else rule.allowed
         if any(_allows(each, data, match, secret) for each in exceptions):
             return None
-        if (
-            not rule.needs_name and data[end - 1] in _REST
-        ):  # otherwise it has ended, with what the rule asks for behind it
+        if not rule.needs_name and data[end - 1] in _REST:  # a rule with a name matches the secret's end itself
             while end < len(data) and data[end] in _REST:
                 end += 1
         return SecretRange(start, end, rule.number)
 
 
 def entropy(secret: bytes) -> float:
-    """Returns the Shannon entropy, in bits per byte."""
+    """Returns the Shannon entropy of a secret, in bits per byte."""
     size = len(secret)
     return -sum(n / size * math.log2(n / size) for n in Counter(secret).values()) if size else 0.0
 
 
 def _extent(rule: RedactionRule, match: Spans) -> tuple[int, int]:
-    """Returns where the secret is in a match: its longest group, or all of it."""
+    """Returns the range of the secret in a match: its longest group, or the whole match."""
     best = max(match[1:], key=lambda span: span[1] - span[0], default=(0, 0))
     return match[0] if rule.whole or best[1] <= best[0] else best
 
@@ -230,7 +235,7 @@ def _allows(each: AllowedMatch, data: bytes, match: Spans, secret: bytes) -> boo
 
 
 def _word_start(data: bytes, at: int) -> int:
-    """Returns where the name begins in whose middle a match begins; exceptions are checked against the whole name."""
+    """Returns the start of the name that a match at `at` begins in: exceptions are checked against the whole name."""
     low = max(0, at - 50)
     while at > low and (data[at - 1] in _REST or data[at - 1] == ord(".")):
         at -= 1
@@ -238,7 +243,11 @@ def _word_start(data: bytes, at: int) -> int:
 
 
 def _name_of(rule: RedactionRule) -> str:
-    """Returns the part of an expression that matches the name."""
+    """Returns the part of a rule's expression that matches the name.
+
+    Raises:
+        ValueError: the expression has no name before its secret.
+    """
     source = rule.source
     end = source.index(_NAME)
     for lead in ("(?i:(?:", "(?i)(?:", "(?i:"):

@@ -1,11 +1,12 @@
-"""Masks secrets: in whatever a model may see, and in an incoming payload before anything of it is stored.
+"""Masks secrets: in everything that a model may see, and in an incoming payload before any part of it is stored.
 
-`fill_secrets` keeps all positions, for texts that will be cut and cited; `text` is for names and lines that are shown
-directly. Policies are not consulted here: whoever holds a Mask masks.
+`fill_secrets` keeps all positions and is for texts that are cut and cited later; `text` is for names and lines that are
+shown directly. This module does not consult policies: whoever holds a Mask masks.
 
-An incoming payload is masked, or refused, in units at fixed positions, each with its surroundings, so that the result
-does not depend on how the payload arrives. Markers replace the secrets: the stored text differs from the one that was
-sent. Where a payload's bytes are not its text, the text in it is searched, and a secret there is refused.
+An incoming payload is masked, or refused, in units at fixed positions, each searched with the bytes around it, so that
+the result does not depend on how the payload arrives. Markers replace the secrets, so the stored text differs from the
+text that was sent. If a payload's bytes are not its text (another charset, an envelope), its text is searched, and a
+payload with a secret there is refused.
 """
 
 import re
@@ -25,22 +26,22 @@ from coatcheck.core.survey import Region
 from coatcheck.core.tokens import Tokenizer
 
 _EDGE: Final = 1024
-"""Bytes at a cut end of a sample that may hold part of a secret."""
+"""Maximum bytes masked at a cut end of a sample, because they may be part of a secret."""
 _MAX_RULES: Final = 4
-"""Rules that a sentence names, most frequent first."""
+"""Maximum number of rules that a sentence names, most frequent first."""
 _CUT_SHORT: Final = re.compile(r"[\w+/=.:~-]{4,}…?\Z")
 
 
 class MaskedSecrets(Struct, frozen=True):
-    """Counts the secrets masked in a text, by rule."""
+    """How many secrets were masked in a text, and by which rules."""
 
     count: int
     rules: tuple[str, ...]
-    """Rule names with their counts, most frequent first."""
+    """Names of the rules that found them, most frequent first."""
 
     @classmethod
     def of(cls, counts: "Counter[str]") -> "MaskedSecrets":
-        """Returns how often each rule found a secret, by the rules' names."""
+        """Returns the total and the rules for `counts`, which has the number of secrets by a rule's name."""
         return cls(sum(counts.values()), tuple(sorted(counts, key=lambda name: (-counts[name], name))))
 
     def sentence(self) -> str:
@@ -54,10 +55,10 @@ NOTHING: Final = MaskedSecrets(0, ())
 
 
 class Mask:
-    """Masks what one rule set finds. Safe to use from several threads at once."""
+    """Masks the secrets that one rule set finds. Safe to use from several threads at once."""
 
     def __init__(self, finder: SecretFinder, starts: tuple[str, ...] = ()) -> None:
-        """Takes a finder and the prefixes of known secrets, by which one cut off at an end is recognised."""
+        """Takes a finder, and prefixes of secrets, by which a secret is recognised whose rest is cut off."""
         self._finder = finder
         self.names = finder.names
         self._starts = re.compile("|".join(map(re.escape, starts)), re.IGNORECASE) if starts else None
@@ -71,7 +72,7 @@ class Mask:
         return fill(data, self.find(data))
 
     def text(self, text: str) -> str:
-        """Returns a line or a name as it may be shown, even if it was cut in the middle of a secret."""
+        """Returns a line or a name with markers in place of secrets, also of one that is cut off at its end."""
         data = text.encode("utf-8", "surrogatepass")
         secrets = self.find(data)
         if secrets:
@@ -84,7 +85,7 @@ class Mask:
         return self._without_start(text)
 
     def _without_start(self, text: str) -> str:
-        """Returns a text without the first part of a secret that its end cuts off."""
+        """Returns a text with a marker in place of a secret at its end whose rest is cut off."""
         last = _CUT_SHORT.search(text) if self._starts is not None else None
         if last is None or self._starts is None:
             return text
@@ -92,7 +93,7 @@ class Mask:
         return text if start is None else text[: start.start()] + marker("")
 
     def lines(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Masks several lines or names; if they contain no secrets, that takes a single search."""
+        """Masks several lines or names. If they contain no secrets, a single search is enough."""
         if not texts:
             return texts
         whole = "\n".join(texts)
@@ -103,15 +104,15 @@ class Mask:
         return tuple(map(self.text, texts))
 
     def reveal(self, text: str, *, brief: bool = False) -> str:
-        """Returns a text with markers in place of fillers."""
+        """Returns a text with markers in place of fillers; `brief` markers are a single character."""
         return reveal(text, self.names, brief=brief)
 
     def sample(
         self, sample: PayloadSample, fragments: tuple[Region, ...] = ()
     ) -> tuple[PayloadSample, MaskedSecrets, tuple[Region, ...]]:
-        """Returns a sample, and fragments from between its ends, with secrets masked, and counts what was masked.
+        """Returns a sample and fragments from between its ends, with secrets masked, and how many were masked.
 
-        Anything at an inner end that may be part of a secret is masked as well. The result depends on the sample alone,
+        Bytes at an inner end that may be part of a secret are masked as well. The result depends on the sample alone,
         so that a payload gives the same card however it was read.
         """
         head = self._part(sample.head, begins=True, ends=sample.whole)
@@ -126,21 +127,21 @@ class Mask:
 
     def _part(self, data: bytes, *, begins: bool, ends: bool) -> bytes:
         secrets = self.find(data, begins=begins, ends=ends)
-        nobodys = len(self.names)
+        unnamed_rule = len(self.names)
         blanks = (b"\n", b" ", b"\t")
         if not ends:
             at = max(data.rfind(blank, len(data) - _EDGE) + 1 for blank in blanks)
-            secrets.append(SecretRange(max(at, len(data) - _EDGE), len(data), nobodys))
+            secrets.append(SecretRange(max(at, len(data) - _EDGE), len(data), unnamed_rule))
         if not begins:
             positions = [place for place in (data.find(blank, 0, _EDGE) for blank in blanks) if place >= 0]
-            secrets.append(SecretRange(0, min(positions, default=_EDGE), nobodys))
+            secrets.append(SecretRange(0, min(positions, default=_EDGE), unnamed_rule))
         return fill(data, merge_ranges([each for each in secrets if each.start < each.end]))
 
 
 def reveal_text(text: str, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> tuple[str, int]:
-    """Returns a text with markers in place of fillers, within a limit of tokens and characters, and its tokens.
+    """Returns a text with markers in place of fillers, and its tokens, within limits of tokens and characters.
 
-    Where full markers do not fit, each becomes a single character, which is never longer than its filler.
+    If full markers do not fit, each becomes a single character, which is never longer than its filler.
     """
     full_text = mask.reveal(text)
     count = tokenizer.count(full_text)
@@ -152,20 +153,20 @@ def reveal_text(text: str, mask: Mask, tokenizer: Tokenizer, tokens: int, chars:
 
 _GAP: Final = re.compile(rb"[^\0](\0{1,3})[^\0]\1[^\0]")
 UNIT: Final = 128 * 1024
-"""Bytes that are searched at a time."""
+"""Size in bytes of the units in which a payload is searched."""
 
 
 class RedactingStream:
-    """One payload being masked: `feed` its bytes, then `end` it. Holds one unit and its surroundings."""
+    """Masks one payload: `feed` its bytes, then `end` it. Holds one unit and the bytes around it in memory."""
 
     def __init__(self, mask: Mask, *, refuse: bool, inside: bool = False) -> None:
-        """Begins a payload, or the text `inside` one. With `refuse`, the first secret raises an error."""
+        """Begins a payload or, with `inside`, the text in a payload. With `refuse`, the first secret is an error."""
         self._mask = mask
         self._inside = inside
         self._refuse = refuse
         self._held = bytearray()
         self._at = 0
-        """Where the held bytes begin in the payload."""
+        """Position of the held bytes in the payload."""
         self._done = 0
         """Bytes of the payload that have been passed on, masked or not."""
         self._unit = 0
@@ -174,14 +175,14 @@ class RedactingStream:
 
     @property
     def masked_secrets(self) -> MaskedSecrets:
-        """Counts what has been masked so far."""
+        """The secrets that have been masked so far."""
         return MaskedSecrets.of(self._counts)
 
     def feed(self, data: bytes) -> bytes:
-        """Takes the next bytes and returns those that are ready to be stored, possibly none.
+        """Takes the next bytes, and returns bytes that are ready to be stored, possibly none.
 
         Raises:
-            CoatcheckError: `secret_refused`, naming the rule and the place.
+            CoatcheckError: `secret_refused`, with the rule and the position of the secret.
         """
         self._held += data
         out = bytearray()
@@ -190,7 +191,7 @@ class RedactingStream:
         return bytes(out)
 
     def end(self) -> bytes:
-        """Returns the last bytes.
+        """Returns the remaining bytes, masked.
 
         Raises:
             CoatcheckError: as `feed`.
@@ -238,15 +239,15 @@ class RedactingStream:
 
 
 def _marker(rule: str, secret: bytes) -> bytes:
-    """Returns the marker in a secret's place, in code units of its size: NULs stand between those of UTF-16."""
+    """Returns the marker that replaces a secret, in code units of the secret's size: for UTF-16 with NULs."""
     gap = _GAP.match(secret)
     return (b"" if gap is None else gap[1]).join(bytes((byte,)) for byte in marker(rule).encode())
 
 
 def refusal_of_secret(rule: str, line: int, byte: int, *, inside: bool = False) -> CoatcheckError:
-    """Returns the error for a payload that contains a secret: it tells the place, and nothing of the secret.
+    """Returns the error for a payload that contains a secret: it says where the secret is, and nothing of its content.
 
-    `inside`: the place is in the text that the payload is read as, where none can be masked before it is stored.
+    With `inside`, the position is in the text that the payload is read as. A secret there cannot be masked.
     """
     part = "text in the payload" if inside else "payload"
     why = "it cannot be masked there" if inside else "the policy refuses to store any"
@@ -261,7 +262,7 @@ def refusal_of_secret(rule: str, line: int, byte: int, *, inside: bool = False) 
 
 
 def refusal_of_name(rule: str, field: str) -> CoatcheckError:
-    """Returns the error for a payload with a secret in its metadata, naming the field."""
+    """Returns the error for a payload with a secret in its metadata, with the name of the field."""
     return CoatcheckError(
         Code.SECRET_REFUSED,
         f"'{field}' has a secret in it ({rule}), and the policy refuses to store any: nothing was stored. Take it out.",
@@ -271,13 +272,13 @@ def refusal_of_name(rule: str, field: str) -> CoatcheckError:
 
 
 class TextSearch:
-    """Refuses a payload with a secret in the text in it, if its bytes are not its text: see core/parts.
+    """Refuses a payload whose text contains a secret, if its bytes are not its text: see core/parts.
 
-    No marker can be put there: the text is in another charset, or in an envelope.
+    A marker cannot replace such a secret, because the text is in another charset or in an envelope.
     """
 
     def __init__(self, mask: Mask, media_type: str | None) -> None:
-        """Begins a payload. `media_type` is the declared one."""
+        """Begins a payload. `media_type` is the declared media type; None: none was declared."""
         self._mask = mask
         self._media_type = media_type
         self._text = RedactingStream(mask, refuse=True, inside=True)
@@ -285,10 +286,10 @@ class TextSearch:
         self._decoder: FormDecoder | None = None
 
     def feed(self, data: bytes) -> None:
-        """Searches the next bytes, which are about to be stored.
+        """Searches the next bytes of the payload, before they are stored.
 
         Raises:
-            CoatcheckError: `secret_refused`, naming the rule and the place in the text.
+            CoatcheckError: `secret_refused`, with the rule and the secret's position in the text.
         """
         if self._held is not None:
             self._held += data
@@ -301,7 +302,7 @@ class TextSearch:
             self._text.feed(self._decoder.decode(data))
 
     def check(self, text: bytes) -> None:
-        """Searches the text that was made of a page or a document.
+        """Searches the text that was extracted from a page or a document.
 
         Raises:
             CoatcheckError: as `feed`.
@@ -311,7 +312,7 @@ class TextSearch:
         stream.end()
 
     def end(self) -> None:
-        """Searches the rest.
+        """Searches the rest of the payload, after its last bytes.
 
         Raises:
             CoatcheckError: as `feed`.

@@ -1,8 +1,8 @@
-"""Masks what a model is shown of artifacts: metadata and samples for cards, whole answers, search responses.
+"""Masks everything that a model sees of artifacts: metadata and samples for cards, answers, search responses.
 
-If the sample contains secrets, its facts are recognised again in the masked sample: a title or a key that was cut in
-the middle of a secret would otherwise show half of it. Lines and names are searched as well. Answers get markers in
-place of fillers, within their bounds; in a search response, all ranges stay valid.
+If the sample contains secrets, its facts are recognised again in the masked sample. Otherwise a title or a key that was
+cut in the middle of a secret would show half of it. Lines and names are searched as well. Answers get markers in place
+of fillers and stay within their bounds; in a search response, all ranges stay valid.
 """
 
 from itertools import chain, islice
@@ -24,28 +24,28 @@ from coatcheck.core.views.view import TITLE_CHARS, Section
 from coatcheck.core.views.window import decode
 
 NAMES: Final = ("title", "url", "tool_name", "tool_call_id", "media_type", "command", "final_url", "content_type")
-"""Declared texts that may contain secrets, besides labels."""
+"""Fields of the declared metadata that may contain secrets, besides labels."""
 _FETCH: Final = ("title", "url", "final_url", "content_type")
-"""Such texts of a PageFetch."""
+"""Fields of a PageFetch that may contain secrets."""
 
 
 class MaskedArtifact(Struct, frozen=True):
-    """An artifact from which a card may be cut."""
+    """The masked parts of an artifact, from which a card may be made."""
 
     declared: DeclaredMetadata
     facts: DetectedMetadata
     sample: PayloadSample
     survey: Survey | None
     masked: MaskedSecrets
-    """What is masked in the sample and the survey."""
+    """The secrets that were masked in the sample and the survey."""
 
 
 def mask_artifact(
     mask: Mask, declared: DeclaredMetadata, facts: DetectedMetadata, sample: PayloadSample, survey: Survey | None = None
 ) -> MaskedArtifact:
-    """Returns what a payload's card may be cut from; without secrets, everything is unchanged."""
+    """Returns the masked parts of a payload from which its card may be made; unchanged if there are no secrets."""
     masked_sample, masked, fragments = mask.sample(sample, () if survey is None else survey.fragments)
-    if survey is not None and survey.has_values:  # half a secret in a value could not be recognised
+    if survey is not None and survey.has_values:  # a value may have half a secret, which no rule finds
         shape = tuple(line for line in facts.shape if line not in survey.facts)
         facts = replace(facts, shape=shape, path=None if facts.path == survey.path else facts.path)
         survey = replace(survey, facts=(), path=None)
@@ -58,7 +58,7 @@ def mask_artifact(
 
 
 def note_masked(facts: DetectedMetadata, masked: MaskedSecrets) -> DetectedMetadata:
-    """Returns the facts with a line for the card that says what is masked."""
+    """Returns the facts, with a note for the card on what is masked."""
     if not masked.count:
         return facts
     note = f"{masked.sentence()} masked here"
@@ -66,12 +66,12 @@ def note_masked(facts: DetectedMetadata, masked: MaskedSecrets) -> DetectedMetad
 
 
 def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
-    """Returns an artifact with its names masked."""
+    """Returns an artifact with its metadata masked."""
     return replace(artifact, declared=mask_declared(mask, artifact.declared), facts=facts_of(mask, artifact.facts))
 
 
 def mask_declared(mask: Mask, declared: DeclaredMetadata) -> DeclaredMetadata:
-    """Returns the declared metadata, masked. The session stays, as it is an address."""
+    """Returns the declared metadata, masked. The session is not masked, because it is an address."""
     return _mask_fields(mask, declared, NAMES, ("labels",))
 
 
@@ -79,9 +79,12 @@ S = TypeVar("S", bound=Struct)
 
 
 def _mask_fields(mask: Mask, value: S, names: tuple[str, ...], lists: tuple[str, ...] = ()) -> S:
-    """Returns a value with some of its texts, and of its tuples of texts, masked: the value itself without secrets."""
+    """Returns a value with the fields `names` and the lists of texts `lists` masked.
+
+    Returns `value` itself if these have no secrets.
+    """
     tuples = {name: getattr(value, name) for name in lists}
-    # All texts in one call: searching them together costs one pass over the rules.
+    # All texts are searched in one call, which costs a single pass over the rules.
     texts = (*(getattr(value, name) or "" for name in names), *chain.from_iterable(tuples.values()))
     clean = mask.lines(texts)
     if clean == texts:
@@ -92,8 +95,8 @@ def _mask_fields(mask: Mask, value: S, names: tuple[str, ...], lists: tuple[str,
 
 
 def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> DetectedMetadata:
-    """Returns the detected metadata, masked; `hidden` says whether it comes from a sample with fillers."""
-    # All texts are searched in one call, then cut apart again: a call costs a pass over every rule.
+    """Returns the detected metadata, masked; `hidden`: it comes from a sample with fillers, which become markers."""
+    # All texts are searched in one call, because each call costs a pass over every rule; then they are assigned again.
     names = ("title", "url", "media_type", "language")
     values = tuple(getattr(facts, name) or "" for name in names)
     fetch = tuple(getattr(facts.fetch, name, None) or "" for name in _FETCH)
@@ -123,9 +126,9 @@ def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> De
 
 
 def sections_of(mask: Mask, sections: tuple[Section, ...]) -> tuple[Section, ...]:
-    """Returns the sections of a view with titles and addresses masked; their names are our own."""
+    """Returns the sections of a view with titles and addresses masked; their names come from the service."""
     texts = tuple(part for section in sections for part in (section.title, section.url or ""))
-    # A title is cut at a length, perhaps inside a secret: the last word of such a one goes.
+    # A title of maximum length was cut, perhaps inside a secret: its last word is removed.
     uncut = (t if len(t) < TITLE_CHARS else f"{t[: t.rfind(' ') + 1]}…" for t in texts[::2])
     clean = mask.lines(tuple(part for pair in zip(uncut, texts[1::2], strict=True) for part in pair))
     if clean == texts:
@@ -135,7 +138,7 @@ def sections_of(mask: Mask, sections: tuple[Section, ...]) -> tuple[Section, ...
 
 
 def reveal_answer(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> S:
-    """Returns an answer with markers in every string, and `text` cut to its limits of tokens and characters."""
+    """Returns an answer with markers in every string, and with `text` within its limits of tokens and characters."""
     text = cast("str", getattr(answer, "text", ""))
     if not (DEL in text or PICTURE in text):
         return cast("S", _strings(answer, mask.names))
@@ -144,7 +147,7 @@ def reveal_answer(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, char
 
 
 def reveal_strings(answer: S, mask: Mask) -> S:
-    """Returns an answer that has no token limit, with markers in every string."""
+    """Returns an answer with markers in every string, for answers that have no limit of tokens."""
     return cast("S", _strings(answer, mask.names))
 
 
@@ -183,7 +186,7 @@ _NAMES: Final = ("title", "url", "canonical_url", "snippet", "content", "date", 
 
 
 def laid_of(mask: Mask, laid: ResponseLayout) -> ResponseLayout:
-    """Returns the response without its secrets."""
+    """Returns a search response and its layout with secrets masked."""
     secrets = mask.find(laid.text)
     text = fill(laid.text, secrets) if secrets else laid.text
     return replace(

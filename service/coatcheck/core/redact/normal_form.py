@@ -1,9 +1,10 @@
-r"""Reads bytes as a person or a program would, so that secrets are found whatever writes them differently.
+r"""Reads bytes as a person or a program would, so that secrets are found in whatever notation they are written.
 
-What nobody sees is left out: escape sequences of terminals, characters that were typed over, invisible characters, the
-NULs of UTF-16, soft line breaks, marks of differences and highlighting in the middle of words. What stands for
-something else is replaced by it: escapes of JSON, HTML, URLs and mail, and Base64, one layer deep. As one may hide
-another, this is repeated. Only the surroundings of such signs are given; a text without any costs one search.
+Nobody sees escape sequences of terminals, characters that were typed over, invisible characters, the NULs of UTF-16,
+soft line breaks, or marks of differences and highlighting in the middle of words: these are left out. Escapes of JSON,
+HTML, URLs and mail, and Base64, stand for something else: these are decoded, one layer at a time. As one notation may
+hide another, the step is repeated. All of these are called signs. Only the bytes around signs are returned; a text
+without any sign costs one search.
 """
 
 import html
@@ -22,17 +23,17 @@ from coatcheck_client.contract.blobs import decode, find_blobs, rest_of
 from coatcheck_client.contract.inert import HIDDEN_SET
 
 _LEVELS: Final = 6
-"""Ways of writing that are undone one after the other."""
+"""Maximum number of layers of notation that are undone one after the other."""
 _BEFORE: Final = 128
-"""Bytes before a sign that are searched with it: more than a name and what may separate them."""
+"""Bytes before a sign that are searched with it: more than a name and its separator take."""
 _BEHIND: Final = 768
-"""Bytes behind a sign that are searched with it: more than any secret that follows a name."""
+"""Bytes after a sign that are searched with it: more than any secret that follows a name."""
 _BETWEEN: Final = b"\n\xa7\n"
 """Separates the pieces that are searched; no match extends across it."""
 
 
 def _utf8(members: str) -> str:
-    """Returns an expression over bytes for the members of a class of characters, in Latin-1."""
+    """Returns an expression, in Latin-1, that matches the UTF-8 bytes of the members of a character class."""
     ends: dict[bytes, set[int]] = {}
     for low, high in re.findall(r"(?s)(.)(?:-(.))?", members):
         for code in range(ord(low), ord(high or low) + 1):
@@ -48,9 +49,9 @@ def _codes(values: Iterable[int]) -> str:
 _ESCAPE: Final = 0x1B
 """Code of the escape character, with which sequences for terminals begin."""
 _EQUALS: Final = 0x3D
-"""Code of `=`, with which signs of quoted-printable begin (RFC 2045, section 6.7)."""
+"""Code of `=`, with which escapes of quoted-printable begin (RFC 2045, section 6.7)."""
 _ESC: Final = r"(?:\x1b|\^\[|\xe2\x90\x9b)"
-"""Escape, also as `cat -v` and this service print it."""
+"""Matches the escape character, also as `cat -v` and this service print it."""
 _STRING: Final = r"[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\xc2\x9c)"
 _ESCAPES: Final = (
     rf"(?:{_ESC}\[|\xc2\x9b)[0-?]*[ -/]*[@-~]",  # control sequences: colours, the cursor
@@ -84,68 +85,69 @@ _INLINE: Final = (
         rf"(?:[ \t\n][^<>]{{0,200}})?/?>|<!--[^<>]{{0,200}}-->)+{_PART}"
     ),
 )
-"""What marks a part of a word, which no secret ends at."""
+"""Matches markup inside a word: it does not end a secret."""
 _SIGN: Final = Expression("|".join((*_ESCAPES, *_UNSEEN, *_WRITTEN, *_INLINE)), groups=False)
-_INNER: Final = re.compile(rb"[\w+/=.~%-][\[\]{+}*~<=-]+.*[\w+/=.~-]\Z", re.DOTALL)
+_MARKED_WORD: Final = re.compile(rb"[\w+/=.~%-][\[\]{+}*~<=-]+.*[\w+/=.~-]\Z", re.DOTALL)
 _QUOTED: Final = Expression(r"=[2-7][0-9A-F]", groups=False)
-"""Signs of quoted-printable (RFC 2045, section 6.7), in what has soft line breaks or an escaped `=`."""
+"""Matches escapes of quoted-printable (RFC 2045, section 6.7), if a text has soft line breaks or an escaped `=`."""
 _WIDE: Final = Expression(r"(?:[\x07-~]\x00\x00\x00){8,}|(?:[\x07-~]\x00){8,}", groups=False)
-"""ASCII in UTF-16 or UTF-32."""
+"""Matches ASCII text in UTF-16 or UTF-32."""
 _RETURN: Final = re.compile(rb"\r(?!\n)")
-"""What a line's frames end with; each by itself is searched as it stands, and so is what remains of all."""
+"""Matches the end of a frame within a line. Each frame is searched as it stands, and so is the text without the
+carriage returns."""
 _VARIABLE: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
-"""What a NUL separates in an environment."""
+"""Matches the beginning of a variable: in the dump of a process environment, NULs separate variables."""
 _RUN: Final = Expression(
     r"(?:^|[^\w+/-]|\\[nrt])(?:(?:[A-DH-Za-f][\w+/-]{3}){7}|(?:[/_]{2}[4-7]|[/_]v8|77u)[\w+/-]{25})", groups=False
 )
-"""How Base64 of text begins: no byte of ASCII has its highest bit, so the first of four letters is one of these; or by
-a byte order mark.
+"""Matches the beginning of Base64 that encodes text.
 
-28 characters encode 21 bytes; the shortest secrets that are recognisable by themselves have 20.
+No byte of ASCII has its highest bit set, so the first of four letters is one of these; a text may also begin with a
+byte order mark. 28 characters encode 21 bytes; the shortest secrets that are recognisable by themselves have 20.
 """
 _WHOLE_RUN: Final = re.compile(rb"(?:\\[nrt]|[^\w+/-])?([A-Za-z0-9+/]{28,}={0,2}|[A-Za-z0-9_-]{28,}={0,2})", re.ASCII)
 _NEXT_LINE: Final = re.compile(rb"(?:(?:\\+r)?\\+n|\r?\n)[ \t>|]{0,16}([A-Za-z0-9+/]{2,76}={0,2})(?![A-Za-z0-9+/=])")
 _FULL_LINE: Final = 56
-"""Characters of a line of Base64 from which it may go on in the next one."""
+"""Minimum characters of a line of Base64 that may continue in the next line."""
 _LOWER: Final = b"abcdefghijklmnopqrstuvwxyz_-"
 _UPPER: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_-/"
 _DULL: Final = (b"0123456789abcdef-", b"0123456789ABCDEF-", _LOWER + b"/", _UPPER, _LOWER + _UPPER)
-"""Checksums, names and paths, which never decode to text."""
+"""Alphabets of checksums, names and paths: a run that uses only one of these is not decoded."""
 _MIN_RUN: Final = 28
-"""Characters of a run that is decoded: as many as _RUN has."""
+"""Minimum characters of a run that is decoded: as many as `_RUN` matches."""
 _PRINTED: Final = 0.9
-"""Share of the decoded bytes that must be printable."""
+"""Minimum share of printable ASCII in decoded bytes that are taken for text."""
 _TEXT: Final = bytes([0x09, 0x0A, 0x0D, 0x1B, *range(0x20, 0x7F)])
 _HEAD_BYTES: Final = 4096
-"""Bytes of a run that tell whether it is text: pictures take no longer than that."""
+"""Characters of a longer run that are decoded first, to find out whether it is text; an image is decoded no further."""
 _ENDS: Final = 6
-"""Bytes of characters that are cut at both ends of a piece of UTF-8."""
+"""Maximum bytes of incomplete characters at the two ends of a piece of UTF-8."""
 _CONTROLS: Final = bytes([*range(7), *range(14, 27), *range(28, 32), 127])
 _SAMPLE_BYTES: Final = 4096
-"""Bytes, evenly spread, that tell whether control characters are rare."""
+"""Size in bytes of an evenly spread sample that shows whether control characters are rare."""
 _MAX_CONTROLS: Final = 8
-"""Control characters in this sample that any text may have."""
+"""Number of control characters in this sample that any text may have."""
 _SCATTERED: Final = 50
-"""At most one byte in this many is a control character, in what is not binary data."""
+"""In data that is not binary, at most one byte in this many is a control character."""
 _WIDE_UNITS: Final = 8
-"""Characters from which a sign is taken for text in units of several bytes, each of which is one character."""
+"""Minimum characters of a sign that is taken for text in wide code units, each of which stands for one character."""
 
 
 class NormalForm(Struct, frozen=True):
-    """The surroundings of all signs in a text, as they are read."""
+    """The bytes around all signs of a text, with each sign replaced by what it stands for."""
 
     data: bytes
     starts: list[int]
-    """Where each piece begins in `data`: text and signs in turn, beginning with text."""
+    """Where each piece begins in `data`. Text and signs alternate; the first piece is text."""
     raw: list[int]
-    """Where each piece begins in the text."""
+    """Where each piece begins in the original text, and at last the end of that text."""
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Returns where a part of `data` stands in the text, with all signs between its bytes."""
+        """Returns the range of the original text that a range of `data` stands for, with all signs in it."""
         return self._at(start)[0], self._at(end - 1)[1]
 
     def _at(self, byte: int) -> tuple[int, int]:
-        """Returns the bytes of the text that one byte of `data` stands for."""
+        """Returns the range of the original text that one byte of `data` stands for."""
         number = bisect_right(self.starts, byte) - 1
         low = self.raw[number]
         if number % 2:
@@ -159,9 +161,9 @@ class NormalForm(Struct, frozen=True):
 
 
 def normal_forms(data: bytes) -> Iterator[tuple[bytes, tuple[NormalForm, ...]]]:
-    """Yields a text as it is read after undoing one way of writing, two, and so on, each with the steps to it.
+    """Yields a text after undoing one layer of notation, two layers, and so on, each with the steps that lead to it.
 
-    What Base64 decodes to comes after the rest, because a run may be a secret as it stands.
+    Decoded Base64 comes last, because a run of Base64 may be a secret as it stands.
     """
     forms = [(data, ()), *_undone(data, ())]
     yield from forms[1:]
@@ -184,7 +186,7 @@ def _undone(data: bytes, steps: tuple[NormalForm, ...]) -> Iterator[tuple[bytes,
 
 
 def map_secrets(secrets: list[SecretRange], steps: tuple[NormalForm, ...]) -> list[SecretRange]:
-    """Maps secrets of what is read after some steps to their places in the text."""
+    """Maps secrets found after some steps to their positions in the original text."""
     out: list[SecretRange] = []
     for each in secrets:
         start, end = each.start, each.end
@@ -195,7 +197,7 @@ def map_secrets(secrets: list[SecretRange], steps: tuple[NormalForm, ...]) -> li
 
 
 def _read(data: bytes, signs: list[Hidden]) -> NormalForm:
-    """Returns the surroundings of signs as they are read."""
+    """Returns the bytes around signs, with each sign replaced by what it stands for."""
     pieces: list[bytes] = []
     raw: list[int] = []
     at = 0
@@ -224,20 +226,20 @@ def _signs(data: bytes) -> list[Hidden]:
 
 
 def _is_binary(data: bytes) -> bool:
-    """Returns whether more than a few bytes are control characters, judging by some thousands of them."""
+    """Returns whether more than a few bytes are control characters, judging by a sample of some thousand bytes."""
     sample = data[:: len(data) // _SAMPLE_BYTES | 1]
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
     return controls * _SCATTERED > len(sample) and controls > _MAX_CONTROLS
 
 
 def _sign(data: bytes, begin: int, end: int) -> Hidden:
-    """Returns a sign with what it stands for."""
+    """Returns the range of a sign, and what the sign stands for."""
     if data[begin] == _ESCAPE:
         return begin, end, b""
     sign = data[begin:end]
     if sign == b"\0" and _VARIABLE.match(data, end) is not None:
         return begin, end, b"\n"
-    if _INNER.match(sign) is not None:
+    if _MARKED_WORD.match(sign) is not None:
         return begin + 1, end - 1, b""
     return begin, end, _reading(sign)
 
@@ -259,13 +261,13 @@ def _reading(sign: bytes) -> bytes:
 
 
 def _runs(data: bytes) -> list[Hidden]:
-    """Returns every run of Base64 that decodes to text: what is named as encoded bytes whole, the rest line by line."""
+    """Returns every run of Base64 that decodes to text, with the text: blobs as a whole, other runs by line."""
     out: list[Hidden] = []
-    begins = [(0, rest)] if (rest := rest_of(data)) >= _MIN_RUN else []  # perhaps what goes on after a cut
+    begins = [(0, rest)] if (rest := rest_of(data)) >= _MIN_RUN else []  # maybe the rest of a blob
     for begin, end in (*begins, *((blob.body, blob.end) for blob in find_blobs(data))):
         pieces = (_decode_run(data[begin + shift : end]) for shift in range(1 if begin else 4))
         if (piece := next(filter(None, pieces), None)) is not None:
-            padding = b"\n" * (1 + ((end - begin) % (len(piece) + 2) == 0))  # bytes of it have no places of their own
+            padding = b"\n" * (1 + ((end - begin) % (len(piece) + 2) == 0))  # its bytes have no positions of their own
             out.append((begin, end, b"\n" + piece + padding))
     run_end = 0
     for at, _ in _RUN.each(data):
@@ -290,7 +292,7 @@ def _runs(data: bytes) -> list[Hidden]:
 
 
 def _decode_run(run: bytes) -> bytes | None:
-    """Returns the text that a run encodes, in any encoding without the NULs of wide ones; None if it is no text."""
+    """Returns the text that a run encodes, in any charset, without the NULs of wide ones; None: it encodes no text."""
     if len(run) > _HEAD_BYTES and _decode_run(run[:_HEAD_BYTES]) is None:  # a picture
         return None
     piece = decode(run)

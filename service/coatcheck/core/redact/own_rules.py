@@ -1,8 +1,8 @@
-"""Our own rules, for secrets that belong to no provider of the set, and that a set for source files leaves out.
+"""The service's own rules, for secrets of no particular provider, which a rule set for source files leaves out.
 
-They cover credentials in URLs, authorization headers, keys in headers, tokens in query strings, our own keys, keys of
-model providers, and values whose name says that they are secret. Only values are masked. Private keys are found by
-their lines (`keys.py`).
+They cover credentials in URLs, authorization headers, keys in headers, tokens in query strings, keys of this service
+and of model providers, and values whose name says that they are secret. Only the value is masked, not the name. Private
+keys are found by their lines (`filler.py`).
 """
 
 from typing import Final
@@ -13,9 +13,9 @@ _PLACEHOLDERS: Final = (
     r"(?i)^(?:user(?:name)?|(?:pserver:)?anon(?:cvs|ymous)?|guest|pass(?:word|wd)?|pwd|secret|token|changeme|example|test|your[\w.-]*|my[_-]\w+|x+|\*+|\.+)$",
     r"^(?:\$\{?[\w.:-]+\}?|%\w+%|\{\{?[^{}]*\}?\}|\{[^{}]*|<[^<>]*>?|\[[^\[\]]*\]?|%s|%\(\w+\)s)$",
 )
-"""Placeholders that documentation uses in place of secrets."""
+"""Match placeholders that documentation uses in place of secrets."""
 _WORDS: Final = r"^[a-zA-Z_.-]*$"
-"""Matches text without a digit: a name, not a key."""
+"""Matches text without a digit, which is a name rather than a key."""
 _WORD: Final = r"\.?(?:v?\d{1,4}|[a-zA-Z]+\d{0,3})(?:[-_.](?:v?\d{1,4}|[a-zA-Z]+\d{0,3}))*"
 _STAND_INS: Final = (
     "test|foo|bar|baz|dummy|fake|mock|sample|example|default|change.?me|my|your|the|an?|some|new|old|none|null|nil"
@@ -37,19 +37,19 @@ _REFERENCES: Final = (
     r"(?:Key|Token|Secret|Password)s?$",  # a type
     r"\[\^|\(\?|^[A-Za-z]+\?$|^eyJhbGciOi[\w-]*$",  # an expression, the end of a question, a JWT's header alone
 )
-"""What stands behind the name of a secret in place of one."""
+"""Match values that follow the name of a secret but are no secret: references, placeholders, names, types."""
 _LISTED: Final = rf"[\"'][ \t]*,[ \t]*[\"']{_WORD}[\"']$"
-"""Two words of a list, of which the first happens to be such a name."""
+"""Matches two words of a list, of which the first happens to be the name of a secret."""
 _FILLED: Final = r"(?i)^(?:0+|1234567?8?9?0?|x{4,}.*|.*x{6,}.*|.*\*{3,}.*)$"
 _NAME_LIKE: Final = rf"^{_WORD}(?:[/:]{_WORD})*$"
-"""Words and small numbers: the name of a thing."""
+"""Matches words and small numbers, which are the name of something."""
 _REQUEST: Final = r"(?i)token[^a-z0-9]{1,16}[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-"
-"""A token that is a UUID tells one request from another."""
+"""Matches a token that is a UUID: it identifies a request, and is no secret."""
 _POSITIONS: Final = (
     r"(?i)(?:next|page|continu\w*|sync|start|cancel\w*|cursor|verif\w*|purchase|pagination|resume|eos|bos|pad|unk|sep|"
     r"cls|mask|sub|public|csrf|xsrf)[\w-]{0,12}$|::\w*$|\d:$"
 )
-"""What a name begins with if its token or key is a position, a word, a type, or public."""
+"""Matches the beginning of a name whose token or key is no secret, but a position, a word, a type or public."""
 _PHRASE_NAME: Final = (
     r"(?:pass(?:w(?:or)?d|phrase|code)|pwd|identified(?:[ \t]+with[ \t]+\w+)?[ \t]+by|[a-z0-9][_-]pass|(?-i:[a-z]Pass))"
 )
@@ -65,13 +65,14 @@ _BETWEEN: Final = (
     rf"|[\"'\\][ \t]*,[ \t]*[\"'\\]|[ \t]+[\"'\\]|\\*\t|\\+t"
     rf"|(?:\s|\\n|,){{1,40}}{_QUOTES}value{_QUOTES}[ \t]*[:=>][ \t]*)(?:!(?:binary|str)[ \t]+)?{_QUOTES}"
 )
-"""What separates a name from its value: in environments, YAML, JSON, TOML, INI, XML, tables, shells, code, SQL."""
+"""Matches what separates a name from its value in environments, YAML, JSON, TOML, INI, XML, tables, shells, code,
+SQL."""
 _INSIDE: Final = r"[^\x00-\x20\x7f\"'\x60<>\\,;&]"
 _PLAIN: Final = rf"{_INSIDE[:-1]}()\[\]{{}}|]"
 _LAST: Final = r"[^\x00-\x20\x7f\"'\x60<>\\,;&)\]}.:|]"
 _STOP: Final = r"(?:[\x00-\x20\x7f\"'\x60<>\\,;&)\]}.:|]|$)"
 _OPTION: Final = r"(?:--[\w-]{0,30}|login\s{1,9}\S{1,64}\s{1,9})"
-"""What precedes a name that only a blank separates from its value: an option of a command, a login of `.netrc`."""
+"""Matches what precedes a name with only a blank before its value: an option of a command, a login of `.netrc`."""
 _VARIABLE: Final = r"(?-i:PASS(?:WORD|WD|PHRASE)?=)"
 
 
@@ -83,40 +84,40 @@ _ODD: Final = "[0-9!@#%^*?~]"
 NAMED_VALUE: Final = (
     rf"{_make_name_pattern(f'(?:{_PHRASE_NAME}|{_KEY_NAME})')}{_INSIDE}*?{_ODD}|{_VARIABLE}{_QUOTES}{_INSIDE}{{8}}"
 )
-"""Matches wherever a rule by a name may match, with few states for RE2."""
+"""Matches wherever a rule with `by_name` may match, with few states for RE2."""
 
 
 def _value(least: int, inside: str = _INSIDE) -> str:
-    """Returns an expression of a value of so many characters.
+    """Returns an expression for a value of at least `least` characters.
 
-    What stands behind `&` is a part of it, unless that is another name or an entity.
+    Text after `&` is part of the value, unless it is another name or an entity.
     """
     value = rf"{inside}{{{least - 1},511}}{_LAST}"
     return rf"(?:({value}&[^\s\"'\x60<>\\,;&=]{{0,64}}{_LAST})(?:[\s\"'\x60]|$)|({value}){_STOP})"
 
 
 class OwnRule(Struct, frozen=True):
-    """One of our own rules. The secret is its longest group."""
+    """One of the service's own rules. The secret is the longest group of a match."""
 
     name: str
     expression: str
     entropy: float
     allowed: tuple[str, ...]
     keywords: tuple[str, ...] = ()
-    """Words in lower case, of which every match has one."""
+    """Words in lower case: every match contains at least one of them. Empty: no such words are known."""
     unless_after: str = ""
-    """Matches what precedes a match of something else."""
+    """Expression that is searched in the bytes before a match; if it is found, the match is no secret. Empty: none."""
     unless: str = ""
-    """Finds something else in a match."""
+    """Expression that is searched in a match; if it is found, the match is no secret. Empty: none."""
     needs: tuple[str, ...] = ()
-    """Expressions that a secret must all match."""
+    """Expressions that must all be found in a secret."""
     by_name: bool = False
-    """Whether only the name before it tells the secret; see NAMED_VALUE."""
+    """Whether the secret is recognised only by the name before it; see NAMED_VALUE."""
 
 
 OWN: Final = (
     OwnRule(
-        "private-key",  # found by its lines; here for its name and number
+        "private-key",  # found by its lines; listed here for its name and number
         r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----",
         0,
         (r".",),

@@ -1,8 +1,8 @@
-"""The rules for finding secrets: gitleaks' rule set, read from its own file, and a few of our own.
+"""The rules for finding secrets: gitleaks' rule set, read from its own file, and some rules of the service's own.
 
-Rules that cannot work on payloads, and those that are off by default, are not dropped silently but listed with the
-reason. Every expression is matched by RE2 over bytes, in linear time, with little overhead for each match. Each byte
-counts as a character: the rules concern ASCII, and invalid UTF-8 is searched like anything else.
+Rules that cannot work on payloads and rules that are off by default are not dropped silently: they are listed with the
+reason. RE2 matches every expression over bytes, in linear time and with little overhead per match. Each byte counts as
+a character, because the rules concern ASCII; invalid UTF-8 is searched like anything else.
 """
 
 import re
@@ -16,16 +16,16 @@ from coatcheck.core.redact.own_rules import OWN, OwnRule
 from coatcheck.core.text.scan import LATIN1, UNANCHORED, re2_compiled
 
 Spans = list[tuple[int, int]]
-"""Where a match and its groups begin and end; (-1, -1) for a group that took no part."""
+"""Start and end of a match and of each of its groups; (-1, -1) for a group that took no part in the match."""
 _MEMORY: Final = 16 * 1024 * 1024
-"""Memory for the automata of one expression, in bytes; with less, RE2 becomes many times slower."""
+"""Bytes of memory for the automata of one expression. With less, RE2 becomes many times slower."""
 
 
 class Expression:
     """A compiled expression. Safe to use from several threads at once."""
 
     def __init__(self, source: str, *, groups: bool = True) -> None:
-        """Compiles it. Without `groups` only the match itself is reported, which is faster.
+        """Compiles an expression. Without `groups`, only the match itself is reported, which is faster.
 
         Raises:
             ValueError: RE2 rejects the expression; the message says why.
@@ -36,7 +36,7 @@ class Expression:
         self._match = cast("Callable[[Any, bytes, int, int], Spans]", regex.Match)
 
     def search(self, data: bytes, start: int = 0, end: int | None = None) -> Spans | None:
-        """Returns the leftmost match in `data[start:end]` as positions in `data`; anchors see what precedes it."""
+        """Returns the leftmost match in `data[start:end]` as positions in `data`; anchors see all of `data`."""
         spans = self._match(UNANCHORED, data, start, len(data) if end is None else end)
         return None if spans[0][0] < 0 else spans
 
@@ -57,16 +57,16 @@ DEFAULT_OFF: Final = {
     "hashicorp-tf-password": "made for files of Terraform; elsewhere any word in quotes after `password`",
     GENERIC: "any long word after `key`, `token`, `auth` or `secret`: mostly identifiers and checksums in real text",
 }
-"""Rules that are off unless requested."""
+"""Rules that are off unless requested, each with the reason."""
 
 _LEAD: Final = r"[\w.-]{0,50}?"
-"""How the set's expressions begin if a name precedes the secret; it is not part of the secret."""
+"""Beginning of those expressions of the set in which a name precedes the secret; the name is not part of the secret."""
 _QUOTES: Final = (
     (r"""[\s'"]{0,3}""", r"""[\s'"\\]{0,16}"""),
     (r"""[\x60'"\s=]{0,5}""", r"""[\x60'"\s=\\]{0,24}"""),
     (r"""["']""", r"""\\{0,3}["']"""),
 )
-"""What separates name and secret, including escaped quotes of JSON inside JSON."""
+"""Separators of name and secret, each with its wider replacement, which also allows escaped quotes of nested JSON."""
 _BLANKS: Final = (
     (r"[ \t\n\r](?:-", r"(?:[ \t\n\r]|\\[nrt])[+>-]?(?:-"),  # a diff's sign, too
     (r"[ \t]", r"(?:[ \t]|\\{1,3}t)"),
@@ -76,34 +76,35 @@ _BETWEEN: Final = (
     (r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5}?)"),
     ("(.{8,})", "(.{8,}?)"),
 )
-"""Matches anything, but as little as possible: otherwise the first of two secrets on a line would be missed."""
+"""Greedy parts of expressions, each with its lazy replacement: the first of two secrets on a line would be missed."""
 _EDGES: Final = (
     (r"""(?:^|[\\'"\x60\s>=:(,)])""", r"""(?:^|[\\'"\x60\s>=:(,)+\[{|;-]|\\[nrtbf])"""),
     (r"""(?:$|[\\'"\x60\s<),])""", r"(?:$|[^\w~.-])"),
 )
-"""Extends what a rule allows around a token by the signs of a diff and escaped line ends of JSON."""
+"""Expressions for what may stand around a token, each with its wider replacement, which also allows the signs of a diff
+and the escaped line ends of JSON."""
 _END: Final = r"""(?:[\x60'"\s;]|\\[nr]|$)"""
 _END_OF_VALUE: Final = r"(?:[\x60'\"\s;,)\]}<&]|\\[nrtu'\"\\]|$)"
-"""What may follow a secret after a name: in a program, in JSON, in a URL or in a page."""
+"""Matches what may follow a secret that has a name before it: in a program, in JSON, in a URL or in a page."""
 _END_OF_TOKEN: Final = r"(?:[^\w-]|$)"  # noqa: S105 - no password
-"""What may follow a secret with a known prefix: anything that cannot be part of it."""
+"""Matches what may follow a secret with a known prefix: any character that cannot be part of the secret."""
 _BEGIN: Final = re.compile(r"((?:^|\|)(?:\(\?i\))?)\\b(?=\(|[A-Za-z])")
 _BEGIN_OF_TOKEN: Final = r"(?:\b|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9a-fA-F]{2})"  # noqa: S105 - no password
-"""What may precede a token, including an escaped line end of JSON, whose last letter looks like part of it."""
+"""Matches what may precede a token, such as an escaped line end of JSON, whose last letter looks like part of it."""
 _PARTS: Final = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
 _OWN_EXTENT: Final = frozenset({"jwt-base64", "microsoft-teams-webhook"})
-"""Rules whose groups are only parts of the secret, so that the whole match is masked."""
+"""Rules whose groups match only parts of the secret, so that the whole match is masked."""
 _ANYWHERE: Final = frozenset(
     {"airtable-personnal-access-token", "facebook-access-token", "slack-config-access-token", "slack-webhook-url"}
 )
-"""Rules whose keyword may be anywhere in the file; a payload may well lack it."""
+"""Rules whose keyword may be anywhere in the file. Their keywords are ignored, because a payload may well lack them."""
 _WITHOUT: Final = {"sourcegraph-access-token": ("|[a-fA-F0-9]{40}", "any checksum in a text that names the product")}
-"""Alternatives that are removed from expressions, with the reason."""
+"""Alternatives that are removed from a rule's expression, each with the reason."""
 _NO_END: Final = re.compile(r"[\w-]+")
-"""Matches an expression that describes only how a token begins."""
+"""Matches an expression that describes only the beginning of a token."""
 _ELSEWHERE: Final = {PRIVATE_KEY: "found by its lines instead, also where one of its ends is cut off"}
 _COUNT: Final = 6
-"""The largest repetition count in expressions that are searched together."""
+"""Largest repetition count in expressions that are combined into one."""
 _NO_PATHS: Final = "a payload has no path"
 
 
@@ -113,50 +114,50 @@ class AllowedMatch(Struct, frozen=True):
     patterns: tuple[Expression, ...]
     stopwords: tuple[bytes, ...]
     target: str
-    """What the exception is checked against: `secret`, `match`, `line`, or what stands `before` the match."""
+    """Text that the exception is checked against: the `secret`, the `match`, its `line`, or the bytes `before` it."""
 
 
 class RedactionRule(Struct, frozen=True):
     """A rule for one form of secrets."""
 
     number: int
-    """By which fillers name it; also its place in the set."""
+    """Number by which fillers name the rule; also its index in the rule set."""
     name: str
     pattern: Expression
     source: str
     """The expression's text, for combining it with others."""
     keywords: tuple[bytes, ...]
-    """Words in lower case, of which every match contains one. Empty: none are known."""
+    """Words in lower case: every match contains at least one of them. Empty: no such words are known."""
     entropy: float
-    """Entropy that a secret must exceed, in bits per character; 0: no limit."""
+    """Entropy that a secret must exceed, in bits per byte; 0: no minimum."""
     whole: bool
-    """Whether the whole match is the secret, instead of its longest group."""
+    """Whether the whole match is the secret, rather than its longest group."""
     needs_name: bool
-    """Whether a name must precede the secret, which could otherwise be anything."""
+    """Whether a name must precede the secret, because the secret by itself could be anything."""
     own: bool = False
-    """Whether it is ours: the set's general exceptions do not apply to it."""
+    """Whether the rule is the service's own: the set's general exceptions do not apply to it."""
     by_name: bool = False
-    """Whether it is found by NAMED_VALUE."""
+    """Whether candidates for this rule are found by NAMED_VALUE."""
     allowed: tuple[AllowedMatch, ...] = ()
     """Exceptions that apply to this rule only."""
     needs: tuple[Expression, ...] = ()
-    """What a secret must have, each of them."""
+    """Expressions that must all match in the secret."""
 
 
 class UnusedRule(Struct, frozen=True):
-    """A rule of the set, or part of one, that is not used."""
+    """A rule of the set, or a part of a rule, that is not used."""
 
     rule: str
     why: str
 
 
 class RuleSet(Struct, frozen=True):
-    """The compiled rules of one configuration, and its unused rules."""
+    """The compiled rules of one configuration, and the rules that are not used."""
 
     rules: tuple[RedactionRule, ...]
     left_out: tuple[UnusedRule, ...]
     allowed: AllowedMatch
-    """Exceptions that apply to every rule of the set."""
+    """The exception that applies to every rule of the set, but not to the service's own rules."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,7 +166,7 @@ class RuleSet(Struct, frozen=True):
 
 
 def read_rules(toml: str, *, extra: Iterable[str] = (), off: Iterable[str] = ()) -> RuleSet:
-    """Returns the rules of a gitleaks configuration together with our own.
+    """Returns the rules of a gitleaks configuration together with the service's own.
 
     Args:
         toml: the configuration's text.
@@ -173,13 +174,14 @@ def read_rules(toml: str, *, extra: Iterable[str] = (), off: Iterable[str] = ())
         off: names of rules not to use.
 
     Raises:
-        ValueError: the text is not a configuration, or has no rules.
+        ValueError: the text is not TOML, or the expression of an exception is invalid.
+        KeyError: the configuration has no rules.
     """
     config = tomllib.loads(toml)
     unwanted = {**DEFAULT_OFF, **dict.fromkeys(off, "switched off")}
     for name in extra:
         unwanted.pop(name, None)
-    # Our own rules have the first numbers: which rules of the set are used changes none of these.
+    # The service's own rules have the first numbers, so that these do not depend on which rules of the set are used.
     unused_rules: list[UnusedRule] = []
     used = [rule for rule in OWN if rule.name not in unwanted]
     rules: list[RedactionRule] = [_own(number, rule) for number, rule in enumerate(used)]
@@ -233,7 +235,7 @@ def _rule(number: int, raw: dict[str, Any]) -> tuple[RedactionRule, list[UnusedR
     without, why_without = _WITHOUT.get(raw["id"], ("", ""))
     expression = expression.replace(without, "") + (r"[\w+/=.-]*" if _NO_END.fullmatch(expression) else "")
     source = _adapt_expression(expression, needs_name=needs_name)
-    # What of a rule cannot be used is listed like a rule that is not used at all.
+    # A part of a rule that cannot be used is listed like a rule that is not used at all.
     allowed: list[AllowedMatch] = []
     unused_rules = [UnusedRule(raw["id"], f"{without[1:]}: {why_without}")] if without else []
     unused_rules += [] if "path" not in raw else [UnusedRule(raw["id"], f"its limit to paths: {_NO_PATHS}")]
@@ -278,7 +280,7 @@ def _escape_quotes(expression: str) -> str:
 
 
 def _read_exception(raw: dict[str, Any]) -> tuple[AllowedMatch, str | None]:
-    """Returns an exception, or why it cannot be used."""
+    """Returns an exception, and the reason why it cannot be used; None: it can be used."""
     patterns = cast("Sequence[str]", raw.get("regexes", ()))
     words = tuple(word.lower().encode() for word in raw.get("stopwords", ()))
     target = cast("str", raw.get("regexTarget", "secret"))
@@ -291,9 +293,9 @@ def _read_exception(raw: dict[str, Any]) -> tuple[AllowedMatch, str | None]:
 
 
 def loosen_expression(source: str) -> str:
-    """Returns an expression that matches everything `source` does and more, at a tenth of its size.
+    """Returns an expression that matches everything that `source` matches, and more, at a tenth of its size.
 
-    It shortens large repetition counts: many of them in a combined expression would need more memory than RE2 gets.
+    It shortens large repetition counts: in a combined expression, they would need more memory than RE2 gets.
     """
     return re.sub(r"(?<!\\)\{(\d+)(,?)(\d*)\}", _short_count, drop_captures(source))
 

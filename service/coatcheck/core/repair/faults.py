@@ -1,7 +1,7 @@
-"""Finds what a provider would refuse in a history: outputs and calls whose other half is missing or elsewhere.
+"""Finds faults for which a provider would refuse a history: outputs and calls without their counterparts, or misplaced.
 
-A call without an output is no fault while the history ends with it: then its output is still to come. What a provider
-keeps itself, or ran itself, is not examined.
+A call without an output is no fault at the end of a history: its output is still to come. Messages that the provider
+keeps, and calls that it ran itself, are not examined.
 """
 
 import re
@@ -17,7 +17,7 @@ from coatcheck.core.context.timeline import pair
 from coatcheck.core.text.long_text import Text, is_text
 
 MAX_NOTES: Final = 8
-"""Faults that are named one by one; of the others, the number is given."""
+"""Maximum faults that are named one by one; the others are only counted."""
 _SAYS: Final = {
     "no call": "answers a call that is not in this history",
     "no output": "is a call without an output, though the history goes on after it",
@@ -27,32 +27,32 @@ _SAYS: Final = {
 _LONE: Final = re.compile(
     r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
 )
-"""How JSON spells half of a surrogate pair that has no other half beside it."""
+"""Matches the JSON escape for half of a surrogate pair without the other half beside it."""
 _ANY_ORDER: Final = frozenset({Format.OPENAI_RESPONSES})
 """Formats in which an output may be anywhere after its call."""
 _MERGED: Final = frozenset({Format.ANTHROPIC, Format.PYDANTIC_AI})
-"""Formats in which messages of the model that follow each other count as one."""
+"""Formats in which consecutive messages of the model count as one."""
 
 
 class Fault(Struct, frozen=True):
-    """Something that a provider would refuse."""
+    """A fault for which a provider would refuse the history."""
 
     kind: Literal["no call", "no output", "apart", "half"]
     at: Pointer
     item: int = -1
-    """The number of the message in which it is."""
+    """Number of the message with the fault; -1 if it is outside the messages."""
     call: HistoryCall | None = None
     output: Output | None = None
     call_item: int = -1
-    """The number of the message with the call, if there is one."""
+    """Number of the message with the call; -1 if there is none."""
 
 
 def find_faults(index: HistoryIndex) -> list[Fault]:
-    """Returns the faults of a history in the order of its messages; none where the provider keeps a part of it."""
+    """Returns the faults of a history in the order of its messages; none if the provider keeps a part of it."""
     if index.continues:
         return []
-    # Outputs whose call is missing; calls whose output is missing although the history goes on; outputs that do not
-    # follow their call.
+    # Three faults: outputs without a call; calls without an output in the middle of the history; outputs that do not
+    # follow their calls.
     pairs = pair(index)
     faults = [
         Fault("no call", output.at, number, output=output) for number, output in pairs.orphans if not output.server
@@ -72,7 +72,7 @@ def find_faults(index: HistoryIndex) -> list[Fault]:
 
 
 def _step_ends(index: HistoryIndex) -> list[int]:
-    """Returns for each message where the step ends that it belongs to: the next prompt, or the model's next run."""
+    """Returns for each message the end of its step: the number of the next prompt or of the model's next run."""
     ends = [0] * len(index.items)
     end = len(index.items)
     for number in range(len(index.items) - 1, -1, -1):
@@ -88,14 +88,14 @@ def _is_apart(index: HistoryIndex, call: int, output: int) -> bool:
         return output < call
     between = index.items[call + 1 : output]
     if index.format in _MERGED:
-        # Several messages of the model in a row count as one, so an output may follow the last.
+        # Several messages of the model in a row count as one, so an output may follow the last of them.
         while between and between[0].model:
             between = between[1:]
     return output < call or any(not item.outputs or item.prompt for item in between)
 
 
 def half_characters(value: Value, at: Pointer = ()) -> Iterator[Fault]:
-    """Yields the texts of a body that contain halves of surrogate pairs."""
+    """Yields a fault for each text of a body that contains half of a surrogate pair."""
     if is_text(value):
         if not is_utf8(value):
             yield Fault("half", at)
@@ -107,7 +107,7 @@ def half_characters(value: Value, at: Pointer = ()) -> Iterator[Fault]:
 
 
 def find_escaped_halves(body: Value, index: HistoryIndex) -> list[Fault]:
-    """Returns the arguments of calls, as JSON in a string, in which an escape spells half of a surrogate pair."""
+    """Returns a fault for each JSON text of arguments in which an escape stands for half of a surrogate pair."""
     sites = [(number, site) for number, item in enumerate(index.items) for call in item.calls for site in call.sites]
     arguments = [(number, site.at, get(body, site.at)) for number, site in sites if site.form == "json"]
     return [
@@ -116,16 +116,16 @@ def find_escaped_halves(body: Value, index: HistoryIndex) -> list[Fault]:
 
 
 def without_halves(text: Text) -> Text:
-    """Returns JSON with U+FFFD for each escape of half of a surrogate pair, or the text itself if it has none."""
+    """Returns JSON text in which U+FFFD replaces each escape of half of a surrogate pair; unchanged if it has none."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
-    # A pair of backslashes is a backslash, not the beginning of an escape.
+    # Two backslashes stand for a backslash, so the second one does not begin an escape.
     escapes = str(text).replace("\\\\", "\0\0")  # now every backslash begins an escape
     return _LONE.sub(r"\\ufffd", escapes).replace("\0\0", "\\\\")
 
 
 def describe_faults(faults: Sequence[Fault], *, mended: bool = False) -> list[str]:
-    """Returns a sentence for each fault, up to a limit, each with its pointer: what it is, or how it was mended."""
+    """Returns sentences on at most MAX_NOTES faults, with pointers: what is wrong or, if `mended`, what was done."""
     says = _MENDED if mended else {kind: f"{text}; providers refuse it" for kind, text in _SAYS.items()}
     notes = [f"{render(fault.at)} {says[fault.kind]}." for fault in faults[:MAX_NOTES]]
     if len(faults) > MAX_NOTES:

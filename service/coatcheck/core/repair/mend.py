@@ -1,7 +1,7 @@
-"""Mends a history: outputs without a call are left out, missing outputs are added, misplaced ones are moved.
+"""Mends a history: leaves out outputs without a call, adds missing outputs, and moves misplaced outputs.
 
-Messages without a fault are the same objects afterwards, so that a caller can keep their bytes. An output that is added
-says that none was recorded: nothing is invented.
+Messages without a fault are the same objects afterwards, so that a caller can keep their bytes. No output is invented:
+an added output says that none was recorded.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _CONTAINERS: Final = {
     Format.GEMINI: "parts",
     Format.PYDANTIC_AI: "parts",
 }
-"""Formats in which outputs are parts of messages, and the member with the parts."""
+"""Formats in which outputs are parts of messages, with the name of the member that contains the parts."""
 
 
 class MendedHistory(Struct, frozen=True):
@@ -36,17 +36,18 @@ class MendedHistory(Struct, frozen=True):
 
 
 def mend(body: Value, index: HistoryIndex, faults: Sequence[Fault]) -> MendedHistory:
-    """Returns the body with the faults mended that a list of messages can show; the body itself is not changed."""
+    """Returns the body with all faults mended that this module can mend; the given body is not changed."""
     if index.list_at is None:
         return MendedHistory(body, [])
-    # Halves of characters first: they are inside messages that may move.
+    # Halves of surrogate pairs are replaced first, because they are inside messages that may be moved.
     halves = {fault.at: without_halves(get(body, fault.at)) for fault in faults if fault.kind == "half"}
     body = apply_edits(body, halves)
     mended = [fault for fault in faults if fault.kind == "half"]
-    # By the numbers of messages: parts that go, None for the whole message; outputs to put behind the calls in it.
+    # By message number: the parts to remove (None removes the whole message), and the outputs to insert after its
+    # calls.
     removals: dict[int, set[int | None]] = {}
     added: dict[int, list[Value]] = {}
-    # What cannot be mended in this format is left, and not reported as mended.
+    # A fault that cannot be mended in this format is left, and not reported as mended.
     for fault in faults:
         if fault.kind == "half":
             continue
@@ -64,13 +65,13 @@ def mend(body: Value, index: HistoryIndex, faults: Sequence[Fault]) -> MendedHis
 
 
 def _part_of(index: HistoryIndex, at: Pointer) -> int | None:
-    """Returns the number of the part that an output is; None for an output that is a message."""
+    """Returns the number of the part that is an output; None if the output is a whole message."""
     number = at[len(index.list_at or ()) + 2] if index.format in _CONTAINERS else None
     return number if isinstance(number, int) else None
 
 
 def _take_message(index: HistoryIndex, body: Value, fault: Fault) -> Value:
-    """Returns the message or part with an output, as it is."""
+    """Returns the message or part that contains an output, unchanged."""
     depth = len(index.list_at or ()) + (3 if index.format in _CONTAINERS else 1)
     return get(body, fault.at[:depth])
 
@@ -78,15 +79,15 @@ def _take_message(index: HistoryIndex, body: Value, fault: Fault) -> Value:
 def _rebuilt(
     body: Value, index: HistoryIndex, removals: dict[int, set[int | None]], added: dict[int, list[Value]]
 ) -> list[Value]:
-    """Returns the messages: without what goes, and with each added output behind its call."""
+    """Returns the messages without the removed parts, and with each added output after its call."""
     container = _CONTAINERS.get(index.format)
     messages: list[Value] = []
     waiting: list[Value] = []
-    # Outputs wait until the calls of their step have all passed: providers want all calls, then all outputs.
+    # Outputs wait until all calls of their step have passed: providers want all calls first, then all outputs.
     for number, message in enumerate(as_list(get(body, index.list_at or ()))):
         item, gone = index.items[number], removals.get(number, set())
         if container is not None:
-            # The next message is the model's: outputs need a message of their own before it.
+            # The next message is the model's, so the waiting outputs need a message of their own before it.
             if waiting and item.role not in {Role.USER, Role.TOOL}:
                 messages.append(_message(index.format, waiting))
                 waiting = []
@@ -105,14 +106,14 @@ def _rebuilt(
 
 
 def _goes_first(format_: Format, item: Item) -> bool:
-    """Returns whether a message stands before outputs that are added to the step before it."""
+    """Returns whether a message comes before outputs that are added to the step before it."""
     return (bool(item.outputs) and not item.model) or (item.model and format_ is Format.OPENAI_RESPONSES)
 
 
 def _with_parts(
     message: Value, container: str, before: list[Value], removals: set[int | None], format_: Format
 ) -> list[Value]:
-    """Returns a message with parts before its own and without some of those; none if nothing is left of it."""
+    """Returns a list with the message, with parts added before its own and others removed; empty if no part is left."""
     content = as_object(message).get(container)
     own = as_list(content) if isinstance(content, list) else [_text_part(format_, content)]
     parts = [*before, *(part for number, part in enumerate(own) if number not in removals)]
@@ -130,9 +131,9 @@ def _message(format_: Format, parts: list[Value]) -> Object:
 
 
 def with_elements(data: bytes, at: Pointer, old: list[Value], new: list[Value], inside: str | None) -> bytes:
-    """Returns the body with other elements in the array at a pointer; `inside` as for `splice_body`.
+    """Returns the body with new elements in the array at a pointer; `inside` is the same as for `splice_body`.
 
-    Elements of `new` that are the same objects as in `old`, which was decoded from `data`, keep their bytes.
+    Elements of `new` that are the same objects as in `old` keep their bytes; `old` must have been decoded from `data`.
     """
     raw = Raw(data)
     for step in at if inside is None else (inside, *at):
@@ -149,10 +150,11 @@ _OUTPUT_TYPES: Final = {"function_call": "function_call_output", "custom_tool_ca
 
 
 def _missing(index: HistoryIndex, body: Value, fault: Fault) -> Value:  # noqa: PLR0911 - a table
-    """Returns an output that says that there is none; None for a call whose output has a form of its own."""
+    """Returns an output that says that none was recorded; None for a call whose output has a form of its own."""
     call = fault.call or HistoryCall(at=(), keys=())
     call_id, name = call.call_id, call.name
-    # LangChain has three forms of a message, and Responses several kinds of calls: the output is like its call.
+    # LangChain has three forms of messages, and Responses has several kinds of calls: the output has the form of its
+    # call.
     like = as_object(get(body, index.items[fault.item].at))
     match index.format:
         case Format.OPENAI_CHAT if call_id is None:

@@ -1,7 +1,8 @@
-"""Holds, which forbid deleting, and the audit log's lines: who did what, when and why.
+"""Holds, which forbid deletion, and the lines of the audit log: who did what, when and why.
 
-A hold covers an artifact, a session or a namespace; the deleting statements enforce it. Lines are only added, and
-pruned by age. They are no proof: whoever can write to the database can change them; see docs/decisions/0031.
+A hold covers an artifact, a session or a namespace; the SQL statements that delete enforce it. Lines are added, never
+changed, and pruned by age. They are no proof, since anyone who can write to the database can change them; see
+docs/decisions/0031.
 """
 
 import re
@@ -21,61 +22,62 @@ Detail: TypeAlias = str | int | float | bool | None
 
 
 class By(Struct, frozen=True):
-    """Who does something."""
+    """The author of an action."""
 
     actor: str = "local"
-    """A caller's name, or `schedule`."""
+    """Name of a caller, or `schedule` for the service itself."""
     key_id: str | None = None
-    """The key that the caller came with."""
+    """ID of the key with which the caller authenticated; None without a key."""
     run_id: str | None = None
-    """The run that it belongs to."""
+    """ID of the run that the action is part of; None if it is part of none."""
 
     @classmethod
     def of(cls, caller: Caller) -> "By":
-        """Returns the actor for a caller."""
+        """Returns the author for a caller."""
         return cls(caller.name, caller.key_id)
 
 
 SCHEDULE = By("schedule")
-"""The service itself."""
+"""The service itself as the author of an action."""
 
 
 class AuditLine(Struct, frozen=True, kw_only=True):
-    """Something that was done. Names and texts are without NUL."""
+    """A line of the audit log. Names and texts contain no NUL."""
 
     seq: int = 0
-    """Its number, which increases from line to line, with gaps; 0 before it is stored."""
+    """Number of the line. Numbers increase from line to line, with gaps; 0 for a line that is not stored yet."""
     at: datetime
     action: str
-    """What was done: `artifact.removed`, `artifact.restored`, `key.created`; a noun, a dot, a participle."""
+    """Name of the action: a noun, a dot and a participle, as in `artifact.removed`, `artifact.restored`,
+    `key.created`."""
     by: By
     namespace: str | None = None
-    """The namespace concerned; None: the whole store."""
+    """The namespace that the action concerns; None: the whole store."""
     reason: str = ""
-    """The reason, as in the tombstone, or in an administrator's words."""
+    """The reason of the action: that of the tombstone, or an administrator's words."""
     size: int = 0
-    """Bytes of content of the artifacts concerned."""
+    """Bytes of content of the artifacts that the action concerns."""
     numbers: tuple[int, ...] = ()
-    """All artifacts concerned."""
+    """Numbers of all artifacts that the action concerns."""
     details: dict[str, Detail] = field(default_factory=dict)
-    """Further facts: the policy's scope, the hold's reason."""
+    """Further facts, such as a policy's scope or a hold's reason."""
 
 
 def pack_numbers(numbers: Sequence[int]) -> bytes:
-    """Returns artifacts' numbers as they are stored: eight bytes each, big-endian."""
+    """Returns artifact numbers in their stored form: eight bytes each, big-endian."""
     return struct.pack(f">{len(numbers)}q", *numbers)
 
 
 def unpack_numbers(blob: bytes) -> tuple[int, ...]:
-    """Returns artifacts' numbers from their stored form."""
+    """Returns artifact numbers from their stored form."""
     return struct.unpack(f">{len(blob) // 8}q", blob)
 
 
 def merge_lines(lines: Sequence[AuditLine]) -> list[AuditLine]:
-    """Merges lines of one transaction about artifacts removed for the same reason by the same actor."""
+    """Merges lines of one transaction about artifacts that the same actor removed for the same reason."""
     together: dict[tuple[object, ...], list[AuditLine]] = {}
     for at, line in enumerate(lines):
-        # Lines about no artifact stay apart: their details are all they say.
+        # Lines that concern no artifact are not merged, since all they say is in their details.
         alone = () if line.numbers else (at,)
         details = tuple(sorted((name, repr(value)) for name, value in line.details.items()))
         key = (line.action, line.by, line.namespace, line.reason, details, *alone)
@@ -101,23 +103,23 @@ MAX_NAMED_HOLDS = 10
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """A hold. It forbids deleting what it covers now and what it will cover later."""
+    """A hold, which forbids deleting the artifacts that it covers now or will cover later."""
 
     id: str
     namespace: str
     session: str | None = None
-    """Covers a session; with neither this nor `number`, the namespace is covered."""
+    """The session that the hold covers; without a session and a `number`, it covers the whole namespace."""
     number: int | None = None
-    """Covers one artifact."""
+    """Number of the one artifact that the hold covers."""
     reason: str
     made_by: str
     at: datetime
     until: datetime | None = None
-    """When it ends; None: on release."""
+    """Time at which the hold ends; None: it ends when it is released."""
 
 
 class HoldConflict(Struct, frozen=True):
-    """The answer to a delete that a hold forbids."""
+    """The result of a deletion that holds forbid."""
 
     holds: tuple[str, ...]
     """IDs of the holds, in order, at most MAX_NAMED_HOLDS."""
@@ -134,10 +136,10 @@ def is_hold_id(text: str) -> bool:
 
 
 def check_hold_id(text: str) -> str:
-    """Returns a hold's ID unchanged.
+    """Returns a hold's ID unchanged after checking its form.
 
     Raises:
-        CoatcheckError: `invalid_request` if it cannot be one.
+        CoatcheckError: `invalid_request` if the text cannot be the ID of a hold.
     """
     if is_hold_id(text):
         return text
@@ -149,7 +151,7 @@ def check_hold_id(text: str) -> str:
 
 
 def refusal_of_delete(holds: HoldConflict, *, deleted: int | None = None) -> CoatcheckError:
-    """Returns the refusal of a delete. `deleted`: number of artifacts without holds that were deleted."""
+    """Returns the error for a deletion that holds forbid; `deleted` is the number of artifacts deleted all the same."""
     names = ", ".join(holds.holds)
     note = "" if not deleted else f" {deleted:,} artifacts that are not held were deleted."
     release = "these holds" if len(holds.holds) > 1 else "the hold"

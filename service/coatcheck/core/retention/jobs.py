@@ -1,7 +1,7 @@
-"""Jobs that an administrator can request, with their scopes and criteria, and runs, which carry them out.
+"""Jobs that an administrator can request, with their scopes and criteria, and the runs that carry them out.
 
-A job's criteria are fixed when it is planned, and must be met by each artifact at the moment of its removal. The
-schedule's rounds within an hour form one run, created by the first round that found something to do: an idle store
+A job's criteria are fixed when it is planned, and each artifact must meet them when it is removed. All rounds of the
+schedule within an hour form one run. The first round that finds something to do creates this run, so an idle store
 writes nothing.
 """
 
@@ -23,21 +23,22 @@ class RetentionJob(StrEnum):
     EXPIRE = "expire"
     """Remove artifacts that have expired; the schedule does so anyway."""
     EVICT = "evict"
-    """Remove a namespace's least recently read artifacts until it is below a limit. Pinned ones stay."""
+    """Remove a namespace's least recently read artifacts until the namespace is below a limit. Pinned artifacts
+    stay."""
     SESSION = "session"
-    """Remove everything in a session."""
+    """Remove all artifacts of a session."""
     NAMESPACE = "namespace"
-    """Remove everything in a namespace."""
+    """Remove all artifacts of a namespace."""
     LOST = "lost"
     """Remove artifacts whose bytes were found missing or damaged."""
     SWEEP = "sweep"
-    """Remove the bytes of what was removed, after the grace period."""
+    """Remove the bytes of removed artifacts after the grace period."""
     PURGE = "purge"
-    """Delete tombstones, idempotency keys and audit lines that have ended."""
+    """Delete tombstones, idempotency keys and audit lines whose time is over."""
     STORAGE = "storage"
-    """Compare the store with the catalogue; reports, and removes nothing."""
+    """Compare the store with the catalogue; report differences, and remove nothing."""
     VERIFY = "verify"
-    """Compare the store with the catalogue and every blob with its digest; reports, and removes nothing."""
+    """Compare the store with the catalogue, and every blob with its digest; report differences, and remove nothing."""
 
 
 REMOVING: Final = frozenset(
@@ -45,7 +46,7 @@ REMOVING: Final = frozenset(
 )
 """Jobs that remove artifacts."""
 LIVE_ONLY: Final = frozenset({RetentionJob.EVICT, RetentionJob.SESSION, RetentionJob.LOST})
-"""Jobs that leave expired artifacts to `expire`, which records that reason."""
+"""Jobs that ignore expired artifacts: `expire` removes these, and records the right reason."""
 
 
 class JobScope(Struct, frozen=True, kw_only=True):
@@ -54,33 +55,33 @@ class JobScope(Struct, frozen=True, kw_only=True):
     namespace: Annotated[str | None, Meta(description="Null: all of them.")]
     session: str | None
     max_bytes: int | None
-    """Evict until the namespace's artifacts have at most this many bytes of content."""
+    """Target of `evict`: at most this many bytes of content in the namespace; None sets no such target."""
     max_artifacts: int | None
-    """Evict until the namespace has at most this many artifacts."""
+    """Target of `evict`: at most this many artifacts in the namespace; None sets no such target."""
 
 
 WHOLE_STORE: Final = JobScope(namespace=None, session=None, max_bytes=None, max_artifacts=None)
 
 
 class Criteria(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What must be true of an artifact for a plan's run to remove it; checked by the statement that removes it."""
+    """The conditions under which a run removes an artifact; the SQL statement that removes it checks them."""
 
     job: RetentionJob
     moment: datetime
-    """When it was planned: later artifacts are not included, nor those that expire later."""
+    """Time of the plan. Artifacts that are created or expire after it are not included."""
     namespace: str | None = None
     session: str | None = None
     read_until: datetime | None = None
-    """Evict: not read since this moment."""
+    """For `evict`: the time of the latest read that an artifact may have had; None for other jobs."""
     read_until_seq: int | None = None
-    """Evict: and of those read at that same moment, the rows up to this one."""
+    """For `evict`: the highest row that may be removed among the artifacts that were read at `read_until`."""
 
 
 def check_scope(job: RetentionJob, scope: JobScope) -> None:
     """Refuses a scope that does not fit its job.
 
     Raises:
-        CoatcheckError: `invalid_request`, saying which field is wrong.
+        CoatcheckError: `invalid_request`, with the field that is wrong.
     """
     if job in {RetentionJob.EVICT, RetentionJob.SESSION, RetentionJob.NAMESPACE} and scope.namespace is None:
         raise _wrong(f"A plan to {_VERBS[job]} needs its namespace.", "namespace")
@@ -114,7 +115,7 @@ _VERBS: Final = {
 
 
 def describe_job(job: RetentionJob, scope: JobScope) -> str:
-    """Returns why exactly these are in a plan: a sentence without its full stop."""
+    """Returns the reason why a plan contains its artifacts, as a sentence without the full stop."""
     where = "in all namespaces" if scope.namespace is None else f"in namespace {scope.namespace}"
     limits = [
         *([] if scope.max_bytes is None else [plural(scope.max_bytes, "byte")]),
@@ -142,10 +143,10 @@ class RunOutcome(StrEnum):
     """The state of a run."""
 
     RUNNING = "running"
-    """In progress, or interrupted and soon to be resumed."""
+    """In progress; or interrupted, and resumed soon."""
     FINISHED = "finished"
     FAILED = "failed"
-    """Given up; what it had done until then stays done."""
+    """Given up. Removals until then are not undone."""
 
 
 class RetentionRun(Struct, frozen=True, kw_only=True):
@@ -153,7 +154,7 @@ class RetentionRun(Struct, frozen=True, kw_only=True):
 
     id: str
     job: str
-    """A Job, or one that only the schedule has: `reap`, `index`."""
+    """A `RetentionJob`, or a job that only the schedule has: `reap`, `index`."""
     scope: JobScope
     actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for scheduled rounds.")]
     key_id: str | None
@@ -163,22 +164,22 @@ class RetentionRun(Struct, frozen=True, kw_only=True):
     finished_at: datetime | None
     plan: Annotated[str | None, Meta(description="The plan's digest.")]
     planned: int
-    """Artifacts that its plan covers."""
+    """Number of artifacts in the run's plan."""
     artifacts: Annotated[int, Meta(description="Removed so far.")]
     bytes: int
-    """Bytes of content of those, or stored bytes of blobs that were swept."""
+    """Bytes of content of the removed artifacts, or stored bytes of the blobs that were swept."""
     items: Annotated[
         int, Meta(description="Everything that is not an artifact: blobs swept, records removed, findings.")
     ]
     busy_seconds: float
-    """Time spent on it by all workers together."""
+    """Working time of all workers together, in seconds."""
     oldest_overdue_seconds: float
-    """How late the longest overdue artifact was removed."""
+    """The longest time in seconds between an artifact's expiry and its removal."""
     detail: str
 
     @property
     def left_count(self) -> int:
-        """Artifacts of its plan that were not removed: already gone, pinned, held or changed."""
+        """Number of artifacts in the plan that were not removed: they were already gone, pinned, held or changed."""
         return max(0, self.planned - self.artifacts)
 
 
@@ -192,12 +193,12 @@ class JobState(Struct, frozen=True, kw_only=True):
     changed_at: datetime | None
     last_at: Annotated[datetime | None, Meta(description="When it ran last, to the minute.")]
     last_outcome: str | None
-    """`done` or `failed`."""
+    """`done` or `failed`; None if the job has not run yet."""
     last_detail: str | None
 
     @classmethod
     def make_unchanged(cls, name: str) -> "JobState":
-        """Returns the state of a job that nobody has changed and that has not run."""
+        """Returns the state of a job that nobody has changed and that has not run yet."""
         return cls(
             name=name,
             paused=False,
@@ -234,12 +235,12 @@ def begin_run(run_id: str, job: str, scope: JobScope, by: By, now: datetime) -> 
 
 
 def hourly_run(job: str, now: datetime) -> str:
-    """Returns the ID of the run that sums up a job's rounds within an hour, whichever process makes them."""
+    """Returns the ID of the run for all rounds of a job within an hour, in whichever process they are."""
     return f"run_{job}_{now:%Y%m%d%H}"
 
 
 def make_scheduled_round(job: str, now: datetime, **counts: float) -> RetentionRun:
-    """Returns a scheduled round, or a part of one, as the run of its hour; `counts` are fields of the run."""
+    """Returns a scheduled round, or a part of one, as its hour's run; `counts` are values of the run's fields."""
     return replace(
         begin_run(hourly_run(job, now), job, WHOLE_STORE, SCHEDULE, now), outcome=RunOutcome.FINISHED, **counts
     )

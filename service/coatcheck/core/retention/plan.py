@@ -1,7 +1,8 @@
 """A plan: which artifacts a job would remove, counted and grouped, with a digest over exactly that set.
 
-The set is kept in parts of one transaction each: the numbers of its members, eight bytes each. This module decides
-whether a plan may still be applied; the removing statement decides whether an artifact may still be removed.
+The set is stored in parts, each of which is removed in one transaction: the numbers of its artifacts, eight bytes each.
+This module decides whether a plan may still be applied; the SQL statement that removes decides whether each artifact
+may still be removed.
 """
 
 import hashlib
@@ -19,27 +20,29 @@ from coatcheck.core.retention.audit import pack_numbers
 from coatcheck.core.retention.jobs import REMOVING, JobScope, RetentionJob, describe_job
 
 PART_ARTIFACTS: Final = 500
-"""Artifacts per part; removed in one transaction, which holds SQLite's writer for well under 100 ms."""
+"""Maximum artifacts per part. A part is removed in one transaction, which blocks SQLite's writers for well under 100
+ms."""
 PLAN_LIFE: Final = timedelta(hours=1)
-"""After that, a plan says too little about the present to be applied."""
+"""Time after which a plan may not be applied any more, since too much may have changed."""
 TOLERANCE: Final = 0.1
-"""Share of a plan's artifacts or bytes that may be gone, held or otherwise unavailable when it is applied."""
+"""Share of a plan's artifacts or bytes that may have become unavailable (removed, held, pinned) when it is applied."""
 CONFIRM_SHARE: Final = 0.2
-"""Share of the live bytes above which removing needs a confirmation."""
+"""Share of the live bytes above which a removal needs a confirmation."""
 _MAX_SAMPLES: Final = 10
-"""Largest artifacts that a plan names. Chosen, not measured."""
+"""Maximum artifacts that a plan names, the largest ones. Chosen, not measured."""
 _MAX_GROUPS: Final = 20
-"""Groups that a plan lists, largest first; one more has the sums of the others. Chosen, not measured."""
+"""Maximum groups that a plan lists, the largest ones; one more has the sums of the others. Chosen, not measured."""
 _MAX_COUNTED_GROUPS: Final = 100_000
-"""Groups that are counted separately while a plan is made, so that its memory is bounded. Chosen, not measured."""
+"""Maximum groups that are counted separately while a plan is made, so that its memory is bounded. Chosen, not
+measured."""
 _OTHERS: Final = "others"
 AGES: Final = (timedelta(hours=1), timedelta(days=1), timedelta(days=7), timedelta(days=30))
-"""Boundaries between groups of ages."""
+"""Ages at which one group of ages ends and the next begins."""
 _AGE_NAMES: Final = ("under 1 hour", "1 to 24 hours", "1 to 7 days", "7 to 30 days", "over 30 days")
 
 
 class RetentionCandidate(NamedTuple):
-    """An artifact that a job would remove: only what can be queried for a million of them."""
+    """An artifact that a job would remove, with only the columns that are cheap to query for a million artifacts."""
 
     seq: int
     number: int
@@ -48,7 +51,7 @@ class RetentionCandidate(NamedTuple):
     tool_name: str | None
     session: str | None
     age: int
-    """Index of its age group."""
+    """Index of the artifact's group of ages."""
 
 
 class PlanPart(Struct, frozen=True, kw_only=True):
@@ -86,7 +89,8 @@ class RetentionPlan(Struct, frozen=True, kw_only=True):
     """What a job would do."""
 
     digest: Annotated[str, Meta(description="Identifies exactly what would be removed; applying the plan takes it.")]
-    """64 hexadecimal digits: of the job, its scope, and the artifacts in order. Equal plans have equal digests."""
+    """64 hexadecimal digits, derived from the job, its scope, and the artifacts in order. Equal plans have equal
+    digests."""
     job: RetentionJob
     scope: JobScope
     why: Annotated[str, Meta(description="Why the job would remove exactly these.")]
@@ -113,9 +117,9 @@ class RetentionPlan(Struct, frozen=True, kw_only=True):
 
 
 class PlanBuilder:
-    """Makes a plan from candidates, which come namespace by namespace and in row order.
+    """Makes a plan from candidates, which must come namespace by namespace and in row order.
 
-    Holds the sums, the largest few, and one incomplete part; never the set.
+    Holds only the sums, the largest candidates, and one incomplete part in memory, never the whole set.
     """
 
     def __init__(self, job: RetentionJob, scope: JobScope, moment: datetime) -> None:
@@ -127,18 +131,18 @@ class PlanBuilder:
         self._sums: dict[tuple[Any, ...], list[int]] = {}
         self._largest: list[tuple[int, int, str, int]] = []
         self.oldest: datetime | None = None
-        """When the first expired one did."""
+        """The earliest time at which a candidate expired; None if no candidate has expired."""
         self.held = 0
 
     def take(self, namespace: str, candidates: Sequence[RetentionCandidate]) -> list[PlanPart]:
-        """Adds candidates; returns the parts that are now full."""
+        """Adds candidates of a namespace, and returns the parts that are full now."""
         full: list[PlanPart] = []
         if namespace != self._namespace:
             full += self.cut()
             self._namespace = namespace
         self._count(candidates)
         members = [*self._members, *candidates]
-        # Full parts are written at once: a plan of a million artifacts is never in memory.
+        # Full parts are returned at once, so that a plan of a million artifacts is never in memory.
         whole = len(members) - len(members) % PART_ARTIFACTS
         for start in range(0, whole, PART_ARTIFACTS):
             full.append(self._part(members[start : start + PART_ARTIFACTS]))
@@ -146,14 +150,14 @@ class PlanBuilder:
         return full
 
     def cut(self) -> list[PlanPart]:
-        """Returns the incomplete part, if there is one. Call it at the end."""
+        """Returns the incomplete part, if there is one. Must be called once at the end."""
         members, self._members = self._members, []
         return [self._part(members)] if members else []
 
     def _part(self, members: list[RetentionCandidate]) -> PlanPart:
         numbers = pack_numbers([member[1] for member in members])
         name = self._namespace.encode()
-        # With lengths, so that no two sets of artifacts are the same bytes.
+        # Lengths are hashed as well, so that no two sets of artifacts have the same bytes.
         self._hash.update(len(name).to_bytes(8, "big") + name + len(numbers).to_bytes(8, "big") + numbers)
         self._parts += 1
         return PlanPart(
@@ -166,7 +170,7 @@ class PlanBuilder:
 
     @property
     def largest(self) -> list[tuple[str, int]]:
-        """Returns namespace and number of the largest few, largest first."""
+        """Returns the namespaces and numbers of the largest artifacts, largest first."""
         return [(namespace, number) for _, _, namespace, number in self._largest]
 
     def plan(
@@ -181,15 +185,15 @@ class PlanBuilder:
 
         Args:
             live_artifacts: number of live artifacts in the namespace, or in all.
-            live_bytes: their bytes.
-            samples: the largest.
+            live_bytes: the bytes of these artifacts.
+            samples: the largest artifacts of the plan.
             items: number of items other than artifacts.
-            item_bytes: their bytes.
+            item_bytes: the bytes of these items.
         """
         if items:
-            # Items are not chosen individually: the moment determines them, and a later one would be another plan.
+            # The plan has no list of items: the time determines which they are, so a later time makes another plan.
             self._hash.update(msgspec.json.encode([self._moment, items, item_bytes]))
-        # What people decide by: how much, how large a share, of what.
+        # The numbers by which people decide: how much is removed, which share of all, and what.
         ages: dict[int, ArtifactGroup] = self._group_sums(3)
         size = sum(sums[1] for sums in self._sums.values()) + item_bytes
         share = size / live_bytes if live_bytes else 0.0
@@ -218,15 +222,15 @@ class PlanBuilder:
         )
 
     def _count(self, candidates: Sequence[RetentionCandidate]) -> None:
-        """Adds to the sums: one dictionary look-up each, because there may be a million."""
+        """Adds candidates to the sums, with one look-up in a dictionary each, because there may be a million."""
         sums = self._sums
         for candidate in candidates:
             key: tuple[str, str | None, str | None, int] = candidate[3:]
-            both = sums.get(key)
-            if both is None:
-                both = sums.setdefault(key if len(sums) < _MAX_COUNTED_GROUPS else (*key[:2], _OTHERS, key[3]), [0, 0])
-            both[0] += 1
-            both[1] += candidate[2]
+            pair = sums.get(key)
+            if pair is None:
+                pair = sums.setdefault(key if len(sums) < _MAX_COUNTED_GROUPS else (*key[:2], _OTHERS, key[3]), [0, 0])
+            pair[0] += 1
+            pair[1] += candidate[2]
         largest = heapq.nlargest(_MAX_SAMPLES, candidates, key=itemgetter(2))  # of equal ones, the first
         new = [(candidate.size, -candidate.seq, self._namespace, candidate.number) for candidate in largest]
         self._largest = sorted([*self._largest, *new], reverse=True)[:_MAX_SAMPLES]
@@ -234,14 +238,14 @@ class PlanBuilder:
     def _group_sums(self, at: int) -> dict[Any, ArtifactGroup]:
         totals: dict[Any, list[int]] = {}
         for key, (artifacts, size) in self._sums.items():
-            both = totals.setdefault(key[at], [0, 0])
-            both[0] += artifacts
-            both[1] += size
-        return {name: ArtifactGroup(str(name or ""), *both) for name, both in totals.items()}
+            pair = totals.setdefault(key[at], [0, 0])
+            pair[0] += artifacts
+            pair[1] += size
+        return {name: ArtifactGroup(str(name or ""), *pair) for name, pair in totals.items()}
 
 
 def _largest(groups: dict[Any, ArtifactGroup]) -> tuple[ArtifactGroup, ...]:
-    """Returns the groups with the most bytes, and one for the rest."""
+    """Returns the groups with the most bytes, and one group with the sums of the others."""
     largest = sorted(groups.values(), key=lambda group: (-group.bytes, -group.artifacts, group.name))
     rest = largest[_MAX_GROUPS:]
     if not rest:
@@ -250,15 +254,15 @@ def _largest(groups: dict[Any, ArtifactGroup]) -> tuple[ArtifactGroup, ...]:
 
 
 def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:
-    """Refuses a plan that no longer matches reality.
+    """Refuses a plan if too many of its artifacts can no longer be removed.
 
     Args:
-        plan: as it was made.
-        artifacts: how many of its artifacts still meet its criteria.
-        size: their bytes.
+        plan: the plan that is to be applied.
+        artifacts: number of its artifacts that still meet its criteria.
+        size: the bytes of these artifacts.
 
     Raises:
-        CoatcheckError: `plan_changed`.
+        CoatcheckError: `plan_changed` if artifacts or bytes are fewer by more than `TOLERANCE`.
     """
     least = 1.0 - TOLERANCE
     if artifacts >= plan.artifacts * least and size >= plan.bytes * least:
@@ -274,10 +278,10 @@ def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:
 
 
 def check_share(plan: RetentionPlan, live_bytes: int, *, confirm: bool) -> None:
-    """Refuses to remove a large part of the store unless that is confirmed.
+    """Refuses to remove a large share of the store unless this is confirmed.
 
     Raises:
-        CoatcheckError: `confirmation_needed`.
+        CoatcheckError: `confirmation_needed` for more than `CONFIRM_SHARE` of `live_bytes` without `confirm`.
     """
     if confirm or plan.job not in REMOVING or plan.bytes <= live_bytes * CONFIRM_SHARE:
         return

@@ -1,10 +1,10 @@
-"""Finds what a page's text has besides its subject: menus, cookie notices, share buttons, repetitions.
+"""Finds the parts of a page's text besides its subject: menus, cookie notices, share buttons, repetitions.
 
-It goes by structure rather than words, and so works in any language: runs of links, runs of short lines without numbers
-or ends of sentences, lines that occur in several results or repeatedly in one. Only cookie notices, share buttons
-and copyright lines are recognised by a few words. What the query asks for is never boilerplate, nor
-are code and announced lists; and if nearly everything would be, menus are what the page is about. Nothing is removed
-here.
+They are found by structure rather than by words, and so in any language: runs of links, runs of short lines without
+numbers or ends of sentences, lines that occur in several results or repeatedly in one. Only cookie notices, share
+buttons and copyright lines are recognised by a few words. Text with a term of the query is never boilerplate; nor are
+code and lists after a colon. If menus would be nearly the whole text, they are what the page is about and stay. This
+module only finds boilerplate; callers remove it.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts
@@ -24,26 +24,27 @@ from coatcheck.core.views.window import decode
 
 _LINK: Final = re.compile(r"!?\[([^\]\n]{0,400})\]\([^()\n]{0,2000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)")
 _MIN_LINK_LINES: Final = 3
-"""Number of consecutive lines of nothing but links that are a menu."""
+"""Minimum consecutive lines of links that count as a menu."""
 _MIN_MENU_LINES: Final = 6
-"""Number of consecutive short lines or links that are a menu."""
+"""Minimum consecutive short lines or lines of links that count as a menu."""
 _MENU_COLUMNS: Final = 28
-"""Maximum width of a short line; characters of scripts without blanks count twice."""
+"""Maximum width of a short line in columns; a character of a script without blanks has two."""
 _SENTENCE_BLANKS: Final = 4
-"""Blanks from which a short line reads as a sentence rather than as an entry of a menu. Chosen, not measured."""
+"""Minimum blanks of a short line that counts as a sentence instead of an entry of a menu. Chosen, not measured."""
 _MAX_OUTSIDE_SHARE: Final = 0.25
-"""Maximum letters beside the links in a line of links, as a share of those in them."""
+"""Maximum letters outside the links of a line of links, as a share of the letters inside them."""
 _MIN_SHARED_CHARS: Final = 24
-"""Minimum characters of a line that may be a repetition in another result."""
+"""Minimum characters of a line that counts as a repetition if it occurs in another result."""
 _MIN_REPETITIONS: Final = 3
-"""Occurrences in one text, or in results of one site, from which a line is boilerplate."""
+"""Minimum occurrences, in one text or in the results of one site, of a line that counts as boilerplate."""
 _MIN_REPEATED_LETTERS: Final = 8
-"""Minimum letters and digits of a line that repeats in one text: rules and bullets repeat in every list."""
+"""Minimum letters and digits of a line that counts as a repetition in one text: rules and bullets repeat in every
+list."""
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 _MAX_MENU_SHARE: Final = 0.8
-"""Maximum share of a text that menus may be: above it, the links are what the page is about."""
+"""Maximum share of a text that can be menus; above this share, the links are what the page is about."""
 _MIN_JUDGED_CHARS: Final = 500
-"""Characters from which this share is checked."""
+"""Minimum characters of a text to which `_MAX_MENU_SHARE` applies."""
 _LISTED: Final = re.compile(r"[:：]\s*$")
 _ENDS: Final = re.compile(r"[0-9.!?。！？:：;；|`=(){}]|^\s*(?:#|>|\|)")
 _COOKIE: Final = re.compile(r"cookie|kuki|куки|クッキー|쿠키", re.IGNORECASE)
@@ -66,30 +67,31 @@ _SHARE: Final = re.compile(
 )
 _NETWORKS: Final = re.compile(rf"(?<!\w)(?:{_NETWORK})(?!\w)", re.IGNORECASE)
 _LINKS_CHARS: Final = 120
-"""Maximum characters of a line of share buttons, and letters in a menu's line of links. Chosen, not measured."""
+"""Maximum characters of a line of share buttons, and maximum letters of a line of links in a menu. Chosen, not
+measured."""
 _RIGHTS: Final = re.compile(
     r"^\W*(?:©|\(c\)|copyright\b).{0,60}\b(?:19|20)\d\d\b|^.{0,80}\ball rights reserved\b", re.IGNORECASE
 )
 _JUMP: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,80}\]\([^()\s]{0,2000}#[^()\s]{0,400}\)\W{0,8}")
 _NOTICE_WORDS: Final = BlockPattern(rf"{_COOKIE.pattern}|©|\(c\)|copyright|all rights|{_NETWORK}", ignore_case=True)
-"""A text without any of these has none of the notices: cheaper to search for than the patterns."""
+"""Matches words of which every notice contains one. Searching for them is cheaper than matching the patterns."""
 _RIGHTS_CHARS: Final = 200
 """Maximum characters of a copyright line. Chosen, not measured."""
 
 Asked = Callable[[bytes, int, int], bool]
-"""Returns whether a part of a text contains anything that the query asks for."""
+"""Returns whether a range of a text contains a term of the query."""
 Ranges = list[tuple[int, int]]
 
 
 class ResultText(Struct, frozen=True):
-    """A result's text in UTF-8, and its origin."""
+    """A result's text in UTF-8, and the site that it comes from."""
 
     data: bytes
     site: str
 
 
 class _Line(Struct, gc=False):
-    """A line, or a sentence of a long one."""
+    """A line of a text, or a sentence of a long line."""
 
     start: int
     end: int
@@ -100,11 +102,11 @@ class _Line(Struct, gc=False):
 
 _START: Final = attrgetter("start")
 MayDrop = Callable[[_Line], bool]
-"""Returns whether a line contains nothing that the query asks for."""
+"""Returns whether a line contains no term of the query, so that it may be dropped."""
 
 
 def find_boilerplate(pages: list[ResultText], matches_query: Asked | None = None) -> list[Ranges]:
-    """Returns for each text the disjoint byte ranges of its boilerplate, in order."""
+    """Returns the byte ranges of the boilerplate of each text, disjoint and in order."""
     texts = [_lines(page.data) for page in pages]
     for page, lines in zip(pages, texts, strict=True):
 
@@ -114,7 +116,7 @@ def find_boilerplate(pages: list[ResultText], matches_query: Asked | None = None
         _menus(lines, may_drop)
         _notices(page.data, lines, may_drop)
         _repeats(lines)
-    # Last, as it compares texts with each other; the steps above look at one text each.
+    # Only this step compares the texts with each other, so it comes last.
     _mark_shared(pages, texts)
     return [_ranges(lines) for lines in texts]
 
@@ -133,14 +135,14 @@ def _lines(data: bytes) -> list[_Line]:
 
 
 def _menus(lines: list[_Line], may_drop: MayDrop) -> None:
-    """Marks runs of links, and of short lines."""
+    """Marks menus: runs of lines of links, and of short lines."""
     menu_lines: list[_Line] = []
     for run, announced in _runs(lines):
         links = sum(kind == "links" for _, kind in run)
         if not announced and (links >= _MIN_LINK_LINES or len(run) >= _MIN_MENU_LINES):
             menu_lines += [line for line, _ in run]
     size = sum(len(line.flat) for line in lines)
-    # A page that is nearly all links is an index: its links are what was searched for.
+    # A page that consists almost only of links is an index: its links are what was searched for.
     if size >= _MIN_JUDGED_CHARS and sum(len(line.flat) for line in menu_lines) > _MAX_MENU_SHARE * size:
         return
     for line in menu_lines:
@@ -148,7 +150,7 @@ def _menus(lines: list[_Line], may_drop: MayDrop) -> None:
 
 
 def _runs(lines: list[_Line]) -> list[tuple[list[tuple[_Line, str]], bool]]:
-    """Returns consecutive lines that look like a menu's, and whether the line before announces a list."""
+    """Returns runs of consecutive lines that look like a menu, and whether the line before each announces a list."""
     out: list[tuple[list[tuple[_Line, str]], bool]] = []
     announced = False
     run: list[tuple[_Line, str]] = []
@@ -171,7 +173,7 @@ def _menu_like(line: _Line) -> str:
         beside = _alnum(_LINK.sub(" ", line.flat))
         inside = _alnum("".join(_LINK.findall(line.flat)))
         return "links" if beside <= _MAX_OUTSIDE_SHARE * max(inside, 1) and inside <= _LINKS_CHARS else ""
-    # Characters of scripts without blanks are twice as wide and say twice as much.
+    # A character of a script without blanks is twice as wide, and says twice as much.
     wide = len(line.flat) if line.flat.isascii() else sum(2 if sign > "\u2e80" else 1 for sign in line.flat)
     if wide > _MENU_COLUMNS or line.flat.count(" ") >= _SENTENCE_BLANKS or _ENDS.search(line.flat):
         return ""
@@ -183,11 +185,11 @@ def _alnum(text: str) -> int:
 
 
 def _notices(data: bytes, lines: list[_Line], may_drop: MayDrop) -> None:
-    """Marks cookie notices, share buttons, copyright lines, links to places in the page itself."""
+    """Marks cookie notices, share buttons, copyright lines, and links to places in the page itself."""
     for line in lines if b"](" in data else ():
         if "#" in line.flat and not line.code and len(line.flat) <= _NOTICE_CHARS and _JUMP.fullmatch(line.flat):
             line.drop = True
-    # Only lines with such a word are matched with the patterns, which are slow.
+    # The patterns are slow, so they are only matched with lines that contain a word of a notice.
     for start, end in _find_notice_words(data):
         for line in lines[bisect_right(lines, start, key=_START) - 1 : bisect_right(lines, end, key=_START)]:
             if not line.drop and _is_notice(line) and may_drop(line):
@@ -195,7 +197,7 @@ def _notices(data: bytes, lines: list[_Line], may_drop: MayDrop) -> None:
 
 
 def _find_notice_words(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yields where a word of such notices is, and where its line ends."""
+    """Yields the start and the end of each line that contains a word of a notice."""
     at = 0
     while (span := _NOTICE_WORDS.find(data, at)) is not None:
         end = data.find(b"\n", span[1])
@@ -215,7 +217,7 @@ def _is_notice(line: _Line) -> bool:
 
 
 def _repeats(lines: list[_Line]) -> None:
-    """Marks lines that a text repeats, except for the first time."""
+    """Marks lines that occur repeatedly in one text, except the first occurrence."""
     counts = Counter(line.flat for line in lines if not line.code)
     again = {
         flat for flat, count in counts.items() if count >= _MIN_REPETITIONS and _alnum(flat) >= _MIN_REPEATED_LETTERS
@@ -228,10 +230,10 @@ def _repeats(lines: list[_Line]) -> None:
 
 
 def _mark_shared(pages: list[ResultText], texts: list[list[_Line]]) -> None:
-    """Marks lines of several results: all but the first; if there are many of one site, all."""
+    """Marks lines that occur in several results: in all but the first, or in all if many are of the same site."""
     where: dict[str, list[int]] = {}
-    # Results of different sites may quote the same sentence; it stays in the first. What many pages of one site have is
-    # its template.
+    # Results of different sites may quote the same sentence, which stays in the first of them. A line in many pages of
+    # one site belongs to the site's template.
     for number, lines in enumerate(texts):
         for flat in {line.flat for line in lines if len(line.flat) >= _MIN_SHARED_CHARS and not line.code}:
             where.setdefault(flat, []).append(number)

@@ -1,9 +1,10 @@
-"""Fits a search response to a budget: what a model reads of it this turn, and the numbers of everything else.
+"""Fits a search response to a budget: the text that a model reads this turn, and counts of everything left out.
 
-The steps: fold duplicates, order (`order_results`), take `max_results`, split the tokens among them by need, cut
-passages, list the others by title and address, and spend the rest on a snippet for each of those. Whatever was
-estimated, the text and each result's block are counted as a whole, and shrink until they are within the limits. Pure:
-the same response, query, limits and earlier sources always give the same bytes.
+The steps: fold duplicates, order the results (`order_results`), take `max_results` of them, split the tokens among
+these by need, cut passages, list the other results by title and address, and spend the remaining tokens on a snippet
+for each listed result. The steps work with estimates; therefore the whole text and each result's block are counted at
+the end, and shrink until they are within the limits. Pure: the same response, query, limits and earlier sources always
+give the same bytes.
 """
 
 from dataclasses import dataclass
@@ -28,41 +29,41 @@ from coatcheck.core.views.window import decode
 from coatcheck_client.contract.inert import inert
 
 _ANSWER_TOKENS: Final = 400
-"""Maximum tokens of one of the provider's own answers; all together may have a quarter of the total."""
+"""Maximum tokens of one of the provider's own answers; all answers together get at most a quarter of the total."""
 _MAX_ANSWERS: Final = 3
 """Maximum answers of the provider that are shown. Chosen, not measured."""
 _LIST_SHARE: Final = 0.4
-"""Share of the total that titles and addresses of results that are not shown may take: hosts refuse to fetch an address
-that did not appear in the conversation. Chosen, not measured."""
+"""Share of the total that the titles and addresses of listed results may take. They are listed because hosts refuse to
+fetch an address that did not appear in the conversation. Chosen, not measured."""
 _BRIEF_LIST_SHARE: Final = 0.5
-"""Share of a total below `_BRIEF_TOKENS` that these titles and addresses may take: the same ones are a larger part."""
+"""The same share for a total below `_BRIEF_TOKENS`, of which the same titles and addresses take a larger part."""
 _HEAD_SHARE: Final = 0.5
 """Share of a result's tokens that the line above it may take."""
 _SLACK_TOKENS: Final = 8
-"""Tokens that joined lines may cost more than separate ones."""
+"""Tokens by which joined lines may cost more than the sum of the single lines."""
 _LAST_LINES_TOKENS: Final = 56
-"""Tokens of the lines that say what is left out and how to continue."""
+"""Tokens reserved for the lines that say what is left out and how to continue."""
 _BRIEF_TOKENS: Final = 1_000
-"""Total below which every token counts: our own lines are as short as possible."""
+"""Total tokens below which our own lines are as short as possible."""
 _MAX_ATTEMPTS: Final = 8
-"""Attempts to fit, each with an aim lowered by the excess of the one before; then the text is cut. Chosen, not
-measured."""
+"""Attempts to fit. Each aims lower than the one before, by the tokens that were too many; after the last one the text
+is cut. Chosen, not measured."""
 _BYTES_PER_TOKEN: Final = 8
-"""Bytes of a text per token of its share, above which it is not counted: it needs the whole share in any case."""
+"""Bytes per token of a result's share, above which its text is not counted: it needs the whole share in any case."""
 _SNIPPET_TOKENS: Final = 64
 """Maximum tokens of the snippet of a listed result."""
 _SNIPPET_SHARE: Final = 0.3
-"""Where every token counts, a listed result's share of the room relative to that of a shown one."""
+"""With a total below `_BRIEF_TOKENS`: a listed result's share of the tokens, relative to that of a shown result."""
 _MIN_SNIPPET_TOKENS: Final = 20
-"""Tokens below which such a share is not reserved."""
+"""Tokens below which the share of a listed result is not reserved, since it would be too small for a snippet."""
 _MAX_PICTURES: Final = 12
-"""Maximum pictures that are listed; the line above them gives the number of all. Chosen, not measured."""
+"""Maximum pictures that are listed; the line above them gives the number of all pictures. Chosen, not measured."""
 _MAX_LISTED: Final = 100
 """Maximum number of listed results."""
 _TOKENS_PER_RESULT: Final = 110
-"""Tokens of the total per result that is shown: with less it would be an address and a few words."""
+"""Tokens of the total per shown result: with fewer, a result would be an address and a few words."""
 _MIN_PASSAGE_TOKENS: Final = 24
-"""Tokens of passages below which a result is listed rather than shown."""
+"""Tokens of passages below which a result is only listed instead of shown."""
 
 
 def budget_search(
@@ -79,14 +80,14 @@ def budget_search(
     """Cuts a response to its limits.
 
     Args:
-        laid: the response as its text view, to which every range refers.
+        laid: the response as its text view; every range refers to this view.
         tokenizer: counts tokens.
-        query: what was searched for; by default, what the provider says it was.
-        artifact_id: the ID under which it is stored; None if storage refused.
-        limits: hard limits, in tokens of that tokenizer.
+        query: the text that was searched for; if empty, the query that the provider reports.
+        artifact_id: the ID under which the response is stored; None if storage refused it.
+        limits: hard limits, in tokens of `tokenizer`.
         earlier: sources that the session already has.
-        prints: the `fingerprints` of the results' texts, if known already.
-        domains: which sites may be shown; results of others are counted as excluded.
+        prints: the `fingerprints` of the results' texts; None computes them.
+        domains: which sites may be shown; results of other sites are counted as excluded.
 
     Raises:
         CoatcheckError: `invalid_request` for limits out of bounds.
@@ -112,7 +113,10 @@ class _Draft(Struct):
 @final
 @dataclass
 class _Budgeting:
-    """One response on its way into a budget; the arguments are those of `budget_search`, and what follows from them."""
+    """One response that is fitted to a budget.
+
+    The fields are the arguments of `budget_search`, and values that follow from them.
+    """
 
     laid: ResponseLayout
     tokenizer: CachingTokenizer
@@ -131,18 +135,19 @@ class _Budgeting:
         self._boilerplate = self._find_boilerplate()
         own = {section_name(place) for place in range(len(self.laid.bodies))}
         self._known = [int(fold.section[1:]) - 1 for fold in self.distinct.folds if fold.into not in own]
-        """Indices of results that stand in an earlier source of the session."""
+        """Indices of the results that were folded into an earlier source of the session."""
 
     def run(self) -> Budgeted:
-        # Sums of lines are estimates: tokens of joined texts differ. Each attempt aims lower by what the last one was
-        # over.
+        # The sum of the lines' tokens is an estimate: a joined text has other tokens. Each attempt therefore aims lower
+        # than the one before, by the tokens that were too many.
         total = aim = self.limits.max_total_tokens
         for _ in range(_MAX_ATTEMPTS):
             output = self._make_budgeted(aim)
             if output.tokens <= total:
                 return output
             aim -= output.tokens - total + 1
-        # Not even our own lines fit, as with a long query in 128 tokens: the text is cut, and nothing counts as shown.
+        # If even our own lines do not fit, as with a long query in 128 tokens, the text is cut and no result counts as
+        # shown.
         output = self._make_budgeted(0)
         return _without_blocks(output, fit_text(output.text, total, self.tokenizer), self.tokenizer)
 
@@ -150,14 +155,14 @@ class _Budgeting:
 
     def _make_budgeted(self, total: int) -> Budgeted:
         response = self.laid.response
-        # Which results are shown: fewer than requested where each would only get an address and a few words.
+        # Choose the shown results: fewer than requested if each would only get an address and a few words.
         selection = self._order[: min(self.limits.max_results, max(1, total // _TOKENS_PER_RESULT))]
         brief = total < _BRIEF_TOKENS
         before = [frame.first_line(self.query, response, len(selection), self.artifact_id, brief=brief)]
         before += [frame.warning_line(warning) for warning in response.warnings[:3]]
-        # Then what is certain to stand there, in this order: our first lines, answers, addresses of the others.
-        # Passages get what is left, because an address that is missing cannot be fetched, and a passage can be read
-        # back.
+        # Then the lines that are always included, in this order: our first lines, answers, addresses of the listed
+        # results. Passages get the remaining tokens: a missing address cannot be fetched, while a missing passage can
+        # be read back.
         answers = self._answers(total // 4)
         list_room = int(total * (_BRIEF_LIST_SHARE if brief else _LIST_SHARE))
         title_results, lines = self._list_results(self._order[len(selection) :], list_room)
@@ -169,13 +174,13 @@ class _Budgeting:
         pictures = [] if brief else self._pictures(list_room // 4)
         ours = [*before, *answers, *above, *folds, *pictures]
         fixed = sum(map(self._cost, (*ours, *lines, *known_lines))) + (_SLACK_TOKENS if brief else _LAST_LINES_TOKENS)
-        # The texts. With a small total, listed results get a part of it first: nothing would be left for their
-        # snippets.
+        # Then the texts. With a small total, tokens for the snippets of listed results are reserved first, because none
+        # would be left for them.
         drafts = self._drafts(
             selection, total - fixed - (_snippets(total - fixed, selection, title_results) if brief else 0)
         )
         shown_results = [self._make_shown_result(draft) for draft in drafts]
-        # What is left out is counted only now, since a result without room for its line is not shown either.
+        # Omissions are counted only now, since a result without tokens for its line is not shown either.
         unlisted = len(self._order) - len(shown_results) - len(title_results)
         counts = self._counts(shown_results, len(title_results), unlisted, len(answers) // 2)
         omissions = frame.render_omissions_line(
@@ -183,7 +188,7 @@ class _Budgeting:
         )
         last = [*([omissions] if omissions and not brief else []), *([] if brief else self._next(shown_results))]
         named_results = [*title_results, *earlier_results]
-        # What the passages did not use goes to snippets of the listed results.
+        # Tokens that the passages did not use go to snippets of the listed results.
         room = self._room(total, [*ours, *lines, *known_lines, *last], shown_results) if named_results else 0
         lines = self._with_snippets(named_results, [*lines, *known_lines], room)
         unread = self._unread(total - fixed) if response.unread else []
@@ -207,23 +212,23 @@ class _Budgeting:
         )
 
     def _room(self, total: int, lines: list[str], shown_results: list[ShownResult]) -> int:
-        """Returns the tokens left for snippets; an estimate if there is enough for all of them."""
+        """Returns the tokens left for snippets. The number is an estimate if there is enough for all snippets."""
         spare = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown_results) - _SLACK_TOKENS
-        # The joined text is only counted where it decides something.
+        # The joined text is only counted if the exact number matters.
         if spare >= len(lines) * (_SNIPPET_TOKENS + _SLACK_TOKENS):
             return spare
         return total - self._cost("\n".join([*lines, *(each.block for each in shown_results)]))
 
     def _answers(self, room: int) -> list[str]:
-        """Returns the provider's own answers, each under a line that names it as such."""
+        """Returns the provider's own answers, each under a line that marks it as the provider's."""
         out: list[str] = []
         response = self.laid.response
         for answer in response.answers[:_MAX_ANSWERS]:
             line = frame.answer_line(response.provider, answer)
-            most = min(_ANSWER_TOKENS, room) - self._cost(line) - 2
+            limit = min(_ANSWER_TOKENS, room) - self._cost(line) - 2
             text = (
-                fit_text(inert(answer.text[:8_000].strip()), most, self.tokenizer)
-                if most >= _MIN_PASSAGE_TOKENS
+                fit_text(inert(answer.text[:8_000].strip()), limit, self.tokenizer)
+                if limit >= _MIN_PASSAGE_TOKENS
                 else ""
             )
             if text:
@@ -232,13 +237,13 @@ class _Budgeting:
         return out
 
     def _unread(self, room: int) -> list[str]:
-        """Returns an excerpt of a response that was not understood, under a line that introduces it."""
-        most = min(self.limits.max_tokens_per_result, room) - self._cost(frame.unread_line())
-        text = fit_text(inert(self.laid.response.unread), most, self.tokenizer) if most > 0 else ""
+        """Returns an excerpt of a response whose format was not recognised, under a line that introduces it."""
+        limit = min(self.limits.max_tokens_per_result, room) - self._cost(frame.unread_line())
+        text = fit_text(inert(self.laid.response.unread), limit, self.tokenizer) if limit > 0 else ""
         return [frame.unread_line(), text] if text else []
 
     def _pictures(self, room: int) -> list[str]:
-        """Returns the addresses of the pictures beside the results, as far as there is room."""
+        """Returns lines with the addresses of the pictures beside the results, as many as `room` tokens allow."""
         lines: list[str] = []
         for each in self.laid.response.pictures[:_MAX_PICTURES]:
             line = frame.render_result_line("", each)
@@ -249,12 +254,13 @@ class _Budgeting:
         return [frame.pictures_line(len(self.laid.response.pictures)), *lines] if lines else []
 
     def _list_results(self, indices: list[int], room: int) -> tuple[list[NamedResult], list[str]]:
-        """Returns titles and addresses of results that are not shown, as far as there is room, and their lines."""
+        """Returns the results to list by title and address, as many as fit into `room` tokens, and their lines."""
         out: list[NamedResult] = []
         lines: list[str] = []
         whole = sum(
             self._cost(frame.render_result_line(section_name(place), self._result(place)))
-            # Titles are cut before addresses go: all results with short titles are worth more than some with long ones.
+            # Titles are shortened before addresses are dropped: all results with short titles help more than a few with
+            # long ones.
             for place in indices[:_MAX_LISTED]
         )
         for place in indices[:_MAX_LISTED]:
@@ -272,16 +278,16 @@ class _Budgeting:
         return out, lines
 
     def _with_snippets(self, named_results: list[NamedResult], lines: list[str], room: int) -> list[str]:
-        """Returns each line, with a passage under it as far as there is room."""
+        """Returns each line with a snippet under it, as far as `room` tokens allow."""
         out: list[str] = []
         for remaining, each, line in zip(range(len(named_results), 0, -1), named_results, lines, strict=True):
-            # Each gets an equal part of what remains, or one of the first gets a readable one if that is too little for
-            # all.
-            most = min(_SNIPPET_TOKENS, max(room // remaining, min(room, _MIN_PASSAGE_TOKENS)))
+            # Each result gets an equal part of the remaining tokens. If that is too little for a readable snippet, the
+            # first results get one each until nothing remains.
+            limit = min(_SNIPPET_TOKENS, max(room // remaining, min(room, _MIN_PASSAGE_TOKENS)))
             place = each.result.rank - 1
             text = (
-                self._passages.snippet(self._body(place), self._boilerplate[place], most - 3)
-                if most >= _MIN_PASSAGE_TOKENS
+                self._passages.snippet(self._body(place), self._boilerplate[place], limit - 3)
+                if limit >= _MIN_PASSAGE_TOKENS
                 else ""
             )
             out.append(f"{line}\n  {text}" if text else line)
@@ -291,13 +297,13 @@ class _Budgeting:
     # ------------------------------------------------------------------------------------------------ results
 
     def _drafts(self, indices: list[int], room: int) -> list[_Draft]:
-        """Returns results cut to their shares; what one does not use goes to those after it."""
-        most = self.limits.max_tokens_per_result
-        drafts = [self._draft(place, min(most, max(room, 0))) for place in indices]
+        """Returns the results, each cut to its share of `room`; unused tokens of a result go to the next ones."""
+        limit = self.limits.max_tokens_per_result
+        drafts = [self._draft(place, min(limit, max(room, 0))) for place in indices]
         spare = 0
-        # In the order shown: the best result gets first what the ones before it did not need.
-        for draft, share in zip(drafts, shares([min(draft.need, most) for draft in drafts], room), strict=True):
-            allowed = min(most, share + spare)
+        # In the order shown: a result can use the tokens that better results did not need.
+        for draft, share in zip(drafts, shares([min(draft.need, limit) for draft in drafts], room), strict=True):
+            allowed = min(limit, share + spare)
             # A long title would leave no tokens for the text.
             if allowed < draft.need and draft.head_tokens > allowed * _HEAD_SHARE:
                 draft.head = self._shorter_head(draft.place, allowed)
@@ -305,37 +311,37 @@ class _Budgeting:
             spare += share - self._fill(draft, allowed)
         return [draft for draft in drafts if draft.head]
 
-    def _draft(self, place: int, most: int) -> _Draft:
+    def _draft(self, place: int, limit: int) -> _Draft:
         head = frame.result_line(section_name(place), self._result(place), self.distinct.also.get(place))
         cost = self._cost(head)
         body = self._body(place)
-        # A text that is too long in bytes certainly needs its whole share, and is not counted.
-        need = most + 1
-        if len(body.data) <= most * _BYTES_PER_TOKEN:
+        # A text with too many bytes certainly needs its whole share, so it is not counted.
+        need = limit + 1
+        if len(body.data) <= limit * _BYTES_PER_TOKEN:
             text = self.tokenizer.count(inert(body.text))
-            # An eighth more than the text: passages have lines of their own.
+            # An eighth more than the text itself, because passages add lines of their own.
             need = cost + (max(text * 9 // 8 + 2 * _SLACK_TOKENS, _MIN_PASSAGE_TOKENS) if text else 0)
         return _Draft(place, head, cost, need, CutText("", 0, (), whole=not body.text))
 
-    def _shorter_head(self, place: int, most: int) -> str:
-        """Returns the line above a result: first its title is shortened, then dropped, before its address is cut."""
+    def _shorter_head(self, place: int, limit: int) -> str:
+        """Returns a shorter line for a result: its title is shortened, then dropped; last, its address is cut."""
         result = self._result(place)
         heads = [frame.result_line(section_name(place), replace(result, title=short(result.title, 48), date=None))]
         heads.append(frame.result_line(section_name(place), replace(result, title="", date=None)))
         fitting = (
-            head for head, share in zip(heads, (_HEAD_SHARE, 1.0), strict=True) if self._cost(head) <= most * share
+            head for head, share in zip(heads, (_HEAD_SHARE, 1.0), strict=True) if self._cost(head) <= limit * share
         )
-        return next(fitting, None) or fit_text(heads[-1], most, self.tokenizer)
+        return next(fitting, None) or fit_text(heads[-1], limit, self.tokenizer)
 
     def _fill(self, draft: _Draft, allowed: int) -> int:
-        """Gives a result its passages; returns their cost."""
+        """Gives a result its passages; returns the tokens of the result's whole block."""
         room = allowed - draft.head_tokens
         while room >= _MIN_PASSAGE_TOKENS:
             draft.excerpt = self._passages.cut(self._body(draft.place), self._boilerplate[draft.place], room)
             tokens = self.tokenizer.count(_block(draft))
             if tokens <= allowed:
                 return tokens
-            # Head and passages joined can take more tokens than both together.
+            # Joined, the line and the passages can take more tokens than the sum of both.
             room -= tokens - allowed
         draft.excerpt = CutText("", 0, (), whole=not self._body(draft.place).text)
         return draft.head_tokens
@@ -344,7 +350,7 @@ class _Budgeting:
         body = self._body(draft.place)
         block = _block(draft)
         shown_chars = sum(quote.chars.end - quote.chars.start for quote in draft.excerpt.quotes)
-        # Of boilerplate inside a passage, characters count as shown, so the three parts add up to the text.
+        # Boilerplate inside a passage counts as shown, so that the three numbers add up to the length of the text.
         hidden = sum(len(decode(body.data[start:end])) for start, end in self._boilerplate[draft.place])
         return ShownResult(
             section=section_name(draft.place),
@@ -373,7 +379,7 @@ class _Budgeting:
             listed=listed_count,
             unlisted=unlisted,
             folded=len(self.distinct.folds),
-            # Every result is in exactly one group: see the sum in `Counts`.
+            # Every result is in exactly one group: see `SearchCounts` for the sum.
             excluded=len(self.laid.bodies) - len(self.distinct.indices) - len(self.distinct.folds),
             answers=len(self.laid.response.answers),
             answers_shown=answers,
@@ -385,23 +391,23 @@ class _Budgeting:
         )
 
     def _next(self, shown_results: list[ShownResult]) -> list[str]:
-        """Returns the call that reads what was cut, or a result that is only listed."""
+        """Returns a line with the call that reads more: the rest of a cut result, else a result that is only listed."""
         if self.artifact_id is None:
             return []
         if self.laid.response.unread:
             return [frame.next_line(self.artifact_id, None)]
-        # A result that is cut comes before one that is only listed: the model knows already that it is relevant.
+        # A cut result comes before a listed one: the model knows already that the cut result is relevant.
         sections = [each.section for each in shown_results if not each.whole]
         sections += map(section_name, self._order[len(shown_results) :])
         return [frame.next_line(self.artifact_id, section) for section in sections[:1]]
 
     def _find_boilerplate(self) -> list[Ranges]:
-        """Returns the boilerplate of the remaining texts, each at its index: for listed ones, of their beginnings.
+        """Returns the boilerplate of each result's text, by the result's index.
 
-        Folded ones have none.
+        Of a listed result, only the beginning of the text is searched. A folded or excluded result has an empty list.
         """
-        # Repetitions are looked for among all texts, so texts of listed results must be among them, but only what
-        # snippets show.
+        # Repetitions are found by comparing all texts. Texts of listed results must therefore take part, but only the
+        # beginnings, from which snippets are made.
         shown_indices = set(self._order[: self.limits.max_results])
         pages = [
             ResultText(
@@ -429,9 +435,9 @@ class _Budgeting:
 
 
 def _snippets(room: int, indices: list[int], title_results: list[NamedResult]) -> int:
-    """Returns the tokens that shown results leave to listed ones."""
+    """Returns the tokens of `room` that are reserved for the snippets of listed results."""
     parts = len(title_results) * _SNIPPET_SHARE
-    # As if each listed result were three tenths of a shown one.
+    # Each listed result counts as `_SNIPPET_SHARE` of a shown one.
     reserve = int(max(room, 0) * parts / (len(indices) + parts)) if parts else 0
     return reserve if reserve >= len(title_results) * _MIN_SNIPPET_TOKENS else 0
 
@@ -441,7 +447,7 @@ def _block(draft: _Draft) -> str:
 
 
 def _without_blocks(output: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted:
-    """Returns as much of our own lines as fits, if not even those do, and nothing that claims to be shown."""
+    """Returns a response that consists of `text`, as much of our own lines as fits, and shows no result."""
     nothing = ("shown", "listed", "answers_shown", "chars_of_shown", "shown_chars", "cut_chars", "boilerplate_chars")
     unlisted = output.counts.results - output.counts.folded - output.counts.excluded
     counts = replace(output.counts, **dict.fromkeys(nothing, 0), unlisted=unlisted)

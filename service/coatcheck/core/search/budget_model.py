@@ -1,8 +1,8 @@
-"""What a model reads of a budgeted search, the numbers of everything else, and the forms in which it is returned.
+"""The text of a budgeted search, the counts of everything left out, and the forms in which a search is returned.
 
-For Anthropic: one `search_result` block per result with citations enabled, and a text block with our own lines; its
-citations count blocks, so a block is never removed later but replaced in its place. For OpenAI and others: one text.
-For callers: results as flat records, with where each can be read.
+For Anthropic: one `search_result` block per result with citations enabled, and a text block with our own lines.
+Citations refer to blocks by number, so a block is never removed later; another block takes its place. For OpenAI and
+others: one text. For callers: results as flat records, with the ranges where each can be read.
 """
 
 from collections.abc import Iterator
@@ -21,28 +21,28 @@ class NamedResult(Struct, frozen=True, kw_only=True):
 
     section: str
     citation: str
-    """`art_…#r1`; the section alone if nothing is stored."""
+    """The citation `art_…#r1`; only the section if the response is not stored."""
     result: SearchResult
     fingerprint: bytes = b""
-    """That of its text."""
+    """Fingerprint of the result's text; empty if it has too few words."""
 
 
 class ShownResult(NamedResult, frozen=True, kw_only=True):
     """A result whose text is shown."""
 
     block: str
-    """The line above, and the passages."""
+    """The result's text as it is shown: the line above it, and the passages."""
     tokens: int
     """Tokens of `block`."""
     quotes: tuple[ResultPassage, ...]
     whole: bool
-    """Whether only boilerplate is missing."""
+    """Whether everything but boilerplate is shown."""
     chars: int
     """Characters of the result's text."""
     shown_chars: int
     boilerplate_chars: int
     also: str | None = None
-    """An earlier source of the same page, with another text."""
+    """Citation of an earlier source with another text of the same page; None if there is none."""
 
 
 class SearchCounts(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class SearchCounts(Struct, frozen=True, kw_only=True):
     unlisted: int
     folded: int
     excluded: int
-    """Results of sites that the request excludes: neither shown nor listed."""
+    """Results of sites that the request excludes; they are neither shown nor listed."""
     answers: int
     answers_shown: int
     chars: int
@@ -70,7 +70,7 @@ class SearchCounts(Struct, frozen=True, kw_only=True):
 
 
 class Budgeted(Struct, frozen=True, kw_only=True):
-    """What a model reads, and its components."""
+    """The text of a search for a model, and its components."""
 
     text: str
     tokens: int
@@ -82,23 +82,23 @@ class Budgeted(Struct, frozen=True, kw_only=True):
     title_results: tuple[NamedResult, ...]
     folds: tuple[FoldedResult, ...]
     earlier_results: tuple[NamedResult, ...]
-    """Results that are folded into earlier sources of the session, whose titles and addresses are shown."""
+    """Results that are folded into earlier sources of the session; their titles and addresses are listed."""
     counts: SearchCounts
     warnings: tuple[str, ...]
     before: str = ""
     """The lines of `text` before the first result's block."""
     after: str = ""
-    """The lines after the last block."""
+    """The lines of `text` after the last result's block."""
 
 
 Block = dict[str, object]
 
 
 def anthropic_result(output: Budgeted, tokenizer: Tokenizer) -> list[Block]:
-    """Returns the content of a `tool_result`; neither it nor any text in it is empty.
+    """Returns the content of a `tool_result`; neither the content nor any text in it is empty.
 
-    If all its strings together exceed the total, which only addresses that the text cuts can cause, it is the text in
-    one block.
+    If all strings in the blocks together exceed the total, the content is the text in one block. Only addresses that
+    the text cuts can cause this.
     """
     blocks = [_text(output.before)] if output.before else []
     blocks += [
@@ -113,7 +113,7 @@ def anthropic_result(output: Budgeted, tokenizer: Tokenizer) -> list[Block]:
 
 
 def _strings(blocks: list[Block]) -> Iterator[str]:
-    """Yields every string that a model reads."""
+    """Yields every string in blocks that a model reads."""
     for block in blocks:
         for name in ("text", "source", "title"):
             if name in block:
@@ -126,7 +126,7 @@ def _text(text: str) -> Block:
 
 
 def _search_result(shown_result: ShownResult) -> Block:
-    """Returns one result, in which each passage is a block that can be cited separately."""
+    """Returns the block of one result, in which each passage is a block that can be cited separately."""
     url = shown_result.result.url or shown_result.citation
     head = f"{shown_result.section} {short(shown_result.result.title, LINE_CHARS)}".strip()
     return {
@@ -147,30 +147,30 @@ class ResultListed(Struct, frozen=True, kw_only=True):
     url: str | None
     canonical_url: str | None
     date: str | None
-    """As the provider gave it."""
+    """The date as the provider gave it."""
     date_iso: str | None
     score: float | None
-    """The provider's own, on its own scale."""
+    """The provider's own score, on the provider's own scale."""
 
 
 class ResultShown(ResultListed, frozen=True, kw_only=True):
     """A result whose text is shown."""
 
     tokens: int
-    """Tokens of what is shown of it, with the line above."""
+    """Tokens of the result's passages together with the line above them."""
     whole: bool
-    """Whether only menus, notices and repetitions are missing."""
+    """Whether only menus, notices and repetitions are left out."""
     chars: int
-    """Characters of its text."""
+    """Characters of the result's text."""
     shown_chars: int
     windows: tuple[ResultPassage, ...]
-    """The passages that are shown; `view` gives the range of each in the text view."""
+    """The passages that are shown; the `view` of each is its range in the text view."""
     also: str | None
-    """An earlier source of the session of the same page, with another text."""
+    """Citation of an earlier source of the session with another text of the same page; null if there is none."""
 
 
 def results_shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
-    """Returns the results whose text is shown, as callers see them."""
+    """Returns the results whose text is shown, in the form for callers."""
     own = ("tokens", "whole", "chars", "shown_chars", "also")
     return tuple(
         ResultShown(**_listed_fields(each), **{name: getattr(each, name) for name in own}, windows=each.quotes)
@@ -179,7 +179,7 @@ def results_shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
 
 
 def results_listed(budgeted: Budgeted) -> tuple[ResultListed, ...]:
-    """Returns the results whose title and address are shown, as callers see them."""
+    """Returns the results whose title and address are listed, in the form for callers."""
     return tuple(ResultListed(**_listed_fields(each)) for each in budgeted.title_results)
 
 

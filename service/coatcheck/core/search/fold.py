@@ -1,15 +1,17 @@
-"""Folds results that duplicate another, of the same page or with nearly the same text, and leaves out excluded sites.
+"""Folds results with the same page or nearly the same text as another result, and leaves out excluded sites.
 
-The first result of a page stays, unless only a later one has a text. A source of an earlier search stands for a result
-only if that search asked for the same, or nothing of the query is in the text: another query has other passages of the
-same page to show. An address alone is not enough either, since providers give other excerpts. Every fold is reported.
+The first result of a page stays, unless only a later result of that page has a text. A result is also folded into a
+source of an earlier search, but only if that search had the same query, or if no term of the query is in the result's
+text: for another query, the same page has other passages to show. The same address is not enough either, since
+providers return different excerpts of one page. Every fold is reported.
 
-Texts are compared by fingerprints that can be stored and never change: bottom-k sketches. Of all overlapping runs of
-three words of a text (in scripts without blanks: of characters), each hashed, the 128 smallest hashes. The share that
-two sketches have in common estimates the share of runs that the texts have in common (Jaccard). Moved, shortened or
-spliced texts differ; a changed date or advertisement makes no difference.
+Texts are compared by fingerprints that can be stored and never change: bottom-k sketches. A text is split into all
+overlapping runs of three words (in scripts without blanks: of three characters), each run is hashed, and the 128
+smallest hashes are kept. The share of hashes that two sketches have in common estimates the share of runs that the
+texts have in common (Jaccard). Moved, shortened or spliced texts differ; a changed date or advertisement makes no
+difference.
 
-Sites are domain names, each including its subdomains (`Domains`). Only what is shown and listed is restricted; the
+Sites are domain names, each including its subdomains (`Domains`). They restrict only what is shown and listed; the
 response is stored whole.
 """
 
@@ -33,14 +35,15 @@ from coatcheck.core.search.view import ResponseLayout
 SAME_SHARE: Final = 0.85
 """Similarity from which two texts count as the same. Chosen, not measured."""
 _MAX_HASHES: Final = 128
-"""Hashes in a fingerprint, the smallest ones. They take 512 bytes; a similarity estimated from them has a standard
-error of at most 0.044 (binomial)."""
+"""Hashes in a fingerprint, which keeps the smallest ones. They take 512 bytes; a similarity that is estimated from them
+has a standard error of at most 0.044 (binomial)."""
 _COMPARED_CHARS: Final = 40_000
-"""Characters of a text that are compared."""
+"""Characters at the beginning of a text that are compared."""
 _MIN_RUNS: Final = 24
-"""Runs below which only equal texts are the same: in a short text, a few words make all the difference."""
+"""Number of runs below which two texts count as the same only if they are equal: a few words make all the difference in
+a short text."""
 _MIN_WORDS: Final = 4
-"""Words from which equal texts are the same: 'Sign in' is on many pages."""
+"""Number of words below which a text has no fingerprint and equals no other: 'Sign in' is on many pages."""
 _WORD: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|[\p{L}\p{M}\p{N}]+")
 _SPACELESS: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
@@ -51,18 +54,18 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def fingerprint(text: str) -> bytes:
-    """Returns a text's fingerprint: at most 516 bytes; empty for a text of almost no words."""
+    """Returns a text's fingerprint of at most 516 bytes; empty for a text of fewer than `_MIN_WORDS` words."""
     return fingerprint_texts([text])[0]
 
 
 def fingerprint_texts(texts: list[str]) -> list[bytes]:
-    """Returns the fingerprint of each text; together they cost half as much as separately."""
+    """Returns the fingerprint of each text. One call for all texts costs half as much as one call for each."""
     apart = [_words(text[:_COMPARED_CHARS]) for text in texts]
     words = list(chain.from_iterable(apart))
     if len(words) < _MIN_WORDS:
         return [b""] * len(texts)
     word_codes = {word: zlib.crc32(word) for word in set(words)}
-    # Runs of three words, hashed over all texts at once; the smallest hashes of each are a sample of its runs
+    # The runs of three words are hashed for all texts at once. The smallest hashes of a text are a sample of its runs
     # (MinHash).
     codes = np.fromiter(map(word_codes.__getitem__, words), np.uint64, len(words))
     runs = _scatter_codes(_scatter_codes(codes[:-2]) + codes[1:-1]) + codes[2:]
@@ -78,7 +81,7 @@ def fingerprint_texts(texts: list[str]) -> list[bytes]:
 
 
 def _pack_hashes(hashes: npt.NDArray[np.uint32]) -> bytes:
-    """Returns how many different hashes there are, and the smallest of them."""
+    """Returns the number of different hashes in four bytes, followed by the smallest of them."""
     ordered = np.sort(hashes)  # several times as fast as np.unique
     fresh = np.flatnonzero(ordered[1:] != ordered[:-1])
     smallest = ordered[np.append(0, fresh[: _MAX_HASHES - 1] + 1)]
@@ -94,13 +97,13 @@ def _words(text: str) -> list[bytes]:
 
 
 def _scatter_codes(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Scatters 64-bit numbers. Multiplication wraps around, as intended."""
+    """Scatters 64-bit numbers. The multiplication overflows, as intended."""
     mixed = (codes ^ (codes >> np.uint64(29))) * _MIX
     return mixed ^ (mixed >> np.uint64(32))
 
 
 def similarity(one: bytes, other: bytes) -> float:
-    """Returns about which share of their runs two texts have in common, from 0 to 1."""
+    """Returns the estimated share of runs that the texts of two fingerprints have in common, from 0 to 1."""
     if not one or not other:
         return 0.0
     first, second = _sketch(one), _sketch(other)
@@ -110,7 +113,7 @@ def similarity(one: bytes, other: bytes) -> float:
 
 
 def same(one: bytes, other: bytes) -> bool:
-    """Returns whether two texts count as the same."""
+    """Returns whether the texts of two fingerprints count as the same. Texts without a fingerprint never do."""
     if not one or not other:
         return False
     if one == other:
@@ -124,15 +127,15 @@ def _sketch(fingerprint_bytes: bytes) -> npt.NDArray[np.uint32]:
 
 
 MAX_DOMAINS: Final = 100
-"""Maximum sites in either list of a request. Chosen, not measured."""
+"""Maximum sites in the list of allowed sites of a request, and in that of excluded sites. Chosen, not measured."""
 MAX_DOMAIN_CHARS: Final = 253
-"""Maximum characters of a domain name in DNS (RFC 1035, without the final dot)."""
+"""Maximum characters of a domain name in DNS (RFC 1035), without the final dot."""
 _NAME: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
 
 
 @final
 class Domains:
-    """Names that are allowed, if there are any, minus those that are excluded."""
+    """The sites that may be shown: the allowed ones, or all if none is named, except the excluded ones."""
 
     def __init__(
         self, allowed: tuple[str, ...] = (), excluded: tuple[str, ...] = (), also: "Domains | None" = None
@@ -140,9 +143,9 @@ class Domains:
         """Takes names as callers write them: `example.org`, `*.example.org`, `bücher.example`.
 
         Args:
-            allowed: if not empty, only these.
-            excluded: not these.
-            also: further domains, which must allow a page as well.
+            allowed: if not empty, only pages of these sites may be shown.
+            excluded: pages of these sites may not be shown.
+            also: further restrictions; a page must be allowed by these as well.
 
         Raises:
             CoatcheckError: `invalid_request` for an invalid name, such as an address.
@@ -152,11 +155,11 @@ class Domains:
         self._also = also
 
     def __bool__(self) -> bool:
-        """Whether anything can be excluded."""
+        """Returns whether any page could be refused."""
         return bool(self._allowed or self._excluded or self._also)
 
     def let(self, url: str | None) -> bool:
-        """Returns whether a page may be shown; one without an address only if no names are required."""
+        """Returns whether a page may be shown; a page without an address may be if no sites are required."""
         if self._also is not None and not self._also.let(url):
             return False
         host = _in_ascii(host_of(url))
@@ -164,12 +167,12 @@ class Domains:
         return not names & self._excluded and (not self._allowed or bool(names & self._allowed))
 
     def let_result(self, result: SearchResult) -> bool:
-        """Returns whether a result may be shown: neither its address nor the page that it wraps is excluded."""
+        """Returns whether a result may be shown: its address and the page that the address wraps must be allowed."""
         urls = [url for url in (result.url, result.canonical_url) if url]
         return all(map(self.let, urls)) if urls else self.let(None)
 
     def within(self, laid: ResponseLayout) -> ResponseLayout:
-        """Returns the response without pictures and the provider's answers from excluded pages."""
+        """Returns the response without the pictures and the provider's answers that come from excluded sites."""
         if not self:
             return laid
         answers = tuple(each for each in laid.response.answers if each.url is None or self.let(each.url))
@@ -190,7 +193,7 @@ def _domain_name(text: str, parameter: str) -> str:
 
 
 def _in_ascii(name: str) -> str:
-    """Returns a domain name as DNS has it; empty if it cannot be one."""
+    """Returns a domain name in the ASCII form of DNS; empty if it has none."""
     try:
         return name if name.isascii() else name.encode("idna").decode()
     except UnicodeError:
@@ -198,26 +201,26 @@ def _in_ascii(name: str) -> str:
 
 
 _RESULTS_PER_HASH: Final = 8
-"""Results kept per hash: enough to find near duplicates, few enough to be fast."""
+"""Results that are kept for each hash: enough to find near duplicates, few enough to be fast."""
 _MAX_COMPARISONS: Final = 8
-"""Detailed comparisons per result."""
+"""Maximum comparisons of whole fingerprints per result."""
 _INDEXED_HASHES: Final = 16
-"""The number of hashes, the smallest ones, by which candidates are found: texts that share 85 % of their runs have
-fewer than a third of these in common once in a million times."""
+"""Number of hashes, the smallest of a fingerprint, that are used to find candidates. Two texts that share 85 % of their
+runs have fewer than a third of these hashes in common only once in a million times."""
 _MIN_SHARED: Final = 0.3
-"""Share of them from which texts are compared in detail."""
+"""Share of the indexed hashes that two texts must have in common before their whole fingerprints are compared."""
 
 
 class EarlierSource(Struct, frozen=True):
     """A source that the session already has."""
 
     citation: str
-    """`art_…#r1`."""
+    """The source's citation, such as `art_…#r1`; a page that was posted has no `#`."""
     canonical_url: str | None
     fingerprint: bytes = b""
-    """Fingerprint of its text; without one, the address alone decides."""
+    """Fingerprint of the source's text; if empty, the address alone decides whether a result is the same."""
     query: str = ""
-    """What that search asked for; empty for a page, and where nobody knows."""
+    """The query of the search that found this source; empty for a page that was posted, and if it is unknown."""
 
 
 class FoldedResult(Struct, frozen=True):
@@ -225,20 +228,21 @@ class FoldedResult(Struct, frozen=True):
 
     section: str
     into: str
-    """A section of the same response, or an earlier source's citation."""
+    """Target of the fold: a section of the same response, or the citation of an earlier source."""
     why: Literal["url", "text"]
 
 
 class DistinctResults(Struct, frozen=True):
-    """The results that remain."""
+    """The results that remain after folding and excluding, and the folds."""
 
     indices: tuple[int, ...]
-    """Indices of results, from 0, in order."""
+    """Indices of the remaining results, from 0, in the response's order."""
     folds: tuple[FoldedResult, ...]
     also: dict[int, str]
-    """By index of a result: an earlier source of the same page or text; the page itself, if it is there."""
+    """Citation of an earlier source with the same page or text, by the index of a remaining result. If the page itself
+    was posted, the citation is the page's."""
     fingerprints: tuple[bytes, ...]
-    """Fingerprints of all results' texts."""
+    """Fingerprints of all results' texts, by the index of the result."""
 
 
 def fingerprints(laid: ResponseLayout) -> tuple[bytes, ...]:
@@ -254,15 +258,15 @@ def unfold(
     query: str = "",
     finder: TermFinder | None = None,
 ) -> DistinctResults:
-    """Folds duplicates among the results that `domains` allow.
+    """Folds duplicates among the results that `domains` allows.
 
     Args:
-        laid: the response.
+        laid: the response with its text view.
         earlier: sources that the session already has.
-        prints: the texts' fingerprints, if known already.
-        domains: which sites may be shown.
-        query: what is asked for now.
-        finder: finds its terms; None if it has none.
+        prints: the fingerprints of the results' texts; None computes them.
+        domains: the sites that may be shown; None allows all.
+        query: the query of this search.
+        finder: finds the terms of `query`; None if the query has no terms.
     """
     domains = domains or Domains()
     results = laid.response.results[: len(laid.bodies)]
@@ -270,21 +274,21 @@ def unfold(
     folds: dict[int, FoldedResult] = {}
     also: dict[int, str] = {}
     by_url: dict[str, int] = {}
-    # What the session has, by page and by text. A page that was posted is only named beside a result (`also`): the
-    # model may have seen no more of it than a card.
+    # The sources of the session, by address and by text. A posted page is cited beside a result (`also`) rather than in
+    # its place: the model may have seen only a card of the page.
     known_urls: dict[str, list[EarlierSource]] = {}
     for source in earlier:
         known_urls.setdefault(source.canonical_url or "", []).append(source)
     pages = {source.canonical_url: source.citation for source in earlier if "#" not in source.citation}
     texts, known_texts = _Texts([]), _Texts([source.fingerprint for source in earlier])
-    # Results of excluded sites are no duplicates of others, and nothing is folded into them.
+    # A result of an excluded site is neither folded nor the target of a fold.
     excluded = {place for place, result in enumerate(results) if domains and not domains.let_result(result)}
     for place, result in enumerate(results):
         if place in excluded:
             continue
         url = result.canonical_url or result.url
         first = by_url.get(url) if url else None
-        # The same page again. One without a text gives way to a later one that has it.
+        # The same page again. If the first result has no text and this one has, this one stays instead.
         if first is not None and (laid.bodies[first].text or not laid.bodies[place].text):
             folds[place] = FoldedResult(section_name(place), section_name(first), "url")
             continue
@@ -292,8 +296,8 @@ def unfold(
         if twins := texts.twins(prints[place]):
             folds[place] = FoldedResult(section_name(place), section_name(texts.owner(twins[0])), "text")
             continue
-        # A source of the session stands for a result only where the text has nothing new for this query, or the query
-        # is the same; otherwise the model would be sent to passages that answer another question.
+        # An earlier source may replace a result only if the text contains no term of this query, or if the queries are
+        # the same. Otherwise the model would be sent to passages that answer another question.
         earlier_sources = known_urls.get(url, []) if url else []
         equal = [
             each
@@ -308,7 +312,8 @@ def unfold(
         if repeated is not None:
             folds[place] = FoldedResult(section_name(place), repeated.citation, "url" if repeated in equal else "text")
             continue
-        # It stays. What precedes it in the session is named beside it, and it can stand for later ones.
+        # The result stays: an earlier source of its page or text is named beside it, and later results can be folded
+        # into it.
         also_known = next(iter((*earlier_sources, *copies)), None)
         if first is not None:
             folds[first] = FoldedResult(section_name(first), section_name(place), "url")
@@ -322,12 +327,12 @@ def unfold(
 
 
 def fold_blanks(query: str) -> str:
-    """Returns a text without differences of case and blanks, for comparisons."""
+    """Returns a text in lower case with single blanks, for comparisons."""
     return " ".join(query.casefold().split())
 
 
 def _resolve_fold(fold: FoldedResult, folds: dict[int, FoldedResult]) -> FoldedResult:
-    """Returns the final target of a fold: the first result of a page may itself have given way to one with a text."""
+    """Returns a fold with its final target: the target may itself have been folded into a later result with a text."""
     by_name = {each.section: each for each in folds.values()}
     into = fold.into
     while into in by_name:
@@ -336,7 +341,7 @@ def _resolve_fold(fold: FoldedResult, folds: dict[int, FoldedResult]) -> FoldedR
 
 
 class _Texts:
-    """Fingerprints by their hashes, so that only few are compared with each other."""
+    """An index of fingerprints by their hashes, so that only similar candidates are compared."""
 
     def __init__(self, known_prints: list[bytes]) -> None:
         self._prints: list[bytes] = []
@@ -346,7 +351,7 @@ class _Texts:
             self.add(each, -1)
 
     def add(self, printed: bytes, owner: int) -> None:
-        """Adds a fingerprint and its owner."""
+        """Adds a fingerprint that belongs to the result with the index `owner`; -1 for an earlier source."""
         number = len(self._prints)
         self._prints.append(printed)
         self._owners.append(owner)
@@ -356,18 +361,18 @@ class _Texts:
                 numbers.append(number)
 
     def owner(self, number: int) -> int:
-        """Returns the owner of a fingerprint."""
+        """Returns the owner of the fingerprint with a number."""
         return self._owners[number]
 
     def twins(self, printed: bytes) -> list[int]:
-        """Returns the fingerprints that are nearly the same, in the order in which they were added."""
+        """Returns the numbers of the fingerprints that are nearly the same, in the order in which they were added."""
         counts: dict[int, int] = {}
         pieces = _hashes(printed)
         for piece in pieces:
             for number in self._of.get(piece, ()):
                 counts[number] = counts.get(number, 0) + 1
-        # Comparing a text with every other would be quadratic; texts of 85 % in common share many of the few smallest
-        # hashes.
+        # Comparing a text with every other text would take quadratic time. Texts that share 85 % of their runs also
+        # share many of the smallest hashes, so only such texts are compared.
         near = [number for number, count in counts.items() if count >= _MIN_SHARED * len(pieces)]
         nearest = sorted(near, key=lambda number: (-counts[number], number))[:_MAX_COMPARISONS]
         return sorted(number for number in nearest if same(self._prints[number], printed))

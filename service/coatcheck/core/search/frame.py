@@ -1,16 +1,17 @@
 """Our own lines around the results, and the order in which results are shown.
 
-Each line begins with a mark that no outside text can have. Texts of a provider or a page in them (titles, addresses,
-dates) are inert and on one line.
+Each line begins with a mark that no text from outside can have. Texts of a provider or a page in these lines (titles,
+addresses, dates) are made inert and put on one line.
 
-Results keep the provider's ranking, unless the query itself says otherwise. In this order, each only among results that
-are equal so far:
+Results keep the provider's ranking unless the query itself says otherwise. These rules apply in this order; each one
+only orders results that the rules before it leave equal:
 
-1. `site:example.org` in the query: results of that site and its subdomains before others.
-2. `"a phrase"` in the query: results that have it, in any case, before others.
-3. results with a text before those with a title alone: a place among the shown is for text.
-4. results with any of the query's terms in title, URL or text before those without.
-5. the provider's rank. Scores do not count: each provider's means something else, and ranks follow it.
+1. `site:example.org` in the query: results of this site and its subdomains come first.
+2. `"a phrase"` in the query: results that contain the phrase, in upper or lower case, come first.
+3. Results with a text come before results with only a title, since the places of shown results are for texts.
+4. Results with any term of the query in title, URL or text come first.
+5. The provider's rank decides. Scores are ignored: their meaning differs between providers, and ranks follow from them
+   anyway.
 """
 
 import re
@@ -38,9 +39,9 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import MARK
 
 _MAX_REASONS: Final = 2
-"""Failures that the first line names; the response itself has up to four. Chosen, not measured."""
+"""Maximum failures that the first line names; a response has up to four. Chosen, not measured."""
 _MAX_FOLDS: Final = 12
-"""Maximum number of folded results that are named."""
+"""Maximum folded results that are named; the others are only counted."""
 _LABELS: Final = {
     "answer": "answer",
     "knowledge": "knowledge panel",
@@ -50,7 +51,7 @@ _LABELS: Final = {
 
 
 def first_line(query: str, response: SearchResponse, shown_count: int, artifact_id: str | None, *, brief: bool) -> str:
-    """Returns the line that says what came of the search, and where all of it is stored."""
+    """Returns the line with the outcome of the search, and with the ID under which the whole response is stored."""
     outcome = outcome_of(response)
     if brief:
         summary = f"{outcome}, {shown_count} shown" if response.results else outcome
@@ -66,7 +67,7 @@ def first_line(query: str, response: SearchResponse, shown_count: int, artifact_
 
 
 def outcome_of(response: SearchResponse) -> str:
-    """Returns what came of a search: the number of results, why it failed, or that nobody could read the response."""
+    """Returns the outcome of a search: the number of results, a failure, or that the response was not understood."""
     if response.failed:
         return f"failed: {'; '.join(short(each, REASON_CHARS) for each in response.failures[:_MAX_REASONS])}"
     if response.unread:
@@ -78,14 +79,14 @@ def outcome_of(response: SearchResponse) -> str:
 
 
 def result_line(section: str, result: SearchResult, also: str | None = None) -> str:
-    """Returns the line above a result's text."""
+    """Returns the line above a result's text; `also` cites an earlier source with another text of the page."""
     about = [short(each, LINE_CHARS) for each in (result.date or "",) if each]
     other = [f"other text of this page: {also}"] if also else []
     return f"{MARK} {render_result_line(section, result)}{''.join(f' | {each}' for each in (*about, *other))}"
 
 
 def render_result_line(section: str, result: SearchResult) -> str:
-    """Returns the line with title and address of a result."""
+    """Returns the title and address of a result on one line."""
     title = short(result.title, LINE_CHARS)
     address = short(result.url or "", ADDRESS_CHARS)
     line = " ".join(each for each in (section, title, "|" if title and address else "", address) if each)
@@ -93,14 +94,14 @@ def render_result_line(section: str, result: SearchResult) -> str:
 
 
 def answer_line(provider: str, answer: ProviderAnswer) -> str:
-    """Returns the line above a provider's own answer."""
+    """Returns the line above one of the provider's own answers."""
     whose = "Provider's" if provider == UNKNOWN else f"{provider}'s"
     more = [short(each, ADDRESS_CHARS) for each in (answer.title, answer.url or "") if each]
     return f"{MARK} {whose} own {_LABELS[answer.kind]}, not a source{''.join(f' | {each}' for each in more)}"
 
 
 def list_line(count: int) -> str:
-    """Returns the line above the results that are not shown."""
+    """Returns the line above the results that are only listed."""
     return f"{MARK} {count} more, by title and address:"
 
 
@@ -110,12 +111,12 @@ def pictures_line(count: int) -> str:
 
 
 def unread_line() -> str:
-    """Returns the line above an excerpt of a response that was not understood."""
+    """Returns the line above an excerpt of a response whose format was not recognised."""
     return f"{MARK} The response, as far as there is room:"
 
 
 def folds_line(folds: tuple[FoldedResult, ...]) -> str:
-    """Returns the line that says which results duplicate which."""
+    """Returns the line that names the folded results and what they duplicate."""
     duplicates = [
         f"{fold.section} is {'already stored as ' if fold.into.startswith('art_') else ''}{fold.into} "
         f"({'same page' if fold.why == 'url' else 'same text'})"
@@ -126,7 +127,7 @@ def folds_line(folds: tuple[FoldedResult, ...]) -> str:
 
 
 def render_omissions_line(cut_chars: int, chars: int, boilerplate_chars: int, unlisted: int, excluded: int) -> str:
-    """Returns the line on what is missing of shown results, in characters, and how many results are not listed."""
+    """Returns the line with the characters left out of shown results, and the number of results that are not listed."""
     parts: list[str] = []
     if cut_chars:
         parts.append(f"{cut_chars:,} of {chars:,} characters of the shown results")
@@ -140,7 +141,7 @@ def render_omissions_line(cut_chars: int, chars: int, boilerplate_chars: int, un
 
 
 def next_line(artifact_id: str, section: str | None) -> str:
-    """Returns the literal call with which to read on: a section, or anywhere in the response."""
+    """Returns a literal call that reads more: of a section or, if it is None, of the whole response."""
     part = f', section="{section}"' if section else ""
     return f'{MARK} Next: read_artifact(artifact_id="{artifact_id}"{part}, query="…")'
 
@@ -153,7 +154,7 @@ def warning_line(warning: str) -> str:
 _SITE: Final = re.compile(r"(?<!\S)site:\s?([^\s\"']{1,200})", re.IGNORECASE)
 _PHRASE: Final = re.compile(r"\"([^\"\n]{2,200})\"|[“„«]([^”“»\n]{2,200})[”“»]")
 _MAX_PREFERENCES: Final = 8
-"""Maximum number of sites and phrases that are used."""
+"""Maximum sites and phrases of a query that are used. Chosen, not measured."""
 
 
 def words_of(query: str) -> str:
@@ -162,7 +163,7 @@ def words_of(query: str) -> str:
 
 
 def order_results(laid: ResponseLayout, indices: tuple[int, ...], query: str, finder: TermFinder | None) -> list[int]:
-    """Returns the indices of results in the order in which they are shown."""
+    """Returns the indices of the results in the order in which they are shown."""
     sites = [site.lower().removeprefix("www.").strip("/*.") for site in _SITE.findall(query)[:_MAX_PREFERENCES]]
     phrases = [fold_blanks(one or two) for one, two in _PHRASE.findall(query)[:_MAX_PREFERENCES]]
 
@@ -172,7 +173,8 @@ def order_results(laid: ResponseLayout, indices: tuple[int, ...], query: str, fi
         off_site = bool(sites) and not any(_of_site(result, site) for site in sites)
         without = bool(phrases) and not _has(f"{head}{body.text}", phrases)
         missing = finder is not None and finder.next(head.encode("utf-8", "replace") + body.data, 0) is None
-        # The provider's ranking decides among equals: it knows what the query meant, and these rules do not.
+        # The provider's ranking decides among equal results: the provider knows what the query meant, these rules do
+        # not.
         return off_site, without, not body.text, missing, place
 
     return sorted(indices, key=worth)
@@ -195,9 +197,9 @@ def _has(text: str, phrases: list[str]) -> bool:
 
 @final
 class CachingTokenizer:
-    """Counts each text only once, since blocks are counted while they shrink, and again at the end.
+    """Counts each text only once: blocks are counted again while they shrink, and at the end.
 
-    Lives as long as one search, as it never forgets. Not thread-safe.
+    Lives only as long as one search, because it never forgets a text. Not thread-safe.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -1,8 +1,8 @@
-"""The passages of one result's text that best answer the query, within a budget; or all of a text that fits.
+"""Cuts the passages of a result's text that best answer the query, within a budget; or shows a text that fits whole.
 
-Ranking and choice are those of core/passages: units are rated by the query's terms, and the best are extended to
-passages of 150 tokens, which merge where they meet and stand in the order of the text. Boilerplate is never shown. A
-text with none of the terms shows its beginning. Every passage is an exact range of the view.
+Passages are ranked and chosen as in core/passages: units are rated by the query's terms, and the best are extended to
+passages of 150 tokens. Passages that meet are merged, and all are shown in the order of the text. Boilerplate is never
+shown. Of a text with none of the terms, the beginning is shown. Every passage is an exact range of the view.
 """
 
 from bisect import bisect_right
@@ -34,43 +34,43 @@ from coatcheck.core.views.window import Extent, Position, Window, decode, window
 from coatcheck_client.contract.inert import inert, one_line
 
 _BYTES_PER_TOKEN: Final = 8
-"""Bytes per token of the budget up to which a text may fit as a whole and is tried."""
+"""Bytes per token of the budget, above which a text cannot fit as a whole."""
 _SNIPPET_BYTES: Final = 4_000
-"""Bytes in which a snippet is searched for."""
+"""Bytes at the beginning of a text in which a snippet is searched for."""
 _SNIPPET_UNITS: Final = 6
 """Maximum sentences or lines of a snippet."""
 _SEAM_TOKENS: Final = 4
-"""Approximate cost of the line before a passage."""
+"""Approximate tokens of the line before a passage."""
 _MIN_PIECE_TOKENS: Final = 8
-"""Tokens below which a piece of a unit is not worth showing."""
+"""Tokens below which a part of a unit is not worth showing."""
 _END: Final = b"\n\n"
-"""Follows a text in the view: windows end at line ends."""
+"""Added after a text, as in the view, because windows end at line ends."""
 
 
 class ResultPassage(Struct, frozen=True, kw_only=True):
     """A passage that is shown."""
 
     text: str
-    """As it is shown: inert."""
+    """The passage as it is shown, made inert."""
     exact: bool
-    """False: control characters or tags were changed in `text`."""
+    """Whether `text` is unchanged; False if control characters or tags were replaced."""
     chars: Extent
-    """In the result's text."""
+    """Range of the passage in the result's text, in characters."""
     bytes: Extent
-    """In the result's text, in UTF-8."""
+    """Range of the passage in the result's text, in bytes of UTF-8."""
     view: Window
-    """Its range in the text view of the response."""
+    """Range of the passage in the text view of the response."""
 
 
 class CutText(Struct, frozen=True):
-    """What is shown of one text."""
+    """The part of one result's text that is shown."""
 
     text: str
-    """The passages, with lines that give their position or what is missing, unless they are the whole text."""
+    """The passages, with lines that give their positions or what is missing, unless they are the whole text."""
     tokens: int
     quotes: tuple[ResultPassage, ...]
     whole: bool
-    """Whether only boilerplate is missing."""
+    """Whether everything but boilerplate is shown."""
 
 
 _NOTHING: Final = CutText("", 0, (), whole=True)
@@ -78,31 +78,34 @@ _NOTHING: Final = CutText("", 0, (), whole=True)
 
 @final
 class PassageCutter:
-    """Cuts texts of one response for one query. Not thread-safe."""
+    """Cuts the texts of one response for one query. Not thread-safe."""
 
     def __init__(
         self, terms: tuple[Term, ...], finder: TermFinder | None, tokenizer: Tokenizer, *, shows_positions: bool
     ) -> None:
-        """Creates a cutter. `shows_positions`: a line above each passage gives its position; else gaps are marked."""
+        """Creates a cutter.
+
+        With `shows_positions`, a line above each passage gives its position; else gaps are marked.
+        """
         self._layout: Layout = "ordered" if shows_positions else "marked"
         self._terms = terms
         self._finder = finder
         self._tokenizer = tokenizer
 
     def cut(self, body: ResultBody, boilerplate: Ranges, tokens: int) -> CutText:
-        """Returns as much of a text as is worth showing, in at most `tokens` tokens."""
+        """Returns the passages of a text that are worth showing, in at most `tokens` tokens."""
         if not body.text or tokens <= 0:
             return replace(_NOTHING, whole=not body.text)
         fits = len(body.data) <= tokens * _BYTES_PER_TOKEN
-        # A text that fits as it is needs no choice and no lines of ours.
+        # A text that fits without changes needs no choice of passages and no lines of ours.
         if fits and not boilerplate and (cut_text := self._all_of(body, tokens)) is not None:
             return cut_text
-        # Boilerplate splits it: no passage may reach across.
+        # Boilerplate splits the text: no passage may contain any.
         parts = _between(DocumentPart(body.place, body.data + _END), boilerplate, len(body.data))
         if not parts:
             return _NOTHING
         budget = ClipBudget(tokens, tokens * 64)
-        # Without its boilerplate it may fit: then everything else is shown, whatever the query is.
+        # If the text fits without its boilerplate, all of the rest is shown, regardless of the query.
         if fits:
             cut_text = self._compose_text(_as_units(parts), parts, budget, body)
             shown_bytes = sum(quote.bytes.end - quote.bytes.start for quote in cut_text.quotes)
@@ -110,13 +113,13 @@ class PassageCutter:
                 len(part.data.strip(b" \t\r\n")) for part in parts
             ):
                 return replace(cut_text, whole=True)
-        # The passages for the query; a text with none of its terms shows its beginning.
+        # Otherwise choose passages for the query; of a text with none of its terms, show the beginning.
         rated_units = self._rate_units(body, boilerplate) or self._from_the_beginning(body, boilerplate, tokens)
         rated_units = _without_blanks(rated_units, body.data)
         return self._compose_text(*_apart(rated_units, body), budget, body)
 
     def _all_of(self, body: ResultBody, tokens: int) -> CutText | None:
-        """Returns a text as it is, without a line that gives its position, if it fits."""
+        """Returns a whole text without a line for its position; None if it does not fit."""
         text = inert(body.text)
         cost = self._tokenizer.count(text)
         if cost > tokens or body.data != body.data.strip():
@@ -126,7 +129,7 @@ class PassageCutter:
         return CutText(text, cost, (_quote(text, where, body.place, exact=exact),), whole=True)
 
     def snippet(self, body: ResultBody, boilerplate: Ranges, tokens: int) -> str:
-        """Returns sentences from a text's beginning on one line: the first with most of the terms, and what follows."""
+        """Returns sentences from a text's beginning on one line: the first with the most terms, and the next ones."""
         data = beginning(body)
         open_units = [each for each in units(data, 0) if not _is_covered(*each, boilerplate)]
         terms: dict[int, set[int]] = {}
@@ -136,7 +139,7 @@ class PassageCutter:
                 terms.setdefault(place, set()).update(numbers)
         if not open_units:
             return ""
-        # The earliest of equal ones: pages say first what they are about.
+        # Of equally good sentences, the earliest counts: pages say first what they are about.
         best = max(range(len(open_units)), key=lambda place: (len(terms.get(place, ())), -place))
         pieces: list[str] = []
         at = open_units[best][0]
@@ -147,7 +150,7 @@ class PassageCutter:
         return fit_text(one_line(" ".join([*pieces, "…"] if more else pieces)), tokens, self._tokenizer)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yields where terms begin, and which."""
+        """Yields the byte offsets at which terms begin, with the numbers of these terms."""
         at = 0
         while self._finder is not None and (match := self._finder.next(data, at)) is not None:
             yield match
@@ -166,7 +169,7 @@ class PassageCutter:
         )
 
     def _from_the_beginning(self, body: ResultBody, boilerplate: Ranges, tokens: int) -> list[RatedUnit]:
-        """Returns the first units and as much of the next as fits, without gaps except for boilerplate."""
+        """Returns the first units of a text, and as much of the next one as fits; only boilerplate leaves gaps."""
         data = body.data[: tokens * _BYTES_PER_TOKEN * 2]
         data_end = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
         first_units: list[RatedUnit] = []
@@ -174,7 +177,7 @@ class PassageCutter:
         for start, stop in units(data[: data_end or len(data)], 0):
             if _is_covered(start, stop, boilerplate):
                 continue
-            # A gap where boilerplate was costs a line.
+            # A gap in place of boilerplate costs a line.
             room -= _SEAM_TOKENS if start != end else 0
             cost = self._tokenizer.count(inert(decode(data[start:stop])))
             if cost > room:
@@ -189,11 +192,12 @@ class PassageCutter:
             first_units.append(RatedUnit(start, stop, 1.0, 0, start))
             room -= cost
             end = stop
-        # Falling scores, so that `compose` cuts the end if its count is higher than this estimate.
+        # Later units get lower scores, so that `compose` cuts the end if it counts more tokens than were estimated
+        # here.
         return [replace(unit, score=unit.score + 0.5 / (number + 1)) for number, unit in enumerate(first_units)]
 
     def _rate_units(self, body: ResultBody, boilerplate: Ranges) -> list[RatedUnit]:
-        """Returns the units outside boilerplate, rated; none if no term is found."""
+        """Returns the rated units outside boilerplate; an empty list if no term occurs in them."""
         if not self._terms:
             return []
         scanner = PassageScanner(self._terms)
@@ -210,7 +214,7 @@ class PassageCutter:
 
 
 def beginning(body: ResultBody) -> bytes:
-    """Returns the part of a text in which a snippet is searched for."""
+    """Returns the beginning of a text, in which a snippet is searched for."""
     return body.data[:_SNIPPET_BYTES]
 
 
@@ -225,7 +229,7 @@ def _quote(text: str, window: Window, place: Position, *, exact: bool) -> Result
 
 
 def _is_covered(low: int, high: int, boilerplate: Ranges) -> bool:
-    """Returns whether most of a part of a text is boilerplate."""
+    """Returns whether most of a range of a text is boilerplate."""
     at = max(0, bisect_right(boilerplate, (low, 1 << 62)) - 1) if boilerplate else 0
     while at < len(boilerplate) and boilerplate[at][0] < high:
         start, end = boilerplate[at]
@@ -236,7 +240,7 @@ def _is_covered(low: int, high: int, boilerplate: Ranges) -> bool:
 
 
 def _between(part: DocumentPart, boilerplate: Ranges, size: int) -> list[DocumentPart]:
-    """Returns a text without its boilerplate, as parts of the view; parts of blanks alone are dropped."""
+    """Returns a text without its boilerplate, as parts of the view; parts that are blank are dropped."""
     out: list[DocumentPart] = []
     at, place = 0, part.place
     for start, end in (*boilerplate, (size, size)):
@@ -249,14 +253,14 @@ def _between(part: DocumentPart, boilerplate: Ranges, size: int) -> list[Documen
 
 
 def _with_line_end(place: Position, data: bytes, whole: bytes, at: int) -> DocumentPart:
-    """Returns a part with the LF before it, which shows that it begins a line."""
+    """Returns a part with the LF before it, if there is one, to show that the part begins a line."""
     if whole[max(0, at - 1) : at] != b"\n":
         return DocumentPart(place, data)
     return DocumentPart(Position(place.byte - 1, place.newlines - 1, place.chars - 1), b"\n" + data)
 
 
 def _as_units(parts: list[DocumentPart]) -> list[RatedUnit]:
-    """Returns each part as one unit, to be shown whole or not at all."""
+    """Returns each part as one unit, which is shown whole or not at all."""
     out: list[RatedUnit] = []
     for number, part in enumerate(parts):
         start = part.place.byte + len(part.data) - len(part.data.lstrip(b"\r\n"))
@@ -265,7 +269,7 @@ def _as_units(parts: list[DocumentPart]) -> list[RatedUnit]:
 
 
 def _without_blanks(rated_units: list[RatedUnit], data: bytes) -> list[RatedUnit]:
-    """Returns units with those of blanks alone joined to the one before, as nothing of them could be shown."""
+    """Returns the units with blank ones joined to the unit before, because nothing of a blank unit could be shown."""
     out: list[RatedUnit] = []
     for unit in rated_units:
         if data[unit.start : unit.end].strip():
@@ -276,7 +280,7 @@ def _without_blanks(rated_units: list[RatedUnit], data: bytes) -> list[RatedUnit
 
 
 def _apart(rated_units: list[RatedUnit], body: ResultBody) -> tuple[list[RatedUnit], list[DocumentPart]]:
-    """Returns units with their positions in the view, consecutive ones in one part."""
+    """Returns the units with their positions in the view, and the parts with them; consecutive units share a part."""
     parts: list[DocumentPart] = []
     out: list[RatedUnit] = []
     data = body.data + _END

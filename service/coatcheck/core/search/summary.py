@@ -1,8 +1,9 @@
-"""What stays of a search in the conversation: a few verbatim sentences with their citations, and the sources.
+"""Summarises a search for later turns: a few verbatim sentences with their citations, and the sources.
 
-Sentences are taken from the passages that were shown, by the same ranking, at least one of each result if it has one
-worth quoting; none repeats another. Nothing is written: every sentence is an exact range of a result's text, and
-`verify` finds it there. The text to persist is counted as a whole and stays within its limit.
+Sentences are chosen from the passages that were shown, ranked as the passages were. Each result gives at least one
+sentence if it has one that is worth quoting, and no sentence repeats another. No text is invented: every sentence is an
+exact range of a result's text, and `verify` finds it there. The tokens of the whole text are counted, and stay within
+the limit.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts
@@ -27,24 +28,25 @@ from coatcheck.core.views.window import Extent, Window, decode, window
 from coatcheck_client.contract.inert import MARK, one_line
 
 MAX_POINTS: Final = 6
-"""Maximum number of sentences."""
+"""Maximum number of quoted sentences."""
 SUMMARY_TOKENS: Final = 768
-"""Default limit of the text to persist."""
+"""Default maximum tokens of the text that stays."""
 _MIN_SENTENCE_CHARS: Final = 24
 """Minimum characters of a sentence worth quoting; half as many in Chinese, Japanese and Korean."""
 _REPEATED_SHARE: Final = 0.5
-"""Share of a sentence's words that earlier sentences contain, from which it says nothing new."""
+"""A sentence is a repetition if more than this share of its words occurs in earlier sentences."""
 _FRAGMENT_WEIGHT: Final = 0.7
-"""Weight of a sentence that has no end, or was cut."""
+"""Factor of the rating of a sentence that has no end or was cut."""
 _MIN_WORTH_SHARE: Final = 0.3
-"""Share of the best sentence's worth below which a second one of a result is not quoted."""
+"""Share of the best sentence's rating, below which a result gets no second sentence."""
 _ANSWER_CHARS: Final = 280
-"""Maximum characters of each of the provider's first two answers: about 70 tokens of the summary. Chosen, not
-measured."""
+"""Maximum characters of an answer of the provider, of which the first two are included: about 70 tokens of the summary.
+Chosen, not measured."""
 _BEGINNING_CHARS: Final = 240
-"""Characters of a response that was not understood."""
+"""Maximum characters that are shown of a response whose format was not recognised."""
 _TITLE_CHARS: Final = (60, 30, 16, 1)
-"""Characters of titles that were only listed, tried in this order before anything is dropped."""
+"""Maximum characters of the titles of listed results. If the text is too long, the next smaller number is tried before
+anything is dropped; 1 leaves out the title."""
 _PREFIX: Final = re.compile(r"(?:[-*+•>|]+\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
 _LINK_ONLY: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,400}\]\([^()\n]{0,2000}\)\W{0,8}")
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
@@ -57,14 +59,14 @@ class SummarySentence(Struct, frozen=True, kw_only=True):
     """One sentence, verbatim."""
 
     text: str
-    """As in the result's text; make it inert before showing it."""
+    """The sentence as it is in the result's text; it must be made inert before it is shown."""
     citation: str
-    """`art_…#r1`."""
+    """Citation of the result, such as `art_…#r1`."""
     chars: Extent
-    """In the result's text."""
+    """Range of the sentence in the result's text, in characters."""
     bytes: Extent
     view: Window
-    """Its range in the text view of the response."""
+    """Range of the sentence in the text view of the response."""
 
 
 class SummarySource(Struct, frozen=True, kw_only=True):
@@ -73,9 +75,9 @@ class SummarySource(Struct, frozen=True, kw_only=True):
     title: str
     url: str
     note: str
-    """What may be needed to judge it: its date, or that only its title was seen."""
+    """Facts that help to judge the result: its date, or that only its title was seen."""
     source: str
-    """Its citation."""
+    """Citation of the result, such as `art_…#r1`."""
 
 
 class SearchSummary(Struct, frozen=True, kw_only=True):
@@ -83,17 +85,17 @@ class SearchSummary(Struct, frozen=True, kw_only=True):
 
     tool: str
     action: str
-    """`searched 'x'`, or what the provider says that its own tool did."""
+    """`searched 'x'`, or the provider's description of what its own tool did."""
     query: str
     answers: tuple[str, ...]
-    """The provider's own, each on one line, cut."""
+    """The provider's own answers, each shortened to one line."""
     summary: tuple[SummarySentence, ...]
     citations: tuple[SummarySource, ...]
     counts: SearchCounts
     text: str
-    """All of this as a model reads it later."""
+    """The whole summary as a model reads it in later turns."""
     token_estimate: int
-    """Tokens of `text`, exact in the tokenizer's encoding."""
+    """Tokens of `text`, exact in the encoding of the tokenizer that was given."""
 
 
 def summarise(
@@ -105,9 +107,9 @@ def summarise(
     max_tokens: int = SUMMARY_TOKENS,
     brief: bool = False,
 ) -> SearchSummary:
-    """Returns the summary of what was shown, in at most `max_tokens`; sources are dropped before sentences.
+    """Returns a summary of what was shown, in at most `max_tokens`; the least useful parts are dropped first.
 
-    If `brief`, nothing of it stays but what was done, and the first source, by whose citation all can be read.
+    If `brief`, the summary has only what was done and the first source, by whose citation everything else can be read.
     """
     # Sentences come from the passages that were shown, so that nothing is quoted that the model did not see.
     points = _points(output, laid)
@@ -116,12 +118,12 @@ def summarise(
     sources += [_source(each, "title only") for each in output.title_results]
     sources += [_source(each, "found before") for each in output.earlier_results]
     answers = [one_line(answer.text[: _ANSWER_CHARS * 2])[:_ANSWER_CHARS] for answer in laid.response.answers[:2]]
-    # The provider's actions say more than the query, unless the caller asked something else.
+    # The provider's actions say more than the query, but only if the query is the one that the provider reports.
     actions = laid.response.actions if output.query in {"", laid.response.query or ""} else ()
     action = "; ".join(actions) or action_line(output.query)
     head = action if actions and not output.counts.results else f"{action}: {_came_of(output, laid.response)}"
-    # Over the limit, the least useful goes first: titles of sources that were only listed, second sentences of a
-    # result, those sources, answers.
+    # Over the limit, the least useful parts go first, in this order: long titles of listed sources, second sentences of
+    # a result, listed sources, answers.
     titles = iter(_TITLE_CHARS)
     source_count = len(sources)
     if brief:
@@ -159,13 +161,13 @@ def summarise(
 
 
 def _last_of_many(points: list[SummarySentence]) -> SummarySentence:
-    """Returns the last sentence of a result that has several; of all if none has."""
+    """Returns the last sentence of a result that has several; if no result has several, the last sentence."""
     counts = Counter(point.citation for point in points)
     return next((point for point in reversed(points) if counts[point.citation] > 1), points[-1])
 
 
 def _came_of(output: Budgeted, response: SearchResponse) -> str:
-    """Returns what came of the search: how much was found and read, what failed, where the response is."""
+    """Returns the outcome of a search: how much was found and read, what failed, and where the response is stored."""
     out = outcome_of(response)
     if response.results:
         out = f"{out}, {output.counts.shown} read"
@@ -199,15 +201,15 @@ def _text(
     """Returns the text to persist.
 
     Args:
-        head: what was done, and what came of it.
-        points: the sentences.
-        sources: those that were read, then the others.
-        answers: the provider's own.
-        read_count: number of sources that were read, each on a line with its citation.
-        title_chars: characters of the others' titles, on lines that name sections alone; None: on lines like those of
-            the first.
+        head: what was done, and its outcome.
+        points: the sentences to quote.
+        sources: the sources whose text was shown, then the others.
+        answers: the provider's own answers.
+        read_count: number of sources whose text was shown; each of them has a line with its citation.
+        title_chars: maximum characters of the titles of the other sources, which then have shorter lines with only the
+            name of the section; None gives all sources equal lines.
         dropped_count: number of sources that were left out.
-        artifact_id: where the response is stored.
+        artifact_id: the ID of the artifact that stores the response; None if it is not stored.
     """
     lines = [f"{MARK} {head}"]
     lines += [f"{MARK} the provider's own answer: {escape_citations(answer)}" for answer in answers]
@@ -227,7 +229,7 @@ def _text(
 
 
 def _render_source(source: SummarySource, size: int | None) -> str:
-    """Returns the title, in at most `size` characters, and the address of a source; with its note if there is room."""
+    """Returns a source's title, cut to `size` characters, and its address; if `size` is None, the note as well."""
     title = source.title if size is None or not source.url else short(source.title, size) if size > 1 else ""
     note = f" ({source.note})" if source.note and size is None else ""
     return f"{' | '.join(each for each in (title, source.url) if each)}{note}"
@@ -241,13 +243,13 @@ class _Sentence(Struct, frozen=True):
     """Index of the shown result."""
     start: int
     end: int
-    """In bytes of the result's text."""
+    """End of the sentence; `start` and `end` are byte offsets in the result's text."""
     text: str
     worth: float
 
 
 def _points(output: Budgeted, laid: ResponseLayout) -> list[SummarySentence]:
-    """Returns the sentences, those of one result together, results in the order shown."""
+    """Returns the sentences to quote: results in the order shown, the sentences of one result together."""
     bodies = [laid.bodies[each.result.rank - 1] for each in output.shown_results]
     top_sentences = _choose_sentences(_sentences(output, bodies), len(bodies))
     top_sentences.sort(key=lambda each: (each.owner, each.start))
@@ -255,7 +257,7 @@ def _points(output: Budgeted, laid: ResponseLayout) -> list[SummarySentence]:
 
 
 def _sentences(output: Budgeted, bodies: list[ResultBody]) -> list[_Sentence]:
-    """Returns everything in the shown passages that reads like a sentence, with its rating."""
+    """Returns all sentences in the shown passages, each with its rating."""
     out: list[_Sentence] = []
     for owner, (result, body) in enumerate(zip(output.shown_results, bodies, strict=True)):
         for quote in result.quotes:
@@ -270,13 +272,16 @@ def _sentences(output: Budgeted, bodies: list[ResultBody]) -> list[_Sentence]:
 
 
 def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None:
-    """Returns a unit without what introduces or follows it; None for headings, menus, code and fragments."""
+    """Returns a sentence without list marks before it and blanks around it; None for a unit that is no sentence.
+
+    Headings, menus, code, tables and fragments are no sentences.
+    """
     raw = decode(data[start:end])
     text = raw.strip()
     if text.startswith(("#", "```", "|", "{", "<")) or _LINK_ONLY.fullmatch(text):
         return None
     lead = len(raw) - len(raw.lstrip())
-    # The position must stay exact, so what precedes is skipped, not replaced.
+    # The position must stay exact, so list marks are skipped, not replaced.
     match = _PREFIX.match(text)
     skip = lead + (match.end() if match else 0)
     sentence_text = raw[skip:].rstrip(" \t\r\n\\")
@@ -294,7 +299,7 @@ def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None
 
 
 def _scores(texts: list[str], query: str) -> list[float]:
-    """Returns how well each answers; nothing if the query has no terms or none is found."""
+    """Returns how well each text answers the query; zeros if the query has no terms or none of them occurs."""
     terms = terms_of(query).terms
     if not terms or not texts:
         return [0.0] * len(texts)
@@ -304,7 +309,7 @@ def _scores(texts: list[str], query: str) -> list[float]:
 
 
 def _choose_sentences(sentences: list[_Sentence], results: int) -> list[_Sentence]:
-    """Returns the best of each result, then the best of the rest, without repetitions in other words."""
+    """Returns the best sentence of each result, then the best of the rest, without sentences that repeat others."""
     order = sorted(sentences, key=lambda each: (-each.worth, each.owner, each.start))
     out: list[_Sentence] = []
     quoted: set[str] = set()
@@ -325,10 +330,10 @@ def _choose_sentences(sentences: list[_Sentence], results: int) -> list[_Sentenc
                 return True
         return False
 
-    # One of each result first: six sentences of the first result would hide that others agree or contradict.
+    # One sentence of each result comes first: six of the first result would hide whether others agree or contradict.
     for owner in range(results):
         take([each for each in order if each.owner == owner])
-    # Then the best of all, but none that is far worse only to fill the summary.
+    # Then the best of all results; a much worse sentence is not added only to fill the summary.
     best = order[0].worth if order else 0.0
     good = [each for each in order if each.worth >= _MIN_WORTH_SHARE * best]
     while len(out) < MAX_POINTS and take(good):

@@ -16,9 +16,9 @@ r2. …
 Pictures:
 https://…
 ```
-A result's text is the readable text of its snippet, its excerpts and its content, without repetitions. Nothing else is
-left out but markup, menus and scripts of pages: what counts as boilerplate is decided by whoever cuts passages. Texts
-stand here as they came; whoever shows them to a model makes them inert.
+A result's text is the readable text of its snippet, excerpts and content, without repetitions. Apart from repetitions,
+only markup, menus and scripts of pages are left out; the code that cuts passages decides what is boilerplate. Texts are
+not made inert here; the code that shows them to a model does so.
 """
 
 import unicodedata
@@ -33,24 +33,24 @@ from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, ExtractedText, 
 from coatcheck.core.views.window import Position
 
 _COMPARED_LETTERS: Final = 60
-"""Letters of an excerpt that are compared to find it in the content."""
+"""Letters at each end of an excerpt that are searched for in the content."""
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 _MIN_COMPARED_LETTERS: Final = 12
-"""Letters below which such a match proves nothing."""
+"""Letters of an excerpt, below which a match in the content proves nothing."""
 
 
 def result_text(result: SearchResult) -> str:
-    """Returns paragraphs in this order: snippet, further excerpts, content.
+    """Returns a result's text in paragraphs: the snippet, further excerpts, and the content, in this order.
 
-    Markup is removed; no other word is changed.
+    Markup is removed; the words are not changed.
 
-    An excerpt whose first and last words are in the content is left out, as it is an excerpt of that.
+    An excerpt whose first and last letters are in the content is left out, because it is a part of the content.
     """
     content = readable(result.content, format_of(result.content)) if result.content else ""
     letters: str | None = None
     out: list[str] = []
     earlier_letters: list[str] = []
-    # Providers send the same text as snippet, excerpt and content; letters alone are compared, as blanks and marks
+    # Providers send the same text as snippet, excerpt and content. Only letters are compared, since blanks and marks
     # differ.
     for excerpt in (result.snippet, *result.more):
         text = excerpt_text(excerpt)
@@ -59,7 +59,7 @@ def result_text(result: SearchResult) -> str:
             continue
         if content and len(own) >= _MIN_COMPARED_LETTERS:
             letters = _letters(content) if letters is None else letters
-            # Both ends are in the content: excerpts that were joined from several places are recognised, too.
+            # Both ends must be in the content. This also recognises excerpts that were joined from several places.
             if own[:_COMPARED_LETTERS] in letters and own[-_COMPARED_LETTERS:] in letters:
                 continue
         out.append(text)
@@ -68,43 +68,43 @@ def result_text(result: SearchResult) -> str:
 
 
 def _letters(text: str) -> str:
-    """Returns only letters and digits, so that blanks, marks and markup make no difference."""
+    """Returns only the letters and digits of a text, for comparisons without blanks, marks and markup."""
     if text.isascii():
         return text.encode().translate(None, _SIGNS).decode().lower()
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text))).lower()
 
 
 EXTRACTOR: Final = "search-results 2"
-"""Increase the number when views change."""
+"""Name of the extractor. Its number must be increased when views change."""
 _LABELS: Final = {"answer": "Answer", "knowledge": "About", "question": "Related question", "commentary": "Commentary"}
 MAX_VIEW_CHARS: Final = 16_000_000
-"""Maximum characters of results' texts in one view; beyond it, only headings are kept."""
+"""Maximum characters of the results' texts in one view; beyond them, results have only their headings."""
 
 
 class ResultBody(Struct, frozen=True):
-    """A result's text, and its position in the view."""
+    """A result's text, and the position of this text in the view."""
 
     text: str
     data: bytes
-    """`text` in UTF-8: exactly the view's bytes from `place` on."""
+    """`text` in UTF-8: exactly the bytes of the view from `place` on."""
     place: Position
 
 
 class ResponseLayout(Struct, frozen=True):
-    """A response laid out as a view."""
+    """A response with its text view."""
 
     response: SearchResponse
     text: bytes
     sections: tuple[Section, ...]
-    """Those of the results, in order: section n-1 is `rn`."""
+    """Sections of the results, in order: the section with index n-1 is `rn`."""
     bodies: tuple[ResultBody, ...]
     partial: bool
 
 
 def search_view(body: bytes) -> ExtractedText:
-    """Returns the text view and the sections r1, r2, … of a stored response.
+    """Returns the text view of a stored response, with the sections r1, r2, ….
 
-    If nothing is recognised, the view is the payload itself, without sections.
+    If the response has neither results nor answers, the view is the payload itself, without sections.
     """
     laid = lay_out(normalise(body))
     if not (laid.response.results or laid.response.answers):
@@ -113,13 +113,13 @@ def search_view(body: bytes) -> ExtractedText:
 
 
 def lay_out(response: SearchResponse) -> ResponseLayout:
-    """Returns the view, with the positions of the results' texts in it."""
+    """Returns the view of a response, with the positions of the results' texts in the view."""
     pieces: list[bytes] = []
     sections: list[Section] = []
     bodies: list[ResultBody] = []
     at = Position(0, 0, 0)
 
-    # Positions are counted while writing, so that they are those of the bytes that are stored.
+    # Positions are counted while the view is written, so that they fit the stored bytes exactly.
     def add(text: str) -> bytes:
         nonlocal at
         data = text.encode("utf-8", "replace")
@@ -130,7 +130,7 @@ def lay_out(response: SearchResponse) -> ResponseLayout:
     add(_heading(response))
     for answer in response.answers:
         add(_answer(answer))
-    # Over the limit, results keep their headings: a section must exist for every citation.
+    # Over the limit, results still have their headings, because every citation needs its section.
     room = MAX_VIEW_CHARS
     for result in response.results[:MAX_SECTIONS]:
         start = at
@@ -180,7 +180,7 @@ def _render_picture(picture: SearchResult) -> str:
 
 
 def _head(result: SearchResult) -> str:
-    """Returns a result's lines above its text, and a blank one."""
+    """Returns the lines above a result's text."""
     title = result.title or result.url or ""
     url = f"{result.url}\n" if result.url and result.title else ""
     about = " | ".join(each for each in (result.date, result.site, result.author, result.picture) if each)

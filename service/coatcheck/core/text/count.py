@@ -1,8 +1,8 @@
-"""Counts tokens of payloads of any size, and words counts for sentences.
+"""Counts the tokens of payloads of any size, and words counts for sentences.
 
-Tokens are counted in safe cuts, sampled, or with an index of checkpoints. Only one piece is encoded at a time, and no
-piece is longer than its bound, whatever the payload. Bytes that are not UTF-8 count as the replacement characters that
-a reader would see.
+Tokens are counted between safe cuts, estimated from a sample, or counted with an index of checkpoints. Only one piece
+is encoded at a time, and no piece is longer than its bound, whatever the payload. Bytes that are not UTF-8 count as the
+replacement characters that a reader would see.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,25 +16,26 @@ from coatcheck.core.views.window import decode
 from coatcheck_client.contract.answers import TokenCount
 
 PIECE_BYTES = 64 * 1024
-"""Bytes encoded at once. Keeps the encoder's hold on a thread near 1 ms."""
+"""Maximum bytes encoded at once, so that the encoder occupies a thread for about 1 ms."""
 
 UNCUT_BYTES = 16 * 1024
-"""Bytes encoded at once if there is no safe cut: one long word costs n log n, 0.1 ms per KB at this length."""
+"""Maximum bytes encoded at once if there is no safe cut. The time for one word of n bytes grows with n log n; at this
+length it is 0.1 ms per KB."""
 
 EXACT_BYTES = 256 * 1024
-"""Payloads up to this size are counted exactly when they are stored (at most 4 ms of ordinary text)."""
+"""Maximum bytes of a payload that is counted exactly when it is stored: at most 4 ms for ordinary text."""
 
 SAMPLE_PIECE = 768
-"""Bytes of each piece of the sample by which the tokens of a larger payload are estimated."""
+"""Bytes of each piece of the sample from which the tokens of a larger payload are estimated."""
 SAMPLE_PIECES = 128
-"""Pieces that are kept at most; then every second one goes."""
+"""Maximum pieces that are kept; with one more, every second piece is dropped."""
 ENCODED_PIECES = 64
-"""Of a larger payload, 64 to 128 pieces are kept, evenly spread, and 64 of them are encoded: 48 KB, about 1 ms. Many
-short pieces are more representative than few long ones with the same total."""
+"""Maximum pieces that are encoded. Of a larger payload, 64 to 128 evenly spread pieces are kept, and 64 of them are
+encoded: 48 KB, about 1 ms. Many short pieces represent a payload better than few long ones with the same total."""
 
 
 def _ends(data: bytes, *, final: bool) -> Iterator[tuple[int, bool]]:
-    """Yields where each piece ends, and whether that is a safe cut. Unless `final`, a last piece is left for later."""
+    """Yields the end of each piece, and whether it is a safe cut. Unless `final`, the last piece is left for later."""
     start = 0
     while len(data) - start > PIECE_BYTES + 4:
         safe_end = last_safe(data, start, start + PIECE_BYTES)
@@ -59,9 +60,9 @@ def _force_cuts(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool]]
 
 
 def count_pieces(data: bytes, tokenizer: Tokenizer) -> TokenCount:
-    """Returns the tokens of a payload in memory. Exact unless it has stretches of over 16 KB without a safe cut.
+    """Returns the number of tokens in a payload. Exact unless it has more than 16 KB without a safe cut.
 
-    Such stretches (one enormous word, a wall of blanks) are counted in parts, which may differ by a token per part.
+    Such stretches (one enormous word, a wall of blanks) are counted in parts; each part may add an error of one token.
     """
     count = 0
     exact = True
@@ -74,14 +75,14 @@ def count_pieces(data: bytes, tokenizer: Tokenizer) -> TokenCount:
 
 
 class TokenMeter:
-    """Counts a streamed payload: exactly up to EXACT_BYTES, from a spread sample beyond.
+    """Counts the tokens of a streamed payload: exactly up to EXACT_BYTES, beyond that by a spread sample.
 
-    The sample is a function of the bytes alone, however they are split among calls: pieces of 768 bytes at multiples of
-    a stride that doubles whenever there are more than 128. Memory stays under 256 KB + 96 KB.
+    The sample depends on the bytes alone, however they are split among calls. Its pieces of 768 bytes are at multiples
+    of a stride, which doubles whenever there are more than 128 pieces. Memory stays under 256 KB + 96 KB.
     """
 
     def __init__(self, tokenizer: Tokenizer, exact: int = EXACT_BYTES) -> None:
-        """Creates a meter; `exact` is in bytes, for callers who need less."""
+        """Creates a meter that counts exactly up to `exact` bytes."""
         self._tokenizer = tokenizer
         self._exact = exact
         self._size = 0
@@ -90,7 +91,7 @@ class TokenMeter:
         self._sample: list[bytearray] = []
 
     def feed(self, data: bytes) -> None:
-        """Takes the next bytes. Costs a copy of what is kept, never an encoding."""
+        """Takes the next bytes. Copies the bytes that it keeps, and never encodes."""
         if self._whole is not None:
             if self._size + len(data) <= self._exact:
                 self._whole += data
@@ -120,7 +121,7 @@ class TokenMeter:
             at = high
 
     def finish(self) -> TokenCount:
-        """Returns the count. At most 64 pieces of 768 bytes are encoded for an estimate."""
+        """Returns the number of tokens. For an estimate, at most 64 pieces of 768 bytes are encoded."""
         if self._whole is not None:
             return count_pieces(bytes(self._whole), self._tokenizer)
         piece_count = len(self._sample)
@@ -148,10 +149,10 @@ class Checkpoint(Struct, frozen=True):
 
 
 class TokenIndexer:
-    """Counts content blocks in order and returns a checkpoint about every 64 KB, for reads by token position.
+    """Counts the tokens of content blocks in order, and returns a checkpoint about every 64 KB.
 
-    Resumable: give a new indexer the last checkpoint and feed it the content from that byte on. Holds at most a piece
-    and the block being fed.
+    Reads by token position start at these checkpoints. Resumable: give a new indexer the last checkpoint, and feed it
+    the content from that byte on. Holds at most one piece and the block being fed.
     """
 
     def __init__(self, tokenizer: Tokenizer, resume: Checkpoint | None = None) -> None:
@@ -162,16 +163,16 @@ class TokenIndexer:
 
     @property
     def exact(self) -> bool:
-        """Whether every checkpoint so far was a safe cut."""
+        """Whether every checkpoint so far is a safe cut."""
         return self._exact
 
     def feed(self, block: bytes) -> list[Checkpoint]:
-        """Takes the next content; returns the new checkpoints."""
+        """Takes the next block of content, and returns the new checkpoints."""
         self._pending += block
         return self._advance(final=False)
 
     def finish(self) -> TokenCount:
-        """Counts what is left. Returns the total from the payload's start."""
+        """Counts the rest. Returns the number of tokens from the payload's start."""
         self._advance(final=True)
         return TokenCount(self._at.tokens, self._exact, self._tokenizer.name)
 
@@ -190,27 +191,30 @@ class TokenIndexer:
 
 
 def plural(number: int, noun: str, nouns: str | None = None) -> str:
-    """Returns `1 line`, `2,000 lines`; `nouns` if the plural is not formed with an s."""
+    """Returns `1 line` or `2,000 lines`. Give `nouns` if the plural is not formed with an s."""
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def format_count(number: int, noun: str) -> str:
-    """Returns `1 file`, `2000 files`, `2 indexes`: without a comma, which would cost a card a token."""
+    """Returns `1 file`, `2000 files` or `2 indexes`: without a comma, which would cost a card a token."""
     return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('x') else 's'}"
 
 
 def first_of(items: Sequence[str], most: int, noun: str = "more", *, separator: str = "; ") -> str:
-    """Returns the first `most` items, and how many more there are: `a; b; … 4 more`."""
+    """Returns the first `most` items, and how many more there are, as in `a; b; … 4 more`."""
     return separator.join([*items[:most], *([f"… {len(items) - most} {noun}"] if len(items) > most else [])])
 
 
 _STEPS: Final = ((1_000_000, "M"), (1_000, "k"))
 _TEN: Final = 100
-"""Tenths from which a decimal is omitted."""
+"""Number of tenths from which the decimal is omitted."""
 
 
 def short_number(number: int) -> str:
-    """Returns a count in at most three digits, rounded half up: 940, 9.5k, 184k, 1.2M; more from 1,000 million on."""
+    """Returns a count in at most three digits, rounded half up: 940, 9.5k, 184k, 1.2M.
+
+    A count of 1,000 million or more has more digits.
+    """
     for unit, letter in _STEPS:
         if number >= unit - unit // 2_000:
             tenths = (20 * number + unit) // (2 * unit)

@@ -1,11 +1,13 @@
-"""Heads and tails of a payload within a token budget, and places where a text may be cut.
+"""Heads and tails of a payload within a token budget, and positions at which a text may be cut.
 
-An excerpt is a true prefix or suffix, with complete UTF-8 sequences and graphemes, and never more tokens than requested
-when counted by itself. Only bounded slices are encoded, however large the data: 100 MB cost as much as 10 KB.
+An excerpt is a true prefix or suffix of the payload. It has complete UTF-8 sequences and graphemes, and counted by
+itself never more tokens than requested. Only bounded slices are encoded, however large the data is: 100 MB cost as much
+as 10 KB.
 
-A safe cut is always a boundary between pre-tokens, in o200k_base and in cl100k_base: counts of the pieces add up to the
-count of the whole, so that a long text is counted once, and with other text around it only between the ends and the
-nearest safe cuts. Works on bytes, valid UTF-8 or not; a cut never falls inside a character.
+A safe cut is always a boundary between pre-tokens, in o200k_base and in cl100k_base. The token counts of the pieces
+therefore add up to the count of the whole: a long text is counted once, and if other text is put around it, only the
+stretches between its ends and the nearest safe cuts are counted again. Works on bytes, valid UTF-8 or not; a cut never
+falls inside a character.
 """
 
 import re
@@ -20,31 +22,32 @@ from coatcheck.core.tokens import Tokenizer
 
 _SAFE = re.compile(
     rb"(?<=[!-~])(?=[ \t])"  # visible ASCII, then a blank
-    rb"|(?<=\n)(?=[!-.0-~\xc3-\xdf\xe4-\xf4]|\xe3(?!\x80\x80))"  # a line's start other than a space and a slash
+    rb"|(?<=\n)(?=[!-.0-~\xc3-\xdf\xe4-\xf4]|\xe3(?!\x80\x80))"  # start of a line without space or slash
 )
-"""Preferred cuts. U+3000 and the Latin-1 spaces are whitespace too, so their lead bytes are excluded; a slash sticks to
-the line end before it in o200k_base."""
+"""Preferred safe cuts. The lead bytes of U+3000 and of the Latin-1 spaces are excluded, because these are whitespace
+too; so is a slash, because o200k_base joins it to the line end before it."""
 
 _TIGHT = re.compile(
     rb"(?<=[A-Za-z])(?=[0-9!-&(-/:-@\[-`{-~])"  # letter, then a digit or punctuation other than an apostrophe
     rb"|(?<=[\xe5-\xe8][\x80-\xbf][\x80-\xbf])(?=\xef\xbc[\x81\x88\x89\x8c\x9a\x9b\x9f]|\xe3\x80[\x81\x82])"
 )
-"""Cuts for text without blanks: base64, minified code, Chinese and Japanese (ideograph, then its punctuation)."""
+"""Safe cuts in text without blanks: base64, minified code, Chinese and Japanese (ideograph, then punctuation)."""
 
 _LINE = re.compile(rb"[!-.0-~]|[ \t]{1,200}[!-~]")
-"""Blanks that end a line stick to its LF, blanks that begin one do not."""
+"""Matches the start of a line that begins at a safe cut. Tokens join blanks at the end of a line to its LF, but not
+blanks at the start of a line."""
 
 _INSIDE = 0x80
-"""The two high bits of a byte that continues a UTF-8 sequence."""
+"""Value of the two high bits of a byte that continues a UTF-8 sequence."""
 
 _WINDOW_BYTES = 64
-"""Bytes that are searched first; a cut is mostly near."""
+"""Size in bytes of the first window that is searched for a cut; mostly it has one."""
 
 
 def last_safe(data: bytes, low: int, high: int) -> int | None:
     """Returns the largest safe cut in `(low, high]`, or None. Searches back from `high` in growing windows.
 
-    `data` should extend a few bytes past `high`, so that what follows a cut is seen.
+    `data` should extend a few bytes past `high`, so that the bytes after a cut can be checked.
     """
     for pattern in (_SAFE, _TIGHT):
         window = _WINDOW_BYTES
@@ -66,7 +69,7 @@ def last_safe(data: bytes, low: int, high: int) -> int | None:
 def first_safe(data: bytes, low: int, high: int) -> int | None:
     """Returns the smallest safe cut in `[low, high)`, or None.
 
-    It is at a blank or a line's start, else between letters and signs.
+    A cut at a blank or at the start of a line is preferred to one between a letter and punctuation.
     """
     for pattern in (_SAFE, _TIGHT):
         match = pattern.search(data, low, min(len(data), high + 4))
@@ -76,12 +79,12 @@ def first_safe(data: bytes, low: int, high: int) -> int | None:
 
 
 def safe_line(data: bytes, at: int) -> bool:
-    """Returns whether the line at `at` begins at a safe cut: not if it is blank, nor with a slash."""
+    """Returns whether the line at `at` begins at a safe cut: a blank line and one that begins with a slash do not."""
     return _LINE.match(data, at) is not None
 
 
 def align(data: bytes, at: int) -> int:
-    """Returns the last place at or before `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
+    """Returns the last position at or before `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
     place = min(at, len(data))
     for back in range(4):
         if place - back <= 0 or place - back >= len(data) or data[place - back] & 0xC0 != _INSIDE:
@@ -90,7 +93,7 @@ def align(data: bytes, at: int) -> int:
 
 
 def align_up(data: bytes, at: int) -> int:
-    """Returns the first place at or after `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
+    """Returns the first position at or after `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
     for forward in range(4):
         if at + forward >= len(data) or data[at + forward] & 0xC0 != _INSIDE:
             return min(at + forward, len(data))
@@ -99,30 +102,33 @@ def align_up(data: bytes, at: int) -> int:
 
 _GRAPHEME: Final = regex.compile(r"\X")
 _BYTES_PER_TOKEN: Final = 5
-"""Bytes taken for each token of the budget: more than nearly all texts have, so that one count mostly suffices."""
+"""Bytes that are encoded per token of the budget: more than nearly all tokens have, so that one count mostly
+suffices."""
 _SLICE_CAP: Final = 600_000
-"""Maximum bytes encoded: more than 8,000 tokens of anything but blanks need, less than what the encoder survives."""
+"""Maximum bytes that are encoded at once: enough for 8,000 tokens of anything except blanks, and few enough for the
+encoder to survive."""
 _DENSEST: Final = 8
-"""Bytes per token above which an excerpt stops growing: blanks and rules pack 128 into one, and nobody reads them."""
+"""Maximum bytes of an excerpt per token of the budget. A token of blanks or of a ruled line may have 128 bytes, but
+nobody reads that much of them."""
 _LINE_SHARE: Final = 0.75
-"""To end with a whole line, an excerpt gives up at most a quarter of what it could show."""
+"""Share of an excerpt that must remain if it is shortened to end with a whole line: it gives up at most a quarter."""
 _NEAR: Final = 160
-"""Bytes that are searched for a cut that changes no tokens: it saves a recount, and splits no word."""
+"""Maximum bytes that are searched for a safe cut. A safe cut saves counting again, and splits no word."""
 _MAX_BYTES_PER_TOKEN: Final = 32
-"""Maximum bytes per token in a text that is tried as a whole before it is clipped."""
+"""Maximum bytes, per token of the budget, of a text that is tried as a whole before it is clipped."""
 _LF: Final = 0x0A
-"""Code of a line feed, which indexing `bytes` returns."""
+"""Code of a line feed: indexing `bytes` returns integers."""
 _GRAPHEME_BYTES: Final = 64
-"""Bytes searched on either side of a cut for a grapheme's end; a longer cluster is cut."""
+"""Bytes searched on either side of a cut for the end of a grapheme; a longer grapheme may be cut."""
 
 
 def head(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
-    """Returns as much of the start of `data` as fits into `budget_tokens`, up to a line's end if that costs little."""
+    """Returns as much of the start of `data` as fits into `budget_tokens`, ending with a line if that costs little."""
     return fit_head(data, budget_tokens, tokenizer)[0]
 
 
 def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = True) -> tuple[bytes, int]:
-    """Returns `head`, and its number of tokens.
+    """Returns the same as `head`, and its number of tokens.
 
     Args:
         data: bytes, UTF-8 or not.
@@ -134,7 +140,7 @@ def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = Tr
     def take(size: int) -> bytes:
         return data[: grapheme_before(data, size)]
 
-    # A piece that is probably too long is encoded once; its tokens say where to cut.
+    # A piece that is probably too long is encoded once, and its tokens say where to cut.
     piece, tokens = _encode_piece(data, budget, take, tokenizer)
     if len(tokens) <= budget:
         line = piece.rfind(b"\n") + 1 if lines and len(piece) < len(data) else 0
@@ -149,7 +155,7 @@ def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = Tr
         end = line if line >= end * _LINE_SHARE else end
     if end == 0:
         return b"", 0
-    # At a cut that is not safe, the last token may differ from the one in the longer piece: a safe one nearby saves
+    # At a cut that is not safe, the last token may differ from the one in the longer piece. A safe cut nearby saves
     # counting again.
     if data[end - 1] != _LF or not safe_line(data, end):
         safe = last_safe(data, max(0, end - max(1, min(_NEAR, end // 8))), end)
@@ -160,12 +166,12 @@ def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = Tr
 
 
 def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
-    """Returns as much of the end of `data` as fits into `budget_tokens`, from a line's start if that costs little."""
+    """Returns as much of the end of `data` as fits into `budget_tokens`, beginning with a line if that costs little."""
 
     def take(size: int) -> bytes:
         return data[grapheme_after(data, len(data) - size) :]
 
-    # As `fit_head`, from the other end.
+    # The same steps as in `fit_head`, from the other end.
     piece, tokens = _encode_piece(data, budget_tokens, take, tokenizer)
     if len(piece) == len(data) and len(tokens) <= budget_tokens:
         return piece
@@ -189,7 +195,7 @@ def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
 
 
 def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
-    """Returns about how many tokens each of several texts has, by encoding all at once: off by one at either end."""
+    """Returns about how many tokens each text has, by encoding all texts at once: off by one token at either end."""
     full_text = "".join(texts)
     sizes = list(accumulate(map(len, texts if full_text.isascii() else map(str.encode, texts))))
     before: list[int] = tokenizer.ends(full_text).searchsorted(sizes, "right").tolist()
@@ -197,9 +203,9 @@ def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
 
 
 def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:
-    """Returns `text` if it has at most `max_tokens`.
+    """Returns `text` if it has at most `max_tokens` tokens.
 
-    Otherwise as much of its start as fits with `…`; possibly empty.
+    Otherwise returns as much of its start as fits, followed by `…`; possibly an empty text.
     """
     if max_tokens <= 0:
         return ""
@@ -228,7 +234,7 @@ def grapheme_after(data: bytes, at: int) -> int:
 def _encode_piece(
     data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer
 ) -> tuple[bytes, list[int]]:
-    """Returns a piece of more than `budget` tokens with its tokens, or the largest one that may be shown."""
+    """Returns a piece of more than `budget` tokens with its tokens, or the largest piece that an excerpt may have."""
     if budget <= 0 or not data:
         return b"", []
     size = budget * _BYTES_PER_TOKEN + 64
@@ -243,7 +249,7 @@ def _encode_piece(
 
 
 def _recount_piece(piece: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer) -> tuple[bytes, int]:
-    """Returns the piece, reduced if necessary to fit when counted by itself: for cuts that may change tokens."""
+    """Returns the piece, shortened until it fits when counted by itself. For cuts that may change tokens."""
     while piece:
         count = tokenizer.count(_decode(piece))
         if count <= budget:
@@ -253,7 +259,7 @@ def _recount_piece(piece: bytes, budget: int, take: Callable[[int], bytes], toke
 
 
 def _edges(data: bytes, at: int) -> list[int]:
-    """Returns grapheme boundaries around a place. Between two ASCII bytes (except CR LF) the place itself is one."""
+    """Returns grapheme boundaries around `at`. Between two ASCII bytes (except CR LF), `at` itself is a boundary."""
     if at <= 0 or at >= len(data):
         return [min(max(at, 0), len(data))]
     if data[at - 1 : at + 1].isascii():
@@ -267,7 +273,7 @@ def _edges(data: bytes, at: int) -> list[int]:
         place += len(match.group().encode("utf-8", "surrogateescape"))
         edges.append(place)
     if end < len(data):
-        edges.pop()  # the window's end is not a boundary that was seen
+        edges.pop()  # the end of the window need not be a grapheme boundary
     return edges
 
 
@@ -284,13 +290,14 @@ def _valid(piece: bytes) -> bool:
 
 
 _AROUND_CHARS: Final = 400
-"""Characters from either end in which a safe cut is searched for; most lines have several."""
+"""Characters at either end of a text that are searched for a safe cut; most lines have several."""
 
 
 def count_around(before: str, text: str, tokens: int, after: str, tokenizer: Tokenizer) -> int | None:
-    """Returns exactly the tokens of `before + text + after`, given that `text` by itself has exactly `tokens` tokens.
+    """Returns exactly how many tokens `before + text + after` has, given that `text` by itself has `tokens` tokens.
 
-    Takes as long as counting `before`, `after` and some hundred characters. None if that does not determine it.
+    Takes as long as counting `before`, `after` and some hundred characters. None: `text` has no safe cuts near its
+    ends, so that the number cannot be told in this way.
     """
     cuts = _cuts(text)
     if cuts is None:
@@ -302,7 +309,7 @@ def count_around(before: str, text: str, tokens: int, after: str, tokenizer: Tok
 
 
 def _cuts(text: str) -> tuple[int, int] | None:
-    """Returns the first and the last safe cut of a text, in characters, near its ends; None if it has none there."""
+    """Returns a safe cut near each end of a text, in characters; None if one of them is missing."""
     if len(text) <= 2 * _AROUND_CHARS:
         return None
     try:

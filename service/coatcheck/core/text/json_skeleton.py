@@ -1,7 +1,7 @@
 """The skeleton of JSON text, block by block: brackets and commas outside strings, with their depth.
 
-Vectorised, about half a gigabyte per second, in the memory of a few blocks. Grammar is not checked: text that is not
-JSON gives marks that match no value, which walking over them reveals.
+Vectorised: processes about half a gigabyte per second, in the memory of a few blocks. The grammar is not checked. Text
+that is not JSON gives marks that match no value; walking over the marks reveals that.
 """
 
 from typing import Final
@@ -12,52 +12,55 @@ from numpy.typing import NDArray
 
 QUOTE, COMMA, BACKSLASH = b'",\\'
 _CASE: Final = 0x20
-"""The bit in which `[` and `{` differ, and `]` and `}`."""
+"""The bit in which `[` and `{` differ, as do `]` and `}`."""
 _OPEN, _CLOSE = b"{}"
 _LOOSE: Final = 0x26
 """The bits in which the four brackets differ."""
 _ALIKE: Final = 0x7F
-"""What every bracket becomes with these bits set; so do `y`, `Y`, `_` and DEL, which are rare outside strings."""
+"""Value of every bracket with these bits set, and of `y`, `Y`, `_` and DEL, which are rare outside strings."""
 _MARK: Final = np.zeros(256, dtype=np.bool_)
 _MARK[list(b"[]{},")] = True
 
 _PIECE_BYTES: Final = 262144
 """Bytes per piece, so that intermediate results stay in the processor's cache."""
 _WORD_BYTES: Final = 8
-"""Bytes of a word of bits, with one bit per byte of the text."""
+"""Bytes of a word of bits; each bit stands for one byte of the text."""
 _SHIFTS: Final = tuple(np.uint64(1 << n) for n in range(6))
 _LAST_BIT: Final = np.uint64(63)
 _WORD_SHIFT, _WORD_MASK = 6, 63
-"""Split the number of a bit into that of its 64-bit word and its place in it."""
+"""Split a bit's number into the number of its 64-bit word and its place in that word."""
 
 
 class BlockStructure(Struct, frozen=True):
-    """The structure of a block."""
+    """The brackets, commas and quotes of a block that are structure, not part of a string."""
 
     at: NDArray[np.int64]
     """Positions in the document of brackets and commas outside strings, in order."""
     char: NDArray[np.uint8]
-    """Which character each is."""
+    """The character at each position."""
     depth: NDArray[np.int32]
-    """How many containers are open after each."""
+    """Number of containers that are open after each position."""
     quotes: list[tuple[NDArray[np.bool_], int]]
-    """Which bytes are quotes that begin or end strings, for each piece, with the piece's position."""
+    """For each piece of the block: which bytes are quotes that begin or end strings, and the piece's position."""
 
     def closes(self, depth: int) -> int:
-        """Returns the first mark after which fewer than `depth` containers are open.
+        """Returns the index of the first mark after which fewer than `depth` containers are open.
 
-        The number of marks if there is none.
+        Returns the number of marks if there is no such mark.
         """
         below = self.depth < depth
         first = int(below.argmax()) if len(below) else 0
         return first if len(below) and below[first] else len(below)
 
     def commas(self, depth: int, end: int) -> NDArray[np.int64]:
-        """Returns the commas at a depth, before mark number `end`."""
+        """Returns the indices of the commas at `depth` before mark number `end`."""
         return np.flatnonzero((self.depth[:end] == depth) & (self.char[:end] == COMMA))
 
     def strings(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the quotes of the first string after each place, which is in none; for as many as are complete."""
+        """Returns the quotes at both ends of the first string after each position, as far as strings are complete.
+
+        The positions are outside strings, and in order.
+        """
         quotes = np.concatenate([np.flatnonzero(quote) + base for quote, base in self.quotes])
         first = np.searchsorted(quotes, positions)
         first = first[first + 1 < len(quotes)]
@@ -65,10 +68,10 @@ class BlockStructure(Struct, frozen=True):
 
 
 class StructureReader:
-    """Reads consecutive blocks."""
+    """Reads consecutive blocks of JSON text."""
 
     def __init__(self, depth: int = 0) -> None:
-        """Begins outside strings, where `depth` containers are open."""
+        """Begins outside of strings, with `depth` containers open."""
         self._depth = depth
         self._inside = False
         self._escaped = False
@@ -79,17 +82,18 @@ class StructureReader:
         char: list[NDArray[np.uint8]] = []
         depth: list[NDArray[np.int32]] = []
         quotes: list[tuple[NDArray[np.bool_], int]] = []
-        # In pieces that stay in the processor's cache; where a string or an escape is open is carried over.
+        # Pieces are small enough for the processor's cache. Whether a string or an escape is open is carried over to
+        # the next piece.
         for start in range(0, len(block), _PIECE_BYTES):
             data, quote = self._blank_escapes(block[start : start + _PIECE_BYTES])
             quotes.append((quote, base + start))
             positions = self._outside(_likely(data), quote)
             chars = data[positions]
-            # The quick test also takes some letters, which are rare outside strings.
+            # The quick test also accepts some letters, which are rare outside strings; these are removed here.
             sure = _MARK[chars]
             if not sure.all():
                 positions, chars = positions[sure], chars[sure]
-            # One bit apart, both kinds of brackets count as one, since only the depth matters.
+            # Setting one bit makes both kinds of brackets equal, since only the depth matters.
             brackets = chars | _CASE
             change = (brackets == _OPEN).view(np.int8) - (brackets == _CLOSE).view(np.int8)
             depths = np.cumsum(change, dtype=np.int32)
@@ -104,7 +108,7 @@ class StructureReader:
         return BlockStructure(np.concatenate(at), np.concatenate(char), np.concatenate(depth), quotes)
 
     def _blank_escapes(self, piece: bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Returns the piece's bytes, with pairs of backslashes blanked, and which of them are quotes that count."""
+        """Returns the piece's bytes, with pairs of backslashes blanked, and which of them are unescaped quotes."""
         if self._escaped:
             piece = b" " + piece[1:]
         self._escaped = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1
@@ -112,7 +116,7 @@ class StructureReader:
         if b"\\" not in piece:
             return data, data == QUOTE
         slash = data == BACKSLASH
-        if (slash[1:] & slash[:-1]).any():  # each run is blanked in pairs from its beginning: what is left escapes
+        if (slash[1:] & slash[:-1]).any():  # each run is blanked in pairs: the backslash left over escapes
             data = np.frombuffer(piece.replace(b"\\\\", b"  "), np.uint8)
             slash = data == BACKSLASH
         quote = data == QUOTE
@@ -120,11 +124,11 @@ class StructureReader:
         return data, quote
 
     def _outside(self, candidates: NDArray[np.bool_], quote: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Returns where something is found outside strings. Remembers whether the piece ends inside one."""
+        """Returns the positions of candidates outside strings. Remembers whether the piece ends inside a string."""
         inside = _bits(quote)
-        for shift in _SHIFTS:  # each bit becomes the parity of those up to it, first within its word
+        for shift in _SHIFTS:  # each bit becomes the parity of the bits up to it in its word
             inside ^= inside << shift
-        # Then across words: a word that ends inside a string inverts those after it.
+        # Then across words: a word that ends inside a string inverts all words after it.
         odd = np.bitwise_xor.accumulate(inside >> _LAST_BIT)
         if self._inside:
             odd ^= np.uint64(1)
@@ -134,13 +138,13 @@ class StructureReader:
         self._inside = bool(odd[-1])
         mask = _bits(candidates)
         mask &= ~inside
-        words = np.flatnonzero(mask)  # most are empty
+        words = np.flatnonzero(mask)  # most words are 0
         bit = np.flatnonzero(np.unpackbits(mask[words].view(np.uint8), bitorder="little").view(np.bool_))
         return (words << _WORD_SHIFT)[bit >> _WORD_SHIFT] + (bit & _WORD_MASK)
 
 
 def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Returns a bit per flag, in words, lowest first, padded with zeros."""
+    """Returns one bit per flag, in words of 64 bits, lowest bit first, padded with zeros."""
     octets = np.packbits(flags, bitorder="little")
     if len(octets) % _WORD_BYTES:
         octets = np.concatenate((octets, np.zeros(-len(octets) % _WORD_BYTES, np.uint8)))
@@ -148,7 +152,7 @@ def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
 
 
 def _likely(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Returns brackets, commas, and the letters and signs that differ from brackets in ignored bits."""
+    """Returns which bytes are brackets or commas, or characters that differ from brackets only in ignored bits."""
     candidates = (data | _LOOSE) == _ALIKE
     candidates |= data == COMMA
     return candidates
@@ -157,14 +161,14 @@ def _likely(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
 def blank_escapes(block: bytes, *, escaped: bool = False) -> tuple[bytes, bool]:
     r"""Returns the block with blanks in place of `\\` and `\"`, so that each remaining quote ends or begins a string.
 
-    `escaped`: a backslash at the end of the previous block escapes the first byte. Also returns this for the next
-    block.
+    With `escaped`, a backslash at the end of the previous block escapes the first byte. Also returns this flag for the
+    next block.
     """
     if escaped and block:
         block = b" " + block[1:]
     if b"\\" not in block:
         return block, False
-    # Each run of backslashes is replaced in pairs from its beginning, so only its last one may be left.
+    # Each run of backslashes is replaced in pairs from its beginning, so that at most its last backslash is left.
     plain = block.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
     return plain, plain.endswith(b"\\")
 
@@ -174,14 +178,14 @@ _CLOSERS: Final = b"]}"
 
 
 def find_complete_part(data: bytes) -> tuple[int, bytes] | None:
-    """Returns where the last complete child of a cut-off document ends, and what closes the containers open there.
+    """Returns where the last complete child of a cut-off document ends, and the brackets that close it there.
 
-    None if nothing is open at its end, so that it is not cut off but broken.
+    None if no container is open at the end of `data`: the document is then broken rather than cut off.
     """
     structure = StructureReader().feed(data, 0)
     if not len(structure.at) or structure.depth[-1] <= 0:
         return None
-    # Up to the last comma or bracket: what follows it is an incomplete child.
+    # Everything after the last comma or bracket is an incomplete child.
     end = int(structure.at[-1]) + (0 if structure.char[-1] == COMMA else 1)
     closing: list[bytes] = []
     for octet in structure.char.tolist():

@@ -1,10 +1,10 @@
 """Classifies lines by what they state: a failure, a verdict, a warning. One lexicon for every tool and language.
 
-All expressions are matched in one pass by RE2, in time linear in the line. The lexicon does not decide whether a
-payload failed: a manual that explains errors states none, and only the payload as a whole tells (see `core/card`).
+RE2 matches all expressions in one pass, in time linear in the line. The lexicon does not decide whether a payload
+failed: a manual that explains errors states no failure, and only the payload as a whole shows this (see `core/card`).
 """
 
-# ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
+# ruff: noqa: E501, RUF001 - an expression is easiest to read on one line, and quotes what programs print
 
 import re
 from math import inf
@@ -15,27 +15,28 @@ import re2
 from coatcheck.core.text.scan import BlockPattern
 
 SURE: Final = 1
-"""States a failure, and hardly ever means anything else."""
+"""Flag of a line that states a failure, and hardly ever means anything else."""
 STRONG: Final = 2
-"""States that something went wrong."""
+"""Flag of a line that states that something went wrong."""
 WORD: Final = 4
-"""Contains a word of failure."""
+"""Flag of a line that contains a word of failure."""
 VERDICT: Final = 8
-"""States how a run ended, well or badly."""
+"""Flag of a line that states how a run ended, well or badly."""
 WARNING: Final = 16
-"""States a warning."""
+"""Flag of a line that states a warning."""
 BENIGN: Final = 32
-"""Denies a failure, or names one only as an option, a file or a command."""
+"""Flag of a line that denies a failure, or mentions one only as an option, a file or a command."""
 SUMMARY: Final = 64
-"""States at least three counts of what was done."""
+"""Flag of a line that states at least three counts of what was done."""
 ENDED: Final = 128
-"""States that something ended with a status of failure: what led to it is above."""
+"""Flag of a line that states that something ended with a status of failure: the cause is above the line."""
 GRAVE: Final = 256
-"""States that a program or a kernel broke, as they themselves report it: what others complain about follows from it."""
+"""Flag of a line with which a program or a kernel itself reports that it broke: other complaints are consequences."""
 PASSED: Final = 512
-"""Reports a passed test, whose name may contain anything: all that such a line states is dropped."""
+"""Flag of a line that reports a passed test, whose name may contain anything: all other flags are dropped."""
 FLAG_BITS: Final = 10
-"""Number of these flags. Above them, `classify` sets a bit for each pattern that a line matches: equal ones say the same."""
+"""Number of bits for these flags. In the bits above, `classify` sets one for each pattern that a line matches: lines
+with equal bits say the same."""
 
 _FAILURE: Final = SURE | STRONG | WORD
 _COUNTED: Final[dict[int, tuple[str, ...]]] = {
@@ -53,7 +54,7 @@ _COUNTED: Final[dict[int, tuple[str, ...]]] = {
         r"\b(?:GET|POST|PUT|PATCH|DELETE|HEAD) \S+ \(?[45]\d\d\b|\b[45]\d\d\)? (?:\|.*\| |<)?(?:GET|POST|PUT|PATCH|DELETE|HEAD) ",
     ),
 }
-"""Failures that a number makes, by what they state: `3 failed` is one, and `0 failed` is not."""
+"""Patterns of failures that depend on a number, by their flags: `3 failed` is a failure, and `0 failed` is not."""
 _STATED: Final[dict[int, tuple[str, ...]]] = {
     _FAILURE: (
         r"\b(?:FAIL|(?:[A-Z]+_)*FAILED|FAILURES?|FAILS|FAILING(?:_[A-Z]+)?|UNEXPECTED|ERROR|FATAL|CRITICAL|PANIC|SEVERE|EMERG|TIMEOUT|ABORTED)(?:[^\w=]|$)",
@@ -108,7 +109,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
     ),
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
-# No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
+# No pattern has a bounded repetition of more than one character: each would multiply the number of RE2's states.
 _STATEMENT_WORDS: Final = {
     SURE: BlockPattern(
         r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE|"
@@ -117,10 +118,10 @@ _STATEMENT_WORDS: Final = {
     STRONG: BlockPattern("|".join(f"(?:{each})" for flags, each in _PATTERNS if flags & STRONG and not flags & SURE)),
     WARNING: BlockPattern("|".join(_STATED[WARNING])),
 }
-"""Finds the words that make a line a statement of a class."""
+"""Finds the words that make a line a statement of a class (SURE, STRONG or WARNING)."""
 _SHORT: Final = re.compile(rb"(?=.*[A-Za-z]{3})[\w .'\"/:=-]{3,32}")
 SPEAKS: Final = 1_200
-"""Bytes at either end of a line that are classified; the middle of a longer line is not."""
+"""Bytes at either end of a line that are classified; the middle of a longer line is ignored."""
 
 
 def _compile_patterns() -> tuple[Any, tuple[int, ...]]:
@@ -137,7 +138,7 @@ def _compile_patterns() -> tuple[Any, tuple[int, ...]]:
 
 _MATCH, _FLAGS = _compile_patterns()
 _ANY: Final = BlockPattern("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags not in {BENIGN, PASSED}))
-_BY_NUMBER, _SURELY = (  # `404` and `502` are failures, only one of them is a sure one
+_BY_NUMBER, _SURELY = (  # `404` and `502` are failures, but only `502` is a sure one
     BlockPattern("|".join(f"(?:{each})" for flags, some in _COUNTED.items() if flags & least == least for each in some))
     for least in (0, SURE)
 )
@@ -145,16 +146,16 @@ _MAY_COUNT: Final = BlockPattern(
     r"fail|error|broken|crashed|\b(?:exit\w*|return(?:ed)?|terminated|finished|status|code|rc|http)\b|\"  |(?-i:GET|POST|PUT|PATCH|DELETE|HEAD) ",
     ignore_case=True,
 )
-"""Matches, without their digits, all lines that a number may make a failure."""
+"""Matches all lines, with their digits removed, that a number may make a failure."""
 DIGITS: Final = b"0123456789"
 _FAILING: Final = b"\0"
-"""Ends the shape of a line whose number makes it a failure; two of these, if only some numbers make it a sure one."""
+"""Suffix of the shape of a line whose number makes it a failure; doubled if the number makes it a sure failure."""
 
 
 def shapes_of(text: bytes, drop: bytes = DIGITS) -> list[bytes]:
     """Returns the shape of each line of `text`: the line without the bytes in `drop`.
 
-    Lines that differ only in numbers have the same shape, except those that a number makes a failure.
+    Lines that differ only in numbers have the same shape, unless the number makes one of them a failure.
     """
     shapes = text.translate(None, drop).split(b"\n")
     if drop != DIGITS or _MAY_COUNT.find(b"\n".join({*shapes})) is not None:
@@ -167,20 +168,20 @@ def shapes_of(text: bytes, drop: bytes = DIGITS) -> list[bytes]:
 
 
 def speaking(block: bytes, most: float = inf) -> list[int]:
-    """Returns the numbers of the first `most` lines of `block` that state anything, from 0.
+    """Returns the indices of the first `most` lines of `block` that state anything.
 
-    Runs in C at 200 to 700 MB/s where few lines match; `classify` says what such a line states.
+    Runs in C at 200 to 700 MB/s if few lines match; `classify` tells what such a line states.
     """
     return _ANY.rows(block, most)
 
 
 def stating(line: bytes) -> bytes:
-    """Returns the part of a line that is classified: all of it, or the ends of a long one."""
+    """Returns the part of a line that is classified: the whole line, or the two ends of a long one."""
     return line if len(line) <= 2 * SPEAKS else line[:SPEAKS] + b" " + line[-SPEAKS:]
 
 
 def classify(line: bytes) -> int:
-    """Returns the flags of what a line states, and above them a bit for each pattern; 0 for most lines."""
+    """Returns the flags of what a line states, and in higher bits the patterns that it matches; 0 for most lines."""
     flags = 0
     for number in cast("list[int]", _MATCH(stating(line))):
         flags |= _FLAGS[number]
@@ -188,14 +189,17 @@ def classify(line: bytes) -> int:
 
 
 def words_of(line: bytes, level: int) -> bytes:
-    """Returns the words that make a line a statement of SURE, STRONG or WARNING; empty for none, and for long lesser ones."""
+    """Returns the words that make a line a statement of a class (SURE, STRONG or WARNING).
+
+    Empty if there are none, and, except for SURE, if they are too long to be searched for.
+    """
     match = _STATEMENT_WORDS[level].find(line)
     words = b"" if match is None else line[match[0] : match[1]].strip(b" \t:=")
     return words if level == SURE or _SHORT.fullmatch(words) else b""
 
 
 def level_of(line: bytes) -> int:
-    """Returns 1 for a sure failure, 2 for something that went wrong, 3 for a verdict; 0 for lines that are not kept."""
+    """Returns 1 for a sure failure, 2 if something else went wrong, 3 for a verdict, and 0 for all other lines."""
     flags = classify(line)
     if flags & BENIGN and not flags & SURE:
         return 0

@@ -1,8 +1,8 @@
-"""A long text as its UTF-8 bytes: Python holds a text with one emoji in it at four bytes a character.
+"""A long text, kept as its UTF-8 bytes: a `str` with a single emoji takes four bytes per character.
 
-It answers what is asked of a text that is looked at and stored but not worked on: its length, its beginning, whether it
-is the same as another. Whoever needs the text itself makes it with `str`, one at a time. Refuses texts of ASCII: of
-these a `str` is as small. See `decode` in core/context/body/encoding.py, which makes them.
+It answers the questions about a text that is examined and stored but not worked on: its length, its beginning, whether
+it equals another. Whoever needs the text itself makes a `str` of it, for one text at a time. It is not meant for ASCII
+texts, because a `str` of these is as small. See `decode` in core/context/body/encoding.py, which makes these texts.
 """
 
 from collections.abc import Iterator
@@ -10,22 +10,22 @@ from itertools import pairwise
 from typing import Final, TypeGuard, final
 
 LEAST: Final = 256
-"""Bytes from which a text is kept as UTF-8; a shorter one takes less as a `str`."""
+"""Minimum bytes of a text that is kept as UTF-8; a shorter text takes less memory as a `str`."""
 AT_ONCE: Final = 256 * 1024
-"""Bytes that are made a `str` at a time."""
+"""Bytes that are decoded to a `str` at a time."""
 
 
 @final
 class LongText:
-    """A text that is not ASCII, as UTF-8. Its length is in characters, as that of a `str` is."""
+    """A text that is not ASCII, kept as UTF-8. Its length is in characters, like that of a `str`."""
 
     __slots__ = ("_length", "data")
 
     def __init__(self, data: bytes) -> None:
-        """Take the bytes.
+        """Keep the bytes and count their characters.
 
         Raises:
-            UnicodeDecodeError: they are not UTF-8.
+            UnicodeDecodeError: `data` is not UTF-8.
         """
         self.data: Final = data
         self._length: Final = sum(len(str(piece, "utf-8")) for piece in _pieces(data))
@@ -46,11 +46,11 @@ class LongText:
         return text.encode() in self.data
 
     def startswith(self, beginnings: tuple[str, ...]) -> bool:
-        """Whether it begins with one of these."""
+        """Whether the text begins with one of `beginnings`."""
         return self.data.startswith(tuple(one.encode() for one in beginnings))
 
     def head(self, characters: int) -> str:
-        """Its first characters."""
+        """The first characters of the text, at most `characters`."""
         return self.data[: 4 * characters].decode("utf-8", "ignore")[:characters]
 
 
@@ -63,17 +63,17 @@ def is_text(value: object) -> TypeGuard[Text]:
 
 
 def head_of(text: Text, characters: int) -> str:
-    """The first characters of a text."""
+    """The first characters of a text, at most `characters`."""
     return text[:characters] if isinstance(text, str) else text.head(characters)
 
 
 def is_ascii(text: Text) -> bool:
-    """Whether a text is nothing but ASCII."""
+    """Whether a text has only ASCII characters."""
     return isinstance(text, str) and text.isascii()
 
 
 def encode_text(text: Text) -> bytes:
-    """The text in UTF-8, with U+FFFD for halves of surrogate pairs."""
+    """The text in UTF-8; halves of surrogate pairs become `?`."""
     return text.encode("utf-8", "replace") if isinstance(text, str) else text.data
 
 
@@ -83,16 +83,16 @@ def is_inside(byte: int) -> bool:
 
 
 def text_of(data: bytes) -> Text:
-    """The text that UTF-8 spells, in the form that takes less memory.
+    """The text that `data` encodes, in the form that takes less memory.
 
     Raises:
-        UnicodeDecodeError: it is not UTF-8.
+        UnicodeDecodeError: `data` is not UTF-8.
     """
     return data.decode() if len(data) < LEAST or data.isascii() else LongText(data)
 
 
 def small(text: Text) -> Text:
-    """The text in the form that takes less memory; one with halves of surrogate pairs has only one."""
+    """The text in the form that takes less memory. A text with halves of surrogate pairs stays a `str`."""
     try:
         return text if isinstance(text, LongText) or text.isascii() else text_of(text.encode())
     except UnicodeEncodeError:
@@ -100,7 +100,7 @@ def small(text: Text) -> Text:
 
 
 def strings(text: Text) -> Iterator[str]:
-    """The text in pieces."""
+    """The text in pieces of about AT_ONCE bytes; a `str` in one piece."""
     if isinstance(text, str):
         yield text
     else:
@@ -108,7 +108,7 @@ def strings(text: Text) -> Iterator[str]:
 
 
 def _pieces(data: bytes) -> list[memoryview]:
-    """The bytes in pieces that split no character."""
+    """The bytes in pieces of about AT_ONCE bytes that split no character."""
     view = memoryview(data)
     ends = [0]
     while ends[-1] < len(data):

@@ -1,8 +1,8 @@
-"""Patterns over whole blocks: RE2, linear in the bytes, without Python work for lines without a match.
+"""Searches whole blocks by RE2 patterns, linear in the bytes, without Python work for lines that do not match.
 
-Only for our own patterns. Matches never cross a line's end. RE2's binding is used below its public wrapper, which would
-make an object per match, and keep 128 compiled patterns of up to 8 MB. What is compiled here belongs to the caller, and
-is thread-safe.
+Only for the service's own patterns. Matches never cross the end of a line. This module uses RE2's binding below its
+public wrapper, which would make an object per match, and keep 128 compiled patterns of up to 8 MB each. A pattern that
+is compiled here belongs to the caller, and is thread-safe.
 """
 
 import math
@@ -14,10 +14,11 @@ import re2
 RE2: Final = cast("Any", re2)._re2.RE2  # noqa: SLF001 - see above
 UNANCHORED: Final = RE2.Anchor.UNANCHORED
 LATIN1: Final = cast("Any", re2).Options.Encoding.LATIN1
-"""Treats each byte as a letter."""
+"""Encoding in which each byte is one character."""
 PATTERN_BYTES: Final = 32 * 1024
-"""Bytes of memory that a compiled pattern usually takes, as measured with mallinfo2(3): some 19,000 if it is of ASCII,
-up to 900,000 if it repeats classes such as \\p{L}. RE2 does not say what it takes, only keeps to its limit."""
+"""Bytes of memory that a compiled pattern usually takes. Measured with mallinfo2(3): some 19,000 for an ASCII pattern,
+up to 900,000 for one that repeats classes such as \\p{L}. RE2 does not report its memory; it only keeps to its
+limit."""
 
 
 def re2_compiled(source: bytes, memory: int, **settings: object) -> Any:  # noqa: ANN401 - the binding has no types
@@ -34,11 +35,11 @@ def re2_compiled(source: bytes, memory: int, **settings: object) -> Any:  # noqa
 
 
 _MEMORY: Final = 16 << 20
-"""Bytes that one pattern may use for its automata."""
+"""Bytes of memory that one pattern may use for its automata."""
 
 
 def rows_with(word: bytes, block: bytes) -> list[int]:
-    """Returns the numbers of the lines of `block` that contain `word`, which has no line feed, from 0."""
+    """Returns the indices of the lines of `block` that contain `word`, which must have no line feed."""
     line_numbers: list[int] = []
     row = at = 0
     while (low := block.find(word, at)) >= 0:
@@ -52,7 +53,7 @@ def rows_with(word: bytes, block: bytes) -> list[int]:
 
 @final
 class BlockPattern:
-    """A compiled pattern; `^` and `$` are a line's ends. Thread-safe."""
+    """A compiled pattern; `^` and `$` match the ends of a line. Thread-safe."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
         compiled = re2_compiled(
@@ -63,19 +64,19 @@ class BlockPattern:
         self._match = compiled.Match
 
     def find(self, data: bytes, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
-        """Returns the leftmost match at or after `start`, as positions in `data`; anchors see what is around it."""
+        """Returns the leftmost match at or after `start`, as positions in `data`; anchors see all of `data`."""
         span: tuple[int, int] = self._match(UNANCHORED, data, start, len(data) if end is None else end)[0]
         return None if span[0] < 0 else span
 
     def lines(self, data: bytes, at: int = 0) -> Iterator[tuple[int, int, int, int]]:
-        """Yields, for every line with a match, where the line (including its LF) and its first match begin and end."""
+        """Yields four positions per matching line: start and end of the line with its LF, and of its first match."""
         while at < len(data) and (span := self.find(data, at)) is not None:
             start = data.rfind(b"\n", 0, span[0]) + 1
             at = data.find(b"\n", max(span[1], span[0])) + 1 or len(data)
             yield start, at, *span
 
     def rows(self, data: bytes, enough: float = math.inf) -> list[int]:
-        """Returns the numbers of the lines with a match, from 0; stops when it has found `enough`."""
+        """Returns the indices of the lines with a match; stops after `enough` lines."""
         match, anchor, size = self._match, UNANCHORED, len(data)
         line_numbers: list[int] = []
         row = at = 0
@@ -90,7 +91,7 @@ class BlockPattern:
         return line_numbers
 
     def count(self, data: bytes, enough: float = math.inf) -> int:
-        """Returns how many lines have a match; stops when it has found `enough`."""
+        """Returns how many lines have a match; stops after `enough` lines."""
         match, anchor, size = self._match, UNANCHORED, len(data)
         line_count = at = 0
         while at < size and line_count < enough:

@@ -1,12 +1,12 @@
-r"""What a person sees of a text: without escape sequences and what was overwritten, with escapes as their characters.
+r"""The visible text of some bytes: without escape sequences and overwritten text, with escapes decoded.
 
-A progress bar writes frame after frame over the same line, separated by `\r`; only what follows the last `\r` stayed
-(the one before LF ends the line). Words of ours replace what is left out. Every shown character can be traced to its
-byte, so that ranges stay exact; the stored bytes never change.
+A progress bar writes frame after frame over the same line, separated by `\r`; only the text after the last `\r` stayed
+visible (a `\r` before LF ends the line). Notes of the service's replace the overwritten text. Every shown character can
+be traced to its byte, so that ranges stay exact; the stored bytes never change.
 
-A model asks for what it was shown: the message of a line in JSON (`Gr\u00f6\u00dfe`, `\"`), of a cell of CSV, of a page
-(`&quot;`), a word that is coloured in part. So `plain_lines` gives lines in which every line keeps its place and its
-size: a search finds the same lines in the payload.
+A model searches for text as it was shown: the message of a line in JSON (`Gr\u00f6\u00dfe`, `\"`), of a cell of CSV, of
+a page (`&quot;`), a word that is partly coloured. `plain_lines` therefore returns lines in decoded form in which every
+line keeps its position and size: a search finds the same lines in the payload.
 """
 
 import html
@@ -22,29 +22,29 @@ from coatcheck.core.views.window import decode, raw_length
 
 T = TypeVar("T", str, bytes)
 Hidden = tuple[int, int, bytes]
-"""Bytes of a text that are not shown, as a half-open range, and what is shown in their place."""
+"""A range of bytes that are not shown, half-open, and the bytes that are shown in their place."""
 ESCAPES: Final = re.compile(
     rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[\]PX^_][^\x07\x1b\r\n]{0,4000}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"
 )
-"""Escape sequences that terminals understand: colours, cursor movements, titles, links, character sets."""
+"""Matches escape sequences that terminals understand: colours, cursor movements, titles, links, character sets."""
 _SEQUENCE_BYTES: Final = 4_100
-"""Maximum bytes of such a sequence."""
+"""Maximum bytes of an escape sequence."""
 _FRAMES: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])|\r+(?=\r\n)|\r+\Z", re.MULTILINE)
-"""Matches the frames of a line that others were written over, and carriage returns that end nothing."""
+"""Matches the frames of a line that later frames overwrote, and carriage returns that end nothing."""
 
 
 def overwritten(count: int) -> str:
-    """Returns the replacement for `count` bytes that were overwritten."""
+    """Returns the note that replaces `count` overwritten bytes."""
     return f"[… {plural(count, 'byte')} overwritten …]"
 
 
 def has_hidden(data: bytes) -> bool:
-    """Returns whether `data` may contain anything that a person did not see."""
+    """Returns whether `data` may contain anything that a person did not see: escape sequences or overwritten text."""
     return b"\x1b" in data or data.count(b"\r") > data.count(b"\r\n")
 
 
 def frame_start(line: bytes) -> int:
-    r"""Returns where the last frame of a line begins; a `\r` at its end separates nothing."""
+    r"""Returns where the last frame of a line begins; a `\r` at the end of the line separates no frames."""
     return line.rstrip(b"\r\n").rfind(b"\r") + 1
 
 
@@ -54,7 +54,7 @@ def without_escapes(data: bytes) -> bytes:
 
 
 def measure_shown_bytes(data: bytes, width: int, hidden: Sequence[Hidden] = ()) -> int:
-    """Returns how many bytes at the beginning of `data` contain `width` bytes that are shown."""
+    """Returns how many bytes from the beginning of `data` have to be shown to get `width` visible bytes."""
     if not hidden and b"\x1b" not in data[:width]:
         return min(width, len(data))
     end = skipped = 0
@@ -67,9 +67,9 @@ def measure_shown_bytes(data: bytes, width: int, hidden: Sequence[Hidden] = ()) 
 
 
 def show_parts(data: bytes, hidden: Sequence[Hidden], base: int = 0) -> bytes:
-    """Returns `data` with what is shown in place of what is hidden.
+    """Returns `data` with each hidden range replaced by what is shown in its place.
 
-    `hidden` is in order, disjoint, and counts from `base` bytes before `data`.
+    `hidden` is in order and disjoint, and its positions count from `base` bytes before `data`.
     """
     if not hidden:
         return data
@@ -85,9 +85,10 @@ def show_parts(data: bytes, hidden: Sequence[Hidden], base: int = 0) -> bytes:
 
 
 def find_written_positions(hidden: Sequence[Hidden], positions: Iterable[int]) -> list[int]:
-    """Returns where bytes of what `show_parts` returns are written; all of what is shown in a part's place, there.
+    """Returns the positions in the written bytes that correspond to positions in the result of `show_parts`.
 
-    `hidden` is in order and disjoint, and `positions` are in order.
+    A position inside a replacement corresponds to the start of the hidden range. `hidden` is in order and disjoint, and
+    `positions` are in order.
     """
     out: list[int] = []
     number = skipped = 0
@@ -101,26 +102,30 @@ def find_written_positions(hidden: Sequence[Hidden], positions: Iterable[int]) -
 
 
 def complete_length(data: bytes) -> int:
-    """Returns how many bytes at the beginning of `data` can be shown while more may follow: no incomplete sequence."""
+    """Returns how many bytes from the beginning of `data` can be shown while more may follow.
+
+    They do not include an incomplete escape sequence at the end.
+    """
     at = data.rfind(b"\x1b", max(0, len(data) - _SEQUENCE_BYTES))
     return at if at > 0 and ESCAPES.match(data, at) is None else len(data)
 
 
 @final
 class VisibleText:
-    """Bytes as they were seen.
+    """Bytes as a person saw them.
 
     Attributes:
-        text: what was seen, with words of ours where something was overwritten.
+        text: the visible text, with notes of the service's where something was overwritten.
     """
 
     def __init__(self, data: bytes, apart: Iterable[tuple[int, int, str]] = ()) -> None:
-        """`apart` is not shown either, but what is given in its place."""
+        """Prepares `data`. The ranges in `apart` are hidden too, each replaced by its text."""
         self._data = data
         self._starts: list[int] = [0]
-        """Where verbatim and hidden parts begin in `data`, alternating; the first is verbatim, and may be empty."""
+        """Where each part begins in `data`: verbatim and hidden parts in turn, first a verbatim one, which may be
+        empty."""
         self._chars: list[int] = [0]
-        """Where they begin in `text`."""
+        """Where each part begins in `text`."""
         out: list[str] = []
         for start, end, replacement in in_order([*_unseen(data), *apart]):
             out += (decode(data[self._starts[-1] : start]), replacement)
@@ -130,15 +135,16 @@ class VisibleText:
         self.text = "".join(out)
 
     def at(self, byte: int) -> int:
-        """Returns the character that shows a byte; for a hidden one, that of what is shown in its place."""
+        """Returns the index of the character that shows a byte; for a hidden byte, that of its replacement."""
         part = bisect_right(self._starts, byte) - 1
         verbatim = b"" if part % 2 else self._data[self._starts[part] : byte]
         return self._chars[part] + len(decode(verbatim))
 
     def cut(self, keep: int) -> tuple[int, str]:
-        """Returns how many bytes the first `keep` characters represent, at most, and the text of exactly these.
+        """Returns how many bytes at most the first `keep` characters represent, and the text of exactly these bytes.
 
-        Words of ours are not split, and hidden bytes go with what follows them, except those at the very beginning.
+        Notes of the service's are not split. Hidden bytes belong to the text after them, except those at the very
+        beginning.
         """
         if keep >= len(self.text):
             return len(self._data), self.text
@@ -156,7 +162,7 @@ class VisibleText:
 
 
 def in_order(parts: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, T]]:
-    """Returns parts in order; of those that overlap, the first and longest."""
+    """Returns parts in order, without overlaps: of parts that overlap, the first and longest is kept."""
     out: list[tuple[int, int, T]] = []
     for part in sorted(parts, key=lambda part: (part[0], -part[1])):
         if not out or part[0] >= out[-1][1]:
@@ -165,7 +171,7 @@ def in_order(parts: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, T]]:
 
 
 def _unseen(data: bytes) -> list[tuple[int, int, str]]:
-    """Returns the parts that were not seen, in order, and their replacements."""
+    """Returns the parts that were not visible, in order, each with its replacement."""
     out: list[tuple[int, int, str]] = []
     at = 0
     for match in _FRAMES.finditer(data) if b"\r" in data else ():
@@ -177,21 +183,21 @@ def _unseen(data: bytes) -> list[tuple[int, int, str]]:
 
 
 _OVERWRITTEN: Final = re.compile(rb"^[^\r\n]*+\r(?:[^\n]*\r)?(?=[^\r\n])", re.MULTILINE)
-"""Matches a line up to its last carriage return that text follows."""
+"""Matches a line up to its last carriage return with text after it."""
 _CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 _BACKSPACES: Final = re.compile(rb"[^\n\x08]\x08")
 
 
 def has_controls(data: bytes) -> bool:
-    """Returns whether bytes are shown as something else, or not at all; tabs and line feeds are not meant."""
+    """Returns whether `data` has control characters besides tabs and line feeds: these are never shown as they are."""
     return len(data.translate(None, _CONTROLS)) < len(data)
 
 
 def visible(data: bytes) -> bytes:
-    """Returns `data` as a terminal leaves it, with the same number of line feeds.
+    """Returns `data` as a terminal would show it in the end, with the same number of line feeds.
 
-    Linear in `data`: whole lines, or a piece of one. Plain text without escapes and carriage returns is returned as the
-    same object.
+    `data` is whole lines, or a piece of one. Takes time linear in `data`. Plain text without escapes, backspaces and
+    carriage returns is returned as the same object.
     """
     if b"\x1b" in data:
         data = ESCAPES.sub(b"", data)
@@ -205,7 +211,7 @@ def visible(data: bytes) -> bytes:
 
 
 def hidden_ranges(data: bytes) -> list[tuple[int, int]]:
-    """Returns the disjoint half-open byte ranges of `data` that were never visible, in order."""
+    """Returns the half-open byte ranges of `data` that were never visible, disjoint and in order."""
     hidden_parts = [(*match.span(), b"") for match in ESCAPES.finditer(data)] if b"\x1b" in data else []
     if data.count(b"\r") > data.count(b"\r\n"):
         hidden_parts += [(*match.span(), b"") for match in _OVERWRITTEN.finditer(data)]
@@ -235,21 +241,24 @@ _SIGNS: Final = tuple(
         (b"\xc2\xad", rb"\xc2\xad"),
     )
 )
-"""Signs that a reader takes for something else, each with bytes that stand in every one of its kind."""
+"""Kinds of signs that stand for another text: bytes that occur in every sign of the kind, and its pattern."""
 _CONTROL: Final = {b"b": b"", b"f": b"", b"n": b" ", b"r": b"", b"t": b"\t"}
 _FILLER: Final = b"\r"
-"""Fills a line up to its size: `$` in a pattern passes over it."""
+"""Byte that fills a line up to its original size: `$` in a pattern ignores it."""
 
 
 def find_parts(data: bytes, fields: Iterable[Hidden] = ()) -> list[Hidden]:
-    """Returns what a reader takes otherwise than it is written, in order, and how; `fields` is not shown either."""
+    """Returns the ranges that are hidden or stand for another text, in order, each with that text.
+
+    `fields` are further hidden ranges.
+    """
     hidden: list[Hidden] = [(*span, b"") for span in hidden_ranges(data)]
     signs = [sign for mark, pattern in _SIGNS if mark in data for sign in pattern.finditer(data)]
     return in_order([*fields, *hidden, *((*sign.span(), _read(sign[0])) for sign in signs)])
 
 
 def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
-    """Returns lines as they are read, each filled up to its size."""
+    """Returns lines with each of `parts` replaced, each line filled up or cut to its original size."""
     if not parts:
         return data
     out: list[bytes] = []
@@ -264,7 +273,7 @@ def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
         if len(out) > line_start:
             replacement = b"".join([*out[line_start:], data[at:end]])
             del out[line_start:]
-            line = replacement[: len(line)].ljust(len(line), _FILLER)  # noqa: PLW2901 - as it is read
+            line = replacement[: len(line)].ljust(len(line), _FILLER)  # noqa: PLW2901 - the decoded line
         out.append(line)
         at = end + 1
     return b"\n".join(out)
@@ -272,7 +281,7 @@ def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
 
 @lru_cache(1_024)
 def _read(sign: bytes) -> bytes:
-    """Returns what a sign stands for, at any number of backslashes, as of a string in a string."""
+    """Returns the text that a sign stands for, with any number of backslashes, as in a string inside a string."""
     if sign.startswith(b"&"):
         return html.unescape(sign.decode()).replace("\n", " ").encode("utf-8", "replace")
     if not sign.startswith(b"\\"):

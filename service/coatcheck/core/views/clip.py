@@ -1,9 +1,9 @@
-"""Cuts a text to a budget of tokens and characters without losing a byte: what is cut begins what follows.
+"""Cuts a text to a budget of tokens and characters. No byte is lost: the next part begins exactly at the cut.
 
-A cut falls at a line's end if one fits, otherwise between graphemes, otherwise between characters. Works on bytes,
-valid UTF-8 or not, and reports exactly how many of them the text represents. A window at token positions begins exactly
-where requested and ends with a whole character; its caller provides bytes that begin at a checkpoint. Binary bytes are
-shown as rows of 16 with their offset and their ASCII, like those of `xxd -g1`. Pure.
+A cut falls at the end of a line if a whole line fits, otherwise between graphemes, otherwise between characters. The
+input is bytes, valid UTF-8 or not; the result says exactly how many bytes its text represents. A window at token
+positions begins exactly where requested and ends with a whole character; its caller provides bytes that begin at a
+checkpoint. Binary data is shown in rows of 16 bytes with their offset and their ASCII, as by `xxd -g1`. Pure.
 """
 
 from collections.abc import Callable
@@ -19,30 +19,30 @@ Cut = Literal["max_tokens", "max_characters"]
 
 _GRAPHEME: Final = regex.compile(r"\X")
 _GRAPHEME_CHARS: Final = 64
-"""Characters searched backwards for the end of a grapheme; longer ones are cut inside."""
+"""Characters before a cut that are searched for the end of a grapheme; a longer grapheme may be split."""
 
 
 class Clip(Struct, frozen=True):
     """The beginning of some bytes, as text within a budget."""
 
     end: int
-    """Number of bytes that the text represents, exactly."""
+    """The exact number of bytes that the text represents."""
     text: str
     tokens: int
     """Tokens of `text` by itself."""
     limited_by: Cut | None
-    """Which limit ended it; None if nothing was cut."""
+    """The limit that ended the text; None if nothing was cut."""
 
 
 class ClipBudget(Struct, frozen=True):
-    """Maximum size of a text, counted as a string by itself."""
+    """Maximum size of a text, whose tokens are counted by itself."""
 
     tokens: int
     chars: int
 
 
 class TextForm(Protocol):
-    """How bytes are shown, and which bytes a part of the text represents."""
+    """Bytes as a text, with a way to cut both."""
 
     @property
     def text(self) -> str:
@@ -50,13 +50,13 @@ class TextForm(Protocol):
         ...
 
     def cut(self, keep: int) -> tuple[int, str]:
-        """Returns how many bytes the first `keep` characters represent, at most, and the text of exactly these."""
+        """Returns the number of bytes that the first `keep` characters, or fewer, represent, and the bytes' text."""
         ...
 
 
 @final
 class Verbatim:
-    """Bytes decoded as they are."""
+    """Bytes as a text without any change but decoding."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -77,19 +77,18 @@ def clip(
     by_line: bool,
     show: Callable[[bytes], TextForm] = Verbatim,
 ) -> Clip | None:
-    """Returns the longest beginning of `data` within the budget; None if it all fits and there is more to fetch.
+    """Returns the longest beginning of `data` within the budget; None if all of `data` fits and there is more to fetch.
 
-    Never exceeds the budget, and is never empty unless `data` is: if a single character exceeds it, one byte of it is
-    returned, which shows as U+FFFD.
+    The text never exceeds the budget, and is never empty unless `data` is. If even the first character exceeds the
+    budget, one byte of the character is returned, which is shown as U+FFFD.
 
     Args:
-        data: what may be returned.
-        budget: both limits; `tokens` is at least 1.
+        data: the bytes to cut.
+        budget: maximum tokens, at least 1, and maximum characters.
         tokenizer: counts tokens.
-        whole: whether nothing that was requested is beyond `data`. Otherwise its last few bytes may be half a
-            character.
-        by_line: whether to prefer ending after an LF.
-        show: how the bytes are shown.
+        whole: whether `data` contains everything that was requested. If not, it may end inside a character.
+        by_line: whether to prefer a cut after an LF.
+        show: turns bytes into a text.
     """
     text_end = len(data) if whole or not data else whole_chars(data, len(data) - 1)
     shown_whole = show(data[:text_end])
@@ -127,26 +126,26 @@ def _grapheme_end(text: str, keep: int) -> int:
 
 
 class TokenClip(Struct, frozen=True):
-    """A part of the given bytes. `start` and `end` are byte positions in them, `count` document tokens."""
+    """A part of the given bytes, from byte `start` to before byte `end`, with `count` tokens of the document."""
 
     start: int
     end: int
     count: int
     text: str
     tokens: int
-    """Tokens of `text` by itself, which may differ from `count` because of words cut at its ends."""
+    """Tokens of `text` by itself. They may differ from `count`, because words may be cut at both ends."""
     limited_by: Cut | None
+    """The limit that ended the text; None if no limit did."""
 
 
 def clip_tokens(
     pieces: list[bytes], skip: int, want: int, budget: ClipBudget, tokenizer: Tokenizer
 ) -> TokenClip | None:
-    """Returns up to `want` tokens of the pieces, after the first `skip`, within the budget.
+    """Returns up to `want` tokens of the pieces, after the first `skip` tokens, within the budget.
 
-    None if there is no such token.
-
-    The pieces are consecutive and tokenized separately, as they were counted. At least one token is returned: if that
-    is a part of a character, it shows as U+FFFD.
+    None if the pieces have no more than `skip` tokens. The pieces are consecutive. Each is tokenized separately, as
+    when the tokens of the document were counted. At least one token is returned; if that is a part of a character, it
+    is shown as U+FFFD.
     """
     data = b"".join(pieces)
     text = decode(data)
@@ -172,7 +171,7 @@ def clip_tokens(
 
 
 class _Positions:
-    """Byte positions of the ends of tokens, in data that need not be UTF-8."""
+    """Offsets of tokens in bytes that need not be UTF-8."""
 
     def __init__(self, data: bytes, text: str, ids: list[int], tokenizer: Tokenizer) -> None:
         self._data = data
@@ -183,7 +182,7 @@ class _Positions:
         self._valid = self._encoded == data
 
     def byte(self, token: int) -> int:
-        """Returns where token number `token` begins."""
+        """Returns the offset of the byte at which token number `token` begins."""
         at = self._at(token)
         if self._valid:
             return at
@@ -191,7 +190,10 @@ class _Positions:
         return raw_length(self._data, self._text, keep)
 
     def whole(self, low: int, high: int) -> int:
-        """Returns the last position in (low, high] that splits no character; the next one above if there is none."""
+        """Returns the largest token number in (low, high] at which a cut splits no character.
+
+        If there is none, returns the next larger token number with that property, or the number of all tokens.
+        """
         for token in range(high, low, -1):
             if self._ends_character(token) and (self._valid or self.byte(token) > self.byte(low)):
                 return token
@@ -211,21 +213,22 @@ class _Positions:
 
 
 ROW = 16
-"""Bytes in a line of a dump, as `xxd` and `hexdump -C` print it."""
+"""Bytes per line of a dump, as in the output of `xxd` and `hexdump -C`."""
 MIN_TOKENS = 64
-"""More tokens than the longest row has; below this, nothing could be shown."""
+"""Minimum token budget of a dump. Every row has fewer tokens, so that at least one row fits."""
 
 
 def hex_row(piece: bytes, offset: int) -> str:
-    """Returns up to 16 bytes with their offset and their ASCII, and a line end."""
+    """Returns a row of a dump: up to 16 bytes with their offset and their ASCII, and a line end."""
     ascii_text = "".join(chr(b) if 0x20 <= b <= 0x7E else "." for b in piece)  # noqa: PLR2004 - visible ASCII
     return f"{offset:08x}: {piece.hex(' '):<47}  {ascii_text}\n"
 
 
 def clip_dump(data: bytes, offset: int, budget: ClipBudget, tokenizer: Tokenizer) -> tuple[int, str, int, Cut | None]:
-    """Returns as many whole rows as the budget allows: bytes shown, text, its tokens, and what cut it.
+    """Returns as many whole rows of a dump as the budget allows.
 
-    `budget.tokens` is at least MIN_TOKENS and `budget.chars` one row, so there is always one.
+    Returns the number of bytes shown, the text, the text's tokens, and the limit that ended the text, or None. At least
+    one row is shown, because `budget.tokens` is at least MIN_TOKENS and `budget.chars` at least a row.
     """
     rows = [hex_row(data[n : n + ROW], offset + n) for n in range(0, len(data), ROW)]
     limited_by: Cut | None = None

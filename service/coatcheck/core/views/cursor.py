@@ -1,4 +1,4 @@
-"""Where a reading of a view continues, as a word that only the same artifact accepts."""
+"""The cursor of a view: the position at which reading continues, as a word that is valid for one artifact only."""
 
 from typing import Annotated, Final
 
@@ -14,22 +14,22 @@ _Number = Annotated[int, Meta(ge=0, le=NUMBER_LIMIT)]
 
 
 class Cursor(Struct, frozen=True, array_like=True):
-    """The next part to read."""
+    """The next part of a view to read."""
 
     view: ViewName
     unit: Unit
     byte: _Number
-    """Where in the view it continues."""
+    """Offset in the view at which reading continues."""
     page: _Number | None = None
     """Units per page that the caller requested; None: unlimited."""
     page_remaining: _Number | None = None
-    """Units of the current page that are still to come; None: unlimited."""
+    """Units of the current page that were not read yet; None: unlimited."""
     token: _Number = 0
-    """The token position of `byte`, for `unit` token."""
+    """Number of tokens before `byte`, if `unit` is `token`; otherwise 0."""
     section: _Number | None = None
     """Index, from 0, of the section that is read; None: the whole view."""
     version: _Number = 0
-    """That of the view, if it is not the payload itself."""
+    """Version of the view; 0 if the view is the payload itself."""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(Cursor)
@@ -38,10 +38,10 @@ write = write_cursor
 
 
 def read(text: str, artifact: int) -> Cursor:
-    """Returns what `write` encoded.
+    """Returns the cursor that `write` encoded.
 
     Raises:
-        CoatcheckError: `invalid_cursor` for anything else, or for another artifact's cursor.
+        CoatcheckError: `invalid_cursor` for a text that is no cursor, and for a cursor of another artifact.
     """
     try:
         return read_cursor(text, _DECODER, artifact)

@@ -1,25 +1,27 @@
-"""Content in a provider's shape -> one payload. Pure; knows shapes, not protocols.
+"""Turns content in a provider's format into one payload. Pure: knows formats, not protocols.
 
-What `content` may be: text; `{"base64": …}`; a list of parts as OpenAI, Anthropic, Gemini, MCP or LangChain write them;
-the provider's whole tool-result object around them, whose call ID and tool name are then taken from it; or any other
+`content` is one of: text; `{"base64": …}`; a list of parts as OpenAI, Anthropic, Gemini, MCP or LangChain write them;
+a provider's whole tool-result object around such parts, which also gives the call ID and the tool name; or any other
 JSON object.
 
-The payload is decided by the first rule that fits:
+The first rule that applies determines the payload:
 
-1. One part that is text: its text. One part that is bytes (an image, audio, a document, an embedded resource): those
-   bytes, decoded, with their media type.
-2. Only plain text parts: their texts in order, with one line feed between two of which the first does not end in one.
-3. Anything else: the parts as a JSON array, exactly as given but for whitespace, order of keys and escapes, so that a
-   client's habits do not change the artifact's ID: UTF-8, no spaces, keys sorted. `cache_control` and
-   `prompt_cache_breakpoint` of a part are left out, because clients move them from turn to turn. A result that is one
-   JSON value where others have parts, as Gemini's may be, is that value, and so is an object in no shape that is known.
+1. One part that is text: the payload is its text. One part that is bytes (an image, audio, a document, an embedded
+   resource): the payload is those bytes, decoded, with their media type.
+2. Only plain text parts: the payload is their texts in order. A line feed is added between two texts unless the first
+   of them ends with one.
+3. Anything else: the payload is the parts as a JSON array, in UTF-8, without spaces, with sorted keys. Whitespace,
+   order of keys and escapes are normalised, so that the habits of a client do not change the artifact's ID.
+   `cache_control` and `prompt_cache_breakpoint` of a part are left out, because clients move them from turn to turn.
+   Where a result has a JSON value in place of parts, as Gemini allows, the payload is that value. Likewise, an object
+   of an unknown format is the payload itself.
 
-A list that holds one tool result and nothing else is that tool result. Whether a result says that the tool failed is
-kept beside the payload.
+A list that holds a tool result and nothing else is treated as that tool result. If a result says that the tool failed,
+this is recorded beside the payload.
 
-Nothing of a part is lost under rule 3, so sections, one for each part, can be cut from what is stored. Structured
-content beside the parts is stored with them unless one part's text is that very value, serialised. Refuses to fetch
-anything: a URL stays a URL.
+Rule 3 keeps everything in a part, so that one section for each part can be cut from the stored payload. Structured
+content beside the parts is stored with them, unless the text of the only part is the same value, serialised. Nothing is
+fetched: a URL stays a URL.
 """
 
 import base64
@@ -40,25 +42,25 @@ _MOVING = ("cache_control", "prompt_cache_breakpoint")
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "text-plain"})
 _DATA_URL = re.compile(r"data:([-!#$&^_.+a-zA-Z0-9]+/[-!#$&^_.+a-zA-Z0-9]+)(?:;[^,;]+)*;base64,", re.ASCII)
 _WRAPS = 4
-"""Maximum number of objects around the parts: an MCP response, its result, a LangChain message, a block in it."""
+"""Maximum nested objects around the parts: an MCP response, its result, a LangChain message, a block in it."""
 
 
 MAX_PARTS = 10_000
-"""Maximum number of parts, as each is examined."""
+"""Maximum number of parts. It is bounded because each part is examined. Chosen, not measured."""
 _AT_ONCE: Final = 1024 * 1024
 """Characters of a text that are encoded at once."""
 
 
 class PartsPayload(Struct, frozen=True, kw_only=True):
-    """What content was found to be."""
+    """The payload for which content stands, with the metadata that the content gives."""
 
     data: bytes
     media_type: str | None = None
-    """That of the payload, if the content says it."""
+    """The payload's media type; None if the content does not give it."""
     tool_call_id: str | None = None
     tool_name: str | None = None
     url: str | None = None
-    """Address of an embedded resource."""
+    """Address of an embedded resource; None if there is none."""
     title: str | None = None
     failed: bool = False
     """Whether the provider's result says that the tool failed."""
@@ -71,19 +73,20 @@ class _Result(Struct, frozen=True):
     tool_call_id: str | None = None
     tool_name: str | None = None
     structured: Value = None
-    """MCP's structured content beside the parts, if any."""
+    """MCP's structured content beside the parts; None if there is none."""
     bare: bool = False
-    """Whether the only part is a JSON value instead, which a provider allows."""
+    """Whether the result has a JSON value in place of parts, as some providers allow; it is then the only item of
+    `parts`."""
     failed: bool = False
-    """Whether it says that the tool failed."""
+    """Whether the result says that the tool failed."""
 
 
 def payload(content: str | list[Value] | Object) -> PartsPayload:
-    """Returns the payload that content stands for.
+    """Returns the payload for which content stands.
 
     Raises:
-        CoatcheckError: `invalid_content` if it has no parts or too many, is nested too deeply, or its base64 is
-            invalid.
+        CoatcheckError: `invalid_content` if the content has no parts or too many, is nested too deeply, or is invalid
+            base64.
     """
     if isinstance(content, str):
         return PartsPayload(data=_encode_text(content))
@@ -93,7 +96,7 @@ def payload(content: str | list[Value] | Object) -> PartsPayload:
 
 
 def parts_of(content: str | list[Value] | Object) -> list[Value]:
-    """Returns the parts of content, without the objects around them; none for text, bytes and a bare JSON value."""
+    """Returns the parts of content, without the objects around them; an empty list for text, bytes and a JSON value."""
     if isinstance(content, str):
         return []
     result = _result(content)
@@ -110,7 +113,7 @@ def _result(content: list[Value] | Object) -> _Result:
 
 
 def _encode_text(text: str) -> bytes:
-    """Returns the text in UTF-8, encoded in pieces: at once, it would need up to four bytes per character meanwhile."""
+    """Returns the text in UTF-8. Encoding in pieces saves a buffer of up to four bytes for each character."""
     if text.isascii() or len(text) <= _AT_ONCE:
         return text.encode()
     return b"".join([text[at : at + _AT_ONCE].encode() for at in range(0, len(text), _AT_ONCE)])
@@ -138,7 +141,7 @@ def _decide(result: _Result) -> PartsPayload:
 
 
 def _covers(parts_payload: PartsPayload, structured: Value) -> bool:
-    """Returns whether the text already contains all of the structured content (MCP asks servers to ensure that)."""
+    """Returns whether the payload is all of the structured content, serialised, as MCP asks servers to ensure."""
     if structured is None:
         return True
     try:
@@ -148,7 +151,7 @@ def _covers(parts_payload: PartsPayload, structured: Value) -> bool:
 
 
 def _still(part: Value) -> Value:
-    """Returns a part without what clients move between turns."""
+    """Returns a part without the members that clients move between turns (_MOVING)."""
     block = _object(part)
     return part if block is None else {key: value for key, value in block.items() if key not in _MOVING}
 
@@ -164,7 +167,7 @@ def _json(value: Value) -> bytes:
 
 
 def _join_parts(parts: list[Value]) -> PartsPayload | None:
-    """Returns several parts joined, if all of them are plain text and nothing else."""
+    """Returns the payload of parts that are all plain text; None if any part is something else."""
     texts: list[str] = []
     for part in parts:
         text = _text(part)
@@ -177,7 +180,7 @@ def _join_parts(parts: list[Value]) -> PartsPayload | None:
 
 
 def _text(part: Value) -> str | None:
-    """Returns the text of a part that is only text; its annotations and cache marks are not content."""
+    """Returns the text of a part that is only text; None for any other part. Cache marks do not count as content."""
     if isinstance(part, str):
         return part
     block = _object(part)
@@ -194,7 +197,7 @@ def _text(part: Value) -> str | None:
 
 
 def open_part(part: Value) -> PartsPayload | None:
-    """Returns what a part contains; None if it is more than text or bytes."""
+    """Returns the payload of a part that is only text or only bytes; None for any other part."""
     block = _object(part)
     text = _text(part)
     if text is not None:
@@ -203,7 +206,10 @@ def open_part(part: Value) -> PartsPayload | None:
 
 
 def _open_embedded(block: Object) -> PartsPayload | None:
-    """Returns what a part contains in an inner object: MCP's resource, Anthropic's source, Gemini's inline data."""
+    """Returns the payload in an inner object of a part: MCP's resource, Anthropic's source or Gemini's inline data.
+
+    None if there is no such object.
+    """
     kind = block.get("type")
     if kind == "resource" and (resource := _object(block.get("resource"))) is not None:
         return _resource(resource)
@@ -216,7 +222,10 @@ def _open_embedded(block: Object) -> PartsPayload | None:
 
 
 def _image(block: Object) -> PartsPayload | None:
-    """Returns an image, a recording or a file in base64 or a data URL, as OpenAI, MCP and LangChain write them."""
+    """Returns an image, audio, video or a file in base64 or a data URL, as OpenAI, MCP and LangChain write them.
+
+    None if the part is none of these.
+    """
     at = block.get("image_url", block.get("file_data"))
     url = _str((_object(at) or {"url": at}).get("url"))
     if url is not None:
@@ -235,7 +244,7 @@ def _resource(resource: Object) -> PartsPayload | None:
 
 
 def _source(source: Object, *, title: str | None) -> PartsPayload | None:
-    """Returns an Anthropic image or document."""
+    """Returns the payload of an Anthropic image or document; None if the source holds neither text nor base64."""
     match source:
         case {"type": "text", "data": str(text)}:
             return PartsPayload(data=text.encode(), media_type=_mime(source), title=title)
@@ -246,7 +255,7 @@ def _source(source: Object, *, title: str | None) -> PartsPayload | None:
 
 
 def _bytes(data: Value, mime: str | None, *, url: str | None = None, title: str | None = None) -> PartsPayload | None:
-    """Returns decoded base64; None if it is invalid, in which case the part is kept as it was given."""
+    """Returns the payload of base64; None if the base64 is invalid, so that its part is stored as it was given."""
     if not isinstance(data, str):
         return None
     decoded = _base64(data)
@@ -254,7 +263,7 @@ def _bytes(data: Value, mime: str | None, *, url: str | None = None, title: str 
 
 
 def _base64(text: str) -> bytes | None:
-    """Decodes standard or URL-safe base64, padded or not, in one piece or in lines."""
+    """Decodes standard or URL-safe base64, padded or not, in one piece or in lines; returns None if it is invalid."""
     compact = "".join(text.split()).rstrip("=")
     if "-" in compact or "_" in compact:
         compact = compact.replace("-", "+").replace("_", "/")
@@ -272,12 +281,12 @@ def _decode_base64(value: Value) -> bytes:
 
 
 def _object(value: Value) -> Object | None:
-    """Returns a value as a JSON object, whose keys are strings."""
+    """Returns a value that is a JSON object, whose keys are strings; None for any other value."""
     return cast("Object", value) if isinstance(value, dict) else None
 
 
 def _kind(block: Object) -> str | None:
-    """Returns the type of a part; None if it has none, and empty if it is not a string."""
+    """Returns the type of a part; None if the part has none, and an empty text if the type is not a string."""
     kind = block.get("type")
     return kind if kind is None or isinstance(kind, str) else ""
 
@@ -298,7 +307,10 @@ def _str(value: Value) -> str | None:
 
 
 def _unwrap(block: Object, depth: int) -> _Result | None:
-    """Removes a provider's object around its parts; returns None if it is neither a tool result nor a known part."""
+    """Returns the tool result in a provider's object. Removes at most `depth` objects around the result.
+
+    None if the object is neither a tool result nor a known part.
+    """
     inner = _around(block)
     if inner is not None and depth:
         result = _unwrap(inner, depth - 1)
@@ -327,14 +339,14 @@ def _is_failed(block: Object) -> bool:
 
 
 def _is_wrapped(block: Object) -> bool:
-    """Returns whether the only object of a list is certainly a tool result, not a part or similar data."""
+    """Returns whether an object that is alone in a list is certainly a tool result, not a part or similar data."""
     if _around(block) is not None or "functionResponse" in block or "function_response" in block:
         return True
     return _is_result(block) if isinstance(block.get("type"), str) else _is_marked(block)
 
 
 def _around(block: Object) -> Object | None:
-    """Returns the object inside a JSON-RPC response or a serialised LangChain message."""
+    """Returns the object inside a JSON-RPC response or a serialised LangChain message; None for any other object."""
     if "jsonrpc" in block:
         return _object(block.get("result"))
     if block.get("type") == "tool" and "data" in block:
@@ -348,16 +360,16 @@ _RESULT_TYPES = frozenset({"tool_result", "mcp_tool_result", "tool", "function_r
 _CALL_IDS = ("tool_use_id", "tool_call_id", "call_id")
 _RESULT_KEYS = frozenset({*_CALL_IDS, "isError", "is_error", "structuredContent"})
 _PLAIN_KEYS = frozenset({"content", "contents", "name", "tool_name", "status", "_meta", "structured_content"})
-"""Members that an object without a type may have beside a `content` that is all of its content."""
+"""Members that a tool result without a type may have. An object with any other member is data."""
 
 
 def _is_marked(block: Object) -> bool:
-    """Returns whether an object without a type says that it is a tool result."""
+    """Returns whether a role or a member marks an object without a type as a tool result."""
     return block.get("role") in {"tool", "function"} or bool(block.keys() & _RESULT_KEYS)
 
 
 def _is_result(block: Object) -> bool:
-    """Returns whether an object is a tool result, not a part that happens to have a `content`, like a search result."""
+    """Returns whether an object is a tool result. A part that only has a `content`, such as a search result, is not."""
     kind = block.get("type")
     if not isinstance(kind, str):
         return _is_marked(block) or (not block.keys() - _PLAIN_KEYS and bool(block.keys() & {"content", "contents"}))
@@ -365,14 +377,17 @@ def _is_result(block: Object) -> bool:
 
 
 def _list_parts(content: Value) -> list[Value]:
-    """Returns a result's content as parts: text is one part; anything but text and lists is one part as it is."""
+    """Returns a result's content as parts: the items of a list; none for None; any other value as the only part."""
     if content is None:
         return []
     return cast("list[Value]", content) if isinstance(content, list) else [content]
 
 
 def _gemini(response: Object) -> _Result:
-    """Reads a functionResponse: its `output`, or its `error`, or all of it; and the media beside it."""
+    """Reads a functionResponse: its `output`, `error` or `result` if that is its only member, or else all of it.
+
+    The media beside it are further parts.
+    """
     answer = response.get("response")
     answer_object = _object(answer)
     parts: list[Value] = []

@@ -1,8 +1,8 @@
 """The text view: the readable text of a payload, its sections, and its extractor.
 
-A view is derived once and kept, because its ranges and sections are citations. It is replaced when the payload is
-declared differently, and when it is read after its version has passed: a search must not deny what a later version
-shows. For plain text, the view is the payload itself.
+A view is derived once and stored, because its ranges and sections are cited. It is made again if the payload is
+declared differently, and if it is read while its version is old, so that a search does not miss text that a newer
+version shows. For plain text, the view is the payload itself.
 """
 
 from collections.abc import Sequence
@@ -14,27 +14,27 @@ from msgspec import Struct
 from coatcheck_client.contract.answers import TokenCount
 
 ViewName = Literal["raw", "text"]
-"""The payload itself, or its text view."""
+"""Name of a view: `raw` is the payload itself, `text` its text view."""
 TEXT: Final = "text"
 """The name of the only derived view."""
 MAX_SECTIONS: Final = 2_000
-"""Maximum sections of one view; if there are more, those of the highest levels are kept."""
+"""Maximum sections of one view. If there are more, the sections of the highest levels are kept."""
 TITLE_CHARS: Final = 200
 """Maximum characters of a section's title."""
 
 TextForm = Literal["same", "mixed", "prose", "page", "search_results", "json", "document"]
-"""How a payload is read as text. For the first three, the view is the payload itself: `same` has no sections, `mixed`
-has headings if its name or the text itself shows that it is a document, `prose` has those that are found. `page`,
-`search_results` and `json` are formatted; `document` is opened by an adapter for its format."""
+"""How a payload is read as text. For the first three forms, the view is the payload itself: `same` has no sections;
+`mixed` has headings as sections if the name or the text shows that it is a document; `prose` has all headings that are
+found. `page`, `search_results` and `json` are formatted. `document` is opened by an adapter for its format."""
 AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
 """Forms whose view is the payload itself."""
 VERSION: Final = 3
-"""Version of the code that makes views. It rises when one of the same payload becomes another; that of views which were
-kept before views had one is 0."""
+"""Version of the code that makes views. It rises when the view of an unchanged payload would change. Views that were
+stored before views had versions have version 0."""
 MISSING: Final = "missing 1"
-"""Extractor of a view that only says that what would make it is not installed, which may change."""
+"""Extractor of a view that only says that the required program or library is not installed, which may change."""
 OPENED: Final = "opened 1"
-"""Extractor of a view that is the payload's text, out of its charset, line ends and envelope."""
+"""Extractor of a view that is the payload's text, taken out of its charset, line ends and envelope."""
 LINKS: Final = "Links"
 """Title of the last section of a page's text, which lists link targets."""
 
@@ -49,24 +49,24 @@ class Section(Struct, frozen=True, kw_only=True, array_like=True):
 
     name: str
     title: str
-    """One line of at most TITLE_CHARS; empty if the part has none."""
+    """The title in one line, of at most TITLE_CHARS characters; empty if the part has no title."""
     level: int
-    """1 is the top level."""
+    """Level of the section; 1 is the top level."""
     start: int
     end: int
-    """Half-open, in bytes of the view; at starts of lines, or the end."""
+    """`start` and `end` are a half-open range of bytes of the view. Both are at the start of a line, or at the end."""
     line: int
-    """The first line, from 1, in the view."""
+    """Number of the section's first line in the view, from 1."""
     lines: int
-    """Number of lines that begin in it."""
+    """Number of lines that begin in the section."""
     url: str | None = None
     aside: bool = False
-    """Whether it is beside what the page is about: its navigation, its footer, its list of links. Cards and reads from
-    the beginning pass over it; patterns and queries do not."""
+    """Whether the section is not about the page's subject: navigation, a footer, a list of links. Cards, and reads from
+    the beginning, skip such a section; patterns and queries search it."""
 
 
 def outer_asides(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Returns the asides that are in no other, in order."""
+    """Returns the asides that are not inside another aside, in order."""
     asides: list[Section] = []
     for section in sections:
         if section.aside and (not asides or section.start >= asides[-1].end):
@@ -89,26 +89,26 @@ class ExtractedText(Struct, frozen=True, kw_only=True):
     text: bytes | None
     sections: tuple[Section, ...] = ()
     extractor: str
-    """Name and version of the extractor, such as `trafilatura 2.3.1`, `markup-removed 1`, `parts 1`."""
+    """Name and version of the extractor, such as `markup-removed 6` or `parts 3`."""
     partial: bool = False
-    """Whether part of the payload is missing, because it was too large or broken."""
+    """Whether a part of the payload is missing in the view, because the payload was too large or broken."""
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """A view that is kept."""
+    """A stored view."""
 
     name: str
     extractor: str
     partial: bool
-    """Whether a part of the payload is missing in it."""
+    """Whether a part of the payload is missing in the view."""
     sections: tuple[Section, ...]
     measure: ViewMeasure
     version: int = VERSION
-    """Version of the code that made it."""
+    """Version of the code that made the view."""
 
     @property
     def is_old(self) -> bool:
-        """Whether the present code may make another view of the same payload."""
+        """Whether the current code might make a different view of the same payload."""
         return self.version < VERSION or self.extractor == MISSING
 
 
@@ -122,9 +122,9 @@ def pack_sections(sections: tuple[Section, ...]) -> bytes:
 
 
 def unpack_sections(data: bytes) -> tuple[Section, ...]:
-    """Unpacks the result of `pack_sections`.
+    """Returns the sections that `pack_sections` packed.
 
     Raises:
-        msgspec.MsgspecError: for other bytes.
+        msgspec.MsgspecError: the bytes are no packed sections.
     """
     return _decode(data)

@@ -1,7 +1,7 @@
-"""Spans and windows: a span is what a caller wants to read, a window is the part that exists.
+"""Spans and windows: a span is the range that a caller requests, a window is the part of it that exists.
 
-Lines count from 1; bytes, characters and tokens from 0. A line ends only with LF; a character starts at every byte that
-does not continue a UTF-8 sequence (`Measure` has the same rules). Byte ranges of HTTP are resolved as well (RFC 9110
+Lines count from 1; bytes, characters and tokens from 0. A line ends only with LF. Every byte that does not continue a
+UTF-8 sequence starts a character (`Measure` has the same rules). The module also resolves byte ranges of HTTP (RFC 9110
 section 14.1.2). Pure arithmetic.
 """
 
@@ -18,18 +18,18 @@ Unit = Literal["line", "char", "byte", "token"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 
 NUMBER_LIMIT = 2**53 - 1
-"""Largest number that is used as given: what JSON represents exactly. No payload has as many bytes."""
+"""Largest offset or limit that is used as given: JSON represents it exactly, and no payload has as many bytes."""
 
 _FIRST_BYTES = -64
-"""As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are those below -64."""
+"""Smallest signed byte that starts a character: UTF-8 continuation bytes (0x80 to 0xBF) are below -64."""
 _SHORT = 4_000
-"""Bytes up to which setting up an array takes longer than doing without."""
+"""Size in bytes below which counting is faster without a NumPy array."""
 _CONTINUATIONS = 3
-"""Bytes that may follow the first of a UTF-8 sequence."""
+"""Maximum bytes that follow the first byte of a UTF-8 sequence."""
 
 
 class Span(Struct, frozen=True):
-    """The request: `limit` units from `offset` on; without a limit, to the end."""
+    """The requested range: `limit` units from `offset` on. A limit of None means up to the end."""
 
     unit: Unit
     offset: int
@@ -42,10 +42,10 @@ class Span(Struct, frozen=True):
 
 
 def span(unit: Unit, offset: int | None, limit: int | None) -> Span:
-    """Returns a checked span; no offset means the beginning, and a limit beyond any payload means none.
+    """Returns a checked span. An offset of None means the beginning. A limit above NUMBER_LIMIT means no limit.
 
     Raises:
-        CoatcheckError: `invalid_request` for numbers below the unit's first, however long.
+        CoatcheckError: `invalid_request` for an offset below the unit's first one, or a limit below 1.
     """
     first = 1 if unit == "line" else 0
     if offset is not None and offset < first:
@@ -59,7 +59,7 @@ def span(unit: Unit, offset: int | None, limit: int | None) -> Span:
 
 
 def past_end(requested_span: Span, artifact_id: str, total: int) -> CoatcheckError:
-    """Returns the error for an offset that the artifact does not have."""
+    """Returns the error for an offset past the end of an artifact that has `total` units."""
     offset = str(requested_span.offset) if requested_span.offset <= NUMBER_LIMIT else "given"
     last = total if requested_span.unit == "line" else total - 1
     advice = f" Use an offset from {requested_span.first} to {last}." if total else " It is empty."
@@ -86,29 +86,31 @@ class Window(Struct, frozen=True):
     chars: Extent
     lines: LineExtent
     tokens: Extent | None = None
-    """Positions in the document's tokens, if they were requested."""
+    """The same part in tokens of the view; None unless tokens were requested."""
 
 
 class Position(Struct, frozen=True):
-    """A byte position, and how many LF bytes and characters precede it."""
+    """A byte offset, with the number of LF bytes and of characters before it."""
 
     byte: int
     newlines: int
+    """Number of LF bytes before the offset."""
     chars: int
+    """Number of characters that start before the offset."""
 
     def after(self, data: bytes) -> "Position":
-        """Returns the position at the end of `data`, which begins here."""
+        """Returns the position at the end of `data`, which begins at this position."""
         return Position(self.byte + len(data), self.newlines + newlines(data), self.chars + chars(data))
 
 
 class LineIndex:
-    """Positions in the same bytes: if requested in order, what is between two of them is counted once."""
+    """Computes positions in the same bytes. If they are requested in ascending order, every byte is counted once."""
 
     def __init__(self, start: Position, data: bytes) -> None:
-        """Computes no position yet.
+        """Takes the bytes, without counting in them yet.
 
         Args:
-            start: where `data` begins.
+            start: the position at which `data` begins.
             data: the bytes that contain the positions.
         """
         self._start = self._last = start
@@ -116,7 +118,7 @@ class LineIndex:
         self._ascii = data.isascii()
 
     def at(self, byte: int) -> Position:
-        """Returns the position of a byte, from the beginning of the bytes to their end."""
+        """Returns the position of an offset, which must be from the beginning of the bytes to their end."""
         before = self._last if byte >= self._last.byte else self._start
         low, high = before.byte - self._start.byte, byte - self._start.byte
         size = high - low if self._ascii else chars(self._data[low:high])
@@ -125,7 +127,7 @@ class LineIndex:
 
 
 def window(start: Position, end: Position, *, ends_line: bool, tokens: Extent | None = None) -> Window:
-    """Returns the window between two positions. `ends_line`: its last byte is an LF."""
+    """Returns the window between two positions. `ends_line` says whether its last byte is an LF."""
     last = end.newlines if ends_line or end.byte == start.byte else end.newlines + 1
     return Window(
         bytes=Extent(start.byte, end.byte),
@@ -148,13 +150,13 @@ def chars(data: bytes) -> int:
 
 
 def nth_newline(data: bytes, n: int) -> int:
-    """Returns where LF number `n` (from 0) of `data` is; -1 if there are fewer."""
+    """Returns the offset of LF number `n` (from 0) in `data`; -1 if there are fewer."""
     offsets = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     return int(offsets[n]) if 0 <= n < len(offsets) else -1
 
 
 def nth_char(data: bytes, n: int) -> int:
-    """Returns where character number `n` (from 0) of `data` starts; -1 if there are fewer."""
+    """Returns the offset at which character number `n` (from 0) of `data` starts; -1 if there are fewer."""
     offsets = np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES)
     return int(offsets[n]) if 0 <= n < len(offsets) else -1
 
@@ -162,8 +164,9 @@ def nth_char(data: bytes, n: int) -> int:
 def separates(data: bytes, at: int) -> bool:
     """Returns whether decoding `data` in two parts, split at `at`, is certain to equal decoding it as a whole.
 
-    False inside a UTF-8 sequence, or what begins like one. True before every byte that does not continue one, and where
-    the sequence that it might continue is complete. Any four bytes have such a place, valid or not.
+    False inside a UTF-8 sequence, complete or not. True before every byte that is not a continuation byte, and before a
+    continuation byte if the sequence before it is already complete. Among any four bytes, valid or not, there is a
+    place where this is true.
     """
     if at <= 0 or at >= len(data) or not _continues(data[at]):
         return True
@@ -179,23 +182,23 @@ def _continues(octet: int) -> bool:
 
 
 def _sequence_length(lead: int) -> int:
-    """Returns the length of the sequence that a first byte announces: its number of leading one bits."""
+    """Returns the length of the UTF-8 sequence that a first byte announces: 1 for ASCII, or its leading one bits."""
     return 1 if lead < 0x80 else 8 - (lead ^ 0xFF).bit_length()  # noqa: PLR2004 - UTF-8
 
 
 def decode(data: bytes) -> str:
-    """Decodes bytes as a reader sees them: U+FFFD for what is not UTF-8."""
+    """Decodes bytes as UTF-8, as a reader sees them: U+FFFD replaces invalid bytes."""
     return data.decode("utf-8", "replace")
 
 
 def raw_length(data: bytes, text: str, keep: int) -> int:
-    """Returns how many bytes of `data` the first `keep` characters of `text` (`data` decoded) represent.
+    """Returns the number of bytes of `data` that the first `keep` characters of `text` (`data` decoded) represent.
 
-    If bytes are not UTF-8, it is the nearest position below that `separates`.
+    If some bytes are not UTF-8, the result is rounded down to a position at which `separates` is true.
     """
     if keep >= len(text):
         return len(data)
-    if len(text) == len(data):  # one byte per character: ASCII, or only single invalid bytes
+    if len(text) == len(data):  # every byte is a character: ASCII, or invalid bytes that are replaced one by one
         return whole_chars(data, keep)
     if text.encode() == data:
         return len(text[:keep].encode())
@@ -206,21 +209,21 @@ def raw_length(data: bytes, text: str, keep: int) -> int:
 
 
 def whole_chars(data: bytes, at: int) -> int:
-    """Returns the nearest position, at `at` or below, that splits no character of `data`."""
+    """Returns the largest offset up to `at` that does not split a character of `data`."""
     while not separates(data, at):
         at -= 1
     return at
 
 
 class FromTo(Struct, frozen=True):
-    """An int-range: from a first byte to a last byte (inclusive), or to the end."""
+    """An int-range of HTTP: from a first byte to a last byte (inclusive), or to the end if `last` is None."""
 
     first: int
     last: int | None
 
 
 class Suffix(Struct, frozen=True):
-    """A suffix-range: the last `length` bytes."""
+    """A suffix-range of HTTP: the last `length` bytes."""
 
     length: int
 
@@ -229,7 +232,7 @@ RangeSpec = FromTo | Suffix
 
 
 class HttpByteRange(Struct, frozen=True, order=True):
-    """A half-open, non-empty range of bytes that the representation has."""
+    """A half-open, non-empty range of bytes that exist in the representation."""
 
     start: int
     end: int
@@ -238,7 +241,8 @@ class HttpByteRange(Struct, frozen=True, order=True):
 def resolve(specs: list[RangeSpec], size: int) -> list[HttpByteRange]:
     """Returns the satisfiable ranges, in the requested order, merging those that overlap or touch.
 
-    Merging limits hostile sets: the answer is never longer than the representation. Empty: nothing is satisfiable.
+    Merging protects against hostile sets of ranges: the answer is never longer than the representation. The list is
+    empty if no range is satisfiable.
     """
     byte_ranges = [r for spec in specs if (r := _one(spec, size)) is not None]
     order = sorted(range(len(byte_ranges)), key=lambda n: byte_ranges[n])

@@ -1,7 +1,8 @@
-"""Answer a host's hook after a tool call: store what is bulky in the response and return the response with cards.
+"""Answer a host's hook after a tool call: store bulky texts of the response, and return the response with cards.
 
-A hook never costs the host anything: whatever cannot be stored in time, or cannot be read back at once, stays as it is.
-Only a text that is refused because of a secret in it is withheld. Nothing that is certainly small enough is stored.
+A hook never loses any of the host's output: a text that cannot be stored in time, or could not be read back at once,
+stays in the response. The only exception is a text that the service refuses because the text contains a secret: a
+notice replaces this text. A text that is certainly small enough for the response is not stored.
 """
 
 import asyncio
@@ -26,18 +27,22 @@ from coatcheck_client.contract.searches import is_search
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 5.0
-"""Longest time that a host waits: it runs the hook after each call, and the agent stands still meanwhile."""
+"""Maximum seconds that a host waits for the answer. The host runs the hook after each tool call, and the agent does
+nothing in the meantime."""
 SMALL_BYTES: Final = 1_000
-"""Size in bytes up to which a text is not worth a card, whatever the limits are."""
+"""Size in bytes up to which a text is never replaced by a card, whatever limits the request sets."""
 
 
 class HookRequest(Struct, frozen=True, kw_only=True):
-    """What the hook's address says in addition to the event."""
+    """Options that the query of the hook's URL sets, in addition to the event in the body."""
 
     card_tokens: int | None = None
+    """Maximum tokens of a card; None: as a policy or the settings say."""
     inline_tokens: int | None = None
+    """Tokens up to which a text stays whole; None: as a policy or the settings say."""
     labels: tuple[str, ...] = ()
     ttl: int | None | UnsetType = UNSET
+    """Seconds until a stored text expires; None: never; unset: as a policy or the settings say."""
 
 
 async def answer_hook(
@@ -49,10 +54,18 @@ async def answer_hook(
     *,
     searches: SearchResults | None = None,
 ) -> dict[str, Any]:
-    """Returns the hook's output: an empty object if nothing changes. Failures to store are not raised.
+    """Returns the hook's output; an empty object if the response stays unchanged. A failure to store is not raised.
 
-    A host cannot replace an output again once its turn is over, so a web search becomes its summary at once;
-    without `searches`, a card like any other.
+    With `searches`, the response of a web search is replaced by its summary at once, because a host cannot replace an
+    output again after the turn. Without `searches`, the response of a web search gets a card like any other output.
+
+    Args:
+        ingest: stores the texts.
+        caller: who stores them.
+        body: the decoded JSON that the host sent.
+        request: the options of the hook's URL.
+        seconds: the time that storing may take in all; texts that are not stored by then stay.
+        searches: shortens responses of web searches.
     """
     event = hooks.event_of(body)
     if event is None:
@@ -79,9 +92,13 @@ async def _card(
     request: HookRequest,
     searches: SearchResults | None,
 ) -> str | None:
-    """Returns the card of a slot, or its text with names in place of bytes in it; None if its text stays."""
-    least = max(SMALL_BYTES, request.inline_tokens or 0)  # a token has at least one byte
-    if slot.size <= least:
+    """Returns the text that replaces the text of a slot; None if that text stays.
+
+    The new text is a card, the summary of a web search, a notice that a text was withheld, or the old text in which
+    names replace the encoded bytes.
+    """
+    small_size = max(SMALL_BYTES, request.inline_tokens or 0)  # a token has at least one byte
+    if slot.size <= small_size:
         return None
     parted = await asyncio.to_thread(parts.payload, slot.content)
 
@@ -95,11 +112,11 @@ async def _card(
         text = parted.data.decode("utf-8", "replace")
         if searches is not None and slot.at is None and await asyncio.to_thread(is_search, text, event.tool_name):
             base_request = _build_request(event, request, {})
-            ask = SearchResultsRequest(declared=base_request.declared, query=event.query or "", ttl=request.ttl)
-            search_answer = (await searches(caller, parted.data, ask)).answer
+            search = SearchResultsRequest(declared=base_request.declared, query=event.query or "", ttl=request.ttl)
+            search_answer = (await searches(caller, parted.data, search)).answer
             return search_answer.summary.text if search_answer.stored or search_answer.id is None else None
         data = parted.data if slot.at is not None else await store_blobs(store, parted.data)
-        receipt = None if len(data) <= least else await store(data, parted.media_type, parted.url)
+        receipt = None if len(data) <= small_size else await store(data, parted.media_type, parted.url)
     except CoatcheckError as e:
         if e.code is not Code.SECRET_REFUSED:
             raise

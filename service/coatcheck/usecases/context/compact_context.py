@@ -1,9 +1,10 @@
-"""Make a request to a model smaller: store what is bulky in it, and put cards and markers in its place.
+"""Make a request to a model smaller: store its bulky payloads, and put cards and markers in their place.
 
-A call handles one request body. It remembers nothing of the body and changes nothing that is stored; parts that no
-change touches keep their exact bytes.
+A call handles one request body, and keeps nothing of it except the stored payloads. It changes no artifact that was
+stored before. The parts of the body that need no change keep their exact bytes.
 
-Crash story: one ingest for each payload. What was stored before a crash is found again by its identity.
+Crash story: each payload is ingested by itself. A repeated call finds the payloads that were stored before the crash,
+by their identity.
 """
 
 from concurrent.futures import Executor
@@ -41,36 +42,37 @@ class CompactRequest(Struct, frozen=True, kw_only=True):
 
     policy: CompactionPolicy = CompactionPolicy()
     format: str | None = None
-    """The body's format, if it is known."""
+    """The body's format; None: it is recognised from the body."""
     keep: PayloadRetention = PayloadRetention()
     """How the payloads that are cut out of the body are stored."""
     ask: MeasureRequest = MeasureRequest()
-    """What is known in addition to the body, for the accounts."""
+    """What the caller knows in addition to the body, such as the model's window; used to measure the body."""
     repair: bool = False
-    """Whether to mend what a provider would refuse."""
+    """Whether to repair faults of the body for which a provider would refuse it."""
     tools: str | None = None
-    """The tool that the model has: `read_artifact`, or `none`; None: as the body declares."""
+    """The tool with which the model can read artifacts: `read_artifact`, or `none`; None: as the body declares."""
     notices: tuple[Notice, ...] = ()
+    """Notices of changes that were necessary to accept the request; the answer passes them on to the caller."""
 
 
 class KeptPayload(Struct, frozen=True, kw_only=True):
     """A payload of the body that was stored, or could not be stored."""
 
     pointer: str | None
-    """Where the payload stands, or stood, in the given body; None for the messages that were left out."""
+    """JSON pointer to the payload in the given body; None: the payload consists of the messages that were left out."""
     message: int
-    """Number of its message, or of the first message that was left out."""
+    """Number of the message that contains the payload, or of the first message that was left out."""
     kind: str
     tool: str | None
-    """The tool whose output it is; None if the history does not say."""
+    """The tool whose output the payload is; None: the history does not name the tool."""
     call_id: str | None
     id: str | None
-    """None: it is not stored, so nothing can be read by an ID."""
+    """The artifact's ID; None: the payload is not stored, so it cannot be read by an ID."""
     stored: bool
     created: bool
-    """False: it was stored before, or could not be stored."""
+    """Whether this call stored the payload; False: it was stored before, or could not be stored."""
     left_out: bool
-    """Whether its message was left out of the history."""
+    """Whether the message that contains the payload was left out of the history."""
 
 
 class CompactAnswer(Struct, frozen=True, kw_only=True):
@@ -99,17 +101,17 @@ class Compact:
 
     store: FindOrIngest
     look_up: LookUpReferences
-    """Says what of a history is stored already; changes nothing."""
+    """Finds the stored artifacts that a history refers to; changes nothing."""
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
     counts: CountCache = field(default_factory=CountCache)
-    """Token counts of texts that come back with every turn."""
+    """Token counts of texts, cached because a history sends the same texts again with every turn."""
 
     async def __call__(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> CompactAnswer:
-        """Returns the body with cards and markers, and the report. All payloads are stored before it returns.
+        """Returns the body with cards and markers, and the report. Every payload is stored before the call returns.
 
-        A payload that cannot be stored is cut in place or stays whole; the warnings say so.
+        A payload that cannot be stored is shortened in the body or stays whole, and a warning says so.
 
         Raises:
             CoatcheckError: `unknown_format` for a body in no known format; `invalid_request` for a policy or a window
@@ -130,15 +132,18 @@ class Compact:
             warnings=(*ask.notices, *decisions.notices),
         )
 
-    async def _decide_changes(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
-        """Returns what becomes of the body. Afterwards only the caller still holds its values."""
+    async def _decide_changes(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decisions":
+        """Stores the payloads, and returns the changes to the body.
+
+        The result holds no reference to the body's decoded values, so that the caller can release them.
+        """
         pool, counter = self.pool, Counter(self.tokenizer, self.counts)
         can_read = None if ask.tools is None else ask.tools != "none"
         examined = await in_pool(
             pool, examine_history, body, ask.format, ask.policy, ask.ask, repair=ask.repair, can_read=can_read
         )
         index = examined.index
-        # What the store knows: artifacts that the history refers to, and the limits of this turn's searches.
+        # Two look-ups in the store: the artifacts that the history refers to, and the limits of this turn's searches.
         known_artifacts = await self.look_up(caller, await in_pool(pool, references, index))
         searches = await in_pool(pool, turn_searches, index)
         caps = await self.look_up.search_caps(caller, ask.keep.session, searches)
@@ -148,24 +153,25 @@ class Compact:
         )
         planner = await in_pool(pool, Planner, body.value, ask.policy, counter, context)
         cards: dict[str, PayloadCard] = {}
-        # Encoded bytes inside outputs, such as pictures: stored by themselves, and reported with the payloads of the
-        # plan.
+        # Encoded bytes inside outputs, such as pictures, are stored as payloads of their own, and are reported
+        # together with the payloads of the plan.
         blobs: list[PlannedPayload] = []
-        # The planner returns lists of payloads whose cards it must know to go on, and at last its plan: the size of
-        # cards decides how much is saved, and so what else has to go.
+        # The planner returns a list of payloads whose cards it must know to go on, again and again, and at last the
+        # plan. It needs the cards because their size decides how much is saved, and so what else must be replaced.
         while isinstance(step := await in_pool(pool, planner.advance, _results(cards)), list):
             cards |= await self._store(caller, step, ask.keep, planner, blobs)
-        # What the plan replaces without having asked for its card is stored, too, before anything refers to it.
+        # The plan may also replace payloads whose cards it did not need. They too are stored before the body is
+        # written.
         rest = [payload for payload in step.payloads_to_store if payload.key not in cards]
         cards |= await self._store(caller, rest, ask.keep, planner, blobs)
         planned = step
-        # Every payload is stored by now, or known not to be: the new body refers only to what can be read.
+        # By now each payload either is stored or has failed, so the new body refers only to artifacts that can be read.
         compacted_body, meters = await in_pool(
             pool, _carry_out_plan, body.value, planned, cards, measure_request, counter
         )
-        # Accounts are written last: a compaction that failed has spent nothing.
+        # The session's account is updated last, so that a compaction that fails counts nothing.
         self._account(caller, ask.keep, planned, cards, compacted_body, meters)
-        return _Decided(
+        return _Decisions(
             edits=compacted_body.edits,
             splice=Splice(planned.index.list_at or (), compacted_body.removed_messages, compacted_body.note)
             if compacted_body.removed_messages
@@ -188,15 +194,18 @@ class Compact:
         planner: Planner,
         blobs: list[PlannedPayload],
     ) -> dict[str, PayloadCard]:
-        """Stores payloads, and before them the bytes that are encoded in them, which it adds to `blobs`."""
-        # Two rounds: the text of an output names its encoded bytes by their IDs, which must exist before that text is
-        # stored.
+        """Stores payloads, and before them the encoded bytes inside them; returns the cards of both by payload key.
+
+        The payloads of encoded bytes are added to `blobs`.
+        """
+        # Two rounds of storing: the text of an output names its encoded bytes by their IDs, so these IDs must exist
+        # before that text is stored.
         encoded_payloads = await in_pool(self.pool, find_encoded, payloads)
         new = [payload for each in encoded_payloads for payload in each.payloads]
         blobs += new
         cards = await self.store(caller, new, keep, planner.card_tokens, tools=planner.index.can_read) if new else {}
         ids = {key: card.id for key, card in cards.items() if card.is_stored}
-        # What was refused, which alone has a text and no ID, is not to be stored with its output either.
+        # Bytes that were refused because of a secret have a text but no ID. Their output must not contain them either.
         ids |= {key: REFUSED for key, card in cards.items() if card.id is None and card.text is not None}
         payloads_by_key = {each.payload.key: each.name(ids) for each in encoded_payloads}
         payloads = [payloads_by_key.get(payload.key, payload) for payload in payloads]
@@ -214,21 +223,21 @@ class Compact:
         ledger, space, session = self.ledger, caller.namespace, keep.session
         tokens_by_artifact = _count_shown_tokens(compacted_body)
         for payload in planned.payloads_to_store:
-            one = cards[payload.key]
-            if one.created:  # its ingest counted a card where something else may stand
-                ledger.gave(space, session, tokens_by_artifact.get(one.id or "", 0) - one.tokens)
+            card = cards[payload.key]
+            if card.created:  # its ingest counted the tokens of its card, but the body may show another text
+                ledger.gave(space, session, tokens_by_artifact.get(card.id or "", 0) - card.tokens)
         report = compacted_body.report
         ledger.record_compaction(caller, session, report.tokens_before, report.tokens_after, _describe_report(report))
         ledger.record_measurement(space, session, meters.after)
 
 
-class _Decided(Struct, frozen=True, kw_only=True):
+class _Decisions(Struct, frozen=True, kw_only=True):
     """The decisions about a body, without the body itself."""
 
     edits: dict[Pointer, Value]
-    """New values, by their place in the body."""
+    """New values, by the place in the body where they stand."""
     splice: Splice | None
-    """The messages that leave the list, and the note in their stead; None: none do."""
+    """The messages that are removed from the list, and the note that replaces them; None: no message is removed."""
     report: CompactionReport
     meters: Meters
     payloads: tuple[KeptPayload, ...]
@@ -239,7 +248,7 @@ def _mark_repaired(report: CompactionReport, sentences: list[str]) -> Compaction
     return structs.replace(report, changed=True, repaired=sentences)
 
 
-def _write_body(body: HistoryBody, decisions: _Decided) -> bytes:
+def _write_body(body: HistoryBody, decisions: _Decisions) -> bytes:
     try:
         return splice_body(body.data, decisions.edits, decisions.splice, inside=body.inside, decodable=body.decodable)
     except RecursionError as e:
@@ -252,16 +261,19 @@ def _carry_out_plan(
     try:
         compacted_body = carry_out(value, planned, _results(cards), counter)
         return compacted_body, measure_both(planned, compacted_body, ask, counter)
-    except RecursionError as e:  # values that a thread could decode may be too deep where less of its stack is left
+    # Decoding takes less of the stack than these steps, so a value that was decoded may still be too deep here.
+    except RecursionError as e:
         raise too_deep() from e
 
 
 def _results(cards: dict[str, PayloadCard]) -> dict[str, StoredPayload]:
-    return {key: StoredPayload(one.id, one.text, one.is_stored) for key, one in cards.items() if one.id or one.text}
+    return {
+        key: StoredPayload(card.id, card.text, card.is_stored) for key, card in cards.items() if card.id or card.text
+    }
 
 
 def _count_shown_tokens(compacted_body: CompactedBody) -> dict[str, int]:
-    """Returns the tokens that stand in the body for each artifact."""
+    """Returns for each artifact the tokens of the texts that replace its payload in the body."""
     tokens_by_artifact: dict[str, int] = {}
     for change in compacted_body.report.changes:
         if change.artifact_id is not None:
@@ -269,25 +281,25 @@ def _count_shown_tokens(compacted_body: CompactedBody) -> dict[str, int]:
     return tokens_by_artifact
 
 
-def _describe_payload(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
+def _describe_payload(payload: PlannedPayload, card: PayloadCard) -> KeptPayload:
     return KeptPayload(
         pointer=next(iter(payload.pointers), None),
         message=payload.message,
         kind=payload.kind,
         tool=payload.tool,
         call_id=payload.call_id,
-        id=one.id if one.is_stored else None,
-        stored=one.is_stored,
-        created=one.created,
+        id=card.id if card.is_stored else None,
+        stored=card.is_stored,
+        created=card.created,
         left_out=payload.left_out,
     )
 
 
 def _notices(cards: list[PayloadCard]) -> list[Notice]:
-    """Returns what went wrong: each problem once, with the number of payloads that it affected."""
+    """Returns the notices of all cards, each notice once, with the number of payloads that it concerns."""
     counts: dict[tuple[str, str], int] = {}
-    for one in cards:
-        for notice in one.notices:
+    for card in cards:
+        for notice in card.notices:
             counts[notice.code, notice.message] = counts.get((notice.code, notice.message), 0) + 1
     return [
         Notice(code, message if times == 1 else f"{message} ({times} payloads)")
@@ -296,7 +308,7 @@ def _notices(cards: list[PayloadCard]) -> list[Notice]:
 
 
 def _describe_report(report: CompactionReport) -> dict[str, Any]:
-    """What a compaction changed, as it is logged: its first changes, and how many there were."""
+    """Returns the details of a compaction for the log of events: its first changes, and the number of changes."""
     changes = [
         {
             "to": change.to,

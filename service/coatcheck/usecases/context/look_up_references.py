@@ -1,10 +1,12 @@
-"""Look up what a history refers to in the store: which artifacts can be read again, what to keep of its searches.
+"""Look up the stored artifacts that a history refers to, and make the summaries of the history's web searches.
 
-And how long the answers of searches may be, for meters: what each search's request said is in the log of events.
+Also looks up how long the answers of web searches may be, for the meters: the log of events records the limit of each
+search's request.
 
-A search's summary is made from the stored response and the part of it that the history shows, so that a history always
-has the same summary, however long ago the search was made. Nothing is stored and nothing is raised: what cannot be
-looked up at the moment counts as absent, and stays in the history as it is.
+The summary of a search is made from the stored response and from the part of the response that the history shows. So
+the same history always gets the same summary, however long ago the search was made. Nothing is stored, and no error of
+the store is raised: a reference that cannot be looked up at the moment counts as absent and stays in the history
+unchanged.
 """
 
 import asyncio
@@ -43,55 +45,63 @@ from coatcheck.usecases.operations.show_overview import ListEvents
 log = logging.getLogger(__name__)
 
 _CONCURRENT_LOOKUPS: Final = 8
-"""References of one history that are looked up at the same time: chosen, not measured."""
+"""Maximum references of one history that are looked up at the same time: chosen, not measured."""
 _RESPONSE_BYTES: Final = 4 * 1024 * 1024
-"""Maximum bytes of a search's response that are read again; the text of a larger one becomes a card like any output."""
+"""Maximum bytes of a search's response from which a summary is made. The text of a larger response is replaced by a
+card, like any output."""
 _SUMMARY_CACHE_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of remembered summaries: about two thousand of them."""
+"""Maximum bytes of cached summaries, which is about two thousand summaries."""
 _CAPPED_SEARCHES: Final = 32
-"""Latest searches of a turn whose own limits are looked up: each takes a query."""
+"""Maximum searches of a turn whose own limits are looked up, the latest ones; each look-up takes one query."""
 _EXAMINED_EVENTS: Final = 100
-"""Latest events of a response that are examined for its search; all others are reads of it."""
-_Asked = TypeVar("_Asked")
+"""Maximum events of a response, the latest ones, among which its search's event is looked for. Its other events are
+reads."""
+_Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 _Key = tuple[str, SearchText, bool, bool]
-"""Namespace, search, whether secrets are masked, whether little of it is kept."""
+"""Key of a cached summary: namespace, search, whether secrets are masked, and whether the summary is a brief one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookUpReferences:
-    """Looks up in the store what a history refers to."""
+    """Looks up the artifacts and web searches that a history refers to."""
 
     find: Find
-    """Has no fallback buffer: what waits in memory is not stored."""
+    """Finds artifacts, without the fallback buffer: a payload that waits in memory does not count as stored."""
     open_content: OpenContent
     tokenizer: Tokenizer
     pool: Executor
     events: ListEvents
-    """The log of events, where a search's own limit is recorded."""
+    """Lists the log of events, which records the limit of each search's request."""
     redacting: RedactionPolicy
     rules: Callable[[], Rules] = lambda: NO_RULES
     max_total_tokens: int = SearchLimits().max_total_tokens
-    """The limit of a search if neither its request nor a policy sets one."""
+    """Maximum tokens of a search's answer if neither the request nor a policy sets a limit."""
     switches: Switches = field(default_factory=Switches)
-    """Those of searches where no policy decides."""
+    """Switches of searches that hold where no policy sets them."""
     _summaries: BoundedCache[_Key, str] = field(
         default_factory=lambda: BoundedCache("search_summaries", _SUMMARY_CACHE_BYTES), init=False
     )
 
     async def __call__(self, caller: Caller, references: HistoryReferences) -> KnownArtifacts:
-        """Returns those references that exist for this caller."""
+        """Returns the references that exist for this caller: readable artifacts, and summaries of searches."""
 
         async def summary(search: SearchText) -> str | None:
             return await self._summary(caller, search)
 
-        # A fixed order, so that the same history makes the same look-ups whatever the order of a set.
-        searches = sorted(references.searches, key=lambda one: (one.artifact_id, one.query, one.sections))
+        # The searches are sorted, because the order of a set varies: the same history must make the same look-ups.
+        searches = sorted(references.searches, key=lambda search: (search.artifact_id, search.query, search.sections))
         readable = await self._readable(caller, references.reads)
         return KnownArtifacts(readable=readable, summaries=await _each(searches, summary))
 
     async def search_caps(self, caller: Caller, session: str | None, artifact_ids: list[str]) -> SearchCaps:
-        """Returns the usual limit of searches in a session, and that of those whose responses these artifacts are."""
+        """Returns the limit of a search's answer in a session, and the limits that certain searches really had.
+
+        Args:
+            caller: the caller.
+            session: the session; None: no session.
+            artifact_ids: the stored responses of those searches, latest last.
+        """
         policy = self.rules().effective(caller.namespace, session=session, kind=SEARCH_RESPONSE)
 
         async def cap(artifact_id: str) -> int | None:
@@ -117,9 +127,9 @@ class LookUpReferences:
             return None
         mask = self.redacting.mask_of(artifact)
         policy = self.rules().of_payload(artifact.namespace, artifact.declared, artifact.facts.kind)
-        # Where summaries are not kept, a history shows a shorter one.
+        # If the policy does not keep summaries in histories, the history shows a shorter summary.
         brief = not policy.switches(self.switches).keep_summary
-        # Everything that changes the text is in the key; the payload behind an ID never changes.
+        # The key contains everything that affects the text of a summary; the payload of an artifact never changes.
         key = (caller.namespace, search, mask is not None, brief)
         summary = self._summaries.get(key)
         if summary is None:
@@ -130,30 +140,31 @@ class LookUpReferences:
 
 
 def _number(artifact_id: str) -> int | None:
-    """Returns the number of an ID as a history quotes it; None if it is none."""
+    """Returns the number of an artifact ID that a history quotes; None if the text is not an artifact ID."""
     try:
         return ids.parse(artifact_id)
     except CoatcheckError:
         return None
 
 
-async def _each(
-    items: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_Answer | None]]
-) -> dict[_Asked, _Answer]:
-    """Looks several up at a time; returns the answers that exist."""
-    # One iterator for all workers: each takes the next item when it is free, so a slow look-up holds up nobody else.
+async def _each(items: Iterable[_Item], answer: Callable[[_Item], Awaitable[_Answer | None]]) -> dict[_Item, _Answer]:
+    """Looks up all items, several at a time; returns the answers that are not None, by item.
+
+    An item whose look-up raises an error is left out.
+    """
+    # All workers share one iterator. A worker takes the next item when it is free, so a slow look-up delays no other.
     waiting = iter(items)
-    answers: dict[_Asked, _Answer] = {}
+    answers: dict[_Item, _Answer] = {}
 
     async def work() -> None:
-        for one in waiting:
+        for item in waiting:
             try:
-                got = await answer(one)
+                result = await answer(item)
             except CoatcheckError as error:
                 log.debug("a reference of a history is not known: %s", error.detail)
                 continue
-            if got is not None:
-                answers[one] = got
+            if result is not None:
+                answers[item] = result
 
     async with asyncio.TaskGroup() as group:
         for _ in range(_CONCURRENT_LOOKUPS):
@@ -164,31 +175,39 @@ async def _each(
 def summarise_search(
     payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: Mask | None, brief: bool = False
 ) -> str:
-    """Returns the text to keep for a search whose answer stands in a history."""
+    """Returns the summary that replaces the answer of a search in a history.
+
+    Args:
+        payload: the stored response of the search.
+        search: the search as the history shows it.
+        tokenizer: counts tokens.
+        mask: masks the secrets of the response; None: nothing is masked.
+        brief: whether the summary is a single line.
+    """
     laid = lay_out(normalise(payload))
     if mask is not None:
         laid = laid_of(mask, laid)
-    # A history may show the query shortened. The stored response has all of it, if it is the same query.
-    whole = laid.response.query or ""
-    query = whole if short(whole, QUERY_CHARS) == search.query else search.query
+    # A history may show a shortened query. The stored response contains the whole query, if that is the same query.
+    stored_query = laid.response.query or ""
+    query = stored_query if short(stored_query, QUERY_CHARS) == search.query else search.query
     budgeted = _rebuild_shown(laid, search, query, tokenizer)
     summary = summarise(budgeted, laid, tokenizer, brief=brief)
     return (summary if mask is None else reveal_strings(summary, mask)).text
 
 
 def _rebuild_shown(laid: ResponseLayout, search: SearchText, query: str, tokenizer: Tokenizer) -> Budgeted:
-    """Returns the response as shown: the same results, with the passages that the default limits give each."""
+    """Returns the response as the history shows it: the same results, each with passages by the default limits."""
 
     def cut(limits: SearchLimits) -> Budgeted:
         return budget_search(laid, tokenizer, query=query, artifact_id=search.artifact_id, limits=limits)
 
-    # First as the default limits would have shown it: that is right unless the search had limits of its own.
+    # The default limits are tried first: they give the shown results unless the search had limits of its own.
     budgeted = cut(SearchLimits(max_results=min(max(search.result_count, 1), MAX_SHOWN_RESULTS)))
-    if not search.sections or {one.section for one in budgeted.shown_results} == set(search.sections):
+    if not search.sections or {result.section for result in budgeted.shown_results} == set(search.sections):
         return budgeted
-    # The search had other limits: with the widest ones every result that it can have shown is there to choose from.
+    # The search had other limits. The widest limits give every result that it can have shown; the shown ones are kept.
     everything = cut(SearchLimits(max_results=MAX_SHOWN_RESULTS, max_total_tokens=MAX_TOTAL_TOKENS))
-    results = tuple(one for one in everything.shown_results if one.section in search.sections)
+    results = tuple(result for result in everything.shown_results if result.section in search.sections)
     if not results:
         return budgeted
     return replace(everything, shown_results=results, counts=replace(everything.counts, shown=len(results)))

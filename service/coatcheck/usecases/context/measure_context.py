@@ -1,7 +1,8 @@
-"""Measure how full a context is, and examine a request body for measuring and compacting. Stores no body.
+"""Measure how full a model's context is, and examine a request body before it is measured or compacted.
 
-Examining finds the body's format, what is broken in it and what is not known, and mends it if the caller asks for that.
-A session's totals of tokens are shown here, too.
+Examining a body recognises its format, and notes its faults and whatever is not known about it, such as the model's
+window. On request it also repairs the faults. No body is stored. `ShowSessionUsage` shows the token counts of a
+session.
 """
 
 import json
@@ -40,20 +41,21 @@ class HistoryBody(Struct):
 
     data: bytes
     value: Value
-    """Released once everything is decided: it takes more memory than anything else."""
+    """The decoded body. A compaction sets it to None once the changes are decided, because it takes much memory."""
     inside: str | None = None
     """Key of the object in `data` that holds the body; None: `data` is the body."""
     decodable: bytes | None = None
-    """The bytes that were decoded, if they differ from `data`; they have the same length."""
+    """The bytes that were decoded, of the same length as `data`; None: `data` itself could be decoded. They differ from
+    `data` where it contains halves of surrogate pairs."""
 
 
 class ExaminedHistory(Struct, frozen=True):
-    """What a request body is."""
+    """The index of a request body, and the repairs that were made to the body."""
 
     index: HistoryIndex
-    """Its notes say what is broken, and what is not known."""
+    """The index, whose notes name the faults that the body still has, and whatever is not known about it."""
     repaired: list[str]
-    """What was mended, a sentence each; pointers are into the body as it was given."""
+    """One sentence for each repair; pointers in it refer to the body before the repair."""
 
 
 def examine_history(
@@ -65,15 +67,15 @@ def examine_history(
     repair: bool = False,
     can_read: bool | None = None,
 ) -> ExaminedHistory:
-    """Returns the index of a body with notes; with `repair`, the body is replaced by one without its faults.
+    """Returns the index of a body, with notes on its faults; with `repair`, the faults are repaired in `body` itself.
 
     Args:
-        body: the body; changed by a repair.
-        format_name: its format, if the caller knows it.
-        policy: how it is to be compacted.
-        ask: what else is known.
-        repair: whether to mend what a provider would refuse.
-        can_read: whether the model has `read_artifact`; None: as the body says.
+        body: the body; a repair changes it.
+        format_name: the body's format; None: it is recognised from the body.
+        policy: how the body is to be compacted.
+        ask: what the caller knows in addition to the body, such as the model's window.
+        repair: whether to repair faults for which a provider would refuse the body.
+        can_read: whether the model has the tool `read_artifact`; None: as the body declares.
 
     Raises:
         CoatcheckError: `unknown_format` or `invalid_request`, like `index_of`.
@@ -83,7 +85,7 @@ def examine_history(
     # A repair changes both the values and the bytes: unchanged parts are later taken from the bytes.
     if repair and (faults or halves):
         mended = mend(body.value, index, faults)
-        # From here on the bytes that could be decoded count: the original may have halves of characters in it.
+        # From here on `data` holds the bytes that were decoded: the original bytes may have halves of surrogate pairs.
         body.data, body.decodable = body.decodable or body.data, None
         if index.list_at is not None and mended.mended:
             old, new = (as_list(get(value, index.list_at)) for value in (body.value, mended.body))
@@ -94,7 +96,8 @@ def examine_history(
         index = index_of(body.value, index.format)
         faults, halves = _faults(body.value, index), []
     index.notes += describe_faults([*faults, *halves])
-    # Without a budget nothing is ever left out, which callers would otherwise notice only at the provider.
+    # Without a budget no message is ever left out. Without this note, a caller would learn that only when the provider
+    # refuses the body.
     if policy.max_tokens is None and window_of(body.value, ask.window) is None:
         model = model_of(body.value)
         problem = f"The window of the model {model[:80]!a} is not known" if model else "The body names no model"
@@ -111,7 +114,7 @@ def _faults(body: Value, index: HistoryIndex) -> list[Fault]:
 
 
 def _halves(body: HistoryBody) -> list[Fault]:
-    """Returns where a body had halves of surrogate pairs, which were replaced before it was decoded."""
+    """Returns a fault for each half of a surrogate pair that was replaced in the body before it was decoded."""
     if body.decodable is None:
         return []
     document = json.loads(body.data)
@@ -138,7 +141,15 @@ class MeasureContext:
         format_name: str | None,
         session: str | None,
     ) -> ContextMeasurement:
-        """Returns the account of a request body, and notes its gauges in the session's account.
+        """Returns the measurement of a request body, and records its gauges in the session's account.
+
+        Args:
+            caller: the caller.
+            body: the body.
+            ask: what the caller knows in addition to the body.
+            policy: how the body would be compacted.
+            format_name: the body's format; None: it is recognised from the body.
+            session: the session whose account records the measurement; None: no session.
 
         Raises:
             CoatcheckError: `unknown_format` for a body in no known format; `invalid_request` for a policy or a window
@@ -149,7 +160,7 @@ class MeasureContext:
             require_session(caller, session)
         pool, counter = self.pool, Counter(self.tokenizer, self.counts)
         index = (await in_pool(pool, examine_history, body, format_name, policy, ask)).index
-        # The same look-ups as a compaction makes: otherwise the two would count differently.
+        # Measuring makes the same look-ups as a compaction: otherwise the two would count differently.
         known_artifacts = await self.look_up(caller, await in_pool(pool, references, index))
         searches = await in_pool(pool, turn_searches, index)
         ask = replace(ask, search_caps=await self.look_up.search_caps(caller, session, searches))
@@ -161,19 +172,19 @@ class MeasureContext:
 
 @dataclass(frozen=True)
 class ShowSessionUsage:
-    """Shows a session's account: what this process did up to now, and what others did up to a second ago."""
+    """Shows a session's account: the work of this process up to now, and of other processes up to a second ago."""
 
     accounts: SessionAccounts
     note: NoteAccounts
     session_names: SessionNames
 
     async def __call__(self, caller: Caller, session: str) -> SessionUsage:
-        """Returns the account of a session; an empty one if nothing was counted or the caller may not see the session.
+        """Returns the account of a session; an empty account if nothing was counted, or the caller may not see it.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.
         """
-        # Counts of this process are written first, so that a caller sees what its own last call added.
+        # This process writes its counts first, so that the account includes the caller's own last call.
         await self.note()
         session = await self.session_names.real(caller, session)
         usage = await self.accounts.session_usage(caller.namespace, session) if caller.sees(session) else None

@@ -1,12 +1,13 @@
-"""Show what an administrator looks at first: what happened hour by hour, which sessions are busy, what expires next.
+"""Show an administrator the overview of a namespace, list events, and check whether the service is ready.
 
-List what was done with an artifact or in a session: who read what, what it cost, what a compaction replaced.
+`ShowOverview` shows the activity of each hour, the sessions with the latest activity, and the artifacts that expire
+next. `ListEvents` lists the events of an artifact or a session: who read what and how many tokens it took, and what a
+compaction replaced.
 
-Check whether the service can serve everything: ask both stores, and name the one that is away.
-
-Answers in bounded time: a store that hangs is reported, and the check that hangs is joined by the next one instead of
-being followed by another. Callers at the same time share a check, and its result is reused for a second, so that
-strangers who ask cost the stores nothing.
+`CheckReadiness` checks whether the catalogue and the blob store answer, and names the store that does not. It answers
+in bounded time: a store that hangs is reported as away. A check that hangs keeps running, and later calls wait for that
+check instead of starting another. Simultaneous callers share a check, and its result is reused for a second, so that
+anonymous callers cannot put load on the stores.
 """
 
 import asyncio
@@ -34,15 +35,15 @@ from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.store_binding import NoteAccounts
 
 _FETCHED_ROWS = 50
-"""Rows fetched for a list of which the caller may see only some."""
+"""Rows that are fetched for a list of which the caller may see only a part."""
 
 _EXAMINED_SESSIONS = 1_000
-"""Latest sessions of a namespace among which those of a caller who is bound to sessions are looked for."""
+"""Number of a namespace's latest sessions among which the sessions of a caller who is bound to sessions are found."""
 
 
 @dataclass(frozen=True)
 class ShowOverview:
-    """Shows what happened and what expires next, as far as the caller may see it."""
+    """Shows the activity, the latest sessions and the next expiring artifacts that the caller may see."""
 
     overview: Overview
     clock: Clock
@@ -50,9 +51,10 @@ class ShowOverview:
     redacting: RedactionPolicy
 
     async def activity(self, caller: Caller, days: int) -> list[ActivityHour]:
-        """Returns the hours in which anything happened in the caller's namespace; in any, for who administers all.
+        """Returns the activity of the last `days` days, for each hour in which something happened.
 
-        A caller who is bound to sessions sees none, because the sums include what others did.
+        The activity is that of the caller's namespace; for an administrator of all namespaces, of all of them. A caller
+        who is bound to sessions gets an empty list, because the sums include the activity of other sessions.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.
@@ -66,13 +68,13 @@ class ShowOverview:
         )
 
     async def sessions(self, caller: Caller, limit: int = _FETCHED_ROWS) -> list[SessionSummary]:
-        """Returns the sessions with the latest activity.
+        """Returns up to `limit` sessions that the caller may see, those with the latest activity.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.
         """
         await self.note()
-        # A caller bound to sessions gets some of many: more rows are read than are shown.
+        # A caller who is bound to sessions may see only a few rows, so more rows are read than are returned.
         examined = limit if caller.session_prefix is None else _EXAMINED_SESSIONS
         summaries = await self.overview.recent_sessions(caller.namespace, limit=examined)
         visible_sessions = [each for each in summaries if caller.sees(each.session)][:limit]
@@ -81,7 +83,7 @@ class ShowOverview:
         ]
 
     async def expiring(self, caller: Caller, limit: int) -> list[Artifact]:
-        """Returns the artifacts that expire next.
+        """Returns up to `limit` artifacts that the caller may see, those that expire next.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -94,15 +96,16 @@ class ShowOverview:
 
 
 class EventPage(Struct, frozen=True):
-    """Events, and where the next page begins; None: there is none."""
+    """A page of a list of events."""
 
     events: list[Event]
     next: int | None
+    """The value of `before` with which the next page is read; None: this is the last page."""
 
 
 @dataclass(frozen=True)
 class ListEvents:
-    """Lists events, as of now in this process and as of a second ago in others."""
+    """Lists events: those of this process up to now, and those of other processes up to a second ago."""
 
     accounts: SessionAccounts
     note: NoteAccounts
@@ -118,10 +121,18 @@ class ListEvents:
         before: int | None = None,
         limit: int = 50,
     ) -> EventPage:
-        """Returns the events of a session, of an artifact, or of both, latest first, as far as the caller may see them.
+        """Returns a page of the events of a session, an artifact, or an artifact in a session, latest first.
+
+        Args:
+            caller: the caller, who gets only the events of sessions that the caller may see.
+            session: the session; None: any session.
+            artifact: the artifact; None: any artifact.
+            before: number of the event before which the page begins; None: the page begins with the latest event.
+            limit: maximum events of the page.
 
         Raises:
-            CoatcheckError: `invalid_request` without a session and an artifact; `storage_full`, `storage_unavailable`.
+            CoatcheckError: `invalid_request` if neither a session nor an artifact is given; `storage_full`,
+                `storage_unavailable`.
         """
         if session is None and artifact is None:
             raise invalid_request("Name a session, an artifact, or both.", parameter="session")
@@ -132,12 +143,12 @@ class ListEvents:
             caller.namespace, session=session, artifact=artifact, before=before, limit=limit
         )
         visible_events = [self._mask_event(each) for each in events if caller.sees(each.session)]
-        # The next page follows the last event that was read, not the last that is shown: hidden ones must not end the
-        # list.
+        # The next page follows the last event that was read, which the caller may not see: a page of hidden events must
+        # not end the list.
         return EventPage(visible_events, events[-1].number if len(events) == limit else None)
 
     def _mask_event(self, event: Event) -> Event:
-        # Events quote queries and patterns, in which a caller may have written a secret.
+        # Events quote queries and patterns, and a caller may have written a secret into them.
         mask = self.redacting.mask(event.namespace, DeclaredMetadata(session=event.session))
         if mask is None:
             return event
@@ -156,9 +167,9 @@ def _mask_value(value: Any, mask: Mask) -> Any:  # noqa: ANN401 - JSON
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS: Final = 3.0
-"""Seconds that a store may take to answer. Less than the ten that a Prometheus probe waits by default."""
+"""Maximum seconds that a store may take to answer: less than the ten seconds that a Prometheus probe waits."""
 REUSE_SECONDS: Final = 1.0
-"""Seconds for which a result is reused."""
+"""Seconds for which the result of a check is reused."""
 
 
 class Readiness(Struct, frozen=True):
@@ -174,15 +185,15 @@ class StoreCheck:
 
     store: CheckedStore
     breaker: CircuitBreaker
-    """The store's, which ingest uses: it closes when the store takes writes."""
+    """The store's circuit breaker, the same that ingest uses; the check closes it when the store accepts writes."""
     _running: asyncio.Task[HealthReason | None] | None = field(default=None, init=False)
 
     async def __call__(self) -> HealthReason | None:
-        """Returns what is wrong with the store; None if it serves reads and writes."""
+        """Returns why the store is not healthy; None if it serves reads and writes. Takes `CHECK_SECONDS` at most."""
         if self._running is None:
             self._running = asyncio.create_task(self._query_store(), name=f"check of the {self.breaker.name}")
-        # `wait` and not `wait_for`: a check that hangs goes on and is joined by the next, so hanging checks never pile
-        # up.
+        # `asyncio.wait` does not cancel the task as `wait_for` would: a check that hangs keeps running, and the next
+        # call waits for the same check. So hanging checks never pile up.
         finished_tasks, _ = await asyncio.wait([self._running], timeout=CHECK_SECONDS)
         if not finished_tasks:
             slow = f"The {self.breaker.name} did not answer within {CHECK_SECONDS:.0f} seconds."
@@ -200,7 +211,7 @@ class StoreCheck:
         health: Health = "away"
         try:
             await self.store.check_reads()
-            # Reads work from here on: whatever fails now costs only writes.
+            # Reads work. If a later step fails, only writes are affected.
             health = "degraded"
             await self.store.check_writes(room=self.breaker.full)
         except CoatcheckError as error:
@@ -208,7 +219,7 @@ class StoreCheck:
         except Exception:
             log.exception("the check of the %s failed", self.breaker.name)
             return self._reason(health, CoatcheckError(Code.INTERNAL, "The check failed; the log says why."))
-        # Only after both: closing the breaker sends payloads to the store again.
+        # The breaker is closed only after reads and writes have worked, because ingest then calls the store again.
         self.breaker.answers()
         return None
 
@@ -218,21 +229,21 @@ class StoreCheck:
 
 @dataclass(eq=False)
 class CheckReadiness:
-    """Checks whether the service can serve everything. Shares the circuit breakers with ingest."""
+    """Checks whether the service can serve all requests. Shares the stores' circuit breakers with ingest."""
 
     catalog: StoreCheck
-    """Without the catalogue, nothing can be read."""
+    """The check of the catalogue, without which nothing can be read."""
     blobs: StoreCheck
-    """Without the blob store, small payloads can still be stored and read."""
+    """The check of the blob store, without which only small payloads can be stored and read."""
     ticks: Callable[[], float] = time.monotonic
     """A monotonic clock, in seconds."""
     known: Readiness | None = field(default=None, init=False)
-    """The last result; None before the first."""
+    """The last result; None before the first check has finished."""
     _checking: asyncio.Task[Readiness] | None = field(default=None, init=False)
     _checked_at: float = field(default=float("-inf"), init=False)
 
     async def __call__(self) -> Readiness:
-        """Returns the readiness, at most a second old; the stores that answer are offered the next payload again."""
+        """Returns the readiness, at most a second old. Closes the circuit breakers of the stores that answer."""
         if self.known is not None and self.ticks() - self._checked_at < REUSE_SECONDS:
             return self.known
         if self._checking is None:
@@ -249,12 +260,12 @@ class CheckReadiness:
 
     async def _check(self) -> Readiness:
         try:
-            # At the same time, so that a check takes as long as the slower store and not as both.
+            # Both stores are checked at the same time, so that a check takes only as long as the slower store.
             catalog, blobs = await asyncio.gather(self.catalog(), self.blobs())
         finally:
             self._checking = None
         reasons = tuple(reason for reason in (catalog, blobs) if reason is not None)
-        # Without the blob store small payloads still work, so only the catalogue makes the service `away`.
+        # Small payloads work without the blob store, so the service is `away` only if the catalogue is.
         away = catalog is not None and catalog.health == "away"
         self.known = Readiness("away" if away else "degraded" if reasons else "ready", reasons)
         self._checked_at = self.ticks()

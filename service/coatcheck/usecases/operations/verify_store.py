@@ -1,8 +1,9 @@
-"""Compare the store with the catalogue's rows and the bytes with their digests; ask the engines about their health.
+"""Compare the blob stores with the catalogue's rows, and the bytes with their digests; check the health of the engines.
 
-The result is a report. Only orphans are removed, only on request, and only those old enough that no upload can still be
-writing them. Rows change only through a catalogue that is passed in for that: a blob whose bytes are gone is marked as
-lost, so that posting its payload again heals every artifact that shares it. Bytes that a row knows are never touched.
+The result is a report. On request, orphans are removed: bytes that no row refers to, and that are so old that no upload
+can still be writing them. Bytes that a row refers to are never changed or removed. Rows change only if the caller
+passes in a catalogue for repairs. A blob whose bytes are missing or corrupt is then marked as lost; posting its payload
+again repairs every artifact that shares the blob.
 """
 
 import hashlib
@@ -27,24 +28,31 @@ from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import check_text_index
 
 ORPHAN_AGE = timedelta(days=1)
-"""An unknown blob younger than this may belong to an upload whose intent is not visible yet."""
+"""Age below which an unknown blob is no orphan: it may belong to an upload whose intent the query did not see yet."""
 BATCH = 500
-"""Names compared with the catalogue, or dead blobs read, in one statement: chosen, not measured."""
+"""Maximum names that one query looks up in the catalogue, and maximum dead blobs that one query reads. Chosen, not
+measured."""
 _CLOCKS_APART = timedelta(minutes=10)
-"""How far the clock that records deletions may be behind ours."""
+"""How far the catalogue's clock, which dates deletions, may differ from this process's clock."""
 _LOSSES = frozenset({"missing", "corrupt"})
-"""Errors for which a blob is marked as lost; an unreadable blob may become readable again."""
+"""Kinds of findings for which a repair marks the blob as lost. An `unreadable` blob is not marked, because it may
+become readable again."""
 
 
 class RepairCatalog(Catalog, TextIndex, Protocol):
-    """The ports that a repair of rows needs."""
+    """The ports that a repair of rows needs: it marks blobs, and repairs the full-text index."""
 
 
 class Examination(Protocol):
     """A check of one engine's health."""
 
     async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
-        """Examines the engine, thoroughly if `deep`; repairs what it can if given `repair`, the moment to record."""
+        """Examines the engine, and returns its report.
+
+        Args:
+            deep: whether to examine the engine thoroughly, which takes longer.
+            repair: the moment that repairs are recorded with; None: nothing is repaired.
+        """
         ...
 
 
@@ -52,23 +60,23 @@ class StoreVerification(Struct, frozen=True, kw_only=True):
     """The findings of a verification."""
 
     blobs: int
-    """Number of live blobs that were looked at."""
+    """Number of live blobs that were compared with their stored bytes."""
     content: int
-    """Bytes of content in these blobs."""
+    """Bytes of content of these blobs, before compression."""
     stored: int
-    """Number of names found in the store."""
+    """Number of names of blobs that the stores list."""
     findings: tuple[Finding, ...]
     removed: int
-    """Orphans removed."""
+    """Number of orphans that were removed."""
     condemned: int
-    """Blobs marked as lost, so that posting their payloads again heals them."""
+    """Number of blobs that were marked as lost; posting their payloads again repairs them."""
     notes: tuple[str, ...] = ()
-    """What the engines say that is no damage, a sentence each."""
+    """Remarks of the engines that report no damage, one sentence each."""
 
     @property
     def clean(self) -> bool:
-        """Whether no data is missing, corrupt, unreadable or contradictory; what only costs space does not count."""
-        return all(f.what in HARMLESS for f in self.findings)
+        """Whether no data is missing, corrupt, unreadable or contradictory; findings in `HARMLESS` do not count."""
+        return all(finding.what in HARMLESS for finding in self.findings)
 
 
 @dataclass(frozen=True)
@@ -82,9 +90,9 @@ class VerifyStore:
     _: KW_ONLY
     examinations: Sequence[Examination] = ()
     repairs: RepairCatalog | None = None
-    """Applies changes to rows; without it rows stay as they are."""
+    """The catalogue through which rows are repaired; None: rows stay as they are."""
     texts: TextIndex | None = None
-    """The full-text index to compare too."""
+    """The full-text index, which is also compared with the rows; None: it is not examined."""
 
     async def __call__(
         self,
@@ -94,37 +102,38 @@ class VerifyStore:
         orphan_age: timedelta = ORPHAN_AGE,
         progress: Progress = untold,
     ) -> StoreVerification:
-        """Examines everything and returns the findings.
+        """Examines the engines, the blobs and the full-text index, and returns the findings.
 
         Args:
-            digests: whether to read every live blob whole and compare its SHA-256; otherwise only names and sizes.
-            apply: whether to remove orphans older than `orphan_age` and repair rows where possible.
-            orphan_age: age from which an unknown blob is an orphan.
-            progress: called for each blob that was looked at, with its bytes of content.
+            digests: whether to read every live blob and compare its SHA-256; otherwise only names and sizes are
+                compared.
+            apply: whether to remove orphans that are older than `orphan_age`, and to repair rows.
+            orphan_age: age from which an unknown blob counts as an orphan.
+            progress: called after each blob, with the number 1 and the blob's bytes of content.
 
         Raises:
-            CoatcheckError: `storage_unavailable` when the catalogue or the whole store cannot be asked.
+            CoatcheckError: `storage_unavailable` if the catalogue or a whole blob store does not answer.
         """
         began = self.clock.now()
         repairs = self.repairs if apply else None
         findings: list[Finding] = []
         notes: list[str] = []
-        # The engines first: where a database is damaged, its rows say nothing about the blobs.
+        # The engines are examined first, because the rows of a damaged database say nothing reliable about the blobs.
         for examine in self.examinations:
             examined = await examine(deep=digests, repair=None if repairs is None else began)
             findings += examined.findings
             notes += examined.notes
         blobs = content = name_count = removed = 0
-        if not any(f.what == "database" for f in findings):  # the rows of a damaged database accuse the innocent
+        if not any(f.what == "database" for f in findings):  # a damaged database would report sound blobs as orphans
             async for namespace, blob in self.upkeep.all_blobs():
                 blobs, content = blobs + 1, content + blob.size
-                finding = await self._look(namespace, blob, digests=digests)
+                finding = await self._check_blob(namespace, blob, digests=digests)
                 progress(1, blob.size)
-                # The walk takes long, and artifacts are deleted meanwhile: a blob that disappeared with its row is no
-                # finding.
+                # The walk takes long, and artifacts are deleted in the meantime. A blob whose bytes are missing because
+                # it was deleted is no finding.
                 if finding is not None and not await self._was_deleted(namespace, blob, began):
                     findings.append(await self._mark(finding, repairs))
-            # A name that was written since the walk began has a row by now, or is protected by its age.
+            # A blob that was written since the walk began has a row by now, or is too young to count as an orphan.
             name_count, removed = await self._orphans(findings, began - orphan_age, apply=apply)
             if self.texts is not None:
                 findings += await check_text_index(self.texts, self.repairs if apply else None)
@@ -138,7 +147,8 @@ class VerifyStore:
             notes=tuple(notes),
         )
 
-    async def _look(self, namespace: str, blob: Blob, *, digests: bool) -> Finding | None:
+    async def _check_blob(self, namespace: str, blob: Blob, *, digests: bool) -> Finding | None:
+        """Compares a blob with its stored bytes; returns the finding, or None if they agree."""
         what, detail = await self._compare(namespace, blob, digests=digests)
         if what is None:
             return None
@@ -147,11 +157,12 @@ class VerifyStore:
         return Finding(what, namespace, blob.id, detail)
 
     async def _compare(self, namespace: str, blob: Blob, *, digests: bool) -> tuple[str | None, str]:
-        # A store that the service was not given says nothing about its bytes, so they are not counted as lost.
+        """Returns the kind of the finding about a blob and its detail; None and an empty text if there is none."""
+        # If the service was not given the blob's store, it cannot tell whether the bytes exist: they are not lost.
         if blob.placement != "inline" and store_of(self.blobs, blob.placement) is None:
             return "elsewhere", not_opened(self.blobs, blob.placement).detail
         try:
-            # From cheap to expensive: a size costs one request, a digest reads everything.
+            # The cheap check comes first: the size takes one request, but the digest reads all bytes.
             size = await self.open_content.find_stored_size(namespace, blob)
             if size is None:
                 return "missing", f"{blob.stored_size:,} stored bytes are missing."
@@ -165,26 +176,28 @@ class VerifyStore:
 
     async def _digest(self, namespace: str, blob: Blob) -> bytes:
         content = await self.open_content.of_blob(namespace, blob)
-        h = hashlib.sha256()
+        digest = hashlib.sha256()
         async for block in content.blocks(0, blob.size):
-            h.update(block)
-        return h.digest()
+            digest.update(block)
+        return digest.digest()
 
     async def _was_deleted(self, namespace: str, blob: Blob, began: datetime) -> bool:
-        """Whether the blob was deleted during the check; its bytes are then the sweep's business."""
+        """Returns whether a blob was deleted since the check began; the sweep then removes its bytes."""
         if not await self.upkeep.find_known_blobs([(namespace, blob.id)]):
             return True
-        # The catalogue's clock dates what it deletes, and may differ from ours; hence a margin on either side.
+        # The catalogue dates deletions by its own clock, which may differ from this process's clock. So the dead blobs
+        # of a somewhat longer time are searched.
         after = DeadBlob(namespace="", id="", placement=blob.placement, dead_at=began - _CLOCKS_APART)
         until = self.clock.now() + _CLOCKS_APART
         while batch := await self.upkeep.dead_blobs(until, BATCH, after):
             if any((dead.namespace, dead.id) == (namespace, blob.id) for dead in batch):
                 return True
             after = batch[-1]
-        # Between the two questions it may have been forgotten altogether.
+        # The sweep may have deleted the blob's row between the first query and the search, so the query is repeated.
         return not await self.upkeep.find_known_blobs([(namespace, blob.id)])
 
     async def _mark(self, finding: Finding, repairs: RepairCatalog | None) -> Finding:
+        """Marks the blob of a finding as lost if that is wanted; returns the finding, which then says so."""
         if repairs is None or finding.what not in _LOSSES:
             return finding
         change = MarkBlobCorrupt(namespace=finding.namespace, blob_id=finding.blob_id, now=self.clock.now())
@@ -194,8 +207,9 @@ class VerifyStore:
         return Finding(finding.what, finding.namespace, finding.blob_id, detail, repaired=True)
 
     async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:
+        """Adds a finding for each orphan; returns how many names the stores list, and how many orphans were removed."""
         seen = removed = 0
-        # Every open store: after a switch from files to S3, the old one still holds blobs.
+        # Every open store is searched: after a switch from files to S3, the file store still holds blobs.
         for store in all_stores(self.blobs):
             async for names in _batches(store.names()):
                 seen += len(names)
@@ -207,11 +221,11 @@ class VerifyStore:
     async def _find_orphans(
         self, store: BlobStore, batch: list[StoredName], before: datetime, *, apply: bool
     ) -> list[Finding]:
-        """Returns those names that no row knows; with `apply`, removes their bytes."""
-        known_blobs = await self.upkeep.find_known_blobs([(n.namespace, n.id) for n in batch])
+        """Returns a finding for each name of a batch that no row refers to; with `apply`, removes the bytes."""
+        known_blobs = await self.upkeep.find_known_blobs([(name.namespace, name.id) for name in batch])
         findings: list[Finding] = []
         for name in batch:
-            # The age protects an upload whose intent this query could not see yet.
+            # A young blob is skipped: it may belong to an upload whose intent this query could not see yet.
             if (name.namespace, name.id) in known_blobs or name.modified_at > before:
                 continue
             size = f"{name.size:,} bytes that no row refers to"

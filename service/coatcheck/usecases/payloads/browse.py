@@ -1,8 +1,9 @@
-"""List the live artifacts of a namespace, newest first, in pages; with a query, those that contain all of its words.
+"""List the live artifacts of a namespace, newest first, in pages.
 
-A query finds everything that was acknowledged before it: artifacts that still wait for the index are indexed first. If
-that takes too long, the answer says that it is partial. It also does so if a part of the index is damaged; that part is
-then rebuilt.
+A query restricts the list to artifacts that contain all words of the query. It finds every artifact whose storage was
+acknowledged before the query: artifacts that still wait for the full-text index are indexed first. The answer says that
+it is partial if indexing them takes too long, or if a part of the index is damaged. A damaged part is dropped and
+rebuilt.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class Listing(Struct, frozen=True):
     items: list[Artifact]
     next: str | None
     partial: bool = False
-    """Whether the newest may be missing: they still wait for the index, and the same call finds them later."""
+    """Whether artifacts may be missing because they still wait for the index; the same call finds them later."""
 
 
 @dataclass(frozen=True)
@@ -42,33 +43,42 @@ class Browse:
     redacting: RedactionPolicy
     session_names: SessionNames
     index: Index | None = None
-    """None: queries do not find artifacts that still wait to be indexed."""
+    """Indexes waiting artifacts before a query; None: queries do not find artifacts that wait to be indexed."""
 
     async def __call__(
         self, caller: Caller, where: ArtifactFilter, cursor: str | None, limit: int, *, query: str | None = None
     ) -> Listing:
-        """Returns a page of at most `limit` (1 to 200) artifacts that meet all conditions, continuing at `cursor`.
+        """Returns a page of the artifacts that meet all conditions.
+
+        Args:
+            caller: the caller, who gets only the artifacts of sessions that the caller may see.
+            where: the conditions.
+            cursor: `next` of the previous page; None: the first page.
+            limit: maximum artifacts of the page, 1 to 200.
+            query: words that an artifact must contain; None: any artifact.
 
         Raises:
             CoatcheckError: `invalid_cursor`; `invalid_request` for a limit out of bounds, and for a query that is too
-                long or names nothing to look for.
+                long or contains no words; `storage_unavailable`.
         """
         check_page_limit(limit)
         space = caller.namespace
         before = None if cursor is None else _position(await self.seal_key(), space, cursor)
-        # A caller may give a name as lists show it, with a secret in it masked.
+        # A caller may give the session as lists show it, with a secret in its name masked.
         if where.session is not None:
             where = replace(where, session=await self.session_names.real(caller, where.session))
         if caller.session_prefix is not None:
-            # In the query and not afterwards: pages filtered afterwards would be short or empty.
+            # The catalogue applies this condition: if it were applied afterwards, pages would be short or empty.
             where = replace(where, session_prefix=caller.session_prefix)
         partial = False
         if query is not None:
             where = replace(where, terms=query_keys(query))
-            # Before the query, so that the page contains what was acknowledged before this call.
+            # Waiting artifacts are indexed first, so that the page contains all that were acknowledged before this
+            # call.
             partial = self.index is not None and not await self.index.catch_up(space)
         page = await self.catalog.list_artifacts(space, where, self.clock.now(), before=before, limit=limit)
-        # A damaged part of the index is dropped: the next round builds it anew, and until then lists are partial.
+        # A damaged segment of the index is dropped. The next round of indexing rebuilds it; until then, answers are
+        # partial.
         if page.damaged and self.index is not None:
             await self.index.drop(space, page.damaged)
         partial = partial or bool(page.damaged)

@@ -1,4 +1,4 @@
-"""Describe an artifact again: its metadata, and its card at any budget, cut from what was recognised at ingest."""
+"""Describe a stored artifact: return its metadata and its card, which is rendered again for any token budget."""
 
 import hashlib
 from collections.abc import Callable
@@ -30,23 +30,24 @@ class Described(Struct, frozen=True):
     text: str
     """The card as the model reads it."""
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     receipt: ReceiptRecord | None = None
-    """What a model got in its place when it was stored, as it may be seen now; None: nothing, or not known."""
+    """The text that a model got in place of the payload when the payload was stored. The secrets that the present
+    policy masks are masked in it. None: the model got no text, or the text is not known."""
     is_unchanged: bool = False
-    """Whether `text` is exactly what that model got."""
+    """Whether `text` is exactly the text that the model got when the payload was stored."""
 
 
 @dataclass(frozen=True)
 class Describe:
-    """Returns an artifact's metadata and card. Reads only the two ends of the text that the card is cut from."""
+    """Returns an artifact's metadata and card. Reads only the beginning and the end of the payload, not all of it."""
 
     find: Find
     open_content: OpenContent
     tokenizer: Tokenizer
     pool: Executor
     card_tokens: int
-    """The budget if neither the caller nor a policy sets one."""
+    """Maximum tokens of a card if neither the caller nor a policy sets a budget."""
     redacting: RedactionPolicy
     card_text: CardText | None = None
     rules: Callable[[], Rules] = lambda: NO_RULES
@@ -65,11 +66,12 @@ class Describe:
 
         Args:
             caller: the caller.
-            number: the artifact.
-            budget: tokens of the card, 64 to 8192; None takes the policy's, or the service's default.
-            query: what the caller looks for, which the excerpts then follow; None: nothing in particular.
+            number: number of the artifact.
+            budget: maximum tokens of the card, 64 to 8192; None: the policy's budget, or else the service's default.
+            query: words by which the excerpts of the card are chosen; None: no particular words.
             tools: whether the model that reads the card has the declared tool; if not, the card names no tool.
-            as_received: whether the three are those of the card that was made when the payload was stored, if known.
+            as_received: whether to use the budget, query and tools of the card that was made when the payload was
+                stored, if they are known, instead of the arguments.
 
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
@@ -82,35 +84,36 @@ class Describe:
             with_survey=True,
             with_receipt=True,
         )
-        # A record without a digest is of a search without a card: it has only the query.
+        # A record without a digest belongs to a web search, for which no card was made: the record has only the query.
         record = entry.receipt if entry.receipt is not None and entry.receipt.sha256 else None
         if as_received and record is not None and record.budget is not None:
             budget, query, tools = record.budget, record.query, record.tools
         if self.card_text is not None:
-            # Older code may have stored the artifact without the form of its text, which a card needs.
+            # An older release may have stored the artifact without the form of its text, which a card needs.
             entry = await self.card_text.describe(entry)
-        a = entry.artifact
+        artifact = entry.artifact
         content = self.open_content(entry)
-        # The two ends and the stored survey are enough to cut the card again; the payload itself may be gigabytes.
-        head, tail = sample_ranges(a.measure.size)
-        sample = PayloadSample(await content.read(*head), await content.read(*tail), a.measure.size)
+        # The beginning, the end and the stored survey are enough to render the card again; the payload may be
+        # gigabytes.
+        head, tail = sample_ranges(artifact.measure.size)
+        sample = PayloadSample(await content.read(*head), await content.read(*tail), artifact.measure.size)
         text = None if self.card_text is None else await self.card_text.find_card_source(entry)
         survey = None if entry.survey is None else unpack_survey(entry.survey)
-        mask = self.redacting.mask_of(a)
+        mask = self.redacting.mask_of(artifact)
 
         def work() -> RenderedCard:
-            draft, tokens, tokenizer = prepare(remake_draft(a, sample, text, survey), mask), budget, self.tokenizer
+            draft, tokens = prepare(remake_draft(artifact, sample, text, survey), mask), budget
             if tokens is None:
                 policy = policy_of(self.rules(), draft)
-                tokens = budget_of(draft, policy, self.card_tokens, tokenizer=tokenizer, mask=mask)
-            return cut(draft, budget=tokens, query=query, tokenizer=tokenizer, mask=mask, tools=tools)
+                tokens = budget_of(draft, policy, self.card_tokens, tokenizer=self.tokenizer, mask=mask)
+            return cut(draft, budget=tokens, query=query, tokenizer=self.tokenizer, mask=mask, tools=tools)
 
         rendered_card = await in_pool(self.pool, work)
-        # What was recognised now replaces what an older engine recognised; then secrets are masked in both.
-        visible_artifact = a if rendered_card.facts is None else structs.replace(a, facts=rendered_card.facts)
-        visible_artifact = self.redacting.mask_listed_artifact(visible_artifact)
+        # The facts that this engine recognised replace those of an older engine. Then secrets are masked in them.
+        facts = artifact.facts if rendered_card.facts is None else rendered_card.facts
+        visible_artifact = self.redacting.mask_listed_artifact(structs.replace(artifact, facts=facts))
         is_unchanged = record is not None and hashlib.sha256(rendered_card.text.encode()).digest() == record.sha256
-        # The receipt was masked by the policy of its time; what the present policy hides is hidden in it, too.
+        # The receipt was masked by the policy of its time. The secrets that the present policy masks are masked now.
         if record is not None and mask is not None:
             record = structs.replace(
                 record, **{name: _mask_lines(mask, getattr(record, name)) for name in ("text", "query")}
@@ -121,5 +124,5 @@ class Describe:
 
 
 def _mask_lines(mask: Mask, text: str | None) -> str | None:
-    """Returns a text of several lines as it may be shown: without secrets in and across lines."""
+    """Returns a text of several lines without its secrets, also those that span several lines; None for None."""
     return None if text is None else "\n".join(mask.lines(tuple(mask.text(text).split("\n"))))

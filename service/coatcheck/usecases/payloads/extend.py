@@ -1,4 +1,4 @@
-"""Change how long an artifact is kept, its pin and its labels. What was declared about its payload stays."""
+"""Change how long an artifact is kept, its pin and its labels. Its other declared metadata stays unchanged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,20 +39,30 @@ class Extend:
         pinned: bool | UnsetType = UNSET,
         labels: tuple[str, ...] | UnsetType = UNSET,
     ) -> Artifact:
-        """Changes the given fields and leaves unset ones; returns the artifact as it is now.
+        """Changes the fields that are given, and returns the artifact as it is now; unset fields stay as they are.
 
-        A `ttl` over the policy's `max_ttl` is cut to it. An administrator brings back what has expired and is held.
+        If the caller is an administrator, an artifact that has expired but still exists because of a hold becomes live
+        again.
+
+        Args:
+            caller: the caller.
+            number: number of the artifact.
+            ttl: seconds from its creation until the artifact expires, reduced to the policy's `max_ttl`; None: it does
+                not expire by age.
+            idle_ttl: seconds without a read after which the artifact expires, at least 60; None: no such expiry.
+            pinned: whether the artifact's expiry is suspended.
+            labels: the new labels, which replace the old ones.
 
         Raises:
-            CoatcheckError: `artifact_gone`, `artifact_not_found`, `invalid_request` (an idle TTL under a minute),
-                `storage_unavailable` (it waits to be stored).
+            CoatcheckError: `artifact_gone`; `artifact_not_found`; `invalid_request` for an idle TTL under a minute;
+                `storage_unavailable`, also while the artifact still waits in memory to be stored.
         """
         if idle_ttl is not UNSET:
             check_idle_ttl(idle_ttl)
         now = self.clock.now()
-        # A caller bound to sessions learns nothing of artifacts outside them, not even that they exist.
+        # A caller who is bound to sessions must not even learn that an artifact of another session exists.
         await require_seen(self.catalog, self.fallback, caller, number, now)
-        # It has no row yet, and the change that will create it is fixed.
+        # A payload in the fallback buffer has no row yet that could change, and the change that stores it is fixed.
         if self.fallback.find(caller.namespace, number, now) is not None:
             raise CoatcheckError(
                 Code.STORAGE_UNAVAILABLE,
@@ -79,13 +89,13 @@ class Extend:
     async def _within(
         self, caller: Caller, number: int, now: datetime, ttl: int | None | UnsetType
     ) -> int | None | UnsetType:
-        """Returns the requested time, cut to what the artifact's policy allows."""
+        """Returns the requested TTL, reduced to the maximum of the artifact's policy."""
         rules = self.rules()
         if ttl is UNSET or not rules:
             return ttl
         entry = await self.catalog.find(caller.namespace, number, now)
-        # Of what is not live, an expired artifact that is held for example, only the namespace is known here: its own
-        # limit applies.
+        # Only a live artifact can be looked up here. For another one, such as an expired artifact that is held, the
+        # policy of the namespace applies.
         if not isinstance(entry, FoundArtifact):
             policy = rules.effective(caller.namespace)
         else:

@@ -1,11 +1,11 @@
-"""Find the artifacts of payloads that stand in a history, or store the payloads; return their cards.
+"""Find the stored artifacts of the payloads of a history, or store the payloads; return their cards.
 
-A history is sent again with every turn, and almost everything in it is already stored. So the identities are looked up
-first, which costs their digests and one query, and cards are cached. A payload that is not found is ingested like any
-other, under the identity that it would have had if it had been posted when the tool returned it. A payload that cannot
-be stored has no ID.
+A history is sent again with every turn, and almost all of its payloads are already stored. So the payloads are first
+looked up by their identities, which takes a digest of each payload and one query for all of them, and their cards are
+cached. A payload that is not found is ingested like any other payload. Its identity is the same as if it had been
+posted when the tool returned it. A payload that cannot be stored has no ID.
 
-Crash story: that of an ingest.
+Crash story: each payload is stored by an ingest, which can be repeated without harm.
 """
 
 import asyncio
@@ -59,22 +59,24 @@ from coatcheck_client.contract.cards import withheld
 log = logging.getLogger(__name__)
 
 _CONCURRENT_PAYLOADS: Final = 16
-"""Number of payloads of one request that are looked up or stored at the same time."""
+"""Maximum payloads of one request that are looked up or stored at the same time."""
 _CARD_CACHE_BYTES: Final = 8 * 1024**2
-"""Bytes of cached cards: about three thousand of them."""
+"""Maximum bytes of cached cards, which is about three thousand cards."""
 _ABSENT: Final = frozenset({Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE})
-"""The answers for an artifact that a history refers to and that is no longer there."""
+"""Error codes for an artifact that a history refers to and that no longer exists."""
 
 
 class PayloadRetention(Struct, frozen=True, kw_only=True):
-    """How payloads are to be kept."""
+    """How the payloads of a history are to be stored."""
 
     session: str | None = None
-    """None: payloads are in no session. The session is part of an artifact's identity, so later calls must name the
-    same."""
+    """The session of the artifacts; None: they are in no session. The session is part of an artifact's identity, so
+    later calls for the same history must name the same session."""
     labels: tuple[str, ...] = ()
     ttl: int | None | UnsetType = UNSET
+    """Seconds until an artifact expires; None: it does not expire by age; unset: as a policy or the settings say."""
     idle_ttl: int | None | UnsetType = UNSET
+    """Seconds without a read after which an artifact expires; None and unset as for `ttl`."""
     pinned: bool = False
 
 
@@ -82,58 +84,61 @@ class PayloadCard(Struct, frozen=True, kw_only=True):
     """The artifact and card of a payload, or why it could not be stored."""
 
     id: str | None
-    """None: the payload could not be stored, as `notices` say."""
+    """The artifact's ID; None: the payload could not be stored, for the reason in `notices`."""
     text: str | None = None
-    """The card, or what replaces a payload that is withheld; None if none was asked for."""
+    """The card, or the notice that replaces a payload that is withheld; None: no card was requested, or there is none
+    because the payload could not be stored."""
     tokens: int = 0
     """Tokens of the card."""
     is_stored: bool = True
-    """False: storage refused the payload; the card says so, and the ID promises nothing."""
+    """False: storage refused the payload. The card says so, and the artifact may not be readable by its ID."""
     created: bool = False
-    """Whether this call stored it."""
+    """Whether this call stored the payload."""
     notices: tuple[Notice, ...] = ()
 
 
-class _Asked(Struct, frozen=True):
-    """A request about all payloads of a history."""
+class _Request(Struct, frozen=True):
+    """The part of a request that is the same for all payloads of a history."""
 
     keep: PayloadRetention
     budget: int
     """Maximum tokens of a card."""
     live: dict[int, Artifact]
-    """What is stored already, by number."""
+    """The artifacts that were stored before this request, by number."""
     tools: bool
-    """Whether cards may name a tool to read on with."""
+    """Whether cards may name the tool with which a model reads the payload."""
 
 
 class _Step(Struct, frozen=True):
-    """What every step of the answer about one payload needs."""
+    """The values about one payload that the steps of its answer share."""
 
     caller: Caller
     identity: bytes
     source: "_Source"
     declared: DeclaredMetadata
     budget: int | None
-    """None: no card."""
-    request: _Asked
+    """Maximum tokens of the card; None: no card is needed."""
+    request: _Request
 
 
 class _Key(Struct, frozen=True):
-    """Everything that a card depends on; the ID stands for the payload."""
+    """Key of a cached card: everything that the card depends on. The artifact's ID stands for the payload."""
 
     namespace: str
     id: str
     declared: DeclaredMetadata
     engine: int
-    """Another engine may cut another card."""
+    """Number of the engine that describes the payload; another engine may render another card."""
     budget: int | None
-    """None: no card, only the artifact."""
+    """Maximum tokens of the card; None: no card is needed, only the artifact."""
     masked: bool = False
+    """Whether secrets are masked in the card."""
     tools: bool = True
+    """Whether the card may name the tool with which a model reads the payload."""
 
 
-class _Known(Struct, frozen=True):
-    """A card that was cut before; empty if none was asked for."""
+class _CachedCard(Struct, frozen=True):
+    """A cached card; its text is empty if no card was needed."""
 
     text: str
     tokens: int
@@ -143,13 +148,20 @@ class FindOrIngest:
     """Finds the stored artifacts of payloads, or stores the payloads."""
 
     def __init__(self, ingest: Ingest, deps: IngestDeps, find: Find, card_text: CardText | None) -> None:
-        """`find` has no fallback buffer: what waits in memory is not stored."""
+        """Stores its arguments.
+
+        Args:
+            ingest: stores payloads.
+            deps: the dependencies of ingest.
+            find: finds artifacts, without the fallback buffer: a payload that waits in memory does not count as stored.
+            card_text: finds the texts that cards are rendered from; None: cards are rendered from the payload alone.
+        """
         self._ingest = ingest
         self._find = find
         self._card_text = card_text
         self._deps = deps
         self._health = BlobHealth(self._deps.catalog, self._deps.blobs, self._deps.clock)
-        self._cards: BoundedCache[_Key, _Known] = BoundedCache("cards", _CARD_CACHE_BYTES)
+        self._cards: BoundedCache[_Key, _CachedCard] = BoundedCache("cards", _CARD_CACHE_BYTES)
 
     async def __call__(
         self,
@@ -160,15 +172,22 @@ class FindOrIngest:
         *,
         tools: bool = True,
     ) -> dict[str, PayloadCard]:
-        """Returns the artifact of each payload by its key, with a card of at most `budget` tokens if one replaces it.
+        """Returns the artifact and the card of each payload, by the payload's key.
 
-        Without `tools`, cards name no tool: the model that reads them has none.
-        What keeps a payload from being stored is in its answer and not raised, so that the others go on.
+        An error that keeps a payload from being stored is not raised, so that the other payloads are still stored: the
+        error is in the notices of that payload's card.
+
+        Args:
+            caller: the caller.
+            payloads: the payloads of the history.
+            keep: how to store the payloads.
+            budget: maximum tokens of a card; only payloads that a card will replace get one.
+            tools: whether cards may name a tool; False if the model that reads them has no tool.
         """
-        # Everything that is stored already is looked up at once; most payloads of a history are.
+        # One query looks up all payloads, because most payloads of a history are already stored.
         identities = await in_pool(self._deps.pool, _identities, caller.namespace, payloads, keep.session)
-        request = _Asked(keep, budget, await self._live(caller, identities), tools)
-        # One iterator for all workers, which bounds how many payloads are in memory at once.
+        request = _Request(keep, budget, await self._live(caller, identities), tools)
+        # All workers share one iterator, so the number of workers bounds how many payloads are in memory at once.
         waiting = iter(zip(payloads, identities, strict=True))
         cards: dict[str, PayloadCard] = {}
 
@@ -186,16 +205,17 @@ class FindOrIngest:
         return cards
 
     async def _live(self, caller: Caller, identities: Sequence[bytes | CoatcheckError]) -> dict[int, Artifact]:
-        """Returns what is stored under these identities, by number; nothing while it cannot be looked up."""
+        """Returns the live artifacts with these identities, by number; none while the catalogue does not answer."""
         numbers = [ids.number(each) for each in identities if not isinstance(each, CoatcheckError)]
         try:
             with self._deps.catalog_breaker.guard_call():
                 return await self._find.live(caller, numbers)
-        except CoatcheckError as error:  # looking only saves work; storing will report what is wrong
+        except CoatcheckError as error:  # the look-up only saves work; if storage is down, storing reports it
             log.debug("looking up the payloads of a history failed: %s", error.detail)
             return {}
 
-    async def _one(self, caller: Caller, payload: PlannedPayload, identity: bytes, request: "_Asked") -> PayloadCard:
+    async def _one(self, caller: Caller, payload: PlannedPayload, identity: bytes, request: "_Request") -> PayloadCard:
+        """Returns the artifact and card of one payload, which is stored if it was not found. Raises no refusal."""
         try:
             parted, source = await self._open_source(payload)
             declared = _make_declared(payload, parted, request.keep)
@@ -207,13 +227,17 @@ class FindOrIngest:
             return _make_unstored_card(payload, error)
 
     async def _open_source(self, payload: PlannedPayload) -> tuple[PartsPayload, "_Source"]:
-        # Small texts are prepared here: handing them to a thread would cost more.
+        # Small texts are prepared on the event loop: handing them to a thread would take longer.
         small = is_text(payload.content) and len(payload.content) <= SMALL
         return _make_source(payload) if small else await in_pool(self._deps.pool, _make_source, payload)
 
     async def _recall_card(self, step: "_Step", artifact: Artifact | None) -> PayloadCard | None:
-        """Returns the card of what was found; None if that is nothing, or another payload, or cannot be read."""
-        # A corrupt blob is repaired by storing the payload again; one without its middle is not what the history has.
+        """Returns the card of a stored artifact; None if the payload must be ingested.
+
+        That is so if no artifact was found, or the found artifact has another payload, or its bytes cannot be read.
+        """
+        # Storing the payload again repairs a corrupt blob. A stored payload without its middle is not the payload that
+        # stands in the history.
         if artifact is None or artifact.blob.condemned or artifact.measure.dropped:
             return None
         stored, sha256 = artifact.declared, artifact.measure.sha256
@@ -224,21 +248,21 @@ class FindOrIngest:
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
                 raise
-            return None  # looking only saves work; storing will report what is wrong
+            return None  # the look-up only saves work; if storage is down, storing reports it
 
     async def _card_of(self, step: "_Step", a: Artifact) -> PayloadCard | None:
         """Returns the card of a stored artifact, described as this history declares it."""
         declared, data, budget = _own(a.declared, step.declared), step.source.data, step.budget
         mask = self._deps.redacting.mask_of(a)
-        engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which is then described for its card
+        engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # rendering its card describes the artifact
         key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None, tools=step.request.tools)
         cached_card = self._cards.get(key)
         if cached_card is None:
-            # Checked once per card in the cache, not once per turn: a history comes again with every turn.
+            # The blob is checked when the card is not cached, not with every turn in which the history is sent again.
             with self._deps.blobs_breaker.guard_call():
                 if not await self._health.holds(a.namespace, a.blob):
                     return None
-            cached_card = _Known("", 0)
+            cached_card = _CachedCard("", 0)
             if budget is not None:
                 if declared is not a.declared:
                     a = await in_pool(self._deps.pool, _redeclare_artifact, a, declared, data)
@@ -254,7 +278,7 @@ class FindOrIngest:
             entry = await self._find(caller, ids.parse(a.id), with_bytes=True, with_view=True)
         return await self._card_text.find_card_source(entry)
 
-    def _cut(self, a: Artifact, data: bytes, view: CardSource | None, key: _Key, mask: Mask | None) -> _Known:
+    def _cut(self, a: Artifact, data: bytes, view: CardSource | None, key: _Key, mask: Mask | None) -> _CachedCard:
         head, tail = sample_ranges(len(data))
         sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
         survey = survey_of(_text_of(a, data), 2 * SAMPLE_BYTES, a.facts.fields)
@@ -266,7 +290,7 @@ class FindOrIngest:
             mask=mask,
             tools=key.tools,
         )
-        return _Known(rendered_card.text, rendered_card.tokens)
+        return _CachedCard(rendered_card.text, rendered_card.tokens)
 
     async def _ingest_payload(self, step: "_Step") -> PayloadCard:
         caller, request, budget = step.caller, step.request, step.budget
@@ -276,21 +300,22 @@ class FindOrIngest:
             idle_ttl=request.keep.idle_ttl,
             pinned=request.keep.pinned,
             card_tokens=budget,
-            # A payload that comes back whole would leave the history as large as it was.
+            # No payload is returned whole: that would leave the history as large as it was.
             inline_tokens=0,
             with_card=budget is not None,
             standalone=True,
             tools=request.tools,
         )
         receipt = await self._ingest(caller, self._stream_blocks(step.source), ingest_request)
-        if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently
+        if receipt.stored and not receipt.created:  # another request has just stored it, perhaps with other metadata
             live = await self._live(caller, [step.identity])
             if (card := await self._recall_card(step, live.get(ids.number(step.identity)))) is not None:
                 return card
-        # With masking, the key below would have to say whether this card was masked: it is left to the next look-up.
+        # If secrets may be masked, it is not known here whether this card was masked, so the card is not cached. The
+        # next look-up caches it.
         if receipt.created and receipt.stored and self._deps.redacting.never:
             key = _Key(caller.namespace, receipt.id, step.declared, ENGINE, budget, tools=request.tools)
-            self._cards.put(key, _Known(receipt.text, receipt.tokens))
+            self._cards.put(key, _CachedCard(receipt.text, receipt.tokens))
         return PayloadCard(
             id=receipt.id,
             text=receipt.text if budget is not None else None,
@@ -301,6 +326,7 @@ class FindOrIngest:
         )
 
     async def _stream_blocks(self, source: "_Source") -> AsyncIterator[bytes]:
+        """Yields the bytes of a payload; messages are written in a worker thread, one block at a time."""
         blocks = _blocks(source)
         if source.message_lines is None:
             for block in blocks:
@@ -312,16 +338,16 @@ class FindOrIngest:
 
 def _make_unstored_card(payload: PlannedPayload, error: CoatcheckError) -> PayloadCard:
     log.debug("a payload of a history is not stored: %s", error.detail)
-    # Nothing of a payload with a secret may stand in the history, not even its ends.
+    # No part of a payload that was refused because of a secret may stand in the history, not even its beginning.
     text = withheld(f"{payload.tokens:,} tokens") if error.code is Code.SECRET_REFUSED else None
     return PayloadCard(id=None, text=text, is_stored=False, notices=(Notice(str(error.code), error.detail),))
 
 
 def _own(existing: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetadata:
-    """Returns the stored artifact as this history declares it; the same object if that makes no difference.
+    """Returns the declared metadata of a stored artifact with the values that this history declares.
 
-    An artifact keeps its last declaration, which may differ from this history's or may have been deleted since. A
-    card in a history depends on the history alone.
+    Returns `existing` itself if the values do not differ. An artifact keeps the metadata that was declared last, which
+    may differ from this history's. The card in a history must depend on that history alone.
     """
     own = {name: getattr(declared, name) for name in DECLARED}
     same = all(getattr(existing, name) == value for name, value in own.items())
@@ -329,7 +355,7 @@ def _own(existing: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMeta
 
 
 def _redeclare_artifact(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
-    """Returns the artifact with another declaration, and what is recognised because of it."""
+    """Returns the artifact with other declared metadata, and with the facts that are recognised by that metadata."""
     data = _text_of(a, data)
     head, tail = sample_ranges(len(data))
     sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
@@ -340,6 +366,7 @@ def _redeclare_artifact(a: Artifact, declared: DeclaredMetadata, data: bytes) ->
 
 
 def _text_of(a: Artifact, data: bytes) -> bytes:
+    """Returns the readable text of a payload: the decoded text, if the payload has a form, or else the payload."""
     return data if a.facts.form is None else open_payload(a.facts.form, data)
 
 
@@ -347,12 +374,14 @@ class _Source(Struct, frozen=True):
     """The bytes of a payload."""
 
     data: bytes
-    """Empty where they are written only as they are read: no card is cut of those."""
+    """The payload; empty if the payload consists of messages, which are written only when the payload is stored."""
     message_lines: MessageLines | None = None
+    """The messages that the payload consists of, for which no card is rendered from `data`; None: `data` is the
+    payload."""
 
 
 def _make_source(payload: PlannedPayload) -> tuple[PartsPayload, _Source]:
-    """Returns what a payload is, and its bytes, as ingest would make them from the same content."""
+    """Returns the payload with its media type, URL and title, and its bytes, as ingest would read the same content."""
     content = payload.content
     if isinstance(content, MessageLines):
         return PartsPayload(data=b""), _Source(b"", content)
@@ -363,12 +392,13 @@ def _make_source(payload: PlannedPayload) -> tuple[PartsPayload, _Source]:
 def _identities(
     namespace: str, payloads: Sequence[PlannedPayload], session: str | None
 ) -> list[bytes | CoatcheckError]:
-    """Returns the identity of each payload, or why it cannot be stored."""
+    """Returns the identity of each payload, or the error for which the payload cannot be stored."""
     return [_identity(namespace, payload, session) for payload in payloads]
 
 
 def _identity(namespace: str, payload: PlannedPayload, session: str | None) -> bytes | CoatcheckError:
-    # The bytes are made once more when their turn comes: those of all payloads would take the memory of the history.
+    # The bytes are discarded here and made again when the payload is stored: keeping the bytes of all payloads would
+    # take as much memory as the history.
     digest = hashlib.sha256()
     try:
         _, source = _make_source(payload)
@@ -392,12 +422,13 @@ def _make_declared(payload: PlannedPayload, parted: PartsPayload, keep: PayloadR
 
 
 def _read_metadata(payload: PlannedPayload) -> dict[str, Any]:
-    """Returns what the history says of a payload, as ingest accepts it."""
+    """Returns the metadata of a payload that the history contains, within the bounds that ingest accepts."""
     metadata = {"tool_name": payload.tool or None, "tool_call_id": payload.call_id or None, "command": payload.command}
     return adjust_metadata(metadata)[0]
 
 
 def _blocks(source: _Source) -> Iterator[bytes]:
+    """Yields the bytes of a payload in blocks of about `BLOCK` bytes."""
     if source.message_lines is None:
         yield from (source.data[at : at + BLOCK] for at in range(0, len(source.data), BLOCK))
         return

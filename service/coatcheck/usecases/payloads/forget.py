@@ -1,7 +1,9 @@
-"""Delete an artifact, or all of a session's. They are gone from the commit on; their bytes follow after a grace period.
+"""Delete an artifact, or all artifacts of a session.
 
-Crash story: one transaction replaces the row with its tombstone and marks the blob dead. The sweep removes a dead
-blob's bytes first and its row second; after a crash it can repeat both without harm.
+An artifact can no longer be read once its deletion is committed. Its bytes are removed after a grace period.
+
+Crash story: one transaction replaces the artifact's row by a tombstone and marks the blob dead. Later the sweep removes
+the dead blob's bytes, and then the blob's row; after a crash it can repeat both steps without harm.
 """
 
 from dataclasses import dataclass
@@ -18,23 +20,23 @@ from coatcheck.storing.find import SessionNames, gone_error, not_found, require_
 from coatcheck.storing.policies import Policies
 
 BATCH = 200
-"""Artifacts deleted in one transaction, so few that others wait milliseconds at most."""
+"""Maximum artifacts that one transaction deletes: so few that other requests wait milliseconds at most."""
 
 
 @dataclass(frozen=True)
 class _Deletion:
-    """What both verbs need."""
+    """The dependencies of both kinds of deletion."""
 
     catalog: Catalog
     clock: Clock
     tombstone_life: timedelta
-    """How long tombstones last where no policy decides."""
+    """How long a tombstone lasts if no policy sets a time."""
     fallback: FallbackBuffer
     policies: Policies
-    """Decide how long a namespace's tombstones last."""
+    """The policies, which may set how long the tombstones of a namespace last."""
 
     def _tombstone_until(self, caller: Caller, now: datetime) -> datetime:
-        """Returns the moment at which the tombstone of what is deleted `now` is forgotten."""
+        """Returns the moment until which the tombstone of an artifact that is deleted `now` is kept."""
         return now + self.policies.tombstone_life(caller.namespace, self.tombstone_life)
 
 
@@ -42,19 +44,20 @@ class Forget(_Deletion):
     """Deletes one artifact."""
 
     async def __call__(self, caller: Caller, number: int) -> None:
-        """Deletes the artifact.
+        """Deletes an artifact by its number, also one that still waits in memory to be stored.
 
         Raises:
-            CoatcheckError: `artifact_gone` if it was gone already, `artifact_not_found` if it is unknown, `held` if a
-                hold forbids it.
+            CoatcheckError: `artifact_gone` if the artifact was gone already; `artifact_not_found` if it is unknown;
+                `held` if a hold forbids its deletion; `storage_unavailable`.
         """
         await require_seen(self.catalog, self.fallback, caller, number, self.clock.now())
-        # Alone, or the flush could store the payload after the row was deleted and before the buffer forgets it.
+        # The flush is kept out: it could store the payload after the row was deleted, but before the buffer forgets the
+        # payload.
         async with self.fallback.alone_with(caller.namespace, number):
-            waited = self.fallback.find(caller.namespace, number, self.clock.now()) is not None
+            is_waiting = self.fallback.find(caller.namespace, number, self.clock.now()) is not None
             answer = await self._delete(caller, number)
             self.fallback.forget(caller.namespace, number, durably=True)
-        self._answer(answer, waited=waited)
+        self._check_answer(answer, was_waiting=is_waiting)
 
     async def _delete(self, caller: Caller, number: int) -> bool | Gone | HoldConflict | None:
         now = self.clock.now()
@@ -69,11 +72,12 @@ class Forget(_Deletion):
         )
 
     @staticmethod
-    def _answer(answer: bool | Gone | HoldConflict | None, *, waited: bool) -> None:
+    def _check_answer(answer: bool | Gone | HoldConflict | None, *, was_waiting: bool) -> None:
+        """Raises the error for a deletion that the catalogue did not make, unless the artifact was only in memory."""
         if isinstance(answer, HoldConflict):
             raise refusal_of_delete(answer)
-        if waited and answer is not True:
-            return  # it was nowhere but in memory
+        if was_waiting and answer is not True:
+            return  # the artifact was only in memory, and is deleted there
         if isinstance(answer, Gone):
             raise gone_error(answer)
         if not answer:
@@ -82,23 +86,24 @@ class Forget(_Deletion):
 
 @dataclass(frozen=True)
 class ForgetSession(_Deletion):
-    """Deletes everything in a session."""
+    """Deletes all artifacts of a session."""
 
     session_names: SessionNames
 
     async def __call__(self, caller: Caller, session: str) -> int:
-        """Deletes a session's artifacts in batches; returns how many there were, 0 for an unused session.
+        """Deletes a session's artifacts in batches; returns how many were deleted, which is 0 for an unused session.
 
         Raises:
-            CoatcheckError: `held` if a hold covers the session, and then nothing is deleted; or if holds cover some of
-                its artifacts, and then all others are deleted.
+            CoatcheckError: `held` if a hold covers the whole session, of which no stored artifact is then deleted.
+                Also `held` if holds cover some of its artifacts; all its other artifacts are then deleted.
+                `forbidden` for a session that the caller may not see.
         """
         session = await self.session_names.real(caller, session)
         require_session(caller, session)
-        # First what waits in memory: stored in between, it is found by the batches below.
+        # Payloads that wait in memory go first: if the flush stores one meanwhile, the batches below delete it.
         total = await self._forget_waiting(caller, session)
         while True:
-            # A fresh time for each batch, as a large session takes long.
+            # Each batch has its own time, because the deletion of a large session takes long.
             now = self.clock.now()
             outcome = await self.catalog.commit(
                 DeleteSession(
@@ -115,14 +120,17 @@ class ForgetSession(_Deletion):
             total += outcome
             if outcome < BATCH:
                 break
-        # Batches leave what is held; the caller is told only once nothing else is left.
+        # The batches skip held artifacts. The error is raised only after all other artifacts are deleted.
         conflict = await self.catalog.holds_within(caller.namespace, session, self.clock.now())
         if conflict is not None:
             raise refusal_of_delete(conflict, deleted=total)
         return total
 
     async def _forget_waiting(self, caller: Caller, session: str) -> int:
-        """Drops what waits in memory. What is being stored at this moment is stored first and then deleted."""
+        """Drops the session's payloads that wait in memory; returns how many.
+
+        A payload that the flush is storing at this moment is stored first; the caller's batches then delete it.
+        """
         total = 0
         for key in self.fallback.of_session(caller.namespace, session):
             async with self.fallback.alone_with(*key):

@@ -1,8 +1,8 @@
-"""Show the passages of an artifact that best answer a query, within a budget.
+"""Show the passages of an artifact that best answer a query, within a token budget.
 
-One pass goes over the content, in bounded memory and with a deadline; a closer look at the parts that it found follows.
-If the deadline came first, the scan is kept for a while, so that the same call continues it. Nothing changes except
-that the read is noted.
+A scanner first searches the whole content for the query's terms, in bounded memory and until a deadline. Then the
+passages of the best regions are ranked. If the deadline ends the scan early, the scanner is kept for a while, and a
+call with the same query continues the scan. Nothing is stored except the record of the read.
 """
 
 import asyncio
@@ -52,23 +52,24 @@ from coatcheck.storing.content import BLOCK_BYTES
 from coatcheck_client.contract.inert import MARK, one_line
 
 MIN_TOKENS = 128
-"""Tokens that one window needs."""
+"""Minimum token budget of a call: one passage needs this many tokens."""
 _MEMORY_BYTES = 4 * BLOCK_BYTES
-"""Content up to this size is kept in memory while it is searched; parts of larger content are read a second time."""
+"""Maximum bytes of content that stay in memory during a search. The regions that are shown of larger content are read a
+second time."""
 _PAUSED_SCANS = 8
-"""Number of kept scans that a deadline interrupted: at most 2 MB each."""
+"""Maximum number of interrupted scanners that are kept; each takes at most 2 MB."""
 _CONCURRENT_READS = 8
-"""Reads of parts that run at the same time, since a store over the network makes each wait."""
+"""Maximum regions that are read at the same time, because each read from a store over the network has to wait."""
 _RESPONSE_GRAIN_BYTES = 640
-"""Bytes, some 150 tokens, of a search response that are chosen together: all of it was found by such a query, so that a
-single sentence with the words says little."""
+"""Bytes of a web search's response that are chosen together, about 150 tokens. A single sentence with the query's words
+says little there, because the whole response was found by such a query."""
 _ANSWERING_SHARE = 0.25
-"""Share of a query's weight that the best place must have, if only what answers it is to be shown: of 669 questions
-about texts that answer them 97 % have it, of 669 about other texts of the same kinds a third."""
+"""Share of the query's weight that the best region must reach; otherwise a concise answer shows no passage. Measured:
+97 % of 669 questions reach this share in a text that answers them, and a third of them in another text of the kind."""
 _NAMED_TERMS = 6
-"""Terms that a sentence names: chosen, not measured; the others are counted."""
+"""Maximum terms that a sentence names; it gives only the number of the others. Chosen, not measured."""
 _TERM_CHARS = 32
-"""Characters of a term that a sentence shows; longer ones are cut."""
+"""Maximum characters of a term that a sentence shows; longer terms are cut."""
 
 
 class PassagesAnswer(Struct, frozen=True, kw_only=True):
@@ -77,12 +78,12 @@ class PassagesAnswer(Struct, frozen=True, kw_only=True):
     id: str
     view: ViewName
     section: SectionPart | None
-    """The section that was looked at; None: the whole view. Windows are positions in the view in either case."""
+    """The section that was searched; None: the whole view. Windows are positions in the view in either case."""
     text: str
     """The text for a model: each passage verbatim under a line that says where it stands, with the name of its
     section or the line above that introduces it."""
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     windows: list[Passage]
     terms: list[str]
     """Terms that were found, folded: lower case, without accents."""
@@ -90,11 +91,12 @@ class PassagesAnswer(Struct, frozen=True, kw_only=True):
     """Terms that were not found."""
     searched: SearchedBytes
     partial: bool
-    """Whether only part of the artifact was looked at."""
+    """Whether only a part of the view or section was searched."""
     stopped: Literal["end", "deadline", "frequent"]
-    """`frequent`: the only words there are stand everywhere; nothing further on could be told from the beginning."""
+    """Why the search ended. `frequent`: the words of the query that were found occur everywhere, so that a search of
+    the rest would show nothing new."""
     notices: list[str]
-    """Sentences for the caller about what was not done."""
+    """Sentences for the caller about parts of the query or of the view that were not searched."""
 
 
 class FindPassages(Reader):
@@ -114,12 +116,20 @@ class FindPassages(Reader):
         view: str | None = None,
         section: str | None = None,
     ) -> PassagesAnswer:
-        """Returns passages of a view or section for a query: up to `max_tokens` (128 to 8,000) and 30,000 characters.
+        """Returns the passages of a view or section that best answer a query, in at most 30,000 characters.
+
+        Args:
+            caller: the caller.
+            number: number of the artifact.
+            query: the words to look for.
+            max_tokens: token budget of the text, 128 to 8,000.
+            view: the view; None: the text view if a section is given, otherwise the raw view.
+            section: name of the section; None: the whole view.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
-                `not_text`, `invalid_request`, `integrity`; storage's errors if a newly made text view
-                cannot be kept.
+                `not_text`, `invalid_request`, `integrity`; the errors of storage if a text view that was made for this
+                call cannot be stored.
         """
         check_budget(max_tokens, MIN_TOKENS)
         reading = await self._view(caller, number, view=view, section=section)
@@ -128,10 +138,10 @@ class FindPassages(Reader):
         return answer
 
     async def of(self, reading: ViewReading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:
-        """Finds passages in an open view. `concise` leaves out passages far worse than the best.
+        """Finds passages in an open view. `concise` leaves out passages that are far worse than the best passage.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: `not_text`, `invalid_request`, `integrity`.
         """
         check_budget(max_tokens, MIN_TOKENS)
         if reading.binary:
@@ -143,22 +153,23 @@ class FindPassages(Reader):
         terms = terms_of(query)
         if not terms.terms:
             raise invalid_request("The query is blank: say in words what to look for.", parameter="query")
-        part = _Kept(reading)
-        looking = _Looking(part, terms, ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), self._tokenizer, concise=concise)
-        scanner, passage_text = await self._scan(part, query, looking)
+        part = _Part(reading)
+        choice = _Choice(part, terms, ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), self._tokenizer, concise=concise)
+        scanner, passage_text = await self._scan(part, query, choice)
         if passage_text is None:
-            passage_text = await in_pool(self._pool, looking.make_text, await _parts(part, looking.extents))
+            passage_text = await in_pool(self._pool, choice.make_text, await _parts(part, choice.extents))
         if scanner.end < part.size and not scanner.full:
             self._pause(part.question(query), scanner)
-        answer = _answer(reading, terms, looking.weights, scanner, part.size, passage_text, looking.notices)
+        answer = _answer(reading, terms, choice.weights, scanner, part.size, passage_text, choice.notices)
         return await self.prepare_answer(reading, answer, max_tokens)
 
-    async def _scan(self, part: "_Kept", query: str, looking: "_Looking") -> tuple[PassageScanner, PassageText | None]:
-        """Scans the content until its end or the deadline, and reads the next block while it scans one.
+    async def _scan(self, part: "_Part", query: str, choice: "_Choice") -> tuple[PassageScanner, PassageText | None]:
+        """Scans the content until its end or the deadline, and reads the next block while it scans the last one.
 
-        Also returns what is shown, if everything that this needs is at hand.
+        Returns the scanner, and also the text of the answer if all regions that the text needs are in memory; otherwise
+        None.
         """
-        # Taken out while it is used: a second call with the same query must not feed the same scanner.
+        # The scanner is removed from the kept ones: a second call with the same query must not feed the same scanner.
         paused = self._paused_scanners.pop(part.question(query), None)
         deadline = self._clock() + self._patience
         at = 0 if paused is None else paused.fed
@@ -167,27 +178,27 @@ class FindPassages(Reader):
         while True:
             at += len(block)
             ends = at >= part.size
-            scan_step = in_pool(self._pool, looking.feed_block, scanner, block, last=ends)
+            scan_step = in_pool(self._pool, choice.feed_block, scanner, block, last=ends)
             if ends:
                 return await scan_step
-            # The store and a processor work at the same time: a large artifact takes as long as the slower of the two.
+            # Reading and scanning run at the same time: a large artifact takes as long as the slower of the two.
             block, (scanner, _) = await asyncio.gather(part.block(at), scan_step)
             if not block or scanner.full or self._clock() >= deadline:
-                return scanner, await in_pool(self._pool, looking.at_hand, scanner)
+                return scanner, await in_pool(self._pool, choice.at_hand, scanner)
 
     def _pause(self, key: "_Question", scanner: PassageScanner) -> None:
         self._paused_scanners[key] = scanner
-        # The oldest goes first, as a dictionary keeps the order in which its keys were added.
+        # A dictionary keeps the order in which keys were added, so the first key is that of the oldest scanner.
         while len(self._paused_scanners) > _PAUSED_SCANS:
             del self._paused_scanners[next(iter(self._paused_scanners))]
 
 
 _Question = tuple[str, int, int, str]
-"""Blob (with a suffix where secrets are masked), start and size of the part, and the query."""
+"""Key of a kept scanner: blob ID (with a suffix if secrets are masked), start and size of the searched part, query."""
 
 
-class _Kept:
-    """The part that is looked at, counted from its own beginning; the blocks of a small part stay in memory."""
+class _Part:
+    """The view or section that is searched, with offsets from its own beginning. Keeps the blocks of a small one."""
 
     def __init__(self, reading: ViewReading) -> None:
         self.reading = reading
@@ -197,30 +208,30 @@ class _Kept:
         self._blocks: dict[int, bytes] = {}
 
     def question(self, query: str) -> _Question:
-        """Returns a key for this query of exactly these bytes."""
+        """Returns the key of the scanner that searches exactly these bytes for a query."""
         return self.reading.content.blob.id, self._start, self.size, query
 
     async def block(self, at: int) -> bytes:
-        """Returns the block at a byte of the part, a multiple of the block size; empty at the end."""
+        """Returns the block that begins at byte `at` of the part, a multiple of the block size; empty at the end."""
         data = await self.reading.read(self._start + at, self._start + at + BLOCK_BYTES)
         if self._keeps:
             self._blocks[at] = data
         return data
 
     async def part(self, extent: Extent) -> DocumentPart:
-        """Returns a range of the part, and where in the view it begins."""
+        """Reads a range of the part; returns its bytes, and the position in the view where the range begins."""
         begin = self._begin(extent)
         return self._after(begin, extent, await self.reading.content.read(begin.byte, self._start + extent.end))
 
     def at_hand(self, extent: Extent) -> DocumentPart | None:
-        """Returns the part if its blocks are cached."""
+        """Returns a range of the part, like `part`, if its blocks are in memory; otherwise None."""
         begin = self._begin(extent)
         data = self._read_held(begin.byte - self._start, extent.end)
         return None if data is None else self._after(begin, extent, data)
 
     def _begin(self, extent: Extent) -> Position:
-        """Returns where the frame begins in which a range begins."""
-        # Lines and characters are counted per frame, so counting starts where a frame does.
+        """Returns the position at which the frame begins that contains the beginning of a range."""
+        # The index knows lines and characters only at the beginning of a frame, so they are counted from there.
         index = self.reading.content.index
         frame = (self._start + extent.start) // index.frame_size
         return Position(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
@@ -230,7 +241,7 @@ class _Kept:
         return DocumentPart(begin.after(data[:skip]), data[skip:])
 
     def _read_held(self, start: int, end: int) -> bytes | None:
-        """Returns these bytes of the part if all of them are in memory."""
+        """Returns the bytes from `start` to `end` of the part if all of them are in memory; otherwise None."""
         if start < 0:
             return None
         first, last = start // BLOCK_BYTES * BLOCK_BYTES, (end - 1) // BLOCK_BYTES * BLOCK_BYTES
@@ -241,22 +252,25 @@ class _Kept:
 
 
 def _read_plain(data: bytes) -> bytes:
-    """Returns lines of JSON or of cells with escapes as what they stand for, and without encoded bytes."""
+    """Returns lines with the escapes of JSON or of table cells decoded, and with encoded bytes blanked out."""
     data = blank_blobs(data)
     return plain_lines(data, find_parts(data))
 
 
-async def _parts(part: _Kept, extents: list[Extent]) -> list[DocumentPart]:
-    out: list[DocumentPart] = []
+async def _parts(part: _Part, extents: list[Extent]) -> list[DocumentPart]:
+    parts: list[DocumentPart] = []
     for at in range(0, len(extents), _CONCURRENT_READS):
-        out += await asyncio.gather(*(part.part(place) for place in extents[at : at + _CONCURRENT_READS]))
-    return out
+        parts += await asyncio.gather(*(part.part(extent) for extent in extents[at : at + _CONCURRENT_READS]))
+    return parts
 
 
-class _Looking:
-    """A closer look at what a scan found, in worker threads: in one go if everything is in memory."""
+class _Choice:
+    """Ranks the regions that a scan found, and makes the text of the answer from them. Runs in worker threads.
 
-    def __init__(self, part: _Kept, terms: Terms, budget: ClipBudget, tokenizer: Tokenizer, *, concise: bool) -> None:
+    If all regions are in memory, the last step of the scan also makes the text, which saves a change of threads.
+    """
+
+    def __init__(self, part: _Part, terms: Terms, budget: ClipBudget, tokenizer: Tokenizer, *, concise: bool) -> None:
         self._part = part
         self._concise = concise
         self._terms = terms
@@ -266,46 +280,47 @@ class _Looking:
         self.extents: list[Extent] = []
         self.notices: list[str] = []
         fields = part.reading.fields
-        # Escapes in JSON and in cells would hide words from the scan, so it sees such lines decoded.
+        # Escapes in JSON and in table cells would hide words from the scan, so the scan gets such lines decoded.
         is_escaped = fields is not None and bool(fields.member or fields.delimiter)
         is_escaped = is_escaped or spec_of(part.reading.artifact.facts.kind).paths
         self._seen = _read_plain if is_escaped else None
         self._counts: dict[int, int] = {}
-        """How often each term was found, by its number."""
+        """How often each term was found, by the term's number."""
         self._is_answered = True
 
     def feed_block(
         self, scanner: PassageScanner | None, block: bytes, *, last: bool
     ) -> tuple[PassageScanner, PassageText | None]:
-        """A scanner that has seen the block as well, and after the `last` one what is shown, if that is `at_hand`.
+        """Feeds a block to the scanner; returns the scanner, and after the `last` block the text of the answer.
 
-        Where there is no scanner a new one, whose patterns take time to compile.
+        If no scanner is given, this creates one, which takes time because its patterns are compiled. The text is None
+        if regions must be read first.
         """
         scanner = scanner or PassageScanner(self._terms.terms, to_visible=self._seen or blank_unseen)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
 
     def at_hand(self, scanner: PassageScanner) -> PassageText | None:
-        """Returns what is shown; None if parts at `extents` must be read first."""
+        """Finds the regions to show; returns the text of the answer, or None if `extents` must be read first."""
         hits = scanner.hits()
         self.weights = weigh(hits, self._terms.terms)
         self.extents = regions(hits, self.weights, self._part.size)
         self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
         self._counts = dict(Counter(hits.terms.tolist()))
         self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.terms) >= _ANSWERING_SHARE
-        parts = [self._part.at_hand(place) for place in self.extents]
-        whole = [part for part in parts if part is not None]
-        return self.make_text(whole) if len(whole) == len(parts) else None
+        parts = [self._part.at_hand(extent) for extent in self.extents]
+        present_parts = [part for part in parts if part is not None]
+        return self.make_text(present_parts) if len(present_parts) == len(parts) else None
 
     def make_text(self, parts: list[DocumentPart]) -> PassageText:
-        """Returns what is shown of the parts."""
+        """Returns the text of the answer: the best passages of the parts, or a sentence if none is good enough."""
         reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
         missing = _render_terms(terms, self.weights.missing, grams=False)
         notes = [f"Not found: {missing}."] if missing else []
         spec = spec_of(reading.artifact.facts.kind)
         page = reading.view == "raw" and spec.markup
         ranking = Ranking(terms.terms, self.weights).of_parts(parts, page=page, to_visible=self._seen) if parts else []
-        # A list of search results was ranked by its sender: of two passages that rank alike, the earlier comes first.
+        # The sender has ranked a list of search results, so of two passages that rank alike, the earlier comes first.
         lists_results = spec.lists_results(reading.artifact.declared.tool_name)
         if not (self._is_answered or lists_results):
             return self._nothing()
@@ -324,7 +339,7 @@ class _Looking:
         return passage_text if passage_text.passages else self._nothing()
 
     def _nothing(self) -> PassageText:
-        """Returns a sentence that says that nothing was found and what to try instead."""
+        """Returns a sentence that says that no passage was found, and suggests another query."""
         reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
         if not self._part.size:
             text = fit_text(f"{MARK} No passage: {reading.name} is empty.", self._budget.tokens, tokenizer)
@@ -333,7 +348,7 @@ class _Looking:
         if reading.section is not None:
             lines += f" of section {reading.section.name}"
         present_terms = tuple(number for number in range(len(terms.terms)) if number in self._counts)
-        # To say that nothing was found would be wrong: some of the words are there, but no passage has enough of them.
+        # If some words were found but no passage has enough of them, the sentence must not say that nothing was found.
         if present_terms and not self._is_answered:
             counts = _render_terms(terms, present_terms, grams=True, counts=self._counts)
             statement = f"No passage in {lines} answers this: of its words there are only {counts}."
@@ -348,12 +363,15 @@ class _Looking:
 def _render_terms(
     terms: Terms, numbers: tuple[int, ...], *, grams: bool, counts: Mapping[int, int] | None = None
 ) -> str:
-    """Returns terms as a sentence names them: not too many, none that is part of a named one, with their counts."""
-    without = {"part"} if grams else {"part", "gram"}
+    """Returns a list of terms for a sentence: at most `_NAMED_TERMS` terms, with their counts if given.
+
+    Terms that are parts of other terms are left out, and without `grams` also the n-grams of words.
+    """
+    excluded_roles = {"part"} if grams else {"part", "gram"}
     words = [
         f"{_render_term(terms.terms[number].text)}{'' if counts is None else f' ({counts[number]:,})'}"
         for number in numbers
-        if terms.terms[number].role not in without
+        if terms.terms[number].role not in excluded_roles
     ]
     more = f" and {len(words) - _NAMED_TERMS} more" if len(words) > _NAMED_TERMS else ""
     return ", ".join(words[:_NAMED_TERMS]) + more
@@ -365,16 +383,16 @@ def _render_term(term: str) -> str:
 
 
 def _notices(terms: Terms, end: int, size: int, *, full: bool) -> list[str]:
-    out: list[str] = []
+    notices: list[str] = []
     if terms.excess:
-        out.append(f"Only the first {len(terms.terms)} words of the query were looked for: ask for less at once.")
+        notices.append(f"Only the first {len(terms.terms)} words of the query were looked for: ask for less at once.")
     elif terms.is_truncated:
-        out.append(f"Only the first {QUERY_CHARS:,} characters of the query were looked at: ask for less at once.")
+        notices.append(f"Only the first {QUERY_CHARS:,} characters of the query were looked at: ask for less at once.")
     if end < size and full:
-        out.append(f"These words are everywhere: only {end:,} of {size:,} bytes were looked at. Use rarer words.")
+        notices.append(f"These words are everywhere: only {end:,} of {size:,} bytes were looked at. Use rarer words.")
     elif end < size:
-        out.append(f"Time ran out at byte {end:,} of {size:,}: retry the same call, it goes on from there.")
-    return out
+        notices.append(f"Time ran out at byte {end:,} of {size:,}: retry the same call, it goes on from there.")
+    return notices
 
 
 def _answer(
@@ -387,8 +405,8 @@ def _answer(
     notices: list[str],
 ) -> PassagesAnswer:
     missing = set(weights.missing)
-    # `full` ends a scan early on purpose; only the deadline leaves something for the same call to go on with.
-    over = scanner.end >= size
+    # A scan that ended at the deadline can be continued by the same call; a scan that ended as `full` cannot.
+    is_complete = scanner.end >= size
     return PassagesAnswer(
         id=reading.artifact.id,
         view=reading.view,
@@ -399,7 +417,7 @@ def _answer(
         terms=[term.text for number, term in enumerate(terms.terms) if number not in missing],
         missing=[term.text for number, term in enumerate(terms.terms) if number in missing],
         searched=SearchedBytes(scanner.end, size),
-        partial=not over,
-        stopped="end" if over else "frequent" if scanner.full else "deadline",
+        partial=not is_complete,
+        stopped="end" if is_complete else "frequent" if scanner.full else "deadline",
         notices=notices,
     )

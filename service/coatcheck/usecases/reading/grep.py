@@ -1,8 +1,8 @@
-"""Search an artifact with a regular expression, and show the matching lines within a budget.
+"""Search an artifact with a regular expression, and show the matching lines within a token budget.
 
-The search is linear in the payload, in bounded memory and with a deadline, whatever the pattern. What was scanned
-before the deadline is remembered for a while, so that the same call gets further. Nothing changes except that the read
-is noted.
+The time of a search is linear in the size of the payload, whatever the pattern. A search has bounded memory and a
+deadline. The position that a scan had reached at the deadline is cached, so that a repeated call continues from there.
+Nothing is stored except the record of the read.
 """
 
 import re
@@ -41,32 +41,33 @@ from coatcheck.storing.content import BLOCK_BYTES
 from coatcheck_client.contract.blobs import SHORTEST, rest_of
 
 DEFAULT_LIMIT = 20
-"""Matches shown if the caller names no number, as the declared tool says."""
+"""Maximum matches of an answer if the caller gives no limit; the declaration of the tool states the same number."""
 MAX_LIMIT = 200
-"""Maximum matches of one answer, as the declared tool says."""
+"""Highest limit of matches that a caller may give; the declaration of the tool states the same number."""
 MAX_CONTEXT = 20
-"""Maximum lines before and after a match, as the declared tool says."""
+"""Maximum lines before and after a match; the declaration of the tool states the same number."""
 MIN_TOKENS = 128
-"""Tokens that the shortest form of one hit needs."""
+"""Minimum token budget of a call: the shortest form of one hit needs this many tokens."""
 COUNT_ON_SECONDS = 0.5
-"""Seconds for which counting goes on after a page is full, for `total`."""
+"""Maximum seconds for which a scan keeps counting hits after a page is full, so that the answer has a `total`."""
 _PATTERN_CACHE_BYTES = 512 * 1024
-"""Size of the cache of compiled patterns: up to 15 of them, which take 120 MB at worst."""
+"""Size of the cache of compiled patterns: it holds up to 15 patterns, which take 120 MB at worst."""
 _POSITION_CACHE_BYTES = 1024 * 1024
-"""Size of the cache of places that earlier scans reached: about 1,000 of them."""
+"""Size of the cache of positions that earlier scans reached: it holds about 1,000 positions."""
 _PATTERN_CHARS = 200
 """Maximum characters of a pattern that a sentence repeats."""
 
 _SURROUNDING_BYTES = 1024 * 1024
-"""Bytes before and behind what is shown around a hit in which encoded bytes may begin and end."""
+"""Bytes that are read additionally before and after the shown part of a line, to find where encoded bytes that reach
+into it begin and end."""
 _FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
-"""Matches a group that already ignores case."""
+"""Matches a group of a pattern that sets the flag to ignore case."""
 _ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?P?<\w+>|\(\?[a-zA-Z-]+")
-"""Matches letters of a pattern that stand for no letter."""
+"""Matches the parts of a pattern whose letters do not stand for letters, such as escapes and flags."""
 
 
 class SearchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a caller of the HTTP interface says about a search."""
+    """The parameters of a search that a caller of the HTTP interface may give."""
 
     pattern: Annotated[
         str, Meta(min_length=1, max_length=1000, description="Regular expression (RE2).", examples=["error|fatal"])
@@ -77,9 +78,9 @@ class SearchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the previous answer.")] = 0
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of matches to show.")] = DEFAULT_LIMIT
     section: Section | None = None
-    """Nothing outside it is searched or shown; lines and bytes count in the view."""
+    """The only section that is searched and shown; lines and bytes are counted in the view. None: the whole view."""
     view: View | None = None
-    """None: text with a section, raw without."""
+    """The view; None: the text view if a section is given, otherwise the raw view."""
     max_tokens: Annotated[int, text_budget(MIN_TOKENS)] = DEFAULT_TOKENS
 
 
@@ -87,12 +88,12 @@ class PatternSearchRequest(SearchQuery, frozen=True, kw_only=True):
     """A caller's request for a search."""
 
     from_line: int = 1
-    """The line where the search begins, counted from 1 in the view; hits are counted from there. A line before the
-    section means its first."""
+    """The line where the search begins, counted from 1 in the view. Hits are counted from that line on. If the line is
+    before the section, the search begins with the first line of the section."""
     from_byte: int = 0
-    """Bytes of that line to skip; if it has no more than that, the search begins on the next line."""
+    """Bytes of line `from_line` to skip; if the line is not longer, the search begins on the next line."""
     plain: bool = False
-    """Whether lines are searched as a reader takes them (core/text/plain_lines) rather than as they are written."""
+    """Whether to search lines with their escapes decoded, as `plain_lines` does, instead of the lines as written."""
 
 
 class Match(Struct, frozen=True):
@@ -108,18 +109,18 @@ class SearchWindow(Struct, frozen=True):
     line: int
     bytes: Extent
     match: bool
-    """False: context."""
+    """Whether the line matches; False: it is a line of context."""
 
 
 class SearchNext(Struct, frozen=True):
     """How to see what follows: the same call with this offset."""
 
     offset: int
-    """Hits to skip from the same beginning."""
+    """Number of hits to skip, if the search begins where this search began."""
     line: int
-    """The line where the next hit may begin: another way to go on, without counting hits."""
+    """The line where the next hit may begin: with `line` and `byte` a search continues without counting hits."""
     byte: int
-    """Bytes of that line that have already been searched."""
+    """Bytes of `line` that have already been searched."""
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):
@@ -131,25 +132,26 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     """The section that was searched; None: the whole view."""
     text: str
     message: str | None
-    """A sentence if there is nothing to show."""
+    """A sentence that says why there is nothing to show; None: there are hits."""
     matches: list[Match]
-    """The matches of the shown hits; at most 16 for one hit."""
+    """The matches of the shown hits; at most 16 matches of one hit."""
     windows: list[SearchWindow]
     """The exact parts of the view that are shown, in order."""
     shown: int
     """Number of hits in `text`."""
     total: int | None
-    """Hits in the view or section (a line of over 2,000 bytes may have several); None when not all was scanned."""
+    """Number of hits in the view or section; a line of over 2,000 bytes may have several. None: it was not scanned to
+    the end."""
     at_least: int
-    """Number of hits that were found."""
+    """Number of hits that were found so far."""
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     complete: bool
     """Whether every hit from `offset` on is shown."""
     stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
-    """Why the text ends where it ends."""
+    """Why the text shows no further hit."""
     next: SearchNext | None
-    """None: every hit is shown."""
+    """How to continue; None: every hit from `offset` on is shown."""
 
 
 class Search(Reader):
@@ -168,8 +170,8 @@ class Search(Reader):
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
-                `invalid_pattern`, `invalid_request`, `offset_past_end`, `integrity`; what storage says when a text
-                view that was made now cannot be kept.
+                `invalid_pattern`, `invalid_request`, `offset_past_end`, `integrity`; the errors of storage if a text
+                view that was made for this call cannot be stored.
         """
         _check(ask)
         reading = await self._view(caller, number, view=ask.view, section=ask.section)
@@ -179,16 +181,16 @@ class Search(Reader):
         return answer
 
     async def of(self, reading: ViewReading, ask: PatternSearchRequest) -> SearchAnswer:
-        """Searches an open view; the view and section that `ask` names are ignored.
+        """Searches a view that is open already; ignores the view and section that `ask` names.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: `invalid_pattern`, `invalid_request`, `offset_past_end`, `integrity`.
         """
         _check(ask)
         pattern = await self._compile_pattern(ask)
         scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
-        # The lines are fetched after the scan, which keeps positions only: memory stays bounded however long the
-        # matches are.
+        # The scan keeps only positions, and the lines are read afterwards: so memory stays bounded even if matches
+        # are long.
         around = await _fetch(reading, scan.hits, ask.context)
         budget = ClipBudget(ask.max_tokens, MAX_ARGUMENT_CHARS)
         rendered_hits = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
@@ -201,7 +203,7 @@ class Search(Reader):
             pattern = await in_pool(
                 self._pool, compile_pattern, ask.pattern, literal=ask.literal, ignore_case=ask.ignore_case
             )
-            # A compiled pattern takes memory outside Python's own count: `beside` adds it to the cache's sum.
+            # Python does not count the memory of a compiled pattern, so `beside` adds it to the size of the cache.
             self._patterns.put(key, pattern, beside=PATTERN_BYTES)
         return pattern
 
@@ -209,11 +211,11 @@ class Search(Reader):
         self, reading: ViewReading, pattern: Pattern, ask: PatternSearchRequest, begin: ScanPosition
     ) -> PatternScan:
         content, stop = reading.content, reading.extent.end
-        # All that decides where hits are. The limit and the budget only decide how many are shown, so other pages share
-        # the positions.
+        # The key contains everything that decides where hits are. The limit and the budget decide only how many hits
+        # are shown, so pages of different sizes share the positions.
         question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case, ask.plain)
         positions = self._scan_positions.get(question) or [begin]
-        # The furthest position before which no hit of this page lies.
+        # The scan begins at the furthest cached position that is not behind the first hit of this page.
         mark = max((m for m in positions if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
         scan = PatternScan(
             pattern,
@@ -226,22 +228,22 @@ class Search(Reader):
             count_on=COUNT_ON_SECONDS,
         )
         while not scan.is_done and scan.needs < stop:
-            start = scan.needs  # a byte before the section at first, which word boundaries look back at
+            start = scan.needs  # at first one byte before the section, which a word boundary needs
             end = min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
             block = await (self._plain_block(reading, start, end) if ask.plain else content.read(start, end))
             await in_pool(self._pool, scan.feed, block)
         self._remember(question, positions, scan)
-        # Hits were found in decoded lines: their positions are translated to the bytes as they are written.
+        # The hits were found in decoded lines: their positions are translated to positions in the bytes as written.
         if ask.plain:
             scan.hits = [await self._resolve_hit(reading, hit) for hit in scan.hits]
         return scan
 
     async def _plain_block(self, reading: ViewReading, start: int, end: int) -> bytes:
-        """Returns plain lines from `start` on, of about a block; a line of more than PIECE_BYTES as it is written."""
+        """Returns about a block of decoded lines from `start` on; a line over PIECE_BYTES is returned as written."""
         content, stop = reading.content, reading.extent.end
         while True:
             block = await content.read(start, end)
-            # A line may not be cut: an escape in two halves would be decoded wrongly.
+            # Only whole lines are decoded: half of an escape would be decoded wrongly.
             size = len(block) if end == stop else block.rfind(b"\n") + 1
             if size:
                 return await in_pool(self._pool, _read_lines, reading.fields, block[:size], begins=start == 0)
@@ -250,7 +252,7 @@ class Search(Reader):
             end = min(stop, end + BLOCK_BYTES)
 
     async def _resolve_hit(self, reading: ViewReading, hit: LineHit) -> LineHit:
-        """Returns a hit in plain lines as it is written."""
+        """Returns a hit in decoded lines with the positions of its matches in the bytes as they are written."""
         first, last = hit.line_start, hit.matches[-1].end
         if last - first > PIECE_BYTES:
             return hit
@@ -261,13 +263,15 @@ class Search(Reader):
         return replace(hit, matches=matches)
 
     def _remember(self, question: "_Question", positions: list[ScanPosition], scan: PatternScan) -> None:
+        """Caches the positions where the page ended and where the deadline stopped the scan, if there are any."""
         new = [m for m in (scan.page_end, scan.mark() if scan.expired else None) if m is not None]
         if new:
-            # The latest positions are worth most, since callers page forwards.
+            # The latest positions are kept, because callers page forwards.
             self._scan_positions.put(question, [*positions[-6:], *new])
 
 
 _Question = tuple[str, int, int, str, bool, bool, bool]
+"""Key of the positions of a search: blob ID, begin and end of the search in bytes, pattern, and the three flags."""
 
 
 def _parts_of(fields: LineFields | None, data: bytes, *, begins: bool = True) -> list[Hidden]:
@@ -279,9 +283,9 @@ def _read_lines(fields: LineFields | None, data: bytes, *, begins: bool) -> byte
 
 
 async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:
-    """Returns where the search begins: at a line or inside it."""
+    """Returns the position where the search begins: at the beginning of a line, or inside a line."""
     content, extent = reading.content, reading.extent
-    # At the beginning of what is read, or before it, which means the same; `from_byte` counts only within what is read.
+    # A line before the view or section stands for its beginning; `from_byte` then does not count.
     if ask.from_line <= reading.lines.first and (ask.from_line < reading.lines.first or not ask.from_byte):
         first = await at_byte(content, extent.start)
         return ScanPosition(0, first.byte, first.newlines, first.byte)
@@ -294,7 +298,7 @@ async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPositio
     inside = await at_byte(content, min(line.byte + ask.from_byte, content.size))
     if inside.newlines == line.newlines:
         return ScanPosition(0, inside.byte, line.newlines, line.byte)
-    # `from_byte` exceeds the line, as after its last match: the search goes on with the next line.
+    # The line has at most `from_byte` bytes, as after its last match: the search continues with the next line.
     following = await place_of(content, span("line", ask.from_line + 1, None))
     end = following.byte if following else content.size
     return ScanPosition(0, end, line.newlines + 1, end)
@@ -313,42 +317,45 @@ def _check(ask: PatternSearchRequest) -> None:
 
 
 async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> list[Around]:
-    """Fetches the bytes around each hit, for as many hits as the longest answer could show."""
+    """Reads the bytes around each hit, for as many hits as the longest possible answer could show."""
     reach, is_text_view = CONTEXT_BYTES * (context + 1), reading.view == "text"
-    out: list[Around] = []
-    least, wide = 0, 8 * _SURROUNDING_BYTES
+    contexts: list[Around] = []
+    # Bytes that the answer needs at least, and bytes that may still be read to find the ends of encoded bytes.
+    needed_bytes, spare_bytes = 0, 8 * _SURROUNDING_BYTES
     for hit in hits:
         first, last = hit.matches[0].start, hit.matches[-1]
-        # A line may have megabytes: only what a clipped row can show of it is read.
+        # A line may have megabytes: only the bytes that a shortened row of the answer can show are read.
         at = max(hit.line_start, first - LINE_BYTES)
         end = min(reading.extent.end, min(last.end, last.start + MATCH_BYTES) + LINE_BYTES + reach)
-        if is_text_view and wide > 0:  # what is encoded is named by its beginning, and with its size
+        # An answer names encoded bytes by their beginning and their size, so both of their ends must be read.
+        if is_text_view and spare_bytes > 0:
             low, high = max(hit.line_start, at - _SURROUNDING_BYTES), min(reading.extent.end, end + _SURROUNDING_BYTES)
             at = low if at > low and rest_of(await reading.read(at, at + SHORTEST)) == SHORTEST else at
             end = high if end < high and rest_of(await reading.read(end, end + SHORTEST)) == SHORTEST else end
-            wide -= end - at
+            spare_bytes -= end - at
         data = await reading.read(at, end)
         before = await reading.read(hit.line_start - reach, hit.line_start) if context else b""
         ends, begins = end == reading.extent.end, hit.line_start - len(before) == reading.extent.start
-        out.append(Around(hit, before, at, data, ends, begins, is_text_view, reading.fields))
-        least += min(len(data), last.start - first + 1)
-        # Four times the characters of an answer, as a character has up to four bytes: later hits cannot be shown.
-        if least > MAX_ARGUMENT_CHARS * 4:
+        contexts.append(Around(hit, before, at, data, ends, begins, is_text_view, reading.fields))
+        needed_bytes += min(len(data), last.start - first + 1)
+        # A character has up to four bytes: beyond four times the characters of an answer, no hit can be shown.
+        if needed_bytes > MAX_ARGUMENT_CHARS * 4:
             break
-    return out
+    return contexts
 
 
 def _answer(
     reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, rendered_hits: ShownHits
 ) -> SearchAnswer:
-    # The first of these reasons that applies ended the text: what is shown, the page, the time.
-    over = not scan.expired
+    # Three reasons can end the text, and the first that applies counts: the budget, the limit of the page, the
+    # deadline.
+    is_complete = not scan.expired
     stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"] = "end"
     if len(rendered_hits.hits) < len(scan.hits):
         stopped = rendered_hits.limit or "max_tokens"
     elif scan.page_end is not None and scan.count > ask.offset + ask.limit:
         stopped = "limit"
-    elif not over:
+    elif not is_complete:
         stopped = "deadline" if scan.page_end is None else "limit"
     hits = rendered_hits.hits
     return SearchAnswer(
@@ -364,7 +371,7 @@ def _answer(
             for at, data in r.parts
         ],
         shown=len(hits),
-        total=scan.count if over else None,
+        total=scan.count if is_complete else None,
         at_least=scan.count,
         tokens=rendered_hits.tokens,
         complete=stopped == "end",
@@ -374,12 +381,12 @@ def _answer(
 
 
 def _next(ask: PatternSearchRequest, scan: PatternScan, shown_count: int) -> SearchNext:
-    """Returns where the first hit that is not shown begins, or where the scan stopped."""
+    """Returns where a further search begins: at the first hit that is not shown, or where the scan stopped."""
     if shown_count < len(scan.hits):
         hit = scan.hits[shown_count]
-        # A second hit in the same line: the search must not begin at the line's start, or it would repeat the first.
-        again = shown_count > 0 and scan.hits[shown_count - 1].line == hit.line
-        return SearchNext(ask.offset + shown_count, hit.line, hit.matches[0].start - hit.line_start if again else 0)
+        # If the last shown hit is in the same line, the next search must begin after that hit, not at the line's start.
+        same_line = shown_count > 0 and scan.hits[shown_count - 1].line == hit.line
+        return SearchNext(ask.offset + shown_count, hit.line, hit.matches[0].start - hit.line_start if same_line else 0)
     at = scan.page_end or scan.mark()
     return SearchNext(ask.offset + shown_count, at.newlines + 1, at.byte - at.line_start)
 
@@ -404,11 +411,11 @@ def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan)
 
 
 def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
-    """Returns what to try next and, if a very long line was scanned in pieces, how long a match in it may be."""
-    # Without a letter in the pattern, ignoring case would change nothing, and is no advice.
-    sized = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
+    """Returns advice on another pattern; if a line was searched in pieces, also the longest match found in it."""
+    # If the pattern has no letters, ignoring case would change nothing.
+    has_letters = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
     ignores_case = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)
-    hint = "; try ignore_case" if sized and not ignores_case else ""
+    hint = "; try ignore_case" if has_letters and not ignores_case else ""
     if not ask.literal and wants_line_feed(ask.pattern):
         hint = ": a match stays within one line; search for the text of one line"
     if scan.in_pieces:

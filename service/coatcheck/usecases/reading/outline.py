@@ -1,7 +1,8 @@
-"""List what is in an artifact and where, so that the right part can be read: headings, symbols, files, keys.
+"""List the parts of an artifact and where they begin: headings, symbols, files or keys. So a caller can read one part.
 
-Sections come from the text view. If it has none, the kind decides what is looked for, in one pass over the lines that
-is bounded in time and size. Nothing changes except that the read is noted, and a text view that had to be made is kept.
+The entries are the sections of the text view. If the text view has no sections, the artifact's kind decides which
+entries are looked for, in one pass over the lines that is bounded in time and size. Nothing is stored except the record
+of the read, and a text view that had to be made.
 """
 
 from typing import Final
@@ -27,22 +28,23 @@ from coatcheck.runtime.work_placement import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
 
 MAX_LIMIT: Final = 1_000
-"""Maximum entries of one answer; the budget usually holds fewer."""
+"""Maximum entries of one answer; usually the token budget allows fewer."""
 SCAN_BYTES: Final = 64 * 1024 * 1024
-"""Maximum bytes whose lines are looked at."""
+"""Maximum bytes in which entries are looked for."""
 _LINE_BYTES: Final = 64 * 1024
-"""A line of more bytes than this is skipped: it begins nothing."""
+"""Length in bytes beyond which a line without an end is passed to the scanner in pieces."""
 _HEAD_BYTES: Final = 256 * 1024
-"""Bytes at the beginning by which a structure or a scanner is chosen."""
+"""Bytes at the beginning that decide which scanner is used, or of which a structure is read."""
 
 
 class Ways(Struct, frozen=True, kw_only=True):
-    """How the caller reads on, in the caller's own terms."""
+    """How an answer tells its reader to continue, in the words of the interface that the reader uses."""
 
     more: str
-    """How to get the remaining entries, with `{}` for the offset."""
+    """How to request the remaining entries, with `{}` in place of the offset."""
     rest: str
-    """A sentence that says where to find the part of the payload that the view lacks; empty if the caller says it."""
+    """A sentence that says where to find the part of the payload that the view lacks; empty: no such sentence is
+    wanted."""
 
 
 _WAYS: Final = Ways(more="offset={}", rest="This view lacks a part of the payload; view=raw has it.")
@@ -53,27 +55,27 @@ class OutlineAnswer(Struct, frozen=True, kw_only=True):
 
     id: str
     view: ViewName
-    """The view that lines and bytes refer to: read them with the same view."""
+    """The view that lines and bytes refer to: read the entries in the same view."""
     section: SectionPart | None
-    """The section that was looked at; None: the whole view."""
+    """The section whose entries are listed; None: the whole view."""
     kind: Kind
     text: str
     """The text for a model: one line for each entry."""
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     entries: list[OutlineEntry]
     total: int
     """Number of entries that were found."""
     total_exact: bool
-    """False: not all was looked at, so there may be more entries, or entries may reach further."""
+    """False: only a part was searched, so there may be more entries, or the last entry may be longer."""
     next: int | None
-    """The offset with which the same call goes on; None at the end."""
+    """The offset with which the same call continues; None: these are the last entries."""
     searched: SearchedBytes
     partial: bool
-    """Whether not all was looked at, or the view lacks a part of the payload."""
+    """Whether only a part of the view was searched, or the view lacks a part of the payload."""
     notices: list[str]
     message: str | None
-    """A sentence if there is nothing to show."""
+    """A sentence that says why there is nothing to show; None: there are entries."""
 
 
 class Outline(Reader):
@@ -89,11 +91,20 @@ class Outline(Reader):
         limit: int | None = None,
         max_tokens: int = DEFAULT_TOKENS,
     ) -> OutlineAnswer:
-        """Returns the entries of an artifact or of one of its sections, from number `offset` (counted from 0) on.
+        """Returns the entries of an artifact, or of one of its sections.
+
+        Args:
+            caller: the caller.
+            number: number of the artifact.
+            section: name of the section; None: the whole artifact.
+            offset: number of the first entry to return, counted from 0.
+            limit: maximum entries, 1 to 1,000; None: as many as the budget allows, at most 1,000.
+            max_tokens: token budget of the text.
 
         Raises:
-            CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `invalid_request`,
-                `integrity`; what storage says when a text view that was made now cannot be kept.
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `offset_past_end`,
+                `invalid_request`, `integrity`; the errors of storage if a text view that was made for this call cannot
+                be stored.
         """
         _check(offset, limit, max_tokens)
         reading = await self._view.best(caller, number, section=section, sections=True)
@@ -104,12 +115,12 @@ class Outline(Reader):
     async def of(
         self, reading: ViewReading, *, offset: int, limit: int | None, max_tokens: int, ways: Ways
     ) -> OutlineAnswer:
-        """Lists the parts of an open view; `ways` says how the answer tells the reader to go on.
+        """Lists the entries of a view that is open already; `ways` says how the answer tells its reader to continue.
 
         Raises:
             CoatcheckError: `offset_past_end`, `integrity`.
         """
-        # All entries are found first: their number, and whether an offset is past the end, concern all of them.
+        # All entries are found first, because the total and the check of the offset need the number of all entries.
         outline_entries, searched_bytes = await self._entries(reading)
         notices = list(outline_entries.notices)
         size = reading.extent.end - reading.extent.start
@@ -122,7 +133,7 @@ class Outline(Reader):
             notices.insert(0, message or "")
         elif offset >= len(outline_entries.entries):
             raise _past_end(reading, offset, len(outline_entries.entries))
-        # Rendering decides how many entries fit, so `next` and the slice come from its count.
+        # Rendering decides how many entries fit into the budget, which decides `next` and the returned entries.
         budget, most, more = ClipBudget(max_tokens, MAX_ARGUMENT_CHARS), limit or MAX_LIMIT, ways.more
         rendered: RenderedOutline = await in_pool(
             self._pool, render, outline_entries.entries, offset, most, budget, self._tokenizer, notices, more=more
@@ -147,10 +158,12 @@ class Outline(Reader):
         return await self.prepare_answer(reading, answer, max_tokens)
 
     async def entry(self, reading: ViewReading, name: str) -> tuple[ViewReading, OutlineEntry]:
-        """Returns the entry of a view's outline that `name` names, and the view narrowed to it if it has lines.
+        """Finds an entry of a view's outline by its name.
+
+        Returns the view and the entry. If the entry has lines, the returned view is narrowed to these lines.
 
         Raises:
-            CoatcheckError: `section_not_found`, which names those that may be meant; `integrity`.
+            CoatcheckError: `section_not_found`, with the names of entries that may be meant; `integrity`.
         """
         outline_entries, _ = await self._entries(reading)
         number = choose_entry(outline_entries.entries, name, reading.artifact.id)
@@ -160,14 +173,14 @@ class Outline(Reader):
         ]
 
     async def _entries(self, reading: ViewReading) -> tuple[OutlineEntries, int]:
-        """Returns the entries, and how many bytes were looked at to find them."""
+        """Returns the entries, and how many bytes were searched to find them."""
         extent = reading.extent
         size = extent.end - extent.start
         sections = _within(reading)
         if reading.binary or not size:
             return OutlineEntries([]), size
         landmarks: Landmarks = spec_of(reading.artifact.facts.kind).landmarks
-        # The extractor knows the structure better than a scan of the lines would.
+        # Sections of the text view are more reliable than a scan of the lines, so the lines are not scanned as well.
         if sections and not landmarks.beside_sections:
             lacking = () if reading.sections_end else ("Only the beginning was looked through for sections.",)
             return OutlineEntries(of_sections(sections), reading.sections_end, lacking), size
@@ -181,10 +194,10 @@ class Outline(Reader):
     async def _structure(
         self, reading: ViewReading, read_outline: OutlineReader, whole_bytes: int | None
     ) -> tuple[OutlineEntries, int]:
-        """Returns the entries of a structure, and how many bytes they cover."""
+        """Returns the entries of a structure such as JSON, and how many bytes were searched to find them."""
         extent = reading.extent
         size = extent.end - extent.start
-        # A small document is read whole, for exact entries; of a large one the beginning must do.
+        # A small document is read whole, which makes the entries exact. Of a large document only the beginning is read.
         whole = whole_bytes is not None and size <= whole_bytes
         head = await reading.read(extent.start, extent.end if whole else extent.start + _HEAD_BYTES)
         lines = reading.lines.last - reading.lines.first + 1
@@ -192,9 +205,12 @@ class Outline(Reader):
         return outline_entries, size if whole_bytes is None else len(head)
 
     async def _scan(self, reading: ViewReading, scanner: OutlineScanner) -> tuple[OutlineEntries, int]:
-        """Feeds the lines to the scanner, until their end, the deadline or the most bytes that are looked at."""
+        """Feeds the lines to the scanner until the end, the deadline or `SCAN_BYTES`.
+
+        Returns the entries, and how many bytes were searched.
+        """
         extent = reading.extent
-        # The first block is read whatever the time is, so that the answer is never empty for lack of time.
+        # The first block is scanned even after the deadline, so that lack of time alone never makes an answer empty.
         deadline = self._clock() + self._patience
         stop = min(extent.end, extent.start + SCAN_BYTES)
         place = await at_byte(reading.content, extent.start)
@@ -204,11 +220,11 @@ class Outline(Reader):
             at += len(block)
             data = carry + block
             boundary = len(data) if at == extent.end else data.rfind(b"\n") + 1
-            # A line that never ends is given to the scanner in pieces rather than kept in memory.
+            # A very long line is passed to the scanner in pieces, so that it does not fill the memory.
             if not boundary and len(data) > _LINE_BYTES:
                 boundary = len(data)
             ends_line = data[:boundary].endswith(b"\n")
-            # Only whole lines go to the scanner; the rest waits in `carry` for the next block.
+            # Only whole lines are passed to the scanner; the beginning of the next line waits in `carry`.
             place, carry = await in_pool(self._pool, _feed_scanner, scanner, data[:boundary], place), data[boundary:]
         end = place.after(carry)
         entries = await in_pool(self._pool, scanner.finish, end, ends_line=ends_line and not carry)
@@ -217,7 +233,7 @@ class Outline(Reader):
         if not whole:
             searched_bytes = at - extent.start
             notices.append(f"Only the first {searched_bytes:,} of {extent.end - extent.start:,} bytes were looked at.")
-        # A log's phases come with its time span, which stands at its two ends.
+        # The outline of a log also gives its time span, which is read from its beginning and its end.
         if isinstance(scanner, Phases):
             head = await reading.read(extent.start, extent.start + _HEAD_BYTES)
             time_note = times(head, await reading.read(extent.end - _HEAD_BYTES, extent.end))
@@ -231,11 +247,12 @@ def _feed_scanner(scanner: OutlineScanner, data: bytes, place: Position) -> Posi
 
 
 def _names(artifact: Artifact) -> tuple[str | None, ...]:
+    """Returns the titles and URLs of an artifact, by which a scanner may recognise the language of source code."""
     return artifact.declared.title, artifact.facts.title, artifact.declared.url, artifact.facts.url
 
 
 def _within(reading: ViewReading) -> tuple[Section, ...]:
-    """Returns the sections of what is read; for a section, those inside it."""
+    """Returns all sections of the view; if one section is read, only the sections inside it."""
     outer = reading.section
     if outer is None:
         return reading.sections

@@ -1,7 +1,7 @@
-"""Read part of an artifact within a budget, and say where to go on.
+"""Read a part of an artifact within a token budget, and say where the next read continues.
 
-Following `next.cursor` until there is none gives every byte of the artifact exactly once, even inside a line of 100 MB.
-A read touches only the frames of its answer. Nothing changes except that the read is noted.
+A caller who follows `next.cursor` until it is null gets every byte of the artifact exactly once, even if a line has
+100 MB. A read decompresses only the frames that its answer needs. Nothing is stored except the record of the read.
 """
 
 from functools import cached_property, partial
@@ -48,21 +48,24 @@ from coatcheck.runtime.work_placement import in_pool
 from coatcheck_client.contract.blobs import rest_of
 
 _HIDDEN_FETCH_BYTES = 1024 * 1024
-"""Maximum bytes fetched for one answer if most are hidden, as in a progress bar; a longer line takes several."""
+"""Maximum bytes that are read for one answer if most of them are hidden, as in the output of a progress bar. A longer
+line takes several answers."""
 _BYTES_PER_TOKEN = 5
-"""The first guess of how many bytes fill a budget; one that was too low is multiplied by four."""
+"""Bytes that a token is first assumed to have, which decides how many bytes are read. If they do not fill the budget,
+four times as many are read."""
 _CHAR_BYTES = 4
 """Maximum bytes of a UTF-8 character."""
 _FETCH_BYTES = _CHAR_BYTES * MAX_ARGUMENT_CHARS + 64
-"""Maximum bytes that decide an answer: less than a frame, so that an answer touches two frames at most."""
+"""Maximum bytes that are read for one answer: less than a frame, so that an answer needs two frames at most."""
 _TOKEN_UNIT_MIN_TOKENS = 16
-"""Minimum budget that holds any one token of a document: a token cut out of its text may count as several."""
+"""Minimum token budget of a read by tokens, so that any token fits: a token that is cut out of its text may be encoded
+as several."""
 
 Stop = Literal["limit", "max_tokens", "max_characters", "end"]
 
 
 class ReadRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A caller's request. With a cursor, neither offset nor unit is given; without a unit, lines are meant."""
+    """A caller's request to read. With a cursor, offset and unit must be left out. The default unit is lines."""
 
     unit: Annotated[Unit, Meta(description="What offset and limit count. Default: lines.")] | None = None
     offset: (
@@ -70,9 +73,11 @@ class ReadRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ) = None
     limit: Annotated[int, Meta(ge=1, description="How many. Default: as much as the budget holds.")] | None = None
     section: Section | None = None
-    """Offsets count in the view even with a section (an earlier one means its start); tokens count in the section."""
+    """The section to read; None: the whole view. An offset is counted in the view, and an offset before the section
+    stands for the section's start; only tokens are counted from the section's start."""
     view: View | None = None
-    """None: the cursor's; without a cursor, text with a section and raw without."""
+    """The view to read; None: the cursor's view, or without a cursor the text view if a section is given, otherwise the
+    raw view."""
     cursor: (
         Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the previous answer.")] | None
     ) = None
@@ -84,11 +89,11 @@ class ViewTotal(Struct, frozen=True):
 
     bytes: int
     chars: int
-    """Code points, as offsets in `char` count."""
+    """Number of Unicode code points, the unit of offsets in `char`."""
     lines: int
     tokens: int
     tokens_exact: bool
-    """False: `tokens` is an estimate."""
+    """Whether `tokens` is exact; False: it is an estimate."""
 
 
 class ReadNext(Struct, frozen=True):
@@ -101,7 +106,7 @@ class ReadNext(Struct, frozen=True):
     offset: int
     unit: Unit
     bytes: int
-    """Where the next read begins, as a byte of the view, whatever the unit."""
+    """The byte of the view where the next read begins, also if `unit` is not `byte`."""
 
 
 class ReadAnswer(Struct, frozen=True, kw_only=True):
@@ -118,35 +123,37 @@ class ReadAnswer(Struct, frozen=True, kw_only=True):
     unit: Unit
     text: str
     encoding: Literal["utf-8", "hex"] = "utf-8"
-    """`hex`: the text is a dump of `window.bytes`, 16 bytes a row."""
+    """`utf-8`: `text` is the text itself. `hex`: `text` is a hexadecimal dump of `window.bytes`, 16 bytes a row."""
     window: Window
     total: ViewTotal
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     complete: bool
-    """Whether everything that was asked for is here."""
+    """Whether the text reaches the limit of the page, or the end of the view or section; False: the budget cut it."""
     cut: Stop
-    """Why the text ends where it ends."""
+    """The reason why the text ends at this place."""
     next: ReadNext | None
-    """None at the end of the view, or of the section."""
+    """How to continue; None: the view or section ends here."""
     partial: bool = False
-    """Whether the view lacks part of the payload, which was too large or broken; the raw view has it."""
+    """Whether the view lacks a part of the payload that was too large or broken to be extracted; the raw view has all
+    of it."""
 
 
 class _Piece(Struct, frozen=True):
-    """The answer's text before it is described."""
+    """The text of an answer, with the values from which the rest of the answer is computed."""
 
     text: str
     tokens: int
     end: Position
-    """Where the next answer begins."""
+    """The position where the next answer begins."""
     stop_reason: Stop
     ends_line: bool
-    """Whether its last byte is a line feed."""
+    """Whether the last byte of the piece is a line feed."""
     extent: Extent | None = None
-    """Its tokens, counted from the part's beginning; None: another unit was read."""
+    """The numbers of the piece's tokens, counted from the start of the view or section; None: the unit is not
+    tokens."""
     remaining: int | None = None
-    """Units of the page that are still to come; None: no limit was given."""
+    """Number of units of the page that are left for the next answers; None: the request has no limit."""
 
 
 class Read(Reader):
@@ -161,8 +168,8 @@ class Read(Reader):
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
-                `not_text`, `invalid_cursor`, `invalid_request`, `offset_past_end`, `count_pending`, `integrity`;
-                storage's errors if a newly made text view cannot be kept.
+                `not_text`, `invalid_cursor`, `invalid_request`, `offset_past_end`, `count_pending`, `integrity`; the
+                errors of storage if a text view that was made for this call cannot be stored.
         """
         at = _from_cursor(ask, number) if ask.cursor is not None else None
         if at is None:
@@ -177,10 +184,17 @@ class Read(Reader):
         return answer
 
     async def of(self, reading: ViewReading, number: int, ask: ReadRequest, at: Cursor | None = None) -> ReadAnswer:
-        """Reads a part of an open view. `at` is the cursor of `ask`; the view and section that `ask` names are ignored.
+        """Reads a part of a view that is open already; ignores the view and section that `ask` names.
+
+        Args:
+            reading: the open view.
+            number: number of the artifact.
+            ask: the request.
+            at: the decoded cursor of `ask`; None: `ask` has no cursor.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: `not_text`, `invalid_cursor`, `invalid_request`, `offset_past_end`, `count_pending`,
+                `integrity`.
         """
         extent = reading.extent
         unit: Unit = at.unit if at else ask.unit or "line"
@@ -190,7 +204,7 @@ class Read(Reader):
         if at is not None:
             _check_cursor(at, ask, reading)
         requested_span = span(unit, None if at else ask.offset, ask.limit)
-        # A cursor goes on with its page unless the caller gives a new limit.
+        # A cursor continues the page of the first request, unless the caller gives a new limit.
         page, remaining = (
             (at.page, at.page_remaining) if at and ask.limit is None else (requested_span.limit, requested_span.limit)
         )
@@ -210,19 +224,19 @@ class Read(Reader):
         stop = reading.extent.end
         as_seen = unit == "line" and reading.view == "text"
         fields = reading.fields if as_seen else None
-        # Whether the first byte begins a line: only then can the fields at a line's beginning be hidden.
+        # Fields are hidden only at the beginning of a line, so it matters whether the first byte begins a line.
         begins = not start.byte or await reading.content.read(start.byte - 1, start.byte) == b"\n"
         guess = budget.tokens * _BYTES_PER_TOKEN + 64
         while True:
             most = min(guess, _HIDDEN_FETCH_BYTES if as_seen else _FETCH_BYTES)
             most = min(most, remaining) if unit == "byte" and remaining is not None else most
             data = await reading.read(start.byte, start.byte + most)
-            # The limit, the end of what was read, or the budget may end the answer; `clip` applies the budget.
+            # The request's limit, the end of the bytes read, or the budget ends the answer. `clip` applies the budget.
             limit_end = _until(data, unit, remaining)
             whole = limit_end is not None or start.byte + len(data) == stop
             data = data if limit_end is None else data[:limit_end]
             by_line = unit == "line"
-            # Even if the budget is not full, the most bytes of one answer have been read: it ends here.
+            # The answer must end with these bytes if no more may be read for it, even if they do not fill the budget.
             last = whole or most == _HIDDEN_FETCH_BYTES
             at_line = fields if begins else None
             render_visible = partial(_render_visible, ends=last, fields=at_line, begins=begins, is_whole=whole)
@@ -230,11 +244,12 @@ class Read(Reader):
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
-            # Too little was read to fill the budget, perhaps because most of it is hidden.
+            # The bytes did not fill the budget, perhaps because most of them are hidden: more are read.
             guess *= 4
         piece_data = data[: got.end]
         end = start.after(piece_data)
-        # Inside encoded bytes that are hidden, the next answer would begin with a part that cannot be recognised.
+        # If the answer ends inside hidden encoded bytes, the next answer begins after them, because the rest alone
+        # could not be recognised as encoded bytes.
         if as_seen and not whole and got.end == len(data) and ends_inside(data, begins=begins):
             end = await _after_blob(reading, end)
         stop_reason: Stop = got.limited_by or ("end" if end.byte == stop else "limit" if whole else "max_characters")
@@ -270,17 +285,17 @@ class Read(Reader):
         if part.size == 0 and first == 0:
             empty = await at_byte(reading.content, part.start)
             return empty, _Piece("", 0, empty, "end", ends_line=False, extent=Extent(0, 0))
-        if first >= part.size:  # a token is a byte at least: no need to count
+        if first >= part.size:  # a token has at least one byte, so no token need be counted
             raise past_end(span, reading.name, part.tokens)
         want = min(remaining or budget.tokens, budget.tokens)
         progress = await self._tokens.reach(part, first + want)
-        # From the checkpoint before the first token: counting can begin only at a checkpoint.
+        # Reading begins at the checkpoint before the first token, because tokens can be counted only from a checkpoint.
         begin = progress.before(first)
         cuts = progress.between(begin.byte, first + want)
         data = await part.read(begin.byte, cuts[-1])
         pieces = [data[a - begin.byte : b - begin.byte] for a, b in pairwise([begin.byte, *cuts])]
         got = await in_pool(self._pool, clip_tokens, pieces, first - begin.tokens, want, budget, self._tokenizer)
-        # Only now is the exact number of tokens known: the offset is past it.
+        # All tokens have been counted by now, and the offset is past the last one.
         if got is None:
             raise past_end(span, reading.name, progress.last.tokens)
         start = await at_byte(reading.content, part.start + begin.byte + got.start)
@@ -295,7 +310,7 @@ class Read(Reader):
 
 
 class _Part:
-    """The part that is read as a text of its own, with tokens counted from its own beginning."""
+    """The view or section that is read by tokens, which are counted from its own beginning."""
 
     def __init__(self, reading: ViewReading) -> None:
         self._reading = reading
@@ -307,7 +322,7 @@ class _Part:
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens of the whole part."""
+        """Estimated number of tokens of the whole part."""
         if self._reading.section is None:
             return self._reading.measure.tokens.count
         return self._reading.measure.tokens.count * self.size // max(1, self._reading.measure.size)
@@ -317,7 +332,7 @@ class _Part:
 
 
 async def _after_blob(reading: ViewReading, at: Position) -> Position:
-    """Returns where encoded bytes end that a read was cut in: nobody reads on in them."""
+    """Returns the position where the encoded bytes around `at` end. A read that was cut inside them continues there."""
     while block := await reading.read(at.byte, at.byte + _HIDDEN_FETCH_BYTES):
         rest = rest_of(block)
         at = at.after(block[:rest])
@@ -327,10 +342,10 @@ async def _after_blob(reading: ViewReading, at: Position) -> Position:
 
 
 async def _start(reading: ViewReading, span: Span) -> Position:
-    """Returns where a span begins: at the section's start if it would begin before that."""
+    """Returns the position where a span begins; the section's start if the span begins before the section."""
     extent = reading.extent
     place = await place_of(reading.content, span)
-    # Offsets count in the view, so one before the section is no mistake.
+    # An offset is counted in the view, so an offset before the section is not an error.
     if place is not None and place.byte < extent.start:
         return await at_byte(reading.content, extent.start)
     if place is None or (place.byte >= extent.end and span.offset > span.first):
@@ -357,7 +372,11 @@ def _from_cursor(ask: ReadRequest, number: int) -> Cursor:
 
 
 def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
-    """Refuses a cursor of another view or section than the request names, and one that points elsewhere."""
+    """Checks that a cursor fits the view and section of the request, and that it points into the part that is read.
+
+    Raises:
+        CoatcheckError: `invalid_cursor`.
+    """
     section = reading.section.name if reading.section else None
     requested_nth = at.section if ask.section is None else nth_section(reading.sections, ask.section)
     if (
@@ -379,19 +398,27 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
 
 
 def _render_visible(data: bytes, *, ends: bool, fields: LineFields | None, begins: bool, is_whole: bool) -> VisibleText:
-    """Returns bytes as they are shown; without `begins`, their first is inside a line."""
-    # More bytes follow: a character, an escape sequence or a field at the end may be cut in two, and is left for later.
+    """Returns bytes as an answer shows them: without escape sequences, hidden fields and encoded bytes.
+
+    Args:
+        data: the bytes.
+        ends: whether the answer must end with these bytes.
+        fields: the fields that are hidden at the beginning of a line; None: no field is hidden.
+        begins: whether the first byte begins a line.
+        is_whole: whether the view, section or limit ends with these bytes.
+    """
+    # If more bytes may follow, a character, escape sequence or field that is cut at the end is left for the next read.
     if not ends:
         data = data[: complete_length(data)]
         data = data if fields is None else data[: data.rfind(b"\n") + 1 or len(data)]
     apart = hidden_parts(fields, data, begins=begins, ends=is_whole)
-    if not ends and apart and apart[-1][0] > 0 and apart[-1][1] == len(data):  # its end is not here yet
+    if not ends and apart and apart[-1][0] > 0 and apart[-1][1] == len(data):  # its end was not read
         data = data[: apart.pop()[0]]
     return VisibleText(data, [(start, end, decode(replacement)) for start, end, replacement in apart])
 
 
 def _until(data: bytes, unit: Unit, remaining: int | None) -> int | None:
-    """Returns where in `data` the limit ends; None if it does not end there."""
+    """Returns the byte of `data` at which the remaining units end; None if `data` has fewer units."""
     if remaining is None:
         return None
     if unit == "byte":
@@ -404,6 +431,7 @@ def _until(data: bytes, unit: Unit, remaining: int | None) -> int | None:
 
 
 def _count_left(unit: Unit, remaining: int | None, start: Position, end: Position) -> int | None:
+    """Returns how many units remain after the bytes from `start` to `end`; None if there is no limit."""
     if remaining is None:
         return None
     lengths = {"line": end.newlines - start.newlines, "char": end.chars - start.chars}
@@ -413,12 +441,13 @@ def _count_left(unit: Unit, remaining: int | None, start: Position, end: Positio
 def _answer(
     reading: ViewReading, number: int, after: Cursor, start: Position, piece: _Piece, extent: Extent
 ) -> ReadAnswer:
-    m = reading.measure
+    view = reading.measure
     end = piece.end
-    # A page that was cut short keeps its remaining units in the cursor, so that the pages after it stay aligned.
+    # If the budget cut a page short, the cursor keeps the number of units that the page still has, so that the next
+    # pages begin where they would have begun.
     complete = piece.stop_reason in {"limit", "end"}
     following = None
-    # A cursor holds everything that the next call needs; the service remembers nothing between two pages.
+    # The cursor contains everything that the next call needs: the service keeps no state between two pages.
     if end.byte < extent.end:
         token = piece.extent.end if piece.extent else 0
         remaining = after.page if complete else piece.remaining
@@ -433,7 +462,7 @@ def _answer(
         text=piece.text,
         encoding="hex" if reading.binary else "utf-8",
         window=window(start, end, ends_line=piece.ends_line, tokens=piece.extent),
-        total=ViewTotal(m.size, m.chars, m.lines, m.tokens.count, m.tokens.exact),
+        total=ViewTotal(view.size, view.chars, view.lines, view.tokens.count, view.tokens.exact),
         tokens=piece.tokens,
         complete=complete,
         cut=piece.stop_reason,
@@ -443,6 +472,7 @@ def _answer(
 
 
 def _offset(unit: Unit, end: Position, token: int, *, ends_line: bool) -> tuple[Unit, int]:
+    """Returns the unit and offset at which the next read begins; in bytes if `unit` cannot express the position."""
     if unit == "token":
         return unit, token
     if unit == "line" and ends_line:

@@ -1,8 +1,9 @@
-"""Read JSON by path: the values that an RFC 9535 query or an RFC 6901 pointer finds, with where they are, in a budget.
+"""Read JSON by path: return the values that a JSONPath query (RFC 9535) or a JSON Pointer (RFC 6901) finds.
 
-A document is scanned, not loaded: names, indices, slices, wildcards and filters over records work at any size, and at
-most 8 MiB are decoded at a time. Following `next` gives every value, and all of one long value. A call takes about a
-second at most; `next` begins at what it had no time for. Nothing changes except that the read is noted.
+The answer keeps within a token budget, and also says where each value is. The document is scanned and not loaded as a
+whole: names, indices, slices, wildcards and filters over records work at any size, and at most 8 MiB are decoded at a
+time. A caller who follows `next` gets every value, and every part of a long value. A call takes about a second at most,
+and `next` continues where its time ran out. Nothing is stored except the record of the read.
 """
 
 from typing import ClassVar, Literal
@@ -49,19 +50,20 @@ from coatcheck.runtime.work_placement import aside, count_aside, in_pool
 from coatcheck_client.contract.inert import MARK
 
 MAX_LIMIT = 1_000
-"""Maximum values on a page; the budget usually holds fewer."""
+"""Maximum values of an answer; usually the token budget allows fewer."""
 MAX_FIELDS = 20
-"""Maximum members to which objects are reduced: chosen, not measured."""
+"""Maximum members that `fields` may name, to which objects are reduced. Chosen, not measured."""
 _LOCATION_CHARS = 2_000
 """Maximum characters of a value's normalized path in the answer."""
 _TITLE_TOKENS = 100
 """Tokens reserved for the line above a value, which names its path and size."""
 _INLINE_PATH_CHARS = 256
-"""Maximum characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
+"""Maximum characters of a path that is parsed on the event loop, which takes less than half a millisecond. Longer paths
+are parsed in a thread."""
 _PARTIAL = "This value is cut off, or it is not valid JSON; it is shown as it is written."
 """Notice above a value that is cut off or invalid."""
 _NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
-"""Answer of a call that found nothing in its time, where a later one may."""
+"""Message of a call that found no value before its time ran out; the next call may find one."""
 
 Stop = Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
 
@@ -70,15 +72,15 @@ class JsonValue(Struct, frozen=True, kw_only=True):
     """A value that is shown."""
 
     location: str | None
-    """Its normalized path (RFC 9535 section 2.7); null where that is longer than 2,000 characters."""
+    """The value's normalized path (RFC 9535 section 2.7); None: the path is longer than 2,000 characters."""
     kind: Kind
     """What the value is: object, array, string, number, boolean or null."""
     bytes: Extent | None
-    """Where it is written in the raw payload, for `read?unit=byte`; null where that is not known."""
+    """Where the value is written in the raw payload, for `read?unit=byte`; None: that is not known."""
     complete: bool
-    """Whether all of it is shown and is valid JSON."""
+    """Whether the whole value is shown, and is valid JSON."""
     value: msgspec.Raw | UnsetType = UNSET
-    """The value itself, only if it is complete; with `fields`, an object of these."""
+    """The value itself, only if it is complete. With `fields`, an object is reduced to these members."""
 
 
 class JsonAnswer(Struct, frozen=True, kw_only=True):
@@ -88,28 +90,28 @@ class JsonAnswer(Struct, frozen=True, kw_only=True):
     text: str
     """The text for a model: one line for each value, or a part of one long value."""
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     values: list[JsonValue]
     """The shown values, in order."""
     total: int
-    """Number of values that were found."""
+    """Number of values that were found so far."""
     total_exact: bool
-    """False: not all was looked at, so there may be more than `total`."""
+    """False: only a part of the document was searched, so there may be more values than `total`."""
     complete: bool
-    """Whether everything from the cursor (or the beginning) on is shown."""
+    """Whether every value from the cursor, or from the beginning, to the end is shown."""
     stopped: Stop
-    """Why the text ends where it ends."""
+    """The reason why the text ends at this place."""
     next: str | None
-    """The cursor with which the same path goes on."""
+    """The cursor with which a call with the same path continues; None: nothing is left."""
     partial: bool
-    """Whether part of the document could not be read or evaluated; `notices` says what."""
+    """Whether a part of the document could not be read or evaluated; `notices` name the part."""
     notices: list[str]
     message: str | None
-    """A sentence if there is nothing to show: why, and what there is instead."""
+    """A sentence that says why there is no value to show, and what the document has instead; None: there are values."""
 
 
 class ReadJson(Reader):
-    """Reads values of a JSON artifact by path. Always reads the raw view: paths and ranges are the payload's own."""
+    """Reads values of a JSON artifact by path, from its raw view, or from its text view if that has the document."""
 
     PATIENCE_SECONDS: ClassVar[float] = PATIENCE_SECONDS
 
@@ -128,12 +130,13 @@ class ReadJson(Reader):
 
         Args:
             caller: the caller.
-            number: the artifact.
+            number: number of the artifact.
             path: RFC 9535 (`$.items[?@.ok].id`) or RFC 6901 (`/items/0/id`), at most 4,096 characters.
-            limit: values on a page, 1 to 1,000; None: as many as the budget holds, at most 1,000.
-            max_tokens: budget of `text`, 128 to 8,000.
-            cursor: `next` of the answer before, with the same path and fields.
-            fields: members (`name`, or `a.b` for one inside another) to which objects are reduced, at most 20.
+            limit: maximum values of the answer, 1 to 1,000; None: as many as the budget allows, at most 1,000.
+            max_tokens: token budget of `text`, 128 to 8,000.
+            cursor: `next` of the previous answer, with the same path and fields; None: begin at the beginning.
+            fields: the members to which objects are reduced, at most 20; `a.b` names the member `b` of the member `a`.
+                Empty: objects are not reduced.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `invalid_path`, `invalid_cursor`,
@@ -146,10 +149,13 @@ class ReadJson(Reader):
         return answer
 
     async def open(self, caller: Caller, number: int) -> ViewReading:
-        """Opens what paths apply to: the payload, or its text where that is decoded or has the document in it.
+        """Opens the view that paths apply to.
+
+        That is the raw view, or the text view if the text was decoded from another charset or the document is embedded
+        in other text.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `integrity`; the errors of storage.
         """
         reading = await self._view(caller, number, view="raw")
         facts = reading.artifact.facts
@@ -160,34 +166,35 @@ class ReadJson(Reader):
     async def of(
         self, reading: ViewReading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
     ) -> JsonAnswer:
-        """Reads an open payload for a caller who reads only the text: `values` is empty.
+        """Reads values of a view that is open already, for a caller who needs only `text`; `values` is left empty.
 
         Raises:
-            CoatcheckError: as when calling.
+            CoatcheckError: `invalid_path`, `invalid_cursor`, `invalid_request`, `not_json`, `json_too_large`,
+                `integrity`.
         """
         request = await self._parse_request(number, path, limit, max_tokens, cursor, ())
         return await self.prepare_answer(reading, await self._of(reading, request, values=False), max_tokens)
 
     async def _parse_request(
         self, number: int, path: str, limit: int | None, max_tokens: int, cursor: str | None, fields: tuple[str, ...]
-    ) -> "_Asked":
+    ) -> "_Request":
         _check(limit, max_tokens, fields)
         plan = _plan_query(path) if len(path) <= _INLINE_PATH_CHARS else await in_pool(self._pool, _plan_query, path)
-        # A cursor is bound to path and fields: those of another question would make its position meaningless.
+        # A cursor is bound to its path and fields, because its position means nothing with another path or fields.
         question = "\0".join((path, *fields))
         at = None if cursor is None else cursors.read(cursor, number, question)
-        return _Asked(number, plan, question, at, limit or MAX_LIMIT, max_tokens, fields)
+        return _Request(number, plan, question, at, limit or MAX_LIMIT, max_tokens, fields)
 
-    async def _of(self, reading: ViewReading, request: "_Asked", *, values: bool = True) -> JsonAnswer:
+    async def _of(self, reading: ViewReading, request: "_Request", *, values: bool = True) -> JsonAnswer:
         if reading.binary:
             raise not_json("it is binary")
-        # A document inside a text is read as if it were the whole payload.
+        # A document that is embedded in other text is read as if it were the whole payload.
         content: JsonContent = reading.content
         if (json_at := reading.artifact.facts.json_at) is not None:
             content = DocumentContent(content, *json_at)
-        asking, at = _Asking(reading.artifact, content, request), request.at
+        target, at = _Target(reading.artifact, content, request), request.at
         if isinstance(at, ValueCursor):
-            return await self._inside(asking, at)
+            return await self._inside(target, at)
         ask = PageRequest(
             plan=request.plan,
             size=content.size,
@@ -197,47 +204,53 @@ class ReadJson(Reader):
             resume=at,
             patience=self._patience,
         )
-        # Only the end of the walk tells whether a value is the only one, which decides its form.
+        # Only at the end of the walk is it known whether the path finds a single value, which is shown in another form.
         page, rendered = await walk_over(content, self._walk(ask, request.max_tokens, first=at is None), self._pool)
         if not page.hits:
-            return await self._none(asking, page)
-        # A single value is shown itself, without a list around it; if it cannot be, as a list of one.
+            return await self._none(target, page)
+        # A single value is shown by itself. If it cannot be, it is shown as a list of one value.
         if rendered is None:
-            answer = await self._alone(asking, page)
+            answer = await self._alone(target, page)
             if answer is not None:
                 return answer
             budget = request.max_tokens, MAX_ARGUMENT_CHARS, self._tokenizer
             rendered = await in_pool(self._pool, render, page, 1, request.fields, *budget)
-        return _answer(asking, page, rendered, _values(page, rendered, request.fields) if values else [])
+        return _answer(target, page, rendered, _values(page, rendered, request.fields) if values else [])
 
     def _walk(self, ask: PageRequest, max_tokens: int, *, first: bool) -> Walk[tuple[ValuePage, RenderedValues | None]]:
-        """Returns what was found, as text unless it is one value: in one scan, to save handing over to a thread."""
+        """Returns the found values, and their text; None instead of the text if there is a single value, or none.
+
+        The text is rendered in the same scan, which saves a change of threads.
+        """
         page = yield from collect(ask, self._clock)
-        alone = first and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
-        if alone or not page.hits:
+        is_single = first and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
+        if is_single or not page.hits:
             return page, None
         seen_count = ask.resume.seen if ask.resume else 0
         return page, render(page, seen_count + 1, ask.fields, max_tokens, MAX_ARGUMENT_CHARS, self._tokenizer)
 
-    async def _alone(self, asking: "_Asking", page: ValuePage) -> JsonAnswer | None:
-        """Shows one value itself: a string's characters, or a JSON text that does not fit, from its beginning."""
+    async def _alone(self, target: "_Target", page: ValuePage) -> JsonAnswer | None:
+        """Shows a single value by itself: the characters of a string, or the beginning of JSON that does not fit.
+
+        Returns None if a list of one value is the better form.
+        """
         hit = page.hits[0]
         fits = hit.whole and len(hit.text) <= LISTED_CHARS
-        fits = fits and await count_aside(hit.text, self._tokenizer, self._pool) <= asking.max_tokens - _TITLE_TOKENS
-        # A short value reads better in the list; a string is shown by itself, with its line breaks.
+        fits = fits and await count_aside(hit.text, self._tokenizer, self._pool) <= target.max_tokens - _TITLE_TOKENS
+        # A short value is shown as a list of one. A string is shown by itself, so that its line breaks are shown.
         if hit.span is None or (fits and hit.kind != "string"):
             return None
         start, end = hit.span
         text = hit.kind == "string"
         partial = hit.state != "sound"
-        if text:  # without its quotes; one that is cut off has but the first
+        if text:  # the quotes are left out; a string that is cut off has no closing quote
             at = ValueCursor(start + 1, end if hit.state == "cut" else end - 1, text=True, partial=partial)
         else:
             at = ValueCursor(start, end, text=False, partial=partial)
         first = [title(hit, f"({hit.kind}, {plural(end - start, 'byte')})")]
         if hit.state == "sound" and hit.kind in {"object", "array"}:
-            first = await self._contents(asking, hit, start, end)
-        part = await self._part(asking, at, "\n".join([*first, *render_notices(page.notices)]))
+            first = await self._contents(target, hit, start, end)
+        part = await self._part(target, at, "\n".join([*first, *render_notices(page.notices)]))
         whole = hit.whole and at.byte + part.used >= at.end
         value = _raw(hit.text, odd=ODD in page.notices) if whole else UNSET
         json_value = JsonValue(
@@ -247,39 +260,40 @@ class ReadJson(Reader):
             complete=value is not UNSET,
             value=value,
         )
-        return _part_answer(asking, at, part, [json_value], page.notices, partial=page.partial)
+        return _part_answer(target, at, part, [json_value], page.notices, partial=page.partial)
 
-    async def _contents(self, asking: "_Asking", hit: ValueHit, start: int, end: int) -> list[str]:
-        """Shows what is in an object or array that is too long to be shown whole, as lines."""
+    async def _contents(self, target: "_Target", hit: ValueHit, start: int, end: int) -> list[str]:
+        """Returns lines that list the contents of an object or array that is too long to be shown whole."""
         deadline = self._clock() + self._patience
-        inside = await walk_over(asking.content, contents(start, end, hit.kind, self._clock, deadline), self._pool)
-        tokens, chars = asking.max_tokens // 2 - _TITLE_TOKENS, MAX_ARGUMENT_CHARS // 3
+        inside = await walk_over(target.content, contents(start, end, hit.kind, self._clock, deadline), self._pool)
+        tokens, chars = target.max_tokens // 2 - _TITLE_TOKENS, MAX_ARGUMENT_CHARS // 3
         return await in_pool(self._pool, heading, hit, end - start, inside, tokens, chars, self._tokenizer)
 
-    async def _none(self, asking: "_Asking", page: ValuePage) -> JsonAnswer:
-        """Returns an answer without values, with a sentence that says why."""
+    async def _none(self, target: "_Target", page: ValuePage) -> JsonAnswer:
+        """Returns an answer without values, with a sentence that says why there are none."""
         message = page.message or ("No match." if page.next is None else _NOT_YET)
         whole = " ".join((message, *page.notices))
-        text, tokens = await in_pool(self._pool, sentence, whole, asking.max_tokens, self._tokenizer)
-        answer = _answer(asking, page, RenderedValues(text, tokens, 0, 0, None), [])
+        text, tokens = await in_pool(self._pool, sentence, whole, target.max_tokens, self._tokenizer)
+        answer = _answer(target, page, RenderedValues(text, tokens, 0, 0, None), [])
         return structs.replace(answer, message=message)
 
-    async def _inside(self, asking: "_Asking", at: ValueCursor) -> JsonAnswer:
-        """Shows the next part of one long value."""
-        if not 0 <= at.byte <= at.end <= asking.content.size:
+    async def _inside(self, target: "_Target", at: ValueCursor) -> JsonAnswer:
+        """Returns the answer with the next part of a long value."""
+        if not 0 <= at.byte <= at.end <= target.content.size:
             raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Start again without it.")
         notices = [_PARTIAL] if at.partial else []
         heading = f"{MARK} continued; {at.end - at.byte:,} bytes are left"
-        part = await self._part(asking, at, "\n".join([heading, *render_notices(notices)]))
-        return _part_answer(asking, at, part, [], notices, partial=at.partial)
+        part = await self._part(target, at, "\n".join([heading, *render_notices(notices)]))
+        return _part_answer(target, at, part, [], notices, partial=at.partial)
 
-    async def _part(self, asking: "_Asking", at: ValueCursor, heading: str) -> TextPart:
+    async def _part(self, target: "_Target", at: ValueCursor, heading: str) -> TextPart:
+        """Returns the part of a long value that begins at `at` and fits into the budget, under a heading."""
         heading_tokens = self._tokenizer.count(heading) + 2
-        if heading_tokens > asking.max_tokens // 2:  # a place of many rare characters
+        if heading_tokens > target.max_tokens // 2:  # the path in the heading may have many rare characters
             heading, heading_tokens = MARK, 4
         chars = MAX_ARGUMENT_CHARS - len(heading) - 2
-        # As many bytes as the characters of an answer can have in UTF-8.
-        raw = await asking.content.read(at.byte, min(at.end, at.byte + 4 * MAX_ARGUMENT_CHARS))
+        # The read is as long as the characters of an answer can be in UTF-8: a character has up to four bytes.
+        raw = await target.content.read(at.byte, min(at.end, at.byte + 4 * MAX_ARGUMENT_CHARS))
         part = await aside(
             self._pool,
             len(raw),
@@ -288,43 +302,43 @@ class ReadJson(Reader):
             text=at.text,
             ends=at.byte + len(raw) >= at.end,
             chars=chars,
-            tokens=asking.max_tokens - heading_tokens,
+            tokens=target.max_tokens - heading_tokens,
             tokenizer=self._tokenizer,
         )
         text = f"{heading}\n{part.text}"
         return TextPart(text, self._tokenizer.count(text), part.used)
 
 
-class _Asked(Struct, frozen=True):
-    """A caller's request about an artifact."""
+class _Request(Struct, frozen=True):
+    """A caller's request about an artifact, after it was parsed and checked."""
 
     number: int
     plan: QueryPlan
-    """How to find the values of the path in one scan."""
+    """The plan by which one scan finds the values of the path."""
     question: str
-    """The path and fields, to which a cursor is bound."""
+    """The path and fields in one text, to which a cursor is bound."""
     at: ValueCursor | Resume | None
-    """Where to go on: at a value, or inside a long one; None: at the beginning."""
+    """Where to continue: at a value, or inside a long value; None: begin at the beginning."""
     limit: int
     max_tokens: int
     fields: tuple[str, ...]
-    """Empty: values are shown as they are."""
+    """The members to which objects are reduced; empty: objects are not reduced."""
 
 
-class _Asking(Struct, frozen=True):
-    """What every step of one answer needs."""
+class _Target(Struct, frozen=True):
+    """The values that all steps of one answer share."""
 
     artifact: Artifact
     content: JsonContent
-    request: _Asked
+    request: _Request
 
     @property
     def max_tokens(self) -> int:
-        """Budget of the text."""
+        """Token budget of the text."""
         return self.request.max_tokens
 
     def cursor(self, at: Resume | ValueCursor) -> str:
-        """Where the answer goes on."""
+        """Returns the cursor with which the next call continues at `at`."""
         return cursors.write(at, self.request.number, self.request.question)
 
 
@@ -341,6 +355,7 @@ def _check(limit: int | None, max_tokens: int, fields: tuple[str, ...]) -> None:
 
 
 def _location(hit: ValueHit) -> str | None:
+    """Returns the normalized path of a value; None if it is too long to be in an answer."""
     if len(hit.path) > _LOCATION_CHARS:
         return None
     location = normalize_path(hit.path)
@@ -348,10 +363,10 @@ def _location(hit: ValueHit) -> str | None:
 
 
 def _raw(text: str, *, odd: bool) -> msgspec.Raw | UnsetType:
-    """Returns the value as JSON for programs; None if only lenient parsers accept it."""
+    """Returns a value as JSON for programs; UNSET if it is not valid JSON."""
     try:
         data = text.encode()
-        # The scanner is lenient: what it read with oddities is given to programs only if a strict parser takes it, too.
+        # The scanner also accepts some invalid JSON. So if it noticed an oddity, a strict parser checks the value.
         if odd:
             msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -360,6 +375,7 @@ def _raw(text: str, *, odd: bool) -> msgspec.Raw | UnsetType:
 
 
 def _value(hit: ValueHit, clip: int, fields: tuple[str, ...], *, odd: bool) -> JsonValue:
+    """Returns a found value for the answer; it is complete only if its text has at most `clip` characters."""
     if hit.cells is None:
         whole = hit.whole and len(hit.text) <= clip
         text = hit.text
@@ -383,15 +399,15 @@ def _values(page: ValuePage, rendered: RenderedValues, fields: tuple[str, ...]) 
     return [_value(hit, rendered.clip, fields, odd=odd) for hit in page.hits[: rendered.value_count]]
 
 
-def _answer(asking: _Asking, page: ValuePage, rendered: RenderedValues, values: list[JsonValue]) -> JsonAnswer:
+def _answer(target: _Target, page: ValuePage, rendered: RenderedValues, values: list[JsonValue]) -> JsonAnswer:
     following: Resume | None = page.next
     stopped: Stop = page.stopped
-    # The budget held fewer values than the page has: the cursor goes back to the first that is missing.
+    # If the budget allowed fewer values than the page has, the cursor continues at the first value that is not shown.
     if rendered.value_count < len(page.hits):
         following = page.hits[rendered.value_count].resume
         stopped = rendered.limit or "max_tokens"
     return JsonAnswer(
-        id=asking.artifact.id,
+        id=target.artifact.id,
         text=rendered.text,
         tokens=rendered.tokens,
         values=values,
@@ -399,7 +415,7 @@ def _answer(asking: _Asking, page: ValuePage, rendered: RenderedValues, values: 
         total_exact=page.exact,
         complete=following is None and not page.partial,
         stopped=stopped,
-        next=None if following is None else asking.cursor(following),
+        next=None if following is None else target.cursor(following),
         partial=page.partial,
         notices=page.notices,
         message=None,
@@ -407,8 +423,9 @@ def _answer(asking: _Asking, page: ValuePage, rendered: RenderedValues, values: 
 
 
 def _part_answer(
-    asking: _Asking, at: ValueCursor, part: TextPart, values: list[JsonValue], notices: list[str], *, partial: bool
+    target: _Target, at: ValueCursor, part: TextPart, values: list[JsonValue], notices: list[str], *, partial: bool
 ) -> JsonAnswer:
+    """Returns the answer with one part of a long value, which continues at the end of the part."""
     end = at.byte + part.used
     has_more = end < at.end
     stopped: Stop = "end"
@@ -416,7 +433,7 @@ def _part_answer(
         stopped = "max_characters" if len(part.text) > MAX_ARGUMENT_CHARS - 200 else "max_tokens"
     following = structs.replace(at, byte=end)
     return JsonAnswer(
-        id=asking.artifact.id,
+        id=target.artifact.id,
         text=part.text,
         tokens=part.tokens,
         values=values,
@@ -424,7 +441,7 @@ def _part_answer(
         total_exact=True,
         complete=not has_more and not partial,
         stopped=stopped,
-        next=asking.cursor(following) if has_more else None,
+        next=target.cursor(following) if has_more else None,
         partial=partial,
         notices=notices,
         message=None,

@@ -1,8 +1,10 @@
-"""Place, list and release holds. Nobody can delete what a hold covers by any route; it is read and expires as before.
+"""Place, list and release holds. A hold forbids the deletion of the artifacts that it covers, whoever asks for it.
 
-A held artifact that expires is reported as gone, like any other, but its row and bytes stay: an administrator may
-extend it, and posting the same payload again finds it as it was. When its last hold is released, upkeep removes it.
-Crash story: each verb is one transaction, including its line in the audit log.
+Held artifacts can be read and expire as before. A held artifact that has expired is reported as gone, like any other,
+but its row and bytes stay. An administrator may extend it, and posting the same payload again finds the artifact
+unchanged. Maintenance removes an expired artifact once its last hold is released.
+
+Crash story: placing or releasing a hold is one transaction, which also writes the line in the audit log.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +30,15 @@ from coatcheck.ports.telemetry import Clock
 from coatcheck.storing.find import gone_error, not_found
 
 _ID_BYTES = 8
-"""Random bytes of a hold's ID."""
+"""Number of random bytes in a hold's ID."""
 
 
 class HoldsPage(NamedTuple):
-    """Part of a list of holds; `after` continues it."""
+    """A page of a list of holds."""
 
     items: list[Hold]
     after: str | None
+    """The ID after which the next page begins; None: this is the last page."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Holds:
     decisions: Decisions
     clock: Clock
     random: Callable[[int], bytes]
-    """Returns the given number of random bytes, never the same twice."""
+    """Returns the given number of random bytes; no two calls return the same bytes."""
 
     async def place(
         self,
@@ -58,26 +61,27 @@ class Holds:
         until: datetime | None = None,
         life: timedelta | None = None,
     ) -> Hold:
-        """Forbids the deletion of an artifact, a session or, with neither, a namespace; returns the hold.
+        """Places a hold on an artifact, on a session or, if neither is given, on a namespace; returns the hold.
 
-        Once this returns, no delete that was not already answered removes what the hold covers.
+        Once this call returns, no request can delete the covered artifacts, not even a request that is in progress.
 
         Args:
             caller: the caller.
             namespace: the namespace; None: the caller's own.
-            reason: why, for callers who may read what it covers and for the audit log.
-            number: the artifact. One that has expired and whose row is still there can be held.
-            session: the session, including what is added to it later.
-            until: the moment at which the hold ends; None: when it is released.
-            life: how long the hold lasts, instead of `until`.
+            reason: the reason of the hold, shown in the audit log and to callers who may read the held artifacts.
+            number: number of the artifact. An expired artifact can be held while its row exists.
+            session: the session. The hold also covers artifacts that are added to the session later.
+            until: the moment at which the hold ends; None: it ends when it is released, or after `life`.
+            life: how long the hold lasts; only one of `until` and `life` may be given.
 
         Raises:
-            CoatcheckError: `invalid_request`; `artifact_not_found`, `artifact_gone`; `forbidden`.
+            CoatcheckError: `invalid_request`; `artifact_not_found`; `artifact_gone`; `forbidden`;
+                `storage_unavailable`.
         """
         if until is not None and life is not None:
             raise two_ends()
         now = self.clock.now()
-        # Both ends are checked as one moment; the service's clock decides, not the caller's.
+        # A duration is converted to a moment by the service's clock, so that both forms are checked in the same way.
         until = until if life is None else now + life
         _check(reason, number, session, until, now)
         hold = Hold(
@@ -101,9 +105,11 @@ class Holds:
         """Releases a hold and returns it.
 
         Raises:
-            CoatcheckError: `hold_not_found`, also for one that is not the caller's to administer; `invalid_request`.
+            CoatcheckError: `hold_not_found`, also for a hold that the caller may not administer;
+                `invalid_request` for a text that cannot be an ID.
         """
-        # In the change itself: an administrator of one namespace cannot release, or notice, the hold of another.
+        # The transaction checks the namespace: the administrator of one namespace can neither release a hold of another
+        # namespace nor learn that it exists.
         only = None if is_everywhere(caller) else caller.namespace
         change = ReleaseHold(id=check_hold_id(hold), namespace=only, now=self.clock.now(), by=By.of(caller))
         released = await self.decisions.commit(change)
@@ -112,10 +118,11 @@ class Holds:
         return released
 
     async def show(self, caller: Caller, hold: str) -> Hold:
-        """Returns the hold with an ID.
+        """Returns the hold with this ID.
 
         Raises:
-            CoatcheckError: as `release`.
+            CoatcheckError: `hold_not_found`, also for a hold that the caller may not administer;
+                `invalid_request` for a text that cannot be an ID.
         """
         only = None if is_everywhere(caller) else caller.namespace
         holds = await self.decisions.holds(only, only=check_hold_id(hold))
@@ -124,9 +131,10 @@ class Holds:
         return holds[0]
 
     async def covering(self, artifacts: Sequence[Artifact]) -> Sequence[tuple[Hold, ...] | None]:
-        """Returns the holds that keep each artifact, all of one namespace; at most MAX_NAMED_HOLDS for each, by ID.
+        """Returns for each artifact the holds that cover it, by ID, at most MAX_NAMED_HOLDS holds each.
 
-        None for each if storage is away, for artifacts that are found without it.
+        All artifacts must be in one namespace. The result is None for each artifact while storage does not answer,
+        because artifacts in the fallback buffer can be shown without storage.
         """
         if not artifacts:
             return ()
@@ -134,7 +142,7 @@ class Holds:
         sessions = {each.declared.session for each in artifacts if each.declared.session is not None}
         try:
             holds = await self.decisions.covering_holds(artifacts[0].namespace, numbers, sessions, self.clock.now())
-        # An artifact in the fallback buffer can be shown without storage; its holds are then unknown, not absent.
+        # An artifact in the fallback buffer can be shown without storage. Its holds are then not known.
         except CoatcheckError as error:
             if error.code is not Code.STORAGE_UNAVAILABLE:
                 raise
@@ -149,7 +157,13 @@ class Holds:
         ]
 
     async def list(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> HoldsPage:
-        """Returns holds by ID, ended ones included; of all namespaces if the caller administers all and names none.
+        """Returns a page of holds, ordered by ID, including holds that have ended.
+
+        Args:
+            caller: the caller.
+            namespace: the namespace; None: all namespaces that the caller administers.
+            after: `after` of the previous page; None: the first page.
+            limit: maximum holds of the page.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `invalid_cursor`.
@@ -158,7 +172,7 @@ class Holds:
         only = resolve_listed(caller, namespace)
         if after is not None and not is_hold_id(after):
             raise not_a_cursor()
-        # One more than the page has, which tells whether another page follows.
+        # One hold more than the page has is read, which shows whether another page follows.
         holds = await self.decisions.holds(only, after=after or "", limit=limit + 1)
         return HoldsPage(holds[:limit], holds[limit - 1].id if len(holds) > limit else None)
 

@@ -1,6 +1,7 @@
-"""Let administrators use retention: a key of one namespace plans, applies, undoes and reads the audit log there.
+"""Let administrators plan and apply retention, undo removals, change the job schedule and read the audit log.
 
-Plans for the whole store and the schedule need a key of `*`.
+With a key of one namespace, an administrator may do this for that namespace. The job schedule, and plans for the whole
+store, need a key of the namespace `*`.
 """
 
 from dataclasses import dataclass
@@ -21,45 +22,50 @@ from coatcheck.usecases.retention.run_retention import RunRetention, find_run
 from coatcheck.usecases.retention.undo_removal import UndoRemoval
 
 _COUNTED_ROWS = 100_000
-"""Rows of each sort that one status counts at most: chosen, not measured; the member `expired` documents it."""
+"""Maximum rows of each kind that a status counts; the description of `expired` states this number. Chosen, not
+measured."""
 
 
 class RetentionStatus(Struct, frozen=True, kw_only=True):
     """The status of retention."""
 
     at: datetime
-    """The moment for which everything here is counted."""
+    """The moment to which all numbers of the status refer."""
     expired: Annotated[int, Meta(description="Artifacts that have expired and are not removed yet; up to 100,000.")]
     oldest_overdue_seconds: float
-    """How long the oldest expired artifact has waited for its removal; 0: none waits."""
+    """Seconds since the expiry of the oldest artifact that is expired and not removed yet; 0: all are removed."""
     dead_blobs: int
-    """Blobs that nothing points at and that the sweep has not removed yet."""
+    """Number of blobs that no artifact uses and that the sweep has not removed yet."""
     dead_bytes: int
+    """Stored bytes of the dead blobs."""
     artifacts: int | None
-    """None: the count is not known."""
+    """Number of artifacts in the store; None: the number is not known."""
     stored_bytes: int | None
+    """Stored bytes of all blobs; None: the number is not known."""
     jobs: tuple[JobState, ...]
+    """The jobs of the schedule, with their last results."""
     running: tuple[RetentionRun, ...]
+    """The runs in progress, at most 100."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdministerRetention:
-    """Retention's verbs side by side, and its runs, schedule and audit log as far as the caller may see them."""
+    """Bundles the operations of retention, and shows the runs, schedule and audit lines that the caller may see."""
 
     retention: Retention
     accounts: Accounts
     clock: Clock
     plan: PlanRetention
     running: RunRetention
-    """Applies plans."""
+    """Applies plans as runs."""
     undo: UndoRemoval
     job_schedule: JobSchedule
 
     async def run(self, caller: Caller, run_id: str) -> RetentionRun:
-        """Returns a retention run.
+        """Returns the retention run with this ID.
 
         Raises:
-            CoatcheckError: `run_not_found`, also for a run that is not the caller's to see.
+            CoatcheckError: `run_not_found`, also for a run that the caller may not see.
         """
         return await find_run(self.retention, caller, run_id)
 
@@ -72,12 +78,20 @@ class AdministerRetention:
         job: str | None,
         outcome: RunOutcome | None,
     ) -> list[RetentionRun]:
-        """Returns runs, newest first: of the caller's namespace, or all."""
+        """Returns runs, newest first: those of the caller's namespace, or all runs if the caller administers the store.
+
+        Args:
+            caller: the caller.
+            before: the time and ID of the run after which the list continues; None: it begins with the newest run.
+            limit: maximum runs.
+            job: the job of the runs; None: any job.
+            outcome: the outcome of the runs; None: any outcome.
+        """
         own = None if is_everywhere(caller) else caller.namespace
         return await self.retention.list_runs(before=before, limit=limit, job=job, outcome=outcome, namespace=own)
 
     async def status(self, caller: Caller) -> RetentionStatus:
-        """Returns what is overdue, the schedule, and the runs in progress.
+        """Returns how much is overdue, the job schedule, and the runs in progress.
 
         Raises:
             CoatcheckError: `forbidden` unless the caller administers the whole store.
@@ -99,10 +113,10 @@ class AdministerRetention:
         )
 
     async def change_job(self, caller: Caller, name: str, *, paused: bool | None, interval: int | None) -> JobState:
-        """Pauses or resumes a scheduled job, or changes its interval.
+        """Pauses or resumes a scheduled job, or changes its interval; see `JobSchedule.change`.
 
         Raises:
-            CoatcheckError: `forbidden`, `invalid_request`.
+            CoatcheckError: `forbidden` unless the caller administers the whole store; `invalid_request`.
         """
         require_everywhere(caller)
         return await self.job_schedule.change(name, paused=paused, interval=interval, by=By.of(caller))
@@ -117,10 +131,18 @@ class AdministerRetention:
         run_id: str | None,
         action: str | None,
     ) -> list[AuditLine]:
-        """Returns audit lines, newest first: of a namespace, or of all.
+        """Returns audit lines, newest first.
+
+        Args:
+            caller: the caller.
+            namespace: the namespace; None: all namespaces that the caller administers.
+            before: number of the line before which the list begins; None: it begins with the newest line.
+            limit: maximum lines.
+            run_id: the run that wrote the lines; None: any run, or none.
+            action: the recorded action; None: any action.
 
         Raises:
-            CoatcheckError: `forbidden`.
+            CoatcheckError: `forbidden` for a namespace that the caller does not administer.
         """
         own = namespace if is_everywhere(caller) else resolve_administered(caller, namespace)
         return await self.retention.find_audit_lines(

@@ -1,7 +1,10 @@
-"""Plan a job: find what it would remove, count it, and keep exactly that set for an hour, to be applied.
+"""Plan a retention job: find and count the artifacts that it would remove, and store exactly this set for an hour.
 
-Planning changes nothing but its own record. Crash story: parts are written first, and last the digest by which the plan
-is found; a plan that was never finished cannot be found and is forgotten with the others.
+An administrator may apply the plan within that hour. Planning changes nothing in the store except the plan's own
+record.
+
+Crash story: the parts of a plan are written first, and its digest last. A plan is found only by its digest, so after a
+crash an unfinished plan cannot be found; it is deleted when plans of its age are deleted.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -19,82 +22,94 @@ from coatcheck.ports.retention import KeepPlan, LiveTotals, Retention
 from coatcheck.ports.telemetry import DeletionClock
 
 _CANDIDATE_ROWS: Final = 5_000
-"""Candidates that one statement asks for, in tens of milliseconds."""
+"""Maximum candidates that one query reads, which takes tens of milliseconds."""
 _COUNTED_ROWS: Final = 5_000
-"""Rows that one statement counts: so few that PostgreSQL looks their blobs up instead of reading all blobs."""
+"""Maximum rows that one query counts: so few that PostgreSQL looks up their blobs instead of reading all blobs."""
 _PARTS_PER_COMMIT: Final = 64
-"""Parts that one transaction keeps: 256 KiB."""
+"""Maximum parts of a plan that one transaction writes: 256 KiB."""
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""Earlier than any read: the cut of a plan that evicts nothing."""
+"""A moment before any read: the limit up to which a plan evicts artifacts if it need not evict any."""
 
 
 @dataclass(frozen=True)
 class PlanRetention:
-    """Plans a retention job: what it would remove now, and why."""
+    """Plans a retention job: finds the artifacts that the job would remove now, and why."""
 
     retention: Retention
     clock: DeletionClock
     new_id: Callable[[], str]
-    """Makes names that are unique."""
+    """Returns an ID that is unique."""
     _: KW_ONLY
     grace: timedelta
-    """How long removed bytes are kept."""
+    """How long the bytes of a dead blob are kept before a sweep removes them."""
     audit_life: timedelta | None = None
-    """How long audit lines are kept; None: a purge removes none."""
+    """How long audit lines are kept; None: a purge removes no audit lines."""
     flush_reads: Callable[[], Awaitable[datetime]]
-    """Returns a moment up to which every read is in its row, so that what had expired by then stays expired."""
+    """Writes the recorded reads, and returns a moment up to which every read is written. An artifact that has expired
+    by then stays expired."""
 
     async def __call__(self, caller: Caller, job: RetentionJob, scope: JobScope) -> RetentionPlan:
-        """Returns the plan of a job; without a namespace, of the one that the caller administers, or of all.
+        """Makes the plan of a job, stores it and returns it.
+
+        Args:
+            caller: the caller.
+            job: the job.
+            scope: the part of the store that the job concerns. Without a namespace, the scope is the namespace that the
+                caller administers, or all namespaces.
 
         Raises:
-            CoatcheckError: `forbidden`; `invalid_request` for a scope that does not fit; `deletions_paused`;
+            CoatcheckError: `forbidden`; `invalid_request` for a scope that the job cannot have; `deletions_paused`;
                 `storage_unavailable`.
         """
         if job not in REMOVING:
-            require_everywhere(caller)  # about the whole store, whichever namespace is named
+            require_everywhere(caller)  # such a job concerns the whole store, whatever the scope says
         if scope.namespace is not None or not is_everywhere(caller):
             scope = replace(scope, namespace=resolve_administered(caller, scope.namespace))
         check_scope(job, scope)
-        # For expiry, unwritten reads go to their rows first: they may keep alive what looks expired.
+        # Before expiry is planned, recorded reads are written, because a read may extend the life of an artifact that
+        # looks expired.
         moment = await self.flush_reads() if job is RetentionJob.EXPIRE else self.clock.deletion_time()
         plan_id = self.new_id()
-        drafting = PlanBuilder(job, scope, moment)
-        # The record comes first, without a digest: parts need its ID, and nobody can apply it yet.
+        builder = PlanBuilder(job, scope, moment)
+        # The record is written first, because parts need its ID. It has no digest yet, so nobody can apply it.
         plan_draft = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(job, scope, moment))
         await self.retention.commit(plan_draft)
         if job in REMOVING:
-            live = await self._draft(plan_draft, drafting)
-            plan = drafting.plan(live.artifacts, live.bytes, await self._samples(drafting))
+            live = await self._draft(plan_draft, builder)
+            plan = builder.plan(live.artifacts, live.bytes, await self._samples(builder))
         else:
             before = moment - self.grace if job is RetentionJob.SWEEP else moment
             items, size = await self.retention.items(job, before, self.audit_life)
-            plan = drafting.plan(0, 0, items=items, item_bytes=size)
-        # Last of all, the digest: from here on the plan can be found.
+            plan = builder.plan(0, 0, items=items, item_bytes=size)
+        # The digest is written last. From here on the plan can be found and applied.
         await self.retention.commit(replace(plan_draft, plan=plan))
         return plan
 
     async def live(self, scope: JobScope) -> LiveTotals:
-        """Returns what exists within a scope."""
+        """Returns how many live artifacts exist within a scope, and their bytes."""
         total = LiveTotals()
         async for namespace in self._namespaces(scope.namespace):
             total += await self._live_of(namespace)
         return total
 
     async def _criteria(self, job: RetentionJob, scope: JobScope, moment: datetime) -> Criteria:
+        """Returns the criteria that an artifact must meet to be removed."""
         if job is not RetentionJob.EVICT:
             return Criteria(job=job, moment=moment, namespace=scope.namespace, session=scope.session)
         read_until, seq = await self._cut(scope, moment)
         return Criteria(job=job, moment=moment, namespace=scope.namespace, read_until=read_until, read_until_seq=seq)
 
     async def _cut(self, scope: JobScope, moment: datetime) -> tuple[datetime, int]:
-        """Returns the last read and the row up to which artifacts must go for the rest to fit."""
+        """Returns the time of the last read, and the row, up to which an eviction must remove artifacts.
+
+        The artifacts that were read later fit within the limits of the scope.
+        """
         namespace = scope.namespace or ""
         live = await self._live_of(namespace)
         bytes_over = 0 if scope.max_bytes is None else live.bytes - scope.max_bytes
         artifacts_over = 0 if scope.max_artifacts is None else live.artifacts - scope.max_artifacts
         last = (_NEVER, 0)
-        # In pages, least recently read first, so that no statement reads a whole namespace.
+        # Artifacts are read in pages, the least recently read first, so that no query reads a whole namespace.
         while bytes_over > 0 or artifacts_over > 0:
             page = await self.retention.oldest_read(namespace, moment, after=last, limit=_CANDIDATE_ROWS)
             for read_at, seq, size in page:
@@ -107,35 +122,38 @@ class PlanRetention:
                 break
         return last
 
-    async def _draft(self, plan_draft: KeepPlan, drafting: PlanBuilder) -> LiveTotals:
-        """Collects every candidate and keeps parts as they fill; returns what exists where the candidates are."""
+    async def _draft(self, plan_draft: KeepPlan, builder: PlanBuilder) -> LiveTotals:
+        """Collects all candidates, and writes the parts of the plan as they fill.
+
+        Returns the totals of live artifacts in the namespaces of the plan.
+        """
         total, criteria = LiveTotals(), plan_draft.criteria
         waiting: list[PlanPart] = []
         async for namespace in self._namespaces(criteria.namespace):
             total += await self._live_of(namespace)
-            drafting.held += await self.retention.count_held(namespace, criteria, criteria.moment)
+            builder.held += await self.retention.count_held(namespace, criteria, criteria.moment)
             if criteria.job is RetentionJob.EXPIRE:
                 first = await self.retention.first_expired(namespace, criteria.moment)
-                drafting.oldest = min(filter(None, (drafting.oldest, first)), default=None)
+                builder.oldest = min(filter(None, (builder.oldest, first)), default=None)
             after = 0
             while True:
                 page = await self.retention.candidates(
                     namespace, criteria, criteria.moment, after=after, limit=_CANDIDATE_ROWS
                 )
-                waiting += drafting.take(namespace, page)
-                # Parts are written as they fill: a plan of millions is never in memory as a whole.
+                waiting += builder.take(namespace, page)
+                # Parts are written as they fill, so that a plan of millions of artifacts is never in memory as a whole.
                 if len(waiting) >= _PARTS_PER_COMMIT:
                     await self.retention.commit(replace(plan_draft, parts=tuple(waiting)))
                     waiting.clear()
                 if len(page) < _CANDIDATE_ROWS:
                     break
                 after = page[-1].seq
-        waiting += drafting.cut()
+        waiting += builder.cut()
         await self.retention.commit(replace(plan_draft, parts=tuple(waiting)))
         return total
 
-    async def _samples(self, drafting: PlanBuilder) -> list[PlanSample]:
-        samples = [await self.retention.sample(namespace, number) for namespace, number in drafting.largest]
+    async def _samples(self, builder: PlanBuilder) -> list[PlanSample]:
+        samples = [await self.retention.sample(namespace, number) for namespace, number in builder.largest]
         return [sample for sample in samples if sample is not None]
 
     async def _live_of(self, namespace: str) -> LiveTotals:

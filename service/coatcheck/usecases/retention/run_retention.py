@@ -1,8 +1,9 @@
-"""Apply a plan: check that it still describes what is stored, begin a run, and carry it out part by part.
+"""Apply a retention plan: check that the plan still matches the store, begin a run, and carry it out part by part.
 
-Crash story: a part is one transaction, which removes its artifacts, writes the line in the audit log and advances the
-run. If its worker is gone, any process resumes the run once its lease has passed, at the part where it stopped; a
-worker that was only slow finds its part done. Nothing outside the plan is ever removed: a part names its artifacts.
+Crash story: each part of the plan is one transaction, which removes the part's artifacts, writes the line in the audit
+log and advances the run. If the process that carries out a run crashes, any process resumes the run at the next part
+once the run's lease has ended. If the first process was only slow, it then finds its part done. Only artifacts of the
+plan are ever removed, because each part lists its artifacts.
 """
 
 import asyncio
@@ -29,19 +30,21 @@ from coatcheck.usecases.retention.plan_retention import PlanRetention
 log = logging.getLogger(__name__)
 
 _LEASE: Final = timedelta(seconds=60)
-"""Time without a finished part after which any process may take a run."""
+"""Lease of a run, renewed by each part. After it ends, any process may take over the run."""
 _MAINTENANCE_LEASE: Final = timedelta(hours=2)
-"""Time after which any process may take a run of one part, which reports no progress."""
+"""Lease of a run of a maintenance job, which has no parts that renew it. After it ends, any process may take over."""
 _RESUMED_RUNS: Final = 200
-"""Interrupted runs that a start resumes at once; the others follow when their leases have passed."""
+"""Maximum interrupted runs that a process resumes when it starts. Other runs are resumed when their leases have
+ended."""
 WAIT_SECONDS: Final = 30.0
-"""Seconds for which a call may wait for the end of a run."""
+"""Maximum seconds that a call waits for the end of a run."""
 
 MaintenanceJob = Callable[[], Awaitable[MaintenanceJobResult]]
 MaintenanceJobs = Mapping[RetentionJob, MaintenanceJob]
-"""By job; one that is missing fails its run."""
+"""Functions that carry out maintenance jobs, by job. The run of a job without a function fails."""
 Lives = Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]]
-"""Given the default life of tombstones: that of most namespaces, and those of the others by name."""
+"""A function that takes the default life of tombstones. It returns the life of a tombstone in general, and the lives in
+the namespaces that have their own, by name."""
 
 
 @dataclass(eq=False)
@@ -51,28 +54,35 @@ class RunRetention:
     retention: Retention
     clock: DeletionClock
     plan: PlanRetention
-    """Tells what is stored."""
+    """Counts the live artifacts of a scope."""
     new_id: Callable[[], str]
-    """Makes names that are unique."""
+    """Returns an ID that is unique."""
     _: KW_ONLY
     me: str
-    """A name that no other process has."""
+    """The name of this process, which no other process has."""
     tombstone_life: timedelta
     lives: Lives = lambda life: (life, {})
-    """How long tombstones last by the policies: in general, and in the namespaces that policies name."""
+    """Returns how long tombstones last according to the policies: in general, and in certain namespaces."""
     maintenance_jobs: MaintenanceJobs = field(default_factory=dict[RetentionJob, MaintenanceJob])
-    """Run the jobs that remove no artifacts."""
+    """Functions that carry out the jobs that remove no artifacts."""
     alone: bool = False
-    """Whether no other process has the store, so that an interrupted run can be resumed at once."""
+    """Whether no other process uses the store, so that interrupted runs can be resumed before their leases end."""
     _working: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"], init=False)
-    """Runs that this process carries out, by ID."""
+    """Tasks of the runs that this process carries out, by the run's ID."""
 
     async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float = 0.0) -> RetentionRun:
-        """Begins to carry out a plan, or finds the run that is at it; waits for its end for up to WAIT_SECONDS seconds.
+        """Begins a run that applies a plan, or finds the run that already does so; returns the run.
+
+        Args:
+            caller: the caller.
+            digest: the digest of the plan.
+            confirm: whether the caller has confirmed that a large part of the store may be removed.
+            wait: seconds to wait for the end of the run, at most WAIT_SECONDS; the run continues afterwards.
 
         Raises:
-            CoatcheckError: `plan_changed` when there is no such plan any more, when it is not the caller's to apply, or
-                when too little of it is left; `confirmation_needed` when it would remove a large part of what there is;
+            CoatcheckError: `plan_changed` if the plan no longer exists, if the caller may not apply it, or if too few
+            of
+                its artifacts are left; `confirmation_needed` if the plan would remove a large part of the store;
                 `deletions_paused`; `storage_unavailable`.
         """
         now = self.clock.deletion_time()
@@ -81,7 +91,7 @@ class RunRetention:
             raise _no_such_plan()
         plan = plan_record.plan
         if plan.job in REMOVING:
-            # What is left of the plan is counted part by part, as none of these statements may take long.
+            # The remaining artifacts of the plan are counted part by part, because no single query may take long.
             remaining = LiveTotals()
             for part in range(plan_record.parts):
                 remaining += await self.retention.part_left(plan_record.id, part, now)
@@ -89,27 +99,27 @@ class RunRetention:
             check_share(plan, (await self.plan.live(plan.scope)).bytes, confirm=confirm)
         new = begin_run(f"run_{self.new_id()}", plan.job.value, plan.scope, By.of(caller), now)
         run = replace(new, plan=digest, planned=plan.artifacts)
-        # A job that removes no artifacts reports nothing until its end, so its lease must cover all of it.
+        # A maintenance job renews its lease at no point, so the lease must be long enough for the whole job.
         lease = now + (_LEASE if plan.job in REMOVING else _MAINTENANCE_LEASE)
         current_run = await self.retention.commit(
             BeginRun(run=run, plan_id=plan_record.id, worker=self.me, lease_until=lease)
         )
-        # Otherwise the plan is being applied already, perhaps by another process: its run is returned.
+        # If the IDs differ, the plan is being applied already, perhaps by another process, and that run is returned.
         if current_run.id == run.id:
             self._start(current_run)
         return await self._await_end(current_run, min(wait, WAIT_SECONDS))
 
     async def resume(self) -> int:
-        """Resumes interrupted runs; returns how many. They continue in the background.
+        """Resumes interrupted runs in the background; returns how many.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
-        # A run removes by time as well; it waits until the clock is known to be right.
+        # A run also deletes by time, so no run is resumed while the clock may be wrong.
         if self.clock.pause_reason is not None:
             return 0
         if self.alone:
-            # Nobody else can be at them: whoever was is gone, whatever its leases say.
+            # No other process can be carrying out these runs: the one that did has ended, even if its leases have not.
             interrupted_runs = await self.retention.list_runs(limit=_RESUMED_RUNS, outcome=RunOutcome.RUNNING)
             self.alone = False
             return sum([self._take_up(run) for run in interrupted_runs])
@@ -130,10 +140,10 @@ class RunRetention:
         return True
 
     async def carry_on(self, run: RetentionRun) -> None:
-        """Carries a run to its end.
+        """Carries out a run until its end.
 
         Raises:
-            CoatcheckError: storage's refusal; the run is then resumed when its lease has passed.
+            CoatcheckError: the error of storage; the run is then resumed when its lease has ended.
         """
         began = time.monotonic()
         job = RetentionJob(run.job)
@@ -148,7 +158,7 @@ class RunRetention:
             return
         more = True
         while more:
-            # None: the run has ended already, perhaps by another worker.
+            # The result is None if the run has ended already, perhaps in another process.
             batch_result = await self._part(run)
             if batch_result is None:
                 return
@@ -159,7 +169,10 @@ class RunRetention:
         await self._end(run, RunOutcome.FINISHED, began, MaintenanceJobResult(detail=detail))
 
     async def close(self, seconds: float) -> None:
-        """Lets runs go on for that long; the rest is resumed after its lease."""
+        """Waits up to `seconds` for the runs of this process, and cancels those that remain.
+
+        Cancelled runs are resumed when their leases have ended.
+        """
         if not self._working:
             return
         _, pending_tasks = await asyncio.wait(list(self._working.values()), timeout=seconds)
@@ -169,8 +182,9 @@ class RunRetention:
             await asyncio.wait(pending_tasks)
 
     async def _part(self, run: RetentionRun) -> BatchResult | None:
+        """Carries out the next part of a run; returns None if the run has ended already."""
         now = self.clock.deletion_time()
-        # For each part anew, so that a long run follows a change of the policies.
+        # The lives of tombstones are read again for each part, so that a long run follows a change of the policies.
         life, own = self.lives(self.tombstone_life)
         return await self.retention.commit(
             RemoveBatch(
@@ -208,7 +222,7 @@ class RunRetention:
             await self.carry_on(run)
         except CoatcheckError as error:
             log.warning("run %s is interrupted and will continue: %s", run.id, error.detail)
-        # A fault of ours would repeat at every resumption: the run ends as failed instead of coming back for ever.
+        # An unexpected error would occur again at every resumption, so the run ends as failed.
         except Exception:
             log.exception("run %s failed", run.id)
             try:
@@ -225,10 +239,10 @@ class RunRetention:
 
 
 async def find_run(retention: Retention, caller: Caller, run_id: str) -> RetentionRun:
-    """Returns a run.
+    """Returns the retention run with this ID.
 
     Raises:
-        CoatcheckError: `run_not_found`, also for a run that is not the caller's to see.
+        CoatcheckError: `run_not_found`, also for a run that the caller may not see.
     """
     run = await retention.run(run_id)
     if run is None or not _concerns(caller, run.scope):
@@ -237,6 +251,7 @@ async def find_run(retention: Retention, caller: Caller, run_id: str) -> Retenti
 
 
 def _concerns(caller: Caller, scope: JobScope) -> bool:
+    """Returns whether the caller administers the scope of a run or plan."""
     return is_everywhere(caller) or scope.namespace == caller.namespace
 
 

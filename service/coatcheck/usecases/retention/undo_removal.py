@@ -1,8 +1,11 @@
-"""Restore removed artifacts while their bytes still exist: until the sweep's grace period has passed.
+"""Restore removed artifacts while their bytes still exist, which is until the sweep's grace period has passed.
 
-A dead blob is never made live again: its bytes are read, verified, and stored anew like any payload's. Crash story:
-that of an ingest. Before the one transaction that restores the artifact there are an intent and a file, which the
-reaper takes; afterwards there is the artifact, and nothing is left to undo.
+A dead blob never becomes live again. Instead its bytes are read, verified and stored as a new blob, like the bytes of
+any payload.
+
+Crash story: as in an ingest, the copy begins with an intent and a file, and one transaction then restores the artifact.
+After a crash before that transaction, the reaper removes the intent and the file. After that transaction the artifact
+exists, and nothing remains to be done.
 """
 
 import asyncio
@@ -33,7 +36,7 @@ from coatcheck.usecases.retention.run_retention import find_run
 LIMIT: Final = 500
 """Maximum artifacts that one call restores."""
 _CONCURRENT_RESTORES: Final = 8
-"""Artifacts that one call restores at the same time: chosen, not measured."""
+"""Maximum artifacts that one call restores at the same time: chosen, not measured."""
 
 
 class UndoFailure(Struct, frozen=True):
@@ -41,7 +44,7 @@ class UndoFailure(Struct, frozen=True):
 
     id: str
     code: str
-    """The error's code, as an answer about this artifact alone would have."""
+    """The code of the error, the same as if the request had been about this artifact alone."""
     detail: str
 
 
@@ -50,7 +53,7 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 
     restored: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that are back.")]
     there: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that were not removed.")]
-    """Posted again meanwhile, or brought back before."""
+    """They were posted again, or restored by an earlier call."""
     failed: tuple[UndoFailure, ...]
     next: Annotated[
         int | None, Meta(description="Where to continue with the run. Null: the run is restored completely.")
@@ -66,22 +69,24 @@ class UndoRemoval:
     open_content: OpenContent
     _: KW_ONLY
     grace: timedelta
-    """How long the bytes of what was removed stay."""
+    """How long the bytes of a removed artifact are kept."""
 
     async def artifacts(
         self, caller: Caller, namespace: str | None, numbers: Sequence[int], *, ttl: int | None
     ) -> UndoResult:
-        """Restores removed artifacts by their numbers, at most LIMIT.
+        """Restores removed artifacts by their numbers.
+
+        An error that concerns a single artifact is not raised: it is in `failed` of the result.
 
         Args:
             caller: the caller.
-            namespace: whose they were; None: of the one that the caller administers.
-            numbers: the artifacts.
-            ttl: seconds from now for artifacts that have expired; None keeps each one's expiry.
+            namespace: the namespace of the artifacts; None: the one that the caller administers.
+            numbers: the numbers of the artifacts, 1 to LIMIT.
+            ttl: seconds from now until an artifact expires again that had expired; None: such an artifact is not
+                restored. Artifacts that had not expired keep their expiry.
 
         Raises:
-            CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`, `storage_full`. What one artifact
-                cannot is said of it.
+            CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`, `storage_full`.
         """
         if not 1 <= len(numbers) <= LIMIT:
             raise invalid_request(f"Name 1 to {LIMIT} artifacts.", parameter="artifacts")
@@ -92,74 +97,85 @@ class UndoRemoval:
         return await self._all(namespace, removals, ttl, By.of(caller))
 
     async def run(self, caller: Caller, run_id: str, *, after: int = 0, ttl: int | None) -> UndoResult:
-        """Restores what a run removed, LIMIT at a time; `next` says where to continue.
+        """Restores up to LIMIT of the artifacts that a run removed.
+
+        Args:
+            caller: the caller.
+            run_id: the run.
+            after: `next` of the previous result; 0: begin with the first artifact.
+            ttl: as in `artifacts`.
 
         Raises:
-            CoatcheckError: `run_not_found`; otherwise as for artifacts.
+            CoatcheckError: `run_not_found`; otherwise as in `artifacts`.
         """
         await find_run(self.retention, caller, run_id)
-        # One more than is restored now, which tells whether to go on.
+        # One removal more than is restored by this call is read, which shows whether more artifacts follow.
         removals = await self.retention.list_removals(run_id, self._since(), after=after, limit=LIMIT + 1)
-        now = removals[:LIMIT]
-        undone = await self._all("", [(removed.number, removed) for removed in now], ttl, By.of(caller))
-        return replace(undone, next=now[-1].seq if len(removals) > LIMIT else None)
+        page = removals[:LIMIT]
+        result = await self._all("", [(removed.number, removed) for removed in page], ttl, By.of(caller))
+        return replace(result, next=page[-1].seq if len(removals) > LIMIT else None)
 
     def _since(self) -> datetime:
+        """Returns the moment since which removals can be undone."""
         return self.deps.clock.now() - self.grace
 
     async def _all(
         self, namespace: str, removals: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
     ) -> UndoResult:
-        """Restores artifacts by their numbers and removals; `namespace` is that of artifacts without a removal."""
-        room = asyncio.Semaphore(_CONCURRENT_RESTORES)
+        """Restores artifacts by number and removal; looks up artifacts without a removal in `namespace`."""
+        limiter = asyncio.Semaphore(_CONCURRENT_RESTORES)
         restored: list[str] = []
         there: list[str] = []
         failed: list[UndoFailure] = []
 
         async def one(number: int, removed: RemovedArtifact | None) -> None:
             name = ids.render(number)
-            async with room:
+            async with limiter:
                 try:
-                    back = await (
+                    is_restored = await (
                         self._expect_there(namespace, number) if removed is None else self._one(removed, ttl, by)
                     )
                 except CoatcheckError as error:
                     failed.append(UndoFailure(name, error.code.value, error.detail))
                 else:
-                    (restored if back else there).append(name)
+                    (restored if is_restored else there).append(name)
 
-        # Never cut off half-way: the fate of the copies depends on the commit.
+        # A cancelled request does not cancel the restoring: the commit decides whether the copied blobs are kept.
         await asyncio.shield(asyncio.gather(*(one(number, removed) for number, removed in removals)))
         failed.sort(key=lambda failure: failure.id)
         return UndoResult(restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(failed), next=None)
 
     async def _expect_there(self, namespace: str, number: int) -> bool:
-        """Returns False if an artifact without a known removal is there, as if restored before; otherwise raises."""
+        """Returns False if an artifact without a known removal exists, as if it had been restored before.
+
+        Raises:
+            CoatcheckError: `artifact_gone` if the artifact does not exist.
+        """
         entry = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
         if isinstance(entry, FoundArtifact):
             return False
         raise self._too_late()
 
     async def _one(self, removed: RemovedArtifact, ttl: int | None, by: By) -> bool:
-        """Restores an artifact; returns False if it is there already."""
+        """Restores an artifact; returns False if the artifact exists already."""
         artifact = removed.artifact
         if artifact is None:
             raise self._too_late()
         now = self.deps.clock.now()
-        # An artifact that has expired would be removed again at once.
-        over = artifact.expires_at is not None and artifact.expires_at <= now
-        if over and ttl is None:
+        # An expired artifact needs a new expiry: otherwise maintenance would remove it again at once.
+        is_expired = artifact.expires_at is not None and artifact.expires_at <= now
+        if is_expired and ttl is None:
             raise invalid_request(
                 f'{artifact.id} has expired: set its new lifetime with ttl (seconds, or text like "7d").',
                 parameter="ttl",
             )
         async with AsyncExitStack() as stack:
-            # All bytes are copied before the one transaction that restores the row.
+            # All bytes are copied first, and then one transaction restores the row.
             payload = await self._copy(stack, removed.namespace, artifact.blob)
             blob, inline = payload.blob()
             copies = [payload]
             views: list[RestoredView] = []
-            # Views come back with the payload: citations refer to their ranges.
+            # The views are restored with the payload, because citations refer to ranges of the views.
             for each in removed.views:
                 if each.blob is None:
                     views.append(RestoredView(each.view.name, None, None))
@@ -171,7 +187,7 @@ class UndoRemoval:
                 number=removed.number,
                 seq=removed.seq,
                 now=now,
-                ttl=ttl if over else None,
+                ttl=ttl if is_expired else None,
                 blob=blob,
                 inline=inline,
                 views=tuple(views),
@@ -181,28 +197,35 @@ class UndoRemoval:
             return (await self._commit(copies, change)).created
 
     async def _commit(self, copies: list[UploadSession], change: RestoreArtifact) -> IngestResult:
+        """Commits the change that restores an artifact, and tells every upload whether its copy is used."""
+
         async def commit_restore() -> IngestResult:
             answer = await self.retention.commit(change)
             if isinstance(answer, UploadFenced):
                 raise fenced_error()
             if answer is None:
                 raise self._too_late()
-            # A copy that was not needed is a dead blob's now, and the sweep's: nobody else removes it.
+            # A copy that the restored artifact does not need is a dead blob now. Only the sweep removes dead blobs, so
+            # the uploads are told that all copies are used.
             return IngestResult(answer.artifact, created=answer.created, blob_used=True)
 
         commit = commit_restore()
-        # Each upload wraps the commit of the one before, so that all of them know whether their bytes are in use.
+        # Each upload wraps the commit of the previous upload, so that all of them learn whether their bytes are used.
         for copy in copies:
             commit = copy.run_commit(commit)
         return await commit
 
     async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> UploadSession:
-        """Stores a blob's content again, durably; refuses content that differs from what was stored."""
+        """Stores the content of a blob as a new blob, durably; returns the upload.
+
+        Raises:
+            CoatcheckError: `integrity` if the content is not the content that was stored; the errors of storage.
+        """
         content = await self.open_content.of_blob(namespace, blob)
         encoder = PayloadEncoder(self.deps.tokenizer)
         caller = Caller(namespace=namespace)
         upload = await stack.enter_async_context(UploadSession(self.deps, caller, encoder, limited=False))
-        # The start of the last block, which goes to `end` by itself; an empty payload has an empty one.
+        # The last block is passed to `end` instead of `take`; for an empty payload it is empty.
         last = max(0, (content.size - 1) // BLOCK * BLOCK)
         for at in range(0, last, BLOCK):
             await upload.take(await content.read(at, at + BLOCK))
@@ -210,7 +233,7 @@ class UndoRemoval:
         ended = await in_pool(self.deps.pool, encoder.end, await content.read(last, content.size))
         await upload.end(ended)
         await upload.durable()
-        # Frames have checksums, but only the digest says that these are the bytes of that artifact.
+        # Each frame has a checksum, but only the digest proves that these are the bytes of that artifact.
         if encoder.sha256 != blob.sha256:
             raise CoatcheckError(Code.INTEGRITY, "The remaining bytes are not the ones that were stored.")
         return upload

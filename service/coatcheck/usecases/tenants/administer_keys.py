@@ -1,9 +1,11 @@
 """Create, list and revoke keys; create, list, disable and enable namespaces.
 
-An administrator of one namespace administers only its keys. Namespaces belong to the service's administrator, who has a
-key of the namespace `*` or asks from where no key is needed. A key is shown when it is created and never again. Crash
-story: each verb is one transaction, including its line in the audit log; a key whose answer was lost is listed, can be
-revoked, and can be used by nobody.
+The administrator of one namespace administers only the keys of that namespace. Only the service's administrator
+administers namespaces: a caller with a key of the namespace `*`, or any caller while the service requires no key. The
+secret of a key is shown once, when the key is created.
+
+Crash story: each operation is one transaction, which also writes the line in the audit log. If the answer to the
+creation of a key is lost, nobody knows the key's secret, so nobody can use the key; it is listed and can be revoked.
 """
 
 from collections.abc import Callable
@@ -40,7 +42,7 @@ from coatcheck.ports.keys import Keys, MakeKey, MakeNamespace, RevokeKey, Switch
 from coatcheck.ports.telemetry import Clock
 
 UNSAID: Final = Rates()
-"""Limits that follow the settings."""
+"""Rates of a key that has no limits of its own: the limits of the settings apply."""
 
 
 class KeysPage(Struct, frozen=True):
@@ -48,6 +50,7 @@ class KeysPage(Struct, frozen=True):
 
     items: tuple[KeyInfo, ...]
     next: str | None = None
+    """The value of `before` for the next page; None: this is the last page."""
 
 
 class NamespacesPage(Struct, frozen=True):
@@ -55,6 +58,7 @@ class NamespacesPage(Struct, frozen=True):
 
     items: tuple[NamespaceInfo, ...]
     next: str | None = None
+    """The cursor of the next page; None: this is the last page."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class AdministerKeys:
     random: Callable[[int], bytes]
     """Returns the given number of bytes that nobody can guess."""
     on_created: Callable[[], None] = lambda: None
-    """Called when a key has been created."""
+    """Called after a key was created."""
 
     async def create(
         self,
@@ -79,22 +83,24 @@ class AdministerKeys:
         life: timedelta | None = None,
         rates: Rates = UNSAID,
     ) -> tuple[KeyInfo, KeySecret]:
-        """Creates a key, and its namespace if there is none of that name.
+        """Creates a key, and the key's namespace if the namespace does not exist; returns the key and its secret.
 
         Args:
             caller: the caller.
-            namespace: the key's namespace; None: the caller's own; `*`: none, for the service's administrator.
-            name: its name for people.
-            scopes: what the key allows.
-            session_prefix: the key sees only sessions whose names begin with this.
-            life: time after which the key is refused, exactly; None: never.
-            rates: how much it may be used in a minute, if that differs from the settings.
+            namespace: the key's namespace; None: the caller's own; `*`: all namespaces, for an administrator of the
+                service.
+            name: the key's name, by which people recognise it.
+            scopes: the operations that the key allows.
+            session_prefix: the prefix of the names of the sessions that the key may see; None: every session.
+            life: time after which the key is refused; None: it never expires.
+            rates: how many requests and bytes a minute the key allows, if the settings' limits do not apply.
 
         Raises:
-            CoatcheckError: `invalid_request` for what no key can hold; `forbidden`.
+            CoatcheckError: `invalid_request` for properties that no key can have; `forbidden` for a namespace that the
+                caller does not administer.
         """
         space = resolve_administered(caller, namespace)
-        # Checked before random bytes are drawn: nothing exists of a key that is refused.
+        # Everything is checked before the secret is drawn, so that nothing of a refused key ever exists.
         terms = tuple(sorted(set(scopes)))
         check_terms(namespace=space, name=name, scopes=terms, session_prefix=session_prefix)
         check_rates(rates.requests, rates.bytes)
@@ -113,12 +119,18 @@ class AdministerKeys:
             bytes_per_minute=rates.bytes,
         )
         await self.keys.commit(MakeKey(info=info, digest=key.digest, by=caller))
-        # This process refuses callers without a key from now on, without waiting for its next look-up.
+        # From now on this process refuses callers without a key. It does not wait until it next looks for keys.
         self.on_created()
         return info, secret
 
     async def list(self, caller: Caller, *, namespace: str | None, before: str | None, limit: int) -> KeysPage:
-        """Returns keys, newest first, revoked ones too; of all namespaces if the caller administers all and names none.
+        """Returns a page of keys, newest first, including revoked keys.
+
+        Args:
+            caller: the caller.
+            namespace: the namespace of the keys; None: all namespaces that the caller administers.
+            before: `next` of the previous page; None: the first page.
+            limit: maximum keys of the page.
 
         Raises:
             CoatcheckError: `forbidden`; `invalid_request`; `invalid_cursor`.
@@ -131,14 +143,14 @@ class AdministerKeys:
         return KeysPage(tuple(keys[:limit]), keys[limit - 1].id if len(keys) > limit else None)
 
     async def revoke(self, caller: Caller, key_id: str) -> KeyInfo:
-        """Refuses a key from now on, everywhere; it stays listed. Revoking it again changes nothing.
+        """Revokes a key: every replica refuses it from now on. The key stays listed; revoking it again changes nothing.
 
         Raises:
-            CoatcheckError: `key_not_found`, also for a key that is not the caller's to administer.
+            CoatcheckError: `key_not_found`, also for a key that the caller may not administer.
         """
         space = None if is_everywhere(caller) else caller.namespace
         change = RevokeKey(key_id=key_id, namespace=space, now=self.clock.now(), by=caller)
-        # Text that cannot be a key's ID is answered like an unknown one, without a query.
+        # A text that cannot be the ID of a key gets the same answer as an unknown ID, without a query.
         info = await self.keys.commit(change) if KEY_ID.fullmatch(key_id) else None
         if info is None:
             raise CoatcheckError(Code.KEY_NOT_FOUND, "There is no key with this ID. List the keys to see their IDs.")
@@ -153,17 +165,18 @@ class AdministerNamespaces:
     clock: Clock
 
     async def create(self, caller: Caller, name: str) -> tuple[NamespaceInfo, bool]:
-        """Creates a namespace if there is none of this name; also returns whether it is new.
+        """Creates a namespace, unless it exists; returns the namespace, and whether it is new.
 
         Raises:
-            CoatcheckError: `forbidden`; `invalid_request` for what cannot be a name.
+            CoatcheckError: `forbidden` unless the caller administers the service; `invalid_request` for a text that
+                cannot be the name of a namespace.
         """
         require_everywhere(caller)
         check_namespace(name)
         return await self.keys.commit(MakeNamespace(name=name, now=self.clock.now(), by=caller))
 
     async def list(self, caller: Caller, *, cursor: str | None, limit: int) -> NamespacesPage:
-        """Returns the namespaces. An administrator of one sees only that one.
+        """Returns a page of namespaces, by name. The administrator of one namespace gets only that namespace.
 
         Raises:
             CoatcheckError: `invalid_request`, `invalid_cursor`.
@@ -176,10 +189,10 @@ class AdministerNamespaces:
         return NamespacesPage(tuple(namespaces[:limit]), namespace_cursor(last))
 
     async def switch(self, caller: Caller, name: str, *, disabled: bool) -> NamespaceInfo:
-        """Refuses all keys of a namespace from now on, or accepts them again. Its artifacts stay.
+        """Disables or enables a namespace: while it is disabled, all its keys are refused. Its artifacts stay.
 
         Raises:
-            CoatcheckError: `forbidden`; `namespace_not_found`.
+            CoatcheckError: `forbidden` unless the caller administers the service; `namespace_not_found`.
         """
         require_everywhere(caller)
         change = SwitchNamespace(name=name, disabled=disabled, now=self.clock.now(), by=caller)

@@ -1,10 +1,12 @@
-"""Show administrators what namespaces hold and may hold, and delete whole namespaces.
+"""Show administrators how much each namespace stores and what its limits are, and delete whole namespaces.
 
-A namespace that is being deleted stores nothing any more; upkeep deletes everything in it, in batches, and can stop and
-continue at any point: the mark is a row, a batch is a transaction. What is held stays until the hold is released, and
-so does the mark. When nothing is left the mark goes too, and the namespace is as if it had never been used; its
-policies and keys stay for the administrator to remove. Crash story: before the mark is committed nothing has happened;
-after it, the schedule of any replica continues.
+A deletion begins with a row that marks the namespace. A marked namespace refuses new payloads. Maintenance deletes its
+artifacts in batches, each in its own transaction, so the work can stop and continue at any point. Held artifacts stay
+until their holds are released, and the mark stays as long. Once nothing is left, the mark is removed, and the namespace
+is as if it had never been used. Its policies and keys stay until an administrator removes them.
+
+Crash story: before the mark is committed, nothing has changed. Afterwards, maintenance in any replica continues the
+deletion.
 """
 
 import logging
@@ -66,17 +68,24 @@ class UsagePage(Struct, frozen=True):
 
     items: tuple[NamespaceUsage, ...]
     next: str | None = None
+    """The cursor of the next page; None: this is the last page."""
 
 
 @dataclass(frozen=True)
 class ShowUsage:
-    """Lists how much each namespace holds."""
+    """Lists how much each namespace stores, and its limits."""
 
     decisions: Decisions
     policies: Policies
 
     async def __call__(self, caller: Caller, namespace: str | None, *, cursor: str | None, limit: int) -> UsagePage:
-        """Returns namespaces by name; all of them if the caller administers all and names none.
+        """Returns a page of the usage of namespaces, by name.
+
+        Args:
+            caller: the caller.
+            namespace: the only namespace to return; None: all namespaces that the caller administers.
+            cursor: `next` of the previous page; None: the first page.
+            limit: maximum namespaces of the page.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `invalid_cursor`.
@@ -85,7 +94,7 @@ class ShowUsage:
         check_page_limit(limit)
         only = resolve_listed(caller, namespace)
         usages = await self.decisions.usages(only, after=after or "", limit=limit + 1)
-        # A namespace in which nothing was ever stored has no row, but its administrator may ask for it.
+        # A namespace in which nothing was ever stored has no row, but its administrator gets its usage, which is 0.
         if only is not None and not usages and not after:
             usages = [Usage(namespace=only)]
         last = usages[limit - 1].namespace if len(usages) > limit else None
@@ -100,20 +109,21 @@ class ShowUsage:
 log = logging.getLogger(__name__)
 
 BATCH: Final = 200
-"""Artifacts that one transaction deletes."""
+"""Maximum artifacts that one transaction deletes."""
 
 
 class EmptyRound(Struct, frozen=True, kw_only=True):
     """The result of one round of deleting namespaces."""
 
     artifacts: int = 0
+    """Number of artifacts that were deleted."""
     namespaces: int = 0
-    """Namespaces that are now empty and no longer being deleted."""
+    """Number of namespaces whose deletion is complete: they are empty, and no longer marked."""
 
 
 @dataclass(frozen=True)
 class EmptyNamespace:
-    """Deletes namespaces with everything in them, in batches."""
+    """Deletes namespaces with all their artifacts, in batches."""
 
     decisions: Decisions
     clock: Clock
@@ -122,11 +132,11 @@ class EmptyNamespace:
     tombstone_life: timedelta
 
     async def begin(self, caller: Caller, namespace: str) -> Usage:
-        """Begins to delete a namespace; returns what it holds. Repeating it changes nothing.
+        """Begins to delete a namespace; returns its present usage. Repeating the call changes nothing.
 
         Raises:
-            CoatcheckError: `held` if a hold covers the namespace itself; `forbidden`; `invalid_request`;
-                `namespace_not_found` if nothing was ever stored in it.
+            CoatcheckError: `held` if a hold covers the namespace as a whole; `forbidden`; `invalid_request`;
+                `namespace_not_found` if nothing was ever stored in the namespace.
         """
         require_everywhere(caller)
         check_namespace(namespace)
@@ -143,7 +153,7 @@ class EmptyNamespace:
         return (await self.decisions.usages(namespace))[0]
 
     async def __call__(self) -> EmptyRound:
-        """Deletes what no hold covers in every namespace that is being deleted; returns what went.
+        """Deletes all artifacts without a hold in the namespaces that are marked for deletion; returns how many.
 
         Raises:
             CoatcheckError: `storage_unavailable`; the next round continues.
@@ -155,6 +165,7 @@ class EmptyNamespace:
         return EmptyRound(artifacts=artifacts, namespaces=namespaces)
 
     async def _drain(self, namespace: str) -> int:
+        """Deletes the artifacts of a namespace that no hold covers; returns how many."""
         total = 0
         while True:
             now = self.clock.now()
@@ -171,10 +182,10 @@ class EmptyNamespace:
                 return total
 
     async def _end(self, namespace: str) -> bool:
-        """Removes the mark when nothing is left; until then it fences uploads that are under way."""
+        """Removes the mark of a namespace if nothing is left in it; returns whether it was removed."""
         usage = (await self.decisions.usages(namespace))[0]
-        # Held artifacts and open uploads keep the mark: without it, an upload could still commit after the namespace
-        # was reported deleted.
+        # The mark stays while there are held artifacts or open uploads. Without the mark, an open upload could commit
+        # after the namespace was reported as deleted.
         if usage.artifacts or usage.reserved:
             return False
         change = MarkNamespace(namespace=namespace, now=self.clock.now(), deleting=False, by=SCHEDULE)

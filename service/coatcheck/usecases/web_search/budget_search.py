@@ -1,9 +1,10 @@
-"""Take a web search's response, keep it whole, and return what the model should read of it within a budget.
+"""Store the whole response of a web search, and return the part that a model should read, within a token budget.
 
-Ingest stores the response as one artifact (the same response always has the same ID). Its text view, which every range
-of the answer refers to, is kept before the answer is returned. No page is fetched and no provider is called.
+Ingest stores the response as one artifact; the same response always has the same ID. The ranges of the answer refer to
+the text view of this artifact, which is stored before the answer is returned. This module fetches no page and calls no
+search provider.
 
-Crash story: that of an ingest. The only other write is the view, which any read would make identically.
+Crash story: that of an ingest. The only other write is the text view, and any later read would make the same view.
 """
 
 import hashlib
@@ -54,82 +55,89 @@ from coatcheck_client.contract.inert import MARK
 
 Form = Literal["text", "anthropic", "openai"]
 TOOL: Final = "web_search"
-"""The tool's name in a summary if the caller gives none."""
+"""Name of the tool in a summary if the caller gives no name."""
 _NONE: Final = SearchCounts(**dict.fromkeys(SearchCounts.__struct_fields__, 0))
 """Counts of an answer without results."""
 _CHARS_PER_TOKEN: Final = 64
-"""Maximum characters that a token may stand for."""
+"""Characters of text that an answer may have for each token of its budget, at most."""
 
 
 class SearchResultsRequest(Struct, frozen=True, kw_only=True):
-    """A caller's request about a response."""
+    """A caller's request to store the response of a web search and to shorten it."""
 
     declared: DeclaredMetadata = DeclaredMetadata()
     query: str = ""
-    """What was searched for; empty: what the provider says it was."""
+    """The query of the search; empty: the query that the response names."""
     max_results: int | None = None
-    """None, here and in the two fields below: as the policy or the settings say."""
+    """Maximum results that are shown; None: as a policy or the settings say."""
     max_tokens_per_result: int | None = None
+    """Maximum tokens of one result; None: as a policy or the settings say."""
     max_total_tokens: int | None = None
+    """Maximum tokens of the whole text; None: as a policy or the settings say."""
     allowed_domains: tuple[str, ...] = ()
-    """Empty: every site is allowed."""
+    """The only domains whose results are shown; empty: every domain is allowed."""
     excluded_domains: tuple[str, ...] = ()
+    """Domains whose results are not shown."""
     form: Form = "text"
-    """The form of `content` in the answer: plain text, or what a provider's interface takes."""
+    """The form of `content` in the answer: plain text, or the form that a provider's interface accepts."""
     across_session: bool = True
-    """Whether to fold what the session already has."""
+    """Whether to leave out results that the session has already had."""
     ttl: int | None | UnsetType = UNSET
     idle_ttl: int | None | UnsetType = UNSET
     pinned: bool = False
     turn: str | None = None
-    """The caller's name for the turn, in which searches may be limited; kept as the label `turn:…`."""
+    """The caller's name for the turn, stored as the label `turn:…`; a policy may limit the searches of a turn. None:
+    the search counts in no turn."""
     key: str | None = None
+    """The idempotency key of the request; None: it has none."""
     notices: tuple[Notice, ...] = ()
+    """Notices of changes that were necessary to accept the request; the answer passes them on to the caller."""
 
 
 class AnswerTokens(Struct, frozen=True):
     """Tokens and sizes of the answer."""
 
     tokens: int
-    """Of the text."""
+    """Tokens of the answer's text."""
     cap: int
-    """`max_total_tokens` as applied."""
+    """The value of `max_total_tokens` that was applied."""
     text: str
-    """`~1,234 of 8,192`."""
+    """The two numbers as a text, such as `~1,234 of 8,192`."""
 
 
 class SearchResultsAnswer(Struct, frozen=True, kw_only=True):
     """The answer to a search response."""
 
     id: str | None
-    """None: searches are off, or there were too many, and nothing was kept."""
+    """The artifact's ID; None: nothing was stored, because searches are disabled or their limit is reached."""
     stored: bool
-    """False: storage refused the response, as a warning says; citations name sections alone."""
+    """Whether the response was stored; False: storage refused it, and a warning says why. The citations then consist of
+    the names of sections only."""
     text: str
-    """The text that a model reads this turn."""
+    """The text that a model reads in this turn."""
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     payload: AnswerTokens
     content: str | list[dict[str, Any]]
-    """The text in the form that the request asked for: exactly what to use as the tool result's content."""
+    """The text in the requested form, to be used unchanged as the content of the tool result."""
     summary: SearchSummary
-    """The text to keep for later turns, in place of `text`."""
+    """The text that replaces `text` in later turns."""
     provider: str
-    """The provider by whose form the response was read; `unknown` if it has none."""
+    """The search provider whose format the response has; `unknown` if the format is not recognised."""
     query: str
     results: tuple[ResultShown, ...]
     listed: tuple[ResultListed, ...]
     folded: tuple[FoldedResult, ...]
-    """Results that repeat others, or what the session has already."""
+    """Results that are not shown because they repeat other results, or sources that the session has already had."""
     counts: SearchCounts
     unknown: tuple[str, ...]
-    """Members of the response that hold something and were not understood."""
+    """Members of the response that are not empty and were not understood."""
     limits: SearchLimits
     warnings: tuple[Notice, ...]
 
 
 class BudgetedSearch(Struct, frozen=True):
-    """The answer, and whether its artifact is new."""
+    """The answer, and whether the call created the artifact."""
 
     answer: SearchResultsAnswer
     created: bool
@@ -137,44 +145,46 @@ class BudgetedSearch(Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResults:
-    """Stores a web search's response and returns what to read of it within a budget."""
+    """Stores the response of a web search, and returns the part that a model should read, within a token budget."""
 
     ingest: Ingest
     find: Find
-    """Also finds what waits in the fallback buffer."""
+    """Finds artifacts, including those that wait in the fallback buffer."""
     keep_text: KeepText
     sources: Sources
-    """What the session has had from earlier searches and pages."""
+    """Finds the sources that a session has had from earlier searches and pages."""
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
     redacting: RedactionPolicy
     rules: Callable[[], Rules] = lambda: NO_RULES
     switches: Switches = field(default_factory=Switches)
-    """Where no policy decides."""
+    """Switches of searches that hold where no policy sets them."""
     limits: SearchLimits = field(default_factory=SearchLimits)
-    """The limits if neither the request nor a policy sets one."""
+    """Limits that hold where neither the request nor a policy sets them."""
 
     async def __call__(self, caller: Caller, payload: bytes, ask: SearchResultsRequest) -> BudgetedSearch:
-        """Stores a response and returns what to read of it; if storage does not take it, the answer says so.
+        """Stores the response of a search, and returns the part to read.
+
+        If storage refuses the response, the answer says so in a warning, and no error is raised.
 
         Args:
             caller: the caller.
-            payload: the response's body, exactly as it should be kept.
-            ask: what is declared of it, and the limits.
+            payload: the body of the response, exactly as it is to be stored.
+            ask: the declared metadata, the query and the limits.
 
         Raises:
-            CoatcheckError: `invalid_request` for limits out of bounds and for names that are not domains; ingest's
-                errors.
+            CoatcheckError: `invalid_request` for limits out of bounds and for names that are not domains; the errors of
+                an ingest.
         """
         declared = replace(ask.declared, kind=SEARCH_RESPONSE)
-        # Masking comes first: a response that was taken before is recognised by the digest of its masked bytes.
+        # Secrets are masked first, because an earlier search is recognised by the digest of its masked response.
         shape = self._shape(caller, ask)
         incoming = RedactedIngest(self.redacting, caller.namespace, declared, self.pool)
         payload = await incoming.whole(payload)
-        untaken = await self._untaken(caller, ask, shape.switches, payload)
-        if untaken is not None:
-            return BudgetedSearch(_untaken_answer(untaken, shape.limits, self.tokenizer, ask), created=False)
+        refusal = await self._find_refusal(caller, ask, shape.switches, payload)
+        if refusal is not None:
+            return BudgetedSearch(_make_refusal(refusal, shape.limits, self.tokenizer, ask), created=False)
         parsed_response = await in_pool(self.pool, _read, payload)
         receipt = await self.ingest(caller, split_blocks(payload), _build_request(ask, parsed_response))
         notices = [*receipt.warnings]
@@ -182,7 +192,7 @@ class SearchResults:
             notices.append(Notice("secrets_masked", incoming.notice))
         mask = self.redacting.mask(caller.namespace, declared)
         session_sources = SessionSources(())
-        # Only a stored response can be cited by ID, and compared with the session's earlier ones.
+        # Only a stored response can be cited by its ID, and compared with the earlier sources of the session.
         if receipt.stored:
             artifact = await self._keep(caller, receipt, parsed_response, notices)
             session_sources = await self._find_known_sources(caller, ask, artifact, notices)
@@ -198,7 +208,8 @@ class SearchResults:
             notices,
             mask,
         )
-        if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
+        # The ingest has counted the tokens of a card, but the model gets this answer instead.
+        if receipt.created and receipt.stored:
             self.ledger.gave(caller.namespace, ask.declared.session, answer.tokens - receipt.tokens)
         self.ledger.log(
             caller,
@@ -216,10 +227,13 @@ class SearchResults:
         )
         return BudgetedSearch(answer, receipt.created)
 
-    async def _untaken(
+    async def _find_refusal(
         self, caller: Caller, ask: SearchResultsRequest, switches: Switches, payload: bytes
     ) -> Notice | None:
-        """Returns why a response is not taken; None if it is. One that was taken before is taken again."""
+        """Returns the notice that says why a response is refused; None if it is accepted.
+
+        A response that was accepted before is always accepted again.
+        """
         if not switches.enabled:
             return Notice(
                 "search_disabled", "Web search is switched off here: this response was neither read nor kept."
@@ -231,7 +245,7 @@ class SearchResults:
         for where, most, label in limits:
             if most is None or session is None:
                 continue
-            # A response that was taken before passes: a retry after a lost answer must not count as one more search.
+            # A response that was accepted before passes: a retry after a lost answer must not count as another search.
             earlier_searches = await self.sources.searches(caller, session, label, most)
             if len(earlier_searches) >= most and all(each.measure.sha256 != digest for each in earlier_searches):
                 return Notice(
@@ -241,30 +255,37 @@ class SearchResults:
                 )
         return None
 
-    def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Shape":
-        """Returns the request's limits, else the most specific policy's, else the settings'; sites that all allow."""
-        otherwise = self.limits
+    def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Limits":
+        """Returns the switches, limits and domains that apply to a request.
+
+        Each limit comes from the request, or else from the most specific policy, or else from the settings. A domain is
+        allowed only if both the request and the policy allow it.
+        """
+        default = self.limits
         policy = self.rules().of_payload(caller.namespace, ask.declared, SEARCH_RESPONSE)
         limits = SearchLimits(
-            max_results=_first(ask.max_results, policy.search_max_results, otherwise.max_results),
+            max_results=_first(ask.max_results, policy.search_max_results, default.max_results),
             max_tokens_per_result=_first(
-                ask.max_tokens_per_result, policy.search_max_tokens_per_result, otherwise.max_tokens_per_result
+                ask.max_tokens_per_result, policy.search_max_tokens_per_result, default.max_tokens_per_result
             ),
-            max_total_tokens=_first(ask.max_total_tokens, policy.search_max_total_tokens, otherwise.max_total_tokens),
+            max_total_tokens=_first(ask.max_total_tokens, policy.search_max_total_tokens, default.max_total_tokens),
         )
         policy_domains = Domains(
             value_or(policy.search_allowed_domains, ()), value_or(policy.search_excluded_domains, ())
         )
-        return _Shape(
+        return _Limits(
             policy.switches(self.switches),
             check_limits(limits),
             Domains(ask.allowed_domains, ask.excluded_domains, also=policy_domains),
         )
 
     async def _keep(
-        self, caller: Caller, receipt: Receipt, parsed_response: "_Read", notices: list[Notice]
+        self, caller: Caller, receipt: Receipt, parsed_response: "_Response", notices: list[Notice]
     ) -> Artifact | None:
-        """Returns the artifact, with its text view kept as laid out; None if it cannot be looked up."""
+        """Stores the text view of the response and remembers its sources; returns the artifact.
+
+        Returns None if the artifact cannot be looked up at the moment; a notice then says why.
+        """
         try:
             entry = await self.find(caller, ids.parse(receipt.id), with_bytes=True, with_view=True, with_receipt=True)
             if parsed_response.view is not None:
@@ -281,17 +302,20 @@ class SearchResults:
         return entry.artifact
 
     async def _view_kept(self, entry: FoundArtifact, view: ExtractedText, notices: list[Notice]) -> None:
-        """Keeps the view, unless the artifact is stored as another kind or has a view of another release."""
+        """Stores the text view of a response, unless the artifact already has one or is of another kind.
+
+        Adds a notice if the artifact has another view than `view`: the ranges of the answer are then not valid for it.
+        """
         text_view, kind = entry.text_view, entry.artifact.facts.kind
-        laid_out = spec_of(kind).text_view == "search_results"
-        if text_view is None and laid_out:
+        is_search = spec_of(kind).text_view == "search_results"
+        if text_view is None and is_search:
             text_view = await self.keep_text.keep(entry, view)
-        # Equal extractor and size mean that ranges of this answer are those of the kept view.
-        ours = text_view is not None and (text_view.view.extractor, text_view.view.measure.size) == (
+        # If the extractor and the size are equal, the ranges of this answer are also those of the stored view.
+        same_view = text_view is not None and (text_view.view.extractor, text_view.view.measure.size) == (
             EXTRACTOR,
             len(view.text or b""),
         )
-        if not ours or not laid_out:
+        if not same_view or not is_search:
             notices.append(
                 Notice(
                     "kind_conflict",
@@ -303,6 +327,7 @@ class SearchResults:
     async def _find_known_sources(
         self, caller: Caller, ask: SearchResultsRequest, artifact: Artifact | None, notices: list[Notice]
     ) -> SessionSources:
+        """Returns the sources that the session has had before; none if the request does not want them compared."""
         session = ask.declared.session
         if session is None or not ask.across_session or artifact is None:
             return SessionSources(())
@@ -311,7 +336,7 @@ class SearchResults:
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
-            # Without them the answer only repeats more: that is worth a notice, not an error.
+            # Without the earlier sources the answer is still right, but may repeat them: a notice is enough.
             session_sources = SessionSources((), partial=True)
         if session_sources.partial:
             notices.append(
@@ -325,18 +350,18 @@ class SearchResults:
     def _make_answer(
         self,
         ask: SearchResultsRequest,
-        shape: "_Shape",
-        parsed_response: "_Read",
+        shape: "_Limits",
+        parsed_response: "_Response",
         receipt: Receipt,
         earlier: tuple[EarlierSource, ...],
         notices: list[Notice],
         mask: Mask | None,
     ) -> SearchResultsAnswer:
         tokenizer = self.tokenizer
-        # Secrets are masked before anything is chosen, so that none decides what is shown. Their marks become readable
-        # only below, which may cost tokens, so the budget is applied again.
+        # Secrets are masked before passages are chosen, so that no secret affects the choice. Further below, fillers
+        # are replaced by readable marks, which may take more tokens, so the budget is then applied again.
         masked = parsed_response.laid if mask is None else laid_of(mask, parsed_response.laid)
-        # Sites are filtered before the budget is spent; the stored response keeps all of them.
+        # Results of forbidden domains are left out before the budget is spent; the stored response keeps them.
         laid = shape.domains.within(masked)
         budgeted = budget_search(
             laid,
@@ -351,7 +376,7 @@ class SearchResults:
         cap = shape.limits.max_total_tokens
         if mask is not None:
             budgeted = reveal_answer(budgeted, mask, tokenizer, cap, cap * _CHARS_PER_TOKEN)
-        # The summary is made of the same choice as the text.
+        # The summary is made from the same results as the text.
         tool, brief = ask.declared.tool_name or TOOL, not shape.switches.keep_summary
         summary = summarise(budgeted, laid, tokenizer, tool=tool, brief=brief)
         if mask is not None:
@@ -372,53 +397,54 @@ class SearchResults:
             counts=budgeted.counts,
             unknown=laid.response.unknown,
             limits=shape.limits,
-            # From the response before sites were left out: a search whose results are all forbidden did not fail.
+            # The warnings come from the response with all domains: a search did not fail if all its results are
+            # forbidden.
             warnings=(*notices, *_collect_notices(masked)),
         )
 
 
-class _Shape(Struct, frozen=True):
-    """The limits of an answer."""
+class _Limits(Struct, frozen=True):
+    """The switches, limits and domains that apply to an answer."""
 
     switches: Switches
     limits: SearchLimits
     domains: Domains
 
 
-def _first(requested: int | None, policy_limit: int | UnsetType, otherwise: int) -> int:
-    """Returns the first of these that is given."""
-    return requested if requested is not None else otherwise if policy_limit is UNSET else policy_limit
+def _first(requested: int | None, policy_limit: int | UnsetType, default: int) -> int:
+    """Returns the requested limit, or else the limit of the policy, or else the default."""
+    return requested if requested is not None else default if policy_limit is UNSET else policy_limit
 
 
-class _Read(Struct, frozen=True):
-    """A response as it was read, once for all that is done with it."""
+class _Response(Struct, frozen=True):
+    """A response after it was parsed, which is done once for all later steps."""
 
     laid: ResponseLayout
     """The response in the common form, laid out as text with a section for each result."""
     view: ExtractedText | None
-    """None if nothing was found: the payload is then recognised like any other."""
+    """The text view; None: the response has no results and no answers, and is treated like any other payload."""
     prints: tuple[bytes, ...]
-    """A fingerprint for each result, by which repeats are recognised."""
+    """A fingerprint of each result, by which repeated results are recognised."""
 
 
-def _read(payload: bytes) -> _Read:
+def _read(payload: bytes) -> _Response:
     laid = lay_out(normalise(payload))
     if not (laid.response.results or laid.response.answers):
-        return _Read(laid, None, ())
+        return _Response(laid, None, ())
     view = ExtractedText(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
-    return _Read(laid, view, fingerprints(laid))
+    return _Response(laid, view, fingerprints(laid))
 
 
 def turn_label(turn: str) -> str:
-    """Returns the label of a turn's searches."""
+    """Returns the label that the artifacts of a turn's searches get."""
     return f"turn:{turn}"
 
 
-def _untaken_answer(
+def _make_refusal(
     why: Notice, limits: SearchLimits, tokenizer: Tokenizer, ask: SearchResultsRequest
 ) -> SearchResultsAnswer:
     text = f"{MARK} {why.message}"
-    # It has every member of an ordinary answer, empty: callers need not distinguish the two.
+    # The answer has the same members as an ordinary answer, only empty, so callers need not distinguish the two.
     tokens, cap, tool, none = tokenizer.count(text), limits.max_total_tokens, ask.declared.tool_name or TOOL, _NONE
     return SearchResultsAnswer(
         id=None,
@@ -450,8 +476,8 @@ def _untaken_answer(
     )
 
 
-def _build_request(ask: SearchResultsRequest, parsed_response: _Read) -> IngestRequest:
-    """Returns an ingest's request. Nobody reads its card."""
+def _build_request(ask: SearchResultsRequest, parsed_response: _Response) -> IngestRequest:
+    """Returns the request of the ingest that stores a response. It requests no card, because nobody reads it."""
     return IngestRequest(
         declared=replace(
             ask.declared,
@@ -470,27 +496,27 @@ def _build_request(ask: SearchResultsRequest, parsed_response: _Read) -> IngestR
 
 
 def _collect_notices(laid: ResponseLayout) -> list[Notice]:
-    """Returns what went wrong with the search or with reading its response."""
+    """Returns notices of problems: those of the search itself, and those that occurred when its response was parsed."""
     response = laid.response
-    out = [Notice("search_response", each) for each in response.warnings]
+    notices = [Notice("search_response", each) for each in response.warnings]
     if response.failures and not response.results:
-        out.append(
+        notices.append(
             Notice(
                 "search_failed",
                 f"{'The search failed' if response.failed else 'No results'}: {'; '.join(response.failures)}",
             )
         )
     if response.unread:
-        out.append(
+        notices.append(
             Notice("not_understood", "The response was not understood: the text has an excerpt of it, without results.")
         )
     if not response.results:
-        out.append(
+        notices.append(
             Notice("no_results", "No results were found in the response. It is stored unchanged; read it by lines.")
         )
-    return out
+    return notices
 
 
 def _describe_results(answer: SearchResultsAnswer) -> list[dict[str, str]]:
-    """Returns the shown results, as they are logged."""
+    """Returns the citations and titles of the shown results, for the log of events."""
     return [{"citation": each.citation, "title": each.title[:TITLE_CHARS]} for each in answer.results]

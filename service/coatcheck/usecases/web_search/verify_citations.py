@@ -1,8 +1,8 @@
-"""Check whether quotations stand in what they cite, where exactly, and what is different.
+"""Check whether quotations stand in the artifacts that they cite, where they stand, and how they differ.
 
-Each quotation is checked by itself: one that cites nothing, or what is gone, fails alone. The text view is searched, or
-of a very large one the cited part or the beginning. Words are compared, not meanings: a sentence may be there and be
-misused.
+Each quotation is checked by itself: if its citation is wrong, or its artifact is gone, the other quotations are still
+checked. The text view of the artifact is searched; of a very large view, only the surroundings of the cited part, or
+the beginning. The check compares words and not meanings: a sentence that stands in an artifact may still be misused.
 """
 
 import codecs
@@ -34,21 +34,21 @@ MAX_QUOTATIONS: Final = 100
 SOURCE_BYTES: Final = 2 * 1024 * 1024
 """Maximum bytes of a view that are searched for one quotation."""
 _BYTES_BEFORE: Final = 256 * 1024
-"""Bytes before a cited part that are searched in a larger view."""
+"""Bytes before the cited part that are searched in a view of more than `SOURCE_BYTES`."""
 PATIENCE_SECONDS: Final = 5.0
-"""Seconds after which no further quotation is begun."""
+"""Seconds after which a call checks no further quotation; the remaining quotations get an error."""
 
 
 class Quotation(Struct, frozen=True, kw_only=True):
-    """A quotation: words, and what they cite."""
+    """A quotation: the quoted words, and the artifact or section that they cite."""
 
     quote: str
     citation: str
-    """`art_…#r1`, or an artifact ID."""
+    """A citation of a section, such as `art_…#r1`, or an artifact ID."""
     bytes: Extent | None = None
-    """The part of the text view that is cited; narrower than a section."""
+    """The cited part of the text view in bytes, which counts instead of the section; None: no bytes are cited."""
     chars: Extent | None = None
-    """The part of the text view that is cited, in characters; ignored where `bytes` are given."""
+    """The cited part of the text view in characters; ignored if `bytes` are given. None: no characters are cited."""
 
 
 class QuotationCheck(Struct, frozen=True, kw_only=True):
@@ -56,36 +56,38 @@ class QuotationCheck(Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     citation: str
-    """The citation as it was given."""
+    """The citation of the quotation, unchanged."""
     stands_in: str | None
-    """A citation of where the quotation stands: of the innermost section; None if it is absent."""
+    """A citation of the innermost section in which the quotation stands; None: it was not found."""
     view: ViewName
-    """The view that was searched, which `window` refers to."""
+    """The view that was searched, to which `window` refers."""
     window: Window | None
-    """Where it stands; None if it is absent, or if the payload is not valid UTF-8, which has no exact places."""
+    """The exact range of the quotation in the view. None: it was not found, or the view is not valid UTF-8, so that no
+    exact range can be given."""
     text: str
-    """The text that stands there, verbatim."""
+    """The text in the view that matches the quotation, verbatim."""
     ratio: float
-    """Share of words in common, 0 to 1; 1 for `exact` and `normalised`."""
+    """Share of words that the quotation and `text` have in common, 0 to 1; it is 1 for `exact` and `normalised`."""
     moved: bool
-    """Whether it stands there, but outside the cited section or range."""
+    """Whether the quotation stands in the artifact, but outside the cited section or range."""
     differences: tuple[Difference, ...]
-    """Where the words differ, in order; empty for `exact`."""
+    """The differences between the words of the quotation and of `text`, in order; empty for `exact`."""
     partial: bool
-    """Whether only part of the view was searched."""
+    """Whether only a part of the view was searched."""
 
 
 class _Source(Struct, frozen=True):
-    """A text in which quotations are searched for."""
+    """The part of a view in which quotations are looked for."""
 
     place: Position
-    """Where the text begins in the view."""
+    """The position in the view where the part begins."""
     data: bytes
     text: str
+    """The decoded part."""
     exact: bool
-    """Whether `text` is exactly `data`."""
+    """Whether `data` is valid UTF-8, so that positions in `text` are exact positions in `data`."""
     partial: bool
-    """Whether the view has more than this."""
+    """Whether the view is larger than this part."""
 
 
 @dataclass(frozen=True)
@@ -96,21 +98,23 @@ class VerifyCitations:
     pool: Executor
     _: KW_ONLY
     clock: Callable[[], float] = time.monotonic
-    """Returns seconds and never steps back."""
+    """A monotonic clock, in seconds."""
     patience: float = PATIENCE_SECONDS
+    """Seconds after which a call checks no further quotation."""
 
     async def __call__(self, caller: Caller, quotations: list[Quotation]) -> list[QuotationCheck | CoatcheckError]:
-        """Returns the result for each, in the order given; an error for one that could not be checked.
+        """Returns the result for each quotation, in the given order; an error for one that could not be checked.
 
         Raises:
-            CoatcheckError: `invalid_request` for more than MAX_QUOTATIONS.
+            CoatcheckError: `invalid_request` for more than MAX_QUOTATIONS quotations.
         """
         if len(quotations) > MAX_QUOTATIONS:
             raise invalid_request(f"At most {MAX_QUOTATIONS} quotations in one call.", parameter="quotes")
         ends = self.clock() + self.patience
         out: dict[int, QuotationCheck | CoatcheckError] = {}
         view_cache = _ViewCache(self.open_view, caller)
-        # By citation, so that each artifact is opened once; the answer restores the given order.
+        # Quotations are checked in the order of their citations, so that each artifact is opened only once. The answer
+        # has the given order again.
         for place in sorted(range(len(quotations)), key=lambda place: (quotations[place].citation, place)):
             try:
                 if self.clock() >= ends:
@@ -130,12 +134,13 @@ class VerifyCitations:
         within = None if cited is None else _within(source, cited)
         match = await in_pool(self.pool, _verify, quotation.quote, source, within, reading.fields)
         checked = _answer(reading, quotation, source, match)
-        # Comparison needs the stored bytes with fillers; markers come in only when all positions are final.
+        # The quotation is compared with the stored bytes, in which fillers of the same size mask secrets. Readable
+        # marks replace the fillers only at the end, because they change positions.
         return checked if reading.mask is None else reveal_strings(checked, reading.mask)
 
 
 class _ViewCache:
-    """The views of one call, only one of them open at a time."""
+    """Opens the views for one call; only the view that was opened last stays open."""
 
     def __init__(self, open_view: OpenView, caller: Caller) -> None:
         self._open = open_view
@@ -145,7 +150,11 @@ class _ViewCache:
         self._source: tuple[int, int, _Source] | None = None
 
     async def reading(self, number: int) -> ViewReading:
-        """Returns an artifact's text view, or the raw one if there is none; one that is gone is looked up once."""
+        """Returns the text view of an artifact, or its raw view if it has no text view.
+
+        Raises:
+            CoatcheckError: the error for which the artifact cannot be opened, which is cached like a view.
+        """
         if number != self._number or self._reading is None:
             self._number, self._source = number, None
             try:
@@ -157,7 +166,7 @@ class _ViewCache:
         return self._reading
 
     async def source(self, reading: ViewReading, cited: Extent | None) -> _Source:
-        """Returns the text to search: the whole view, or the surroundings of the cited part in a large one."""
+        """Returns the text to search: the whole view, or of a large view the surroundings of the cited part."""
         size = reading.content.size
         start = 0 if size <= SOURCE_BYTES or cited is None else max(0, cited.start - _BYTES_BEFORE)
         end = min(size, start + SOURCE_BYTES)
@@ -168,14 +177,14 @@ class _ViewCache:
 
 
 async def _find_cited(reading: ViewReading, name: str | None, quotation: Quotation) -> Extent | None:
-    """Returns the bytes of the view that are cited; None: all of it."""
+    """Returns the cited range of the view in bytes; None: the whole view is cited."""
     part: Section | None = None
     if name is not None:
         nth = nth_section(reading.sections, name)
         if nth is None:
             raise no_section(reading.artifact.id, name, reading.sections)
         part = reading.sections[nth]
-    # The narrowest statement counts: bytes, then characters, then the section.
+    # The most precise citation counts: bytes before characters, and characters before a section.
     if quotation.bytes is not None:
         return quotation.bytes
     if quotation.chars is not None:
@@ -188,7 +197,7 @@ async def _find_cited(reading: ViewReading, name: str | None, quotation: Quotati
 
 
 def _source(place: Position, data: bytes, size: int) -> _Source:
-    """Returns a piece of a view, cut between characters."""
+    """Returns a part of a view of `size` bytes, without the rest of a character that was cut at its beginning."""
     lead = 0
     while place.byte and lead < min(3, len(data)) and data[lead] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8 continues
         lead += 1
@@ -203,27 +212,27 @@ def _source(place: Position, data: bytes, size: int) -> _Source:
 
 
 def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFields | None) -> QuotationMatch:
-    """Looks for a quotation in a text; if it is not there word by word, in what reads show of the text."""
+    """Looks for a quotation in the stored text and, if its words are not found there, in the text that reads show."""
     match = verify(quote, source.text, within)
     if match.verdict in {"exact", "normalised"} or not source.exact:
         return match
     apart = hidden_parts(fields, source.data, begins=not source.place.byte)
     if not apart and not has_hidden(source.data):
         return match
-    # A model quotes what a read showed it, without escape sequences and hidden fields.
+    # A model quotes the text as a read showed it, without escape sequences and hidden fields.
     visible_text = VisibleText(source.data, [(start, end, decode(replacement)) for start, end, replacement in apart])
     if within is not None:
         within = Extent(*(visible_text.at(len(source.text[:edge].encode())) for edge in (within.start, within.end)))
     rendered = verify(quote, visible_text.text, within)
     if rendered.at is None or rendered.ratio <= match.ratio:
         return match
-    # Back from what is visible to the text as it is stored, which is what positions refer to.
+    # The positions in the shown text are translated to positions in the stored text, to which the answer refers.
     start, end = (chars(source.data[: visible_text.cut(at)[0]]) for at in (rendered.at.start, rendered.at.end))
     return replace(rendered, at=Extent(start, end), text=source.text[start:end])
 
 
 def _within(source: _Source, cited: Extent) -> Extent:
-    """Returns the cited bytes as characters of the source."""
+    """Returns the range of characters of the source that a cited range of bytes covers."""
     start, end = (max(0, at - source.place.byte) for at in (cited.start, cited.end))
     first = chars(source.data[:start])
     return Extent(first, first + chars(source.data[start:end]) if end > start else first)
@@ -246,6 +255,7 @@ def _answer(reading: ViewReading, quotation: Quotation, source: _Source, match: 
 
 
 def _window(source: _Source, at: Extent) -> Window:
+    """Returns the range of the view that a range of characters of the source covers."""
     start = nth_char(source.data, at.start)
     data = source.text[at.start : at.end].encode()
     first = source.place.after(source.data[:start])
@@ -253,12 +263,12 @@ def _window(source: _Source, at: Extent) -> Window:
 
 
 def _stands_in(reading: ViewReading, where: Window | None) -> str:
-    """Returns the innermost section that holds a window, as a citation."""
+    """Returns a citation of the innermost section that contains a window; the artifact's ID if there is none."""
     artifact_id = reading.artifact.id
     if where is None:
         return artifact_id
-    holding = [each for each in reading.sections if each.start <= where.bytes.start and where.bytes.end <= each.end]
-    inner = min(holding, key=lambda each: (each.end - each.start, -each.level), default=None)
+    enclosing = [each for each in reading.sections if each.start <= where.bytes.start and where.bytes.end <= each.end]
+    inner = min(enclosing, key=lambda each: (each.end - each.start, -each.level), default=None)
     return artifact_id if inner is None else f"{artifact_id}#{inner.name}"
 
 

@@ -1,8 +1,8 @@
-"""Changes a live artifact: its expiry, pin, labels and last read, or what is declared about it.
+"""Changes a live artifact: its expiry, its pin, its labels, its last read, or its declared metadata.
 
-A repeated request with another declaration also replaces the detected metadata, the survey, and the text view if the
-extractor's inputs differ. Labels, expiry and the comparison with an earlier artifact stay.
-`DeclaredMetadata.merged_over` decides.
+A repeated request that declares other metadata also replaces the detected metadata and the survey. It replaces the text
+view if the inputs of the extractor differ. Labels, expiry and the comparison with an earlier artifact stay.
+`DeclaredMetadata.merged_over` decides whether the metadata differ.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,13 +25,13 @@ from coatcheck.ports.artifacts import PatchArtifact, StoreArtifact, Touch
 
 
 class _State(NamedTuple):
-    """The columns of a row that decide a change."""
+    """The columns of an artifact's row on which a change depends."""
 
     seq: int
     created_at: datetime
     read_at: datetime
     expires_at: datetime | None
-    """None: never."""
+    """When the artifact expires; None: never."""
     ttl: int | None
     """Seconds after `created_at`; None: no such limit."""
     idle_ttl: int | None
@@ -39,20 +39,21 @@ class _State(NamedTuple):
     pinned: bool
     tool_name: str | None
     session: str | None
-    """Like `tool_name`, only for the answer about an artifact that has expired."""
+    """Session of the artifact. `session` and `tool_name` are only used in the answer about an expired artifact."""
 
 
 _COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in _State._fields]
 _HERE = equal(artifacts.c.namespace, artifacts.c.number)
-# The lock makes changes of one artifact follow each other, each computed from the result of the one before.
+# Because of the lock, changes of one artifact are carried out one after the other, each with the result of the last.
 _STATE = select(*_COLUMNS).where(_HERE).with_for_update()
 _ARTIFACT = rows.ARTIFACTS.where(_HERE)
 _MOVABLE = artifacts.c.pinned.is_(False)
-"""A pinned artifact does not expire, so its reads are not recorded."""
+"""The condition that an artifact's expiry depends on reads: a pinned artifact does not expire, so its reads are not
+recorded."""
 _NUMBERS = bind_seqs("numbers")
 # Two arrays of equal length become pairs, so that one statement serves reads in several namespaces.
 _WANTED = func.unnest(bindparam("spaces", type_=Many(Text())), _NUMBERS).table_valued("space", "at").render_derived()
-# In row order, as all lock them: this prevents deadlocks between replicas.
+# Locks the artifacts in row order, as every transaction does, which prevents deadlocks between replicas.
 _READ_OF_ALL = (
     select(artifacts.c.namespace, artifacts.c.number, *_COLUMNS)
     .join_from(artifacts, _WANTED, (artifacts.c.namespace == _WANTED.c.space) & (artifacts.c.number == _WANTED.c.at))
@@ -74,19 +75,22 @@ def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | No
         return tombstone_of(conn, change.namespace, change.number, change.now)
     row = _State._make(state_row)
     values = _patch_columns(change, row)
-    # Expiry is exact: an expired artifact is gone, although its row waits for the sweep.
+    # Expiry is exact: an expired artifact counts as removed, even while its row still exists.
     if row.expires_at is not None and row.expires_at <= change.now and not _revives(conn, change, row, values):
         return rows.make_tombstone(change.number, "expired", row.expires_at, row.tool_name, row.session)
     if values:
         conn.execute(update(artifacts).where(artifacts.c.seq == row.seq).values(values))
-        # Labels are part of the fingerprint: the entry in the full-text index no longer counts.
+        # Labels are part of the fingerprint, so the artifact's entry in the full-text index is outdated.
         if "labels" in values:
             wait_for_index(conn, change.namespace, [row.seq])
     return rows.artifact(conn.execute(_ARTIFACT, mine).one())
 
 
 def _revives(conn: Connection, change: PatchArtifact, row: _State, values: dict[str, Any]) -> bool:
-    """Returns whether a change revives an expired artifact: only if a hold has kept it, and only beyond this moment."""
+    """Returns whether a change revives an expired artifact.
+
+    It does if the caller wants that, a hold covers the artifact, and the new expiry is in the future.
+    """
     if not change.revive or "expires_at" not in values or holds_of(conn, row.seq, change.now) is None:
         return False
     expires_at: datetime | None = values["expires_at"]
@@ -103,11 +107,11 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
     pinned = row.pinned if change.pinned is UNSET else change.pinned
     idle_ttl, read_at = row.idle_ttl, row.read_at
     if change.idle_ttl is not UNSET:
-        # Reads are recorded only while there is an idle TTL: an old moment here would mean nothing.
+        # Without an idle TTL reads are not recorded, so `read_at` may be outdated. A new idle TTL counts from now.
         idle_ttl, read_at = change.idle_ttl, change.now
     expires_at = expiry(row.created_at, read_at, ttl=ttl, idle_ttl=idle_ttl, pinned=pinned)
-    # The TTL of a pinned artifact may have passed long ago: it begins anew, or unpinning would remove the artifact at
-    # once.
+    # The TTL of a pinned artifact may have ended long ago. It begins again when the artifact is unpinned, which would
+    # otherwise expire at once.
     if row.pinned and expires_at is not None and expires_at <= change.now:
         expires_at = expiry(change.now, change.now, ttl=ttl, idle_ttl=idle_ttl, pinned=False)
     life = {"ttl": ttl, "idle_ttl": idle_ttl, "pinned": pinned, "read_at": read_at, "expires_at": expires_at}
@@ -117,7 +121,7 @@ def _patch_columns(change: PatchArtifact, row: _State) -> dict[str, Any]:
 def apply_touch(conn: Connection, change: Touch) -> None:
     """Carries out Touch. A read counts if the artifact was live when it was read."""
     reads: dict[tuple[str, int], list[datetime]] = {}
-    # In order of time, since each read may give the life in which the next one counts.
+    # Reads are in order of time, since each read may extend the life within which the next one counts.
     for namespace, number, moment in sorted(change.reads):
         reads.setdefault((namespace, number), []).append(moment)
     moved: list[dict[str, object]] = []
@@ -125,7 +129,7 @@ def apply_touch(conn: Connection, change: Touch) -> None:
         row = _State._make(columns)
         read_at, expires_at = row.read_at, row.expires_at
         for moment in reads[namespace, number]:
-            # A read that is recorded late revives nothing: the artifact must have been live at that moment.
+            # A read only counts if the artifact was live at that time: a read that is recorded late revives nothing.
             if read_at < moment and (expires_at is None or expires_at > moment):
                 read_at = moment
                 expires_at = _later(row, moment)
@@ -136,7 +140,7 @@ def apply_touch(conn: Connection, change: Touch) -> None:
 
 
 def _later(row: _State, read_at: datetime) -> datetime | None:
-    """Returns the expiry that a read leads to: never an earlier one."""
+    """Returns the expiry of an artifact after a read at `read_at`, which is never earlier than before."""
     if row.idle_ttl is None or row.expires_at is None:
         return row.expires_at
     moved = expiry(row.created_at, read_at, ttl=row.ttl, idle_ttl=row.idle_ttl, pinned=False)
@@ -144,7 +148,7 @@ def _later(row: _State, read_at: datetime) -> datetime | None:
 
 
 def _movable(conn: Connection, artifact_keys: Collection[tuple[str, int]]) -> Sequence[Any]:
-    """Returns those of the rows that are not pinned: namespace, number, state."""
+    """Returns the namespace, the number and the columns of _State of those artifacts that are not pinned."""
     if conn.dialect.name != "sqlite":
         spaces, numbers = zip(*artifact_keys, strict=True) if artifact_keys else ((), ())
         return conn.execute(_READ_OF_ALL, {"spaces": spaces, "numbers": numbers}).all()
@@ -159,7 +163,10 @@ def _movable(conn: Connection, artifact_keys: Collection[tuple[str, int]]) -> Se
 
 
 def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact) -> bool:
-    """Declares the artifact of a row anew. Returns False if the row was deleted meanwhile; then nothing is changed."""
+    """Replaces the metadata of an existing artifact, `there`, by those of a repeated request.
+
+    Returns False if the artifact's row was deleted meanwhile; then nothing is changed.
+    """
     if not lock_row(conn, seq):
         return False
     declared = change.declared.merged_over(there.declared)
@@ -168,7 +175,7 @@ def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact
     columns |= {"engine": change.engine, "declared_at": change.now}  # labels and session stay
     conn.execute(update(artifacts).where(artifacts.c.seq == seq).values(columns))
     replace_survey(conn, change, seq)
-    # The same inputs would give the same text: the view stays, because its ranges are citations.
+    # With equal inputs the extractor would return the same text. Then the view stays, because callers cite its ranges.
     if view_inputs(declared, facts) != view_inputs(there.declared, there.facts):
         replace_view(conn, change, change.text_view, seq)
     wait_for_index(conn, change.namespace, [seq])

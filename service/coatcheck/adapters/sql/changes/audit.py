@@ -1,8 +1,8 @@
-"""What a transaction leaves behind: lines of the audit log, and what an undo of its removals needs.
+"""Writes the audit log's lines of a transaction, and copies the rows of removed artifacts, which an undo needs.
 
-Lines are gathered during the transaction and written at its very end; one that is rolled back writes none. They are
-never changed, only pruned by age. The former rows, views and surveys of removed artifacts are kept only until the sweep
-may remove the bytes.
+Lines are gathered during the transaction and written at its end, so that a transaction that is rolled back writes none.
+Lines are never changed, only pruned by age. The copied rows of removed artifacts, their views and surveys are kept only
+until the sweep may delete the bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,26 +18,26 @@ from coatcheck.adapters.sql.tables import artifacts, audit_log, removed, removed
 from coatcheck.core.retention.audit import AuditLine, merge_lines, pack_numbers
 
 _WAITING: Final = "coatcheck.audit"
-"""The key of a connection's `info` under which a transaction gathers its lines."""
+"""The key in a connection's `info` under which a transaction gathers its lines."""
 _ADD = Prepared(insert(audit_log), columns=[column.name for column in audit_log.c if not column.primary_key])
 
 
 def append(conn: Connection, line: AuditLine) -> None:
-    """Adds a line to write at the end of the current transaction, if it commits."""
+    """Adds a line, which is written at the end of the current transaction."""
     _lines(conn).append(line)
 
 
 def begin(conn: Connection) -> None:
-    """Discards the lines of a transaction that was undone."""
+    """Begins a transaction: discards lines that a former transaction has left because it was rolled back."""
     _lines(conn).clear()
 
 
 def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> None:
-    """Writes the gathered lines, merging those with the same actor, reason and run. Call this last.
+    """Writes the gathered lines. Lines with the same actor, reason and run are merged. Call this last.
 
     Args:
-        conn: in the transaction.
-        enter: sets the namespace for row-level security; the lines may belong to several.
+        conn: the open transaction.
+        enter: sets the namespace of row-level security; None: all namespaces, since the lines may be of several.
     """
     waiting = _lines(conn)
     if not waiting:
@@ -65,8 +65,8 @@ def _lines(conn: Connection) -> list[AuditLine]:
 
 _SEQS = bind_seqs()
 COPIED = [column.name for column in artifacts.c if not column.primary_key]
-"""Columns of an artifact's row that are kept."""
-# A single statement, so that no rows leave the database.
+"""Names of the columns of an artifact's row that are copied."""
+# This is a single statement, so that the rows need not be transferred to this process.
 _KEEP = Prepared(
     insert(removed)
     .from_select(
@@ -84,12 +84,12 @@ _KEEP = Prepared(
     .returning(removed.c.seq, removed.c.artifact_seq)
 )
 OF_VIEW = [column.name for column in views.c if column.name != "artifact_seq"]
-"""Columns of a view's row that are kept."""
+"""Names of the columns of a view's row that are copied."""
 _VIEWS = Prepared(
     select(views.c.artifact_seq, *(views.c[name] for name in OF_VIEW)).where(among(views.c.artifact_seq, _SEQS))
 )
 _KEEP_VIEW = Prepared(insert(removed_views), columns=["removed_seq", *OF_VIEW])
-# Only for removals in this transaction: another artifact may have had the same row before.
+# Restricted to removals in this transaction, because another removed artifact may have had the same row number before.
 _KEEP_SURVEYS = Prepared(
     insert(removed_surveys).from_select(
         ["removed_seq", "namespace", "data"],
@@ -101,12 +101,15 @@ _KEEP_SURVEYS = Prepared(
 
 
 def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_id: str | None) -> None:
-    """Keeps artifacts that are about to be removed, with their views and surveys. The caller has locked their rows."""
+    """Copies the rows of artifacts that are about to be removed, and the rows of their views and surveys.
+
+    The caller must have locked the artifacts' rows.
+    """
     if not seqs:
         return
     records = _KEEP.rows(conn, {"now": now, "why": reason, "run": run_id, "seqs": list(seqs)})
-    # Each view needs the number of its removed artifact's row, so views pass through here; a survey's statement joins
-    # it.
+    # The copy of a view needs the row number of its artifact's copy. Therefore views are read here and written again,
+    # whereas the statement for surveys finds the number by a join.
     removed_seqs = {artifact_seq: seq for seq, artifact_seq in records}
     view_rows = _VIEWS.rows(conn, {"seqs": list(seqs)})
     _KEEP_VIEW.many(

@@ -1,7 +1,8 @@
-"""Where the bytes of changes are kept, and where their artifacts are: for any number of changes at once.
+"""Finds or creates the blobs for the bytes of changes, and finds the artifacts of their identities.
 
-A namespace keeps equal bytes once, whether they are payloads or views: an existing healthy blob is used, and corrupt
-blobs with the same content are replaced. Pointing artifacts at the row is up to the caller.
+Each function handles any number of changes at once. A namespace keeps equal bytes once, whether they are payloads or
+views: if a healthy blob with the content exists, it is used, and a new blob replaces corrupt ones with equal content.
+The caller has to point the artifact or view at the blob's row.
 """
 
 from collections import defaultdict
@@ -34,20 +35,21 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, in
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.ports.artifacts import KeyRecord, StoreArtifact, StoreView
 
-# Of a writer and a reaper of one upload, only one deletes the row.
+# Either the writer of an upload or its reaper deletes the intent, never both. Only the one that does may use the bytes.
 _TAKE_INTENTS = Prepared(
     delete(uploads)
     .where(uploads.c.namespace == NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
     .returning(uploads.c.blob_id, uploads.c.reserved)
 )
-# A shared lock: any number of ingests may point at a blob at once, and nobody marks it dead until they have committed.
+# Takes a shared lock: any number of ingests may point at a blob at once, and nobody can mark the blob dead until they
+# have committed.
 _SAME_BYTES = Prepared(
     select(blobs.c.seq, *rows.BLOB_COLUMNS)
     .where(among(blobs.c.digest, bind_seqs("digests")), blobs.c.dead_at.is_(None), blobs.c.namespace == NAMESPACE)
     .order_by(blobs.c.seq)
     .with_for_update(read=True)
 )
-# Without a lock.
+# Takes no lock, so the blob may be dead when the caller uses it.
 _HEALTHY = Prepared(
     select(*rows.BLOB_COLUMNS).where(
         equal(blobs.c.digest, blobs.c.namespace, blobs.c.sha256, blobs.c.size),
@@ -55,14 +57,14 @@ _HEALTHY = Prepared(
         blobs.c.condemned_at.is_(None),
     )
 )
-# Both tables, because a payload and a view may share bytes.
+# One statement for each of the two tables, because a payload and a view may share a blob.
 _REPOINT = [
     update(table).where(among(table.c.blob_seq, bind_seqs("lost"))).values(blob_seq=bindparam("whole", type_=RowNumber))
     for table in (artifacts, views)
 ]
 _NUMBERED = func.generate_series(literal_column("1"), bindparam("count", type_=BigInteger())).table_valued("n")
 _NEXT_SEQS = {
-    # The only writer: the next number is what SQLite itself would choose.
+    # SQLite has a single writer, so this finds the number that SQLite itself would choose next.
     "sqlite": Prepared(
         select(
             select(func.coalesce(func.max(blobs.c.seq), 0)).scalar_subquery(),
@@ -78,36 +80,36 @@ _ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
 
 
 class NewBytes(NamedTuple):
-    """The bytes of a change."""
+    """The bytes of a payload or view that a change stores."""
 
     namespace: str
     blob: Blob
     inline: bytes | None
-    """The bytes themselves if they are kept in the catalogue; None: a store of blobs has them."""
+    """The bytes themselves, if the catalogue stores them; None: the blob store has them."""
     now: datetime
 
     @property
     def content(self) -> tuple[bytes, int]:
-        """What identifies them: digest and size."""
+        """The digest and the size in bytes, which together identify the content."""
         return self.blob.sha256, self.blob.size
 
 
 class BlobReference(NamedTuple):
-    """The blob to point at."""
+    """The blob that an artifact or view has to point at."""
 
     seq: int
     blob: Blob
     used: bool
-    """Whether it is ours."""
+    """Whether the blob is the one that the change brought; false: an existing blob with the same content is used."""
 
 
 def payload_of(change: StoreArtifact) -> NewBytes:
-    """Returns an ingest's payload."""
+    """Returns the bytes of an ingest's payload."""
     return NewBytes(change.namespace, change.blob, change.inline, change.now)
 
 
 def view_of(change: StoreArtifact | StoreView) -> NewBytes | None:
-    """Returns a change's view; None if it has none, or one that is the payload itself."""
+    """Returns the bytes of a change's view; None if the change has no view, or its view is the payload itself."""
     new = change.text_view if isinstance(change, StoreArtifact) else change.new
     if new is None or new.blob is None:
         return None
@@ -115,18 +117,21 @@ def view_of(change: StoreArtifact | StoreView) -> NewBytes | None:
 
 
 def bytes_of(change: StoreArtifact) -> list[NewBytes]:
-    """Returns all bytes of an ingest: its payload's, and its view's if that has its own."""
+    """Returns all bytes of an ingest: those of its payload, and those of its view if the view has its own."""
     view = view_of(change)
     return [payload_of(change)] if view is None else [payload_of(change), view]
 
 
 def take_intents(conn: Connection, uploaded: Sequence[NewBytes]) -> set[str]:
-    """Uses up the intents of uploads: the fence. Returns the IDs of blobs that have passed; inline bytes need none."""
-    passed = {ours.blob.id for ours in uploaded if ours.blob.placement == "inline"}
-    ids = [ours.blob.id for ours in uploaded if ours.blob.placement != "inline"]
+    """Deletes the intents of uploads, which is the fence. Returns the IDs of the blobs that have passed it.
+
+    A blob passes if its intent was still there. Inline bytes need no intent, and always pass.
+    """
+    passed = {item.blob.id for item in uploaded if item.blob.placement == "inline"}
+    ids = [item.blob.id for item in uploaded if item.blob.placement != "inline"]
     if ids:
         intents = _TAKE_INTENTS.rows(conn, {"namespace": uploaded[0].namespace, "ids": ids})
-        # What was reserved is counted as stored bytes from now on, or not at all.
+        # The reservations of the uploads end. Bytes that are stored are counted as stored bytes instead.
         usage.count(conn, uploaded[0].namespace, reserved=-sum(reserved for _, reserved in intents))
         passed.update(blob_id for blob_id, _ in intents)
     return passed
@@ -135,46 +140,48 @@ def take_intents(conn: Connection, uploaded: Sequence[NewBytes]) -> set[str]:
 def resolve_blobs(
     conn: Connection, brought: Sequence[NewBytes], seqs: Iterator[int] | None = None
 ) -> list[BlobReference]:
-    """Finds or creates the row of each of these bytes, all of one namespace; of equal ones, the first creates it.
+    """Finds or creates a blob row for each of several payloads and views of one namespace; returns them in this order.
 
-    What points at corrupt bytes with this content points at the new row from now on. A row that is found is locked, so
-    that it cannot die before the transaction ends.
+    If several of them have the same content, only the first one creates a row. Artifacts and views that point at a
+    corrupt blob with the same content point at the healthy row from now on. An existing row is locked, so that nobody
+    can mark it dead before the transaction ends.
 
     Args:
         conn: the transaction.
-        brought: the bytes.
-        seqs: numbers for new rows; None: they are drawn here.
+        brought: the bytes of the payloads and views.
+        seqs: sequence numbers for new rows; None: this function draws them.
     """
     healthy: dict[tuple[bytes, int], tuple[int, Blob]] = {}
     corrupt: defaultdict[tuple[bytes, int], list[int]] = defaultdict(list)
-    # The index is on 64 bits of the digest; what else has these bits differs in content and is overlooked below.
-    digests = [rows.digest(ours.blob.sha256) for ours in brought]
+    # The index has only 64 bits of the digest. Blobs with the same 64 bits but other content are ignored below, since
+    # the dictionaries have the whole digest as key.
+    digests = [rows.digest(item.blob.sha256) for item in brought]
     for seq, *columns in _SAME_BYTES.rows(conn, {"namespace": brought[0].namespace, "digests": digests}):
         blob = rows.blob(tuple(columns))
         if blob.condemned:
             corrupt[blob.sha256, blob.size].append(seq)
         else:
             healthy.setdefault((blob.sha256, blob.size), (seq, blob))
-    # Rows are numbered before they are inserted, so that artifacts and views can point at them in the same call.
-    missing = {ours.content for ours in brought} - healthy.keys()
+    # Rows get their numbers before they are inserted, so that artifacts and views can point at them in the same call.
+    missing = {item.content for item in brought} - healthy.keys()
     numbers = seqs or iter([blob_seq for blob_seq, _ in next_seqs(conn, len(missing))] if missing else ())
     references: list[BlobReference] = []
     added: list[tuple[int, NewBytes]] = []
-    for ours in brought:
-        used = ours.content not in healthy
+    for item in brought:
+        used = item.content not in healthy
         if used:
-            added.append((next(numbers), ours))
-            healthy[ours.content] = added[-1][0], ours.blob
-        references.append(BlobReference(*healthy[ours.content], used=used))
-    _ADD_BLOB.many(conn, [blob_row(ours) | {"seq": seq} for seq, ours in added])
-    inline = [(seq, ours) for seq, ours in added if ours.blob.placement == "inline"]
+            added.append((next(numbers), item))
+            healthy[item.content] = added[-1][0], item.blob
+        references.append(BlobReference(*healthy[item.content], used=used))
+    _ADD_BLOB.many(conn, [blob_row(item) | {"seq": seq} for seq, item in added])
+    inline = [(seq, item) for seq, item in added if item.blob.placement == "inline"]
     _ADD_INLINE.many(
-        conn, [{"blob_seq": seq, "namespace": ours.namespace, "stored": ours.inline} for seq, ours in inline]
+        conn, [{"blob_seq": seq, "namespace": item.namespace, "stored": item.inline} for seq, item in inline]
     )
     if added:
-        usage.count(conn, brought[0].namespace, bytes_=sum(ours.blob.stored_size for _, ours in added))
-    # Whoever posts bytes that were lost repairs every artifact and view that shares them, not only its own.
-    for content in corrupt.keys() & {ours.content for ours in brought}:
+        usage.count(conn, brought[0].namespace, bytes_=sum(item.blob.stored_size for _, item in added))
+    # A payload whose content was lost repairs every artifact and view that shares the content, not only its own.
+    for content in corrupt.keys() & {item.content for item in brought}:
         for repoint in _REPOINT:
             conn.execute(repoint, {"lost": corrupt[content], "whole": healthy[content][0]})
         release(conn, corrupt[content], brought[0].now)
@@ -182,32 +189,32 @@ def resolve_blobs(
 
 
 def same_bytes(conn: Connection, namespace: str, sha256: bytes, size: int) -> Blob | None:
-    """Returns a live, healthy blob with this content."""
+    """Returns a live, healthy blob of a namespace with this content; None if there is none."""
     values = {"namespace": namespace, "digest": rows.digest(sha256), "sha256": sha256, "size": size}
     return next(map(rows.blob, _HEALTHY.rows(conn, values)), None)
 
 
 def find_corrupt(conn: Connection, brought: Sequence[NewBytes]) -> set[tuple[bytes, int]]:
-    """Returns the contents, digest and size, of those bytes that are kept but corrupt."""
+    """Returns which of these contents, as digest and size, the namespace has in a corrupt blob. Locks these blobs."""
     if not brought:
         return set()
-    digests = [rows.digest(ours.blob.sha256) for ours in brought]
+    digests = [rows.digest(item.blob.sha256) for item in brought]
     same = _SAME_BYTES.rows(conn, {"namespace": brought[0].namespace, "digests": digests})
     return {(blob.sha256, blob.size) for row in same if (blob := rows.blob(row[1:])).condemned}
 
 
 def add_dead_blobs(conn: Connection, unused: Sequence[NewBytes]) -> None:
-    """Leaves unreferenced files to the sweep, in case their writers do not remove them."""
-    files = [ours for ours in unused if ours.blob.placement != "inline"]
+    """Adds dead blobs for files that nothing points at, so that the sweep deletes a file if its writer does not."""
+    files = [item for item in unused if item.blob.placement != "inline"]
     if files:
         seqs = next_seqs(conn, len(files))
-        # Dead from the beginning: the sweep removes the file after the same grace period as any other.
-        dead = [blob_row(ours) | {"seq": seq, "dead_at": ours.now} for ours, (seq, _) in zip(files, seqs, strict=True)]
+        # These blobs are dead from the beginning. The sweep deletes their files after the usual grace period.
+        dead = [blob_row(item) | {"seq": seq, "dead_at": item.now} for item, (seq, _) in zip(files, seqs, strict=True)]
         _ADD_BLOB.many(conn, dead)
 
 
 def next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
-    """Returns numbers for new rows, `count` pairs of one for a blob and one for an artifact."""
+    """Returns `count` pairs of sequence numbers for new rows, one of a blob and one of an artifact."""
     seq_rows = _NEXT_SEQS[conn.dialect.name].rows(conn, {"count": count})
     if conn.dialect.name != "sqlite":
         return [(row[0], row[1]) for row in seq_rows]
@@ -215,12 +222,12 @@ def next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
     return [(blob_seq + i, artifact_seq + i) for i in range(1, count + 1)]
 
 
-def blob_row(ours: NewBytes) -> dict[str, Any]:
-    """Returns the row of our bytes, without its sequence number."""
-    blob = ours.blob
+def blob_row(item: NewBytes) -> dict[str, Any]:
+    """Returns the blob row for the bytes of a payload or view, without its sequence number."""
+    blob = item.blob
     return {
         "id": blob.id,
-        "namespace": ours.namespace,
+        "namespace": item.namespace,
         "placement": blob.placement,
         "sha256": blob.sha256,
         "digest": rows.digest(blob.sha256),
@@ -240,24 +247,26 @@ _KEY = Prepared(
 
 
 def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRecord | None:
-    """Returns what an idempotency key stands for, until it ends."""
+    """Returns the record of an idempotency key; None if the key was not used, or has expired."""
     key_rows = _KEY.rows(conn, {"namespace": namespace, "key": key, "now": now})
     return KeyRecord(*key_rows[0]) if key_rows else None
 
 
 Numberer = Callable[[bytes, int], int]
-"""Returns the number of an identity's n-th candidate ID."""
+"""Returns the number of the n-th candidate ID of an identity, from 0."""
 
 PROBES = 4
-"""Candidates examined together. Among them an identity is found even after the artifact with its first number is gone;
-a longer chain needs four colliding identities (about 10^-24 at 10^8 artifacts)."""
+"""Candidate numbers of an identity that are examined together. An identity that is not under its first number, because
+another one had it at the time, is found under the next ones even after the other one is gone. More candidates are
+needed only if four identities collide (a probability of about 10^-24 at 10^8 artifacts)."""
 
 _NUMBERS = bind_seqs("numbers")
 _A, _T = artifacts.c, tombstones.c
-# A tombstone holds its number too: an ID must not name another payload while reads say that its artifact is gone.
+# A tombstone occupies its number like an artifact: an ID must not name another payload while reads of it answer that
+# its artifact is gone.
 _HOLDERS = Prepared(
     union_all(
-        # The union takes its types from here.
+        # The columns of the union have the types of this first part.
         select(
             *(_A.number, _A.identity, _A.seq, _A.expires_at, _A.blob_seq, _A.tool_name),
             *(null().label("reason"), type_coerce(null(), UtcDateTime).label("at"), _A.session),
@@ -271,33 +280,34 @@ _HOLDERS = Prepared(
 
 
 class ArtifactSlot(NamedTuple):
-    """The place of an identity's artifact: the number that its artifact ID is derived from, and what is there."""
+    """The slot of an identity: the number of its artifact ID, and the artifact or tombstone that has this number."""
 
     number: int
     seq: int | None = None
-    """The existing row of this identity, live or expired."""
+    """Row number of the identity's artifact, live or expired; None: there is no artifact."""
     expires_at: datetime | None = None
-    """None: never, or there is no row."""
+    """When the artifact expires; None: it never does, or there is no artifact."""
     blob_seq: int | None = None
-    """The row of its payload's bytes; None: there is no artifact."""
+    """Row number of the artifact's blob; None: there is no artifact."""
     tombstone: Gone | None = None
-    """How it was last removed: its tombstone, even if that has ended, or its expiry."""
+    """The identity's last removal: its tombstone, even one that has ended, or the artifact's expiry; None: neither."""
 
     def is_live(self, now: datetime) -> bool:
-        """Returns whether an artifact is here that has not expired."""
+        """Returns whether the slot has an artifact that has not expired."""
         return self.seq is not None and (self.expires_at is None or self.expires_at > now)
 
 
 def locate_identities(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> list[ArtifactSlot]:
-    """Returns where the identities of changes are, or their first free numbers.
+    """Returns the slot of each change's identity, or a slot with the first free number if the identity has none.
 
-    The changes are of one namespace, no two of one identity; no two of them get the same free number.
+    The changes must be of one namespace and of different identities. No two of them get the same free number.
     """
     located: dict[int, ArtifactSlot] = {}
     assigned: set[int] = set()
     first = 0
     while len(located) < len(changes):
-        # Almost always one pass: a second one only if others hold all of an identity's first candidates.
+        # There is almost always one pass. A second one is needed only if other identities have all of the first
+        # candidate numbers of an identity.
         probes = {
             at: [number(change.identity, probe) for probe in range(first, first + PROBES)]
             for at, change in enumerate(changes)
@@ -309,11 +319,11 @@ def locate_identities(conn: Connection, changes: Sequence[StoreArtifact], number
             holders[row[0]].append(row)
         for at, candidates in probes.items():
             identity, now = changes[at].identity, changes[at].now
-            # Another identity may have one of these numbers, so the number alone proves nothing.
-            mine = [row for candidate in candidates for row in holders.get(candidate, ()) if row[1] == identity]
+            # Another identity may have one of these numbers, so the identities must be compared as well.
+            own_rows = [row for candidate in candidates for row in holders.get(candidate, ()) if row[1] == identity]
             free = next((each for each in candidates if each not in holders and each not in assigned), None)
-            if mine:
-                located[at] = _slot_of(mine, now)
+            if own_rows:
+                located[at] = _slot_of(own_rows, now)
             elif free is not None:
                 assigned.add(free)
                 located[at] = ArtifactSlot(free)
@@ -321,16 +331,16 @@ def locate_identities(conn: Connection, changes: Sequence[StoreArtifact], number
     return [located[at] for at in range(len(changes))]
 
 
-def _slot_of(mine: list[tuple[Any, ...]], now: datetime) -> ArtifactSlot:
-    """Returns the slot of an identity with these rows of _HOLDERS."""
-    # Prefer an artifact: two replicas may have left a tombstone after it.
-    at, _, seq, expires_at, blob_seq, *_ = min(mine, key=lambda row: row[2] is None)
-    removals = [removal for row in mine if row[0] == at and (removal := _removal_of(row, now)) is not None]
+def _slot_of(own_rows: list[tuple[Any, ...]], now: datetime) -> ArtifactSlot:
+    """Returns the slot of an identity from all rows of _HOLDERS that have this identity."""
+    # An artifact comes before a tombstone: two replicas may have left a tombstone under a later number.
+    at, _, seq, expires_at, blob_seq, *_ = min(own_rows, key=lambda row: row[2] is None)
+    removals = [removal for row in own_rows if row[0] == at and (removal := _removal_of(row, now)) is not None]
     return ArtifactSlot(at, seq, expires_at, blob_seq, max(removals, key=lambda removal: removal.at, default=None))
 
 
 def _removal_of(row: tuple[Any, ...], now: datetime) -> Gone | None:
-    """Returns how the row of _HOLDERS was removed; None: it is live."""
+    """Returns the removal that a row of _HOLDERS stands for, a tombstone or an expiry; None: the artifact is live."""
     number, _, seq, expires_at, _, tool_name, reason, at, session = row
     if seq is None:
         return rows.make_tombstone(number, reason, at, tool_name, session)

@@ -1,7 +1,8 @@
-"""Evicts from a full namespace, and empties a namespace, batch by batch.
+"""Evicts artifacts from a full namespace, and removes all artifacts of a namespace that is deleted, in batches.
 
-An eviction first computes what would have to go, and removes nothing if that is not enough: no artifact is lost for a
-payload that is refused anyway. Pinned and held artifacts are not considered.
+An eviction first chooses the artifacts that would have to be removed. If even their removal would not make enough room,
+nothing is removed, so that no artifact is lost for a payload that is refused anyway. Pinned and held artifacts are
+never evicted.
 """
 
 from collections.abc import Iterator
@@ -31,11 +32,11 @@ from coatcheck.ports.decisions import DeleteNamespace
 from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult
 
 _CANDIDATES_PER_PAGE = 200
-"""Candidates that one statement looks at: an eviction usually needs a few, and locks none of the others. Chosen, not
+"""Candidates that one statement reads, without locking them. An eviction usually needs only a few. Chosen, not
 measured."""
 _ONE_AT_A_TIME: Final = 0x65766963
-""""evic" in ASCII: with a hash of the namespace, the key of an advisory lock. Two namespaces with one hash only wait
-for each other."""
+""""evic" in ASCII: with a hash of the namespace, the key of an advisory lock. If two namespaces have the same hash,
+their evictions wait for each other, which does no harm."""
 
 
 class _Candidate(NamedTuple):
@@ -43,24 +44,27 @@ class _Candidate(NamedTuple):
 
     seq: int
     read_at: datetime
-    """The last read, from which the next page continues."""
+    """The time of the last read, behind which the next page begins."""
     blobs: tuple[int, ...]
-    """Rows of its payload's bytes, and of its text view's if that has its own."""
+    """Row numbers of the payload's blob, and of the text view's blob if the view has its own."""
 
 
 class _Freed:
-    """Sums up the blobs that would die with some artifacts: a shared one dies with the last that points at it."""
+    """Sums up the bytes that the removal of artifacts would free.
+
+    A blob that several artifacts share is freed only when the last of them is removed.
+    """
 
     def __init__(self) -> None:
         self._users: dict[int, int] = {}
-        """For each blob, how many pointers would be left."""
+        """For each blob, how many artifacts and views would still point at it."""
         self._sizes: dict[int, int] = {}
         """For each blob, its stored bytes."""
         self.bytes = 0
         """Stored bytes that would be freed."""
 
     def learn(self, conn: Connection, page: list[_Candidate]) -> None:
-        """Looks up how many rows use these artifacts' blobs, and their sizes."""
+        """Reads the sizes of these artifacts' blobs, and how many artifacts and views point at each blob."""
         new = sorted({seq for each in page for seq in each.blobs} - self._sizes.keys())
         if not new:
             return
@@ -73,7 +77,7 @@ class _Freed:
         self._sizes.update((seq, size) for seq, size in conn.execute(sizes, {"seqs": new}))
 
     def add(self, candidate: _Candidate) -> None:
-        """Adds an artifact to those that are evicted."""
+        """Counts an artifact as removed."""
         for seq in candidate.blobs:
             self._users[seq] -= 1
             if not self._users[seq]:
@@ -83,13 +87,14 @@ class _Freed:
 def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
     """Carries out EvictArtifacts."""
     if conn.dialect.name != "sqlite":
-        # Of two replicas, the second checks after the first has made room, and finds it.
+        # If two replicas evict from the same namespace, the second one waits here, and then finds the room that the
+        # first one has made.
         conn.execute(select(func.pg_advisory_xact_lock(_ONE_AT_A_TIME, func.hashtext(change.namespace))))
     there = read_usage(conn, change.namespace)
     full = QuotaExceeded(usage=there, room=change.room, bytes=change.bytes, artifacts=change.artifacts)
     if full.hopeless:
         return EvictionResult(0, enough=False)
-    # All that would have to go is chosen first, so that nothing is removed if it is not enough.
+    # All artifacts to remove are chosen first, so that nothing is removed if their removal is not enough.
     victims: list[_Candidate] = []
     freed = _Freed()
     enough = not (full.over_bytes or full.over_artifacts)
@@ -101,26 +106,26 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
         enough = freed.bytes >= full.over_bytes and len(victims) >= full.over_artifacts
     if not enough or not victims:
         return EvictionResult(0, enough)
-    # One batch for each transaction; the answer says whether the caller must come back.
+    # Each transaction removes one batch. The answer says whether the caller must call again for the next batch.
     now_going = victims[: change.limit]
     removed_count = _remove_those(conn, change, [candidate.seq for candidate in now_going])
     return EvictionResult(removed_count, len(now_going) == len(victims))
 
 
 def _remove_those(conn: Connection, change: EvictArtifacts, going: list[int]) -> int:
-    # They were chosen without a lock: a row that may no longer go is missing here.
+    # The artifacts were chosen without a lock. If one of them may not be removed any more, its row is missing here.
     still_going = (among(artifacts.c.seq, bind_seqs()), artifacts.c.pinned.is_(False), is_not_held())
     statement = select(*ARTIFACT_ROW).where(*still_going).order_by(artifacts.c.seq).with_for_update(of=artifacts)
     artifact_rows = read_rows(conn, statement, seqs=going, now=change.now)
     if len(artifact_rows) != len(going):
-        raise TransactionConflict  # one was pinned, or removed, since it was chosen
+        raise TransactionConflict  # an artifact was pinned, held or removed since it was chosen
     return _remove_all(conn, artifact_rows, "evicted", change)
 
 
 def _remove_all(
     conn: Connection, rows: list[ArtifactRow], reason: Reason, change: EvictArtifacts | DeleteNamespace
 ) -> int:
-    """Removes artifacts; those that have expired, with that reason."""
+    """Removes artifacts for a reason; for artifacts that have expired, the reason is `expired`. Returns how many."""
     expired = [row for row in rows if row.expires_at is not None and row.expires_at <= change.now]
     others = [row for row in rows if row not in expired]
     tombstone(conn, expired, Removal("expired", change.now, change.tombstone_until, change.by))
@@ -129,9 +134,9 @@ def _remove_all(
 
 
 def _candidates(conn: Connection, change: EvictArtifacts, freed: _Freed) -> Iterator[_Candidate]:
-    """Yields what may be evicted: expired artifacts, then the others, least recently read first."""
+    """Yields the artifacts that may be evicted: first the expired ones, then the others, least recently read first."""
     here = artifacts.c.namespace == change.namespace
-    # The walk begins at the earliest read; without one, the namespace has no artifacts.
+    # The search begins at the earliest read. If there is none, the namespace has no artifacts.
     read_at = conn.scalar(select(func.min(artifacts.c.read_at)).where(here))
     if read_at is None:
         return
@@ -155,14 +160,17 @@ def _candidates(conn: Connection, change: EvictArtifacts, freed: _Freed) -> Iter
 
 
 def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
-    """Removes a batch of a marked namespace; nothing if it is no longer marked."""
+    """Removes a batch of artifacts of a namespace that is being deleted; returns how many.
+
+    Removes nothing if the namespace is no longer marked as being deleted.
+    """
     if read_usage(conn, change.namespace).deleting_at is None:
         return 0
-    # Held artifacts stay, and the mark on their namespace with them.
+    # Held artifacts stay, and while there are any, the namespace stays marked.
     statement = select(*ARTIFACT_ROW).where(artifacts.c.namespace == change.namespace, is_not_held())
     batch = statement.order_by(artifacts.c.seq).limit(change.limit).with_for_update(of=artifacts)
     artifact_rows = read_rows(conn, batch, now=change.now)
-    # The last batch: accounts, activity and events of the namespace go with it.
+    # The last batch also removes the namespace's accounts, hours of activity and events.
     if len(artifact_rows) < change.limit:
         session_usage.drop_all(conn, change.namespace)
     else:

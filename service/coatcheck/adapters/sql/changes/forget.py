@@ -1,4 +1,7 @@
-"""Deletes rows that have ended: swept blobs, tombstones, idempotency keys, audit lines. Also marks blobs corrupt."""
+"""Deletes rows that are no longer needed: of swept blobs, tombstones, idempotency keys, lines of the audit log.
+
+Also marks blobs corrupt.
+"""
 
 import logging
 from datetime import datetime, timedelta
@@ -27,7 +30,8 @@ from coatcheck.ports.retention import ForgetRemoved
 
 log = logging.getLogger(__name__)
 
-# `is_unused` is a second fence: if something points at a dead blob after all, its row stays and a warning is logged.
+# `is_unused` is an additional check: if something points at a dead blob nevertheless, the blob's row stays, and a
+# warning is logged.
 _FORGET = delete(blobs).where(
     blobs.c.id == bindparam("id", type_=Text()),
     blobs.c.namespace == bindparam("space", type_=Text()),
@@ -37,12 +41,16 @@ _FORGET = delete(blobs).where(
 
 
 def _drop_old(moment: Column[Any], *, inclusive: bool = True) -> Executable:
-    """Returns a statement that deletes up to `:limit` rows of a moment up to (or before) `:before`, oldest first."""
+    """Returns a statement that deletes up to `:limit` rows whose time is up to `:before`, oldest first.
+
+    Without `inclusive`, the time must be before `:before`.
+    """
     key = list(moment.table.primary_key)
     old = moment <= OLD if inclusive else moment < OLD
     over = select(*key).where(old).order_by(moment).limit(LIMIT).with_for_update(skip_locked=True)
-    # A common table expression that locks is evaluated once; PostgreSQL may evaluate a subquery again for each row.
-    # SQLite's driver counts no rows of a statement that begins with one.
+    # The rows are selected in a common table expression, because PostgreSQL evaluates one that locks rows only once; it
+    # may evaluate a subquery again for each row. SQLite's driver does not count the rows of a statement that begins
+    # with a common table expression, so the statement returns the deleted rows.
     return delete(moment.table).where(tuple_(*key).in_(select(over.cte("over_now")))).returning(key[0])
 
 
@@ -51,16 +59,16 @@ _DROP_ENDED = (_drop_old(tombstones.c.until), _drop_old(idempotency_keys.c.expir
 _DROP_ACCOUNTS = _drop_old(accounts.c.at)
 _DROP_LINES = _drop_old(audit_log.c.at, inclusive=False)
 _COMMIT_TOKEN_LIFE = timedelta(hours=1)
-"""Commits are looked up only within seconds."""
+"""Time after which commit tokens are deleted. A token is looked up only within seconds."""
 _PLANS_PER_STATEMENT = 10
-"""Ended plans that one statement deletes: each takes its parts with it. Chosen, not measured."""
+"""Ended plans that one statement deletes, together with all parts of each. Chosen, not measured."""
 
 
 def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
-    """Carries out ForgetBlobs; ignores live blobs and, with a warning, referenced ones."""
+    """Carries out ForgetBlobs. Rows of live blobs stay. Rows of dead blobs in use stay too, and a warning is logged."""
     if not change.blobs:
         return
-    # In one order, so that two sweeps of the same blobs cannot deadlock.
+    # Rows are deleted in a fixed order, so that two sweeps of the same blobs cannot deadlock.
     conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in sorted(change.blobs)])
     wrongly_used = select(blobs.c.namespace, blobs.c.id).where(
         blobs.c.id.in_([blob_id for _, blob_id in change.blobs]), blobs.c.dead_at.is_not(None), is_used()
@@ -76,20 +84,20 @@ def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
 
 def apply_mark_corrupt(conn: Connection, change: MarkBlobCorrupt) -> bool:
     """Carries out MarkBlobCorrupt."""
-    # The moment is set once: later readers of the same damage change nothing.
+    # The time is set only once: if another read finds the same damage later, nothing is changed.
     healthy = (blobs.c.dead_at.is_(None), blobs.c.condemned_at.is_(None))
     mine = (blobs.c.id == change.blob_id, blobs.c.namespace == change.namespace)
     return conn.execute(update(blobs).where(*mine, *healthy).values(condemned_at=change.now)).rowcount == 1
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
-    """Carries out PurgeRecords.
+    """Carries out PurgeRecords; returns how many rows were deleted.
 
-    Also deletes, uncounted, commit tokens that nobody looks up any more, and old hours of activity.
+    Also deletes old commit tokens and old hours of activity, which are not counted.
     """
     now, limit = change.now, change.limit
     if conn.dialect.name != "sqlite":
-        # By the server's clock, which has written `at` as well.
+        # Ages are computed by the server's clock, because `at` was set by it too.
         conn.execute(delete(writers).where(writers.c.at < func.clock_timestamp() - _COMMIT_TOKEN_LIFE))
     dropped = sum(_drop(conn, statement, now, now, limit) for statement in _DROP_ENDED)
     dropped += _drop(conn, _DROP_ACCOUNTS, now, now - session_usage.HOURS_LIFE, limit)
@@ -101,7 +109,7 @@ def apply_purge(conn: Connection, change: PurgeRecords) -> int:
 
 
 def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:
-    """Carries out ForgetRemoved; a plan that a run is applying is kept."""
+    """Carries out ForgetRemoved; plans that a run is applying are not deleted."""
     in_use = select(runs.c.id).where(runs.c.plan_id == plans.c.id, runs.c.outcome == RunOutcome.RUNNING.value)
     ended = select(plans.c.id).where(plans.c.until <= change.now, ~in_use.correlate(plans).exists())
     conn.execute(delete(plans).where(plans.c.id.in_(ended.limit(_PLANS_PER_STATEMENT))))

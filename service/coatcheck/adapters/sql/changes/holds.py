@@ -1,9 +1,10 @@
-"""Holds, which are a condition of every statement that deletes.
+"""Finds holds, and ensures that no statement deletes an artifact that a hold covers.
 
-The condition alone would lose a race on PostgreSQL: a statement that began before a hold was committed does not see it.
-So a deleting transaction takes a shared lock before any other lock, and placing a hold takes it exclusively: the hold
-waits until deletes that have begun are over, and later ones see it. Deletes never wait for each other, and they wait
-for a hold only as long as its insert takes. SQLite has one writer and needs nothing.
+Every statement that deletes artifacts has the condition `is_not_held`. On PostgreSQL this condition is not enough,
+because a statement that began before a hold was committed does not see the hold. Therefore a transaction that deletes
+takes a shared lock before any other lock, and a transaction that places a hold takes the same lock exclusively. The
+hold then waits until the deletions that have begun are over, and later deletions see it. Deletions never wait for each
+other, and they wait for a hold only as long as its insert takes. SQLite has only one writer and needs no lock.
 """
 
 from collections.abc import Collection
@@ -20,26 +21,29 @@ from coatcheck.adapters.sql.tables import artifacts, holds
 from coatcheck.core.retention.audit import MAX_NAMED_HOLDS, Hold, HoldConflict
 
 _LOCK: Final = 0x636F6174
-""""coat" in ASCII: the key of the advisory lock by which deletes and holds are ordered."""
-# The server releases it at the end of the transaction.
+""""coat" in ASCII: the key of the advisory lock that deletions share and that holds take exclusively."""
+# The server releases the lock at the end of the transaction.
 _SHARE = Prepared(select(func.pg_advisory_xact_lock_shared(_LOCK)))
 _SHARE_NOW = Prepared(select(func.pg_try_advisory_xact_lock_shared(_LOCK)))
 _STANDING_BY: Final = "coatcheck.standing_by"
-"""The key of a connection's `info` that says whether its transaction has the shared lock."""
+"""The key in a connection's `info` that says whether the open transaction has the shared lock."""
 _LASTS = or_(holds.c.until.is_(None), holds.c.until > NOW)
-"""A hold without an end lasts until it is released."""
+"""The condition that a hold has not ended. A hold without an end lasts until it is released."""
 
 
 def is_not_held() -> ColumnElement[bool]:
-    """Returns the condition that no hold covers an artifact's row at `:now`.
+    """Returns the condition that no hold covers an artifact's row at the time `:now`.
 
-    Every statement that deletes artifacts needs it.
+    Every statement that deletes artifacts must have this condition.
     """
     return and_(*(~exists().where(covers).correlate(artifacts) for covers in _covering()))
 
 
 def _covering() -> list[ColumnElement[bool]]:
-    """Returns three conditions with an index each: for one with alternatives, PostgreSQL would scan all holds."""
+    """Returns the three conditions under which a hold covers an artifact: by its number, session or namespace.
+
+    Each uses an index. With a single condition that has alternatives, PostgreSQL would scan all holds.
+    """
     here = (holds.c.namespace == artifacts.c.namespace) & _LASTS
     return [
         here & (holds.c.number == artifacts.c.number),
@@ -49,31 +53,31 @@ def _covering() -> list[ColumnElement[bool]]:
 
 
 def begin(conn: Connection) -> None:
-    """Notes that a new transaction has begun, which has not waited for holds yet."""
+    """Records that a new transaction has begun, which does not have the shared lock yet."""
     conn.info[_STANDING_BY] = False
 
 
 def stand_by(conn: Connection) -> None:
-    """Waits for holds that are being placed. A transaction that will delete must do this first."""
+    """Takes the shared lock, which waits for holds that are being placed. A deleting transaction must do this first."""
     if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
         _SHARE.rows(conn, {})
         conn.info[_STANDING_BY] = True
 
 
 def wait_for_deletes(conn: Connection) -> None:
-    """Waits for deletes that have begun, and keeps later ones waiting until this transaction ends."""
+    """Takes the exclusive lock: waits for deletions that have begun, and makes later ones wait for this transaction."""
     if conn.dialect.name != "sqlite":
         conn.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
 
 def stand_by_now(conn: Connection) -> None:
-    """Makes holds wait for this transaction, which may have locks already, and so must not wait itself.
+    """Takes the shared lock without waiting, in a transaction that may have other locks already.
 
     Raises TransactionConflict if a hold is being placed.
     """
     if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
-        # To wait here could deadlock: the hold waits for deletes that have begun, and one of these may wait for a row
-        # that this transaction has locked.
+        # Waiting here could cause a deadlock: the hold waits for deletions that have begun, and one of these may wait
+        # for a row that this transaction has locked.
         if not _SHARE_NOW.rows(conn, {})[0][0]:
             raise TransactionConflict
         conn.info[_STANDING_BY] = True
@@ -86,21 +90,27 @@ _OF_ONE = [
 
 
 def holds_of(conn: Connection, seq: int, now: datetime) -> HoldConflict | None:
-    """Returns the holds that cover one artifact's row."""
+    """Returns the holds that cover the artifact with this row number; None if no hold does."""
     return _conflict({row[0] for statement in _OF_ONE for row in statement.rows(conn, {"seq": seq, "now": now})})
 
 
 def holds_on(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
-    """Returns the holds that cover a whole session, or without one a whole namespace."""
+    """Returns the holds that cover a whole session; None if there are none.
+
+    If `session` is None, returns the holds that cover the whole namespace.
+    """
     of_session = or_(holds.c.session.is_(None), holds.c.session == session)
     return _conflict(_find_ids(conn, namespace, now, holds.c.number.is_(None), of_session, limit=None))
 
 
 def holds_within(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
-    """Returns the holds that cover anything in a session, or without one in a namespace."""
+    """Returns the holds that cover a session or any artifact in it; None if there are none.
+
+    If `session` is None, returns the holds that cover the namespace, or any session or artifact in it.
+    """
     whole = holds_on(conn, namespace, session, now)
     hold_ids = set(whole.holds if whole is not None else ())
-    # Only holds on artifacts and sessions that exist. No more are read than can be named.
+    # Only holds on artifacts and sessions that exist count. Only as many are read as the answer can name.
     here = artifacts.c.namespace == holds.c.namespace
     on_artifact = here & (artifacts.c.number == holds.c.number)
     if session is None:
@@ -114,7 +124,7 @@ def holds_within(conn: Connection, namespace: str, session: str | None, now: dat
 def _find_ids(
     conn: Connection, namespace: str, now: datetime, *conditions: ColumnElement[bool], limit: int | None
 ) -> set[str]:
-    """Returns the IDs of holds of a namespace that last and meet the conditions."""
+    """Returns the IDs of up to `limit` holds of a namespace that have not ended and meet the conditions."""
     statement = select(holds.c.id).where(holds.c.namespace == namespace, _LASTS, *conditions).limit(limit)
     return set(conn.scalars(statement, {"now": now}))
 
@@ -126,11 +136,14 @@ def _conflict(hold_ids: set[str]) -> HoldConflict | None:
 def covering_holds(
     conn: Connection, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime
 ) -> list[Hold]:
-    """Returns the holds that cover artifacts, sessions or the namespace, by ID: at most MAX_NAMED_HOLDS for each."""
-    # The limit is for each artifact and session: one with many holds must not hide the holds of the others.
+    """Returns the holds on these artifacts, on these sessions or on the namespace, in the order of their IDs.
+
+    Returns at most MAX_NAMED_HOLDS holds for each artifact, for each session and for the namespace.
+    """
+    # The limit applies to each artifact and session separately, so that many holds on one do not hide those on others.
     rank = func.row_number().over(partition_by=(holds.c.number, holds.c.session), order_by=holds.c.id).label("rank")
     whole = holds.c.number.is_(None)
-    ranked = union_all(  # three conditions with an index each, as in _covering
+    ranked = union_all(  # three statements, each of which uses an index, as in `_covering`
         *(
             select(*holds.c, rank).where(holds.c.namespace == namespace, _LASTS, covers)
             for covers in (
@@ -147,7 +160,10 @@ def covering_holds(
 def list_holds(
     conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200, only: str | None = None
 ) -> list[Hold]:
-    """Returns holds by ID, starting after `after`; `only`: the one with this ID."""
+    """Returns up to `limit` holds with IDs after `after`, in the order of their IDs.
+
+    `namespace`: only holds of this namespace; None: all. `only`: only the hold with this ID; None: all.
+    """
     statement = select(holds).where(holds.c.id > after).order_by(holds.c.id).limit(limit)
     filtered = rows.where_given(statement, {holds.c.id: only, holds.c.namespace: namespace})
     return [rows.struct_of(Hold, row) for row in conn.execute(filtered)]

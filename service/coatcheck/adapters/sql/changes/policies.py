@@ -1,7 +1,8 @@
-"""Administrators' decisions: versions of policies, and holds, each with its line in the audit log.
+"""Stores decisions of administrators: versions of policies, and holds. Each adds a line to the audit log.
 
-Versions are added and never changed; the latest one of a scope is in force. They are numbered in the order of commits:
-a replica that has seen one has seen all before it, so the latest number tells whether there is anything new.
+Versions are added and never changed; the latest version of each scope is in force. Versions are numbered in the order
+of their commits. A replica that has seen a version has therefore seen all earlier ones, and the latest number tells it
+whether there are new versions.
 """
 
 from datetime import datetime
@@ -22,18 +23,18 @@ from coatcheck.core.retention.audit import AuditLine, By, Detail, Hold
 from coatcheck.ports.decisions import PlaceHold, PolicyVersion, ReleaseHold, SetPolicy
 
 _LOCK: Final = 0x706F6C69
-""""poli" in ASCII: the key of the advisory lock by which versions of policies are ordered."""
+""""poli" in ASCII: the key of the advisory lock under which versions of policies are numbered and committed."""
 _LAST = select(func.coalesce(func.max(policies.c.version), 0))
 
 
 def apply_set(conn: Connection, change: SetPolicy) -> int | None:
     """Carries out SetPolicy."""
     if conn.dialect.name != "sqlite":
-        # Until the commit, so that numbers become visible in their order.
+        # The lock lasts until the commit, so that versions become visible in the order of their numbers.
         conn.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     scope = change.scope
     before = next(iter(history(conn, scope, 1)), None)
-    # Nothing to remove: neither a version nor a line in the audit log.
+    # There is no policy to remove, so neither a version nor a line in the audit log is added.
     if change.policy is None and (before is None or before.policy is None):
         return None
     version: int = conn.execute(_LAST).scalar_one() + 1
@@ -67,15 +68,16 @@ def _line(change: SetPolicy, version: int, before: PolicyVersion | None) -> Audi
 
 
 def last_version(conn: Connection) -> int:
-    """Returns the latest version of all."""
+    """Returns the number of the latest version over all scopes; 0 if there is none."""
     return conn.execute(_LAST).scalar_one()
 
 
 def current(conn: Connection) -> tuple[int, Rules]:
-    """Returns the policies in force, and a version that they are at least as new as."""
-    # The number first: a version that is committed between the queries makes the policies newer than it, never older.
+    """Returns the policies in force, and the number of a version up to which they include all versions."""
+    # The number is read first. If a version is committed between the two queries, the policies are newer than the
+    # number, never older.
     version = last_version(conn)
-    # For each scope its latest version; without a policy in it, the scope has none.
+    # The latest version of each scope. If it has no policy, the policy was removed, and the scope has none.
     newest = select(func.max(policies.c.version)).group_by(policies.c.namespace, policies.c.part, policies.c.value)
     statement = select(policies).where(policies.c.version.in_(newest), policies.c.policy.is_not(None))
     versions = [_version(row) for row in conn.execute(statement)]
@@ -83,7 +85,7 @@ def current(conn: Connection) -> tuple[int, Rules]:
 
 
 def history(conn: Connection, scope: PolicyScope, limit: int) -> list[PolicyVersion]:
-    """Returns the versions of a scope, newest first."""
+    """Returns up to `limit` versions of a scope's policy, newest first."""
     key = {policies.c.namespace: scope.namespace, policies.c.part: scope.part or "", policies.c.value: scope.value}
     statement = select(policies).order_by(policies.c.version.desc()).limit(limit)
     return [_version(row) for row in conn.execute(rows.where_given(statement, key))]
@@ -101,11 +103,11 @@ def _version(row: Any) -> PolicyVersion:  # noqa: ANN401 - a row of `policies`
 
 
 def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
-    """Carries out PlaceHold, after deletes that are in progress."""
+    """Carries out PlaceHold, after waiting for deletions that are in progress."""
     hold = change.hold
     holds.wait_for_deletes(conn)
-    # Only a hold on one artifact needs it to exist: sessions and namespaces are held with what comes later. No lock:
-    # nobody deletes now.
+    # A hold on an artifact requires that the artifact exists. A hold on a session or namespace does not, since it also
+    # covers artifacts that come later. The artifact needs no lock, because nobody can delete it now.
     if hold.number is not None:
         mine = (artifacts.c.namespace == hold.namespace, artifacts.c.number == hold.number)
         if conn.scalar(select(artifacts.c.seq).where(*mine)) is None:
@@ -118,7 +120,7 @@ def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
 def apply_release(conn: Connection, change: ReleaseHold) -> Hold | None:
     """Carries out ReleaseHold."""
     row = conn.execute(select(hold_rows).where(hold_rows.c.id == change.id).with_for_update()).first()
-    # The hold of another namespace is answered like one that does not exist.
+    # If the hold is in another namespace, the answer is the same as if it did not exist.
     if row is None or change.namespace not in {None, row.namespace}:
         return None
     hold = rows.struct_of(Hold, row)

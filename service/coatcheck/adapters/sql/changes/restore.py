@@ -1,7 +1,8 @@
-"""Restores what was removed: the artifact's former row, with copies of its bytes.
+"""Restores a removed artifact: adds its former row again, with copies of its bytes.
 
-A dead blob is never pointed at again: a restored artifact has bytes of its own, or live ones with the same content. The
-copy is durable before this begins, so it does not matter what the sweep does meanwhile.
+Nothing may point at a dead blob again. A restored artifact therefore has a new blob with a copy of the bytes, or a live
+blob with the same content. The copies are durable before the transaction begins, so the sweep may delete the former
+bytes meanwhile.
 """
 
 from datetime import datetime
@@ -35,8 +36,9 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
     if len(take_intents(conn, copies)) < len(copies):
         return UploadFenced()
     here = (artifacts.c.namespace == change.namespace, artifacts.c.number == change.number)
-    # It may have been restored by another, or be beyond the reach of an undo, where the sweep may have removed its
-    # bytes: then the copies have no user, and are swept. The lock makes two undos of one removal follow each other.
+    # Somebody else may have restored the artifact, or the removal may be too old to be undone, since the sweep may have
+    # deleted the bytes. Then nothing points at the copies, and they are swept. Because of the lock, two undos of one
+    # removal are carried out one after the other.
     mine = (removed.c.seq == change.seq, removed.c.namespace == change.namespace, removed.c.number == change.number)
     undoable = select(removed).where(*mine, removed.c.removed_at > change.since).with_for_update()
     removed_row = conn.execute(undoable).mappings().first()
@@ -44,10 +46,10 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
     if removed_row is None or there is not None:
         add_dead_blobs(conn, copies)
         return None if there is None else IngestResult(rows.artifact(there), created=False, blob_used=False)
-    # A copy that is not used, because live bytes are the same, becomes garbage like a deduplicated blob.
-    references = {ours.blob.id: each for ours, each in zip(copies, resolve_blobs(conn, copies), strict=True)}
-    add_dead_blobs(conn, [ours for ours in copies if not references[ours.blob.id].used])
-    # The row as it was, but pointing at the copy, and with a new expiry if one was requested.
+    # If a live blob has the same content, it is used, and the copy becomes garbage.
+    references = {item.blob.id: each for item, each in zip(copies, resolve_blobs(conn, copies), strict=True)}
+    add_dead_blobs(conn, [item for item in copies if not references[item.blob.id].used])
+    # The new row is the former one, except that it points at the new blob, and has a new expiry if one was requested.
     values = {name: removed_row[name] for name in COPIED} | {"blob_seq": references[change.blob.id].seq}
     if change.ttl is not None:
         idle_ttl, pinned = removed_row["idle_ttl"], removed_row["pinned"]
@@ -55,12 +57,13 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
         values |= rows.life_from_now(created_at, change.now, ttl=change.ttl, idle_ttl=idle_ttl, pinned=pinned)
     seq: int = conn.execute(insert(artifacts).returning(artifacts.c.seq), values).scalar_one()
     usage.count(conn, change.namespace, artifacts=1)
-    # Views and survey were kept aside with the removed row; the index is not: the artifact queues again for it.
+    # The views and the survey were copied when the artifact was removed. Its entry in the full-text index was not, so
+    # the artifact is queued again below.
     _bring_views(conn, change, seq, {blob_id: each.seq for blob_id, each in references.items()})
     kept = removed_surveys.c
     survey = select(literal(seq, RowNumber), kept.namespace, kept.data).where(kept.removed_seq == change.seq)
     conn.execute(insert(surveys).from_select(["artifact_seq", "namespace", "data"], survey))
-    # The ID names a live artifact again, which neither a tombstone nor a removal may contradict.
+    # The ID names a live artifact again, so its tombstone and the record of its removal are deleted.
     number_is_mine = (tombstones.c.namespace == change.namespace, tombstones.c.number == change.number)
     conn.execute(delete(tombstones).where(*number_is_mine))
     conn.execute(delete(removed).where(removed.c.seq == change.seq))
@@ -90,6 +93,6 @@ def _bring_views(conn: Connection, change: RestoreArtifact, seq: int, blob_seqs:
     for row in conn.execute(kept).mappings().all():
         copy = copied.get(row["name"])
         if copy is None:
-            continue  # its bytes could not be copied; the view is made again when requested
+            continue  # the bytes of the view could not be copied; the next request for it extracts it again
         blob_seq = None if copy.blob is None else blob_seqs[copy.blob.id]
         conn.execute(insert(views), {name: row[name] for name in OF_VIEW} | {"artifact_seq": seq, "blob_seq": blob_seq})

@@ -1,8 +1,9 @@
-"""Retention as rows: plans, kept part by part and found by their digest, and the runs that apply them.
+"""Stores retention plans and runs as rows. Plans are stored in parts and found by their digest; runs apply them.
 
-The conditions that select a job's artifacts are the same for planning and for removing. A part advances the run in the
-transaction that removes its artifacts: whoever carries a run on, after a crash or concurrently, does each part once,
-and what was counted is what was removed. Scheduled rounds are summed up by the hour.
+Planning and removing select a job's artifacts by the same conditions. The transaction that removes the artifacts of a
+part also advances the run to the next part. Therefore each part is done once, even if another process continues the run
+after a crash or at the same time, and the counts of a run agree with what it has removed. Scheduled rounds are summed
+up by the hour.
 """
 
 from datetime import datetime
@@ -64,16 +65,16 @@ from coatcheck.ports.retention import (
 )
 
 _MOMENT: Final = bindparam("moment", type_=UtcDateTime)
-"""When the job was planned."""
+"""The moment at which the job was planned."""
 _READ_UNTIL: Final = bindparam("read_until", type_=UtcDateTime)
 
 
 def belongs(job: RetentionJob) -> list[ColumnElement[bool]]:
-    """Returns conditions on an artifact's row; their parameters are those of `values_of`, and `:now`.
+    """Returns the conditions under which a job removes an artifact, except that the artifact must not be held.
 
-    Holds are separate.
+    The parameters of the conditions are those that `values_of` returns, and `:now`.
     """
-    # A job never removes what was stored after it was planned.
+    # A job never removes an artifact that was stored after the job was planned.
     conditions: list[ColumnElement[bool]] = [artifacts.c.created_at <= _MOMENT]
     if job in LIVE_ONLY:
         conditions.append(is_live())
@@ -89,13 +90,13 @@ def belongs(job: RetentionJob) -> list[ColumnElement[bool]]:
 
 
 def _is_lost() -> ColumnElement[bool]:
-    # An alias, because the statement around it may join `blobs` itself.
+    # An alias is needed because the enclosing statement may join `blobs` itself.
     there = blobs.alias("own")
     return there.select().where(there.c.seq == artifacts.c.blob_seq, there.c.condemned_at.is_not(None)).exists()
 
 
 def _is_old() -> ColumnElement[bool]:
-    # Many artifacts may have the same last read; of these, the row number decides.
+    # Many artifacts may have been read last at the same moment; among them, the row number decides.
     last = and_(artifacts.c.read_at == _READ_UNTIL, artifacts.c.seq <= bindparam("read_until_seq", type_=RowNumber))
     return or_(artifacts.c.read_at < _READ_UNTIL, last)
 
@@ -105,13 +106,13 @@ IN_PART: Final = (
     artifacts.c.seq.between(bindparam("first", type_=RowNumber), bindparam("last", type_=RowNumber)),
     among(artifacts.c.number, bind_seqs("numbers")),
 )
-"""Selects what is in a part of a plan, with the parameters of `part_values`."""
+"""Conditions that select the artifacts in a part of a plan; `part_values` returns their parameters."""
 
 
 def part_values(
     conn: Connection, plan_id: str | None, part: int, now: datetime
 ) -> tuple[Criteria, dict[str, Any]] | None:
-    """Returns a plan's criteria and the parameters of IN_PART and `belongs`; None if there is no such part."""
+    """Returns a plan's criteria, and the parameters of IN_PART and `belongs`; None if the plan has no such part."""
     statement = select(plan_parts, plans.c.criteria).join(plans, plans.c.id == plan_parts.c.plan_id)
     row = conn.execute(statement.where(plans.c.id == plan_id, plan_parts.c.part == part)).first()
     if row is None:
@@ -122,7 +123,7 @@ def part_values(
 
 
 def values_of(criteria: Criteria) -> dict[str, Any]:
-    """Returns the parameters of `belongs`."""
+    """Returns the parameters of the conditions that `belongs` returns, without `:now`."""
     values: dict[str, Any] = {"moment": criteria.moment}
     if criteria.job is RetentionJob.SESSION:
         values["session"] = criteria.session
@@ -132,10 +133,10 @@ def values_of(criteria: Criteria) -> dict[str, Any]:
 
 
 def apply_keep(conn: Connection, change: KeepPlan) -> None:
-    """Keeps parts of a plan; `plan` makes it findable."""
+    """Stores parts of a plan. The change that has `plan` completes the plan, which can be found from then on."""
     values = {
         "id": change.plan_id,
-        # Without a digest nobody finds it: parts are still missing.
+        # While parts are missing, the plan has no digest, so that nobody can find it.
         "digest": b"" if change.plan is None else bytes.fromhex(change.plan.digest),
         "namespace": change.scope.namespace,
         "job": change.criteria.job.value,
@@ -153,7 +154,7 @@ def apply_keep(conn: Connection, change: KeepPlan) -> None:
 
 
 _RUNNING = select(runs).where(runs.c.outcome == RunOutcome.RUNNING.value)
-# In row order, as all lock them.
+# Locks artifacts in row order, as all transactions do, which prevents deadlocks.
 _MEMBERS = {
     job: select(*ARTIFACT_ROW)
     .where(*IN_PART, *belongs(job), holds.is_not_held())
@@ -161,7 +162,7 @@ _MEMBERS = {
     .with_for_update()
     for job in REMOVING
 }
-# Whole namespaces and lost payloads are administrators' deletions like any other.
+# Administrators delete whole namespaces and lost payloads, so these are `deleted` like any other deletion of theirs.
 _REASONS: Final[dict[RetentionJob, Reason]] = {
     RetentionJob.EXPIRE: "expired",
     RetentionJob.EVICT: "evicted",
@@ -174,7 +175,7 @@ _REASONS: Final[dict[RetentionJob, Reason]] = {
 def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
     """Carries out BeginRun."""
     run = change.run
-    # Of two concurrent calls, the second waits here and then sees the first one's run.
+    # If two calls are concurrent, the second one waits for this lock, and then sees the run that the first one began.
     conn.execute(select(plans.c.id).where(plans.c.id == change.plan_id).with_for_update()).all()
     row = conn.execute(_RUNNING.where(runs.c.plan_id == change.plan_id)).first()
     if row is not None:
@@ -187,7 +188,7 @@ def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
         "lease_until": change.lease_until,
     }
     conn.execute(insert(runs), rows.values_of(run) | values)
-    _tell(conn, run, "run.started", run.started_at, {"planned": run.planned, "plan": run.plan})
+    _add_audit_line(conn, run, "run.started", run.started_at, {"planned": run.planned, "plan": run.plan})
     return run
 
 
@@ -203,7 +204,10 @@ def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
 
 
 def _lock_run(conn: Connection, run_id: str) -> Row[Any] | None:
-    """Returns an unfinished run. Of two workers on it, the second waits, and continues where the first has left it."""
+    """Locks an unfinished run and returns its row; None if the run has ended.
+
+    If two processes work on the same run, the second one waits for the lock, and then continues behind the first one.
+    """
     return conn.execute(_RUNNING.where(runs.c.id == run_id).with_for_update()).first()
 
 
@@ -213,8 +217,8 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
     if row is None:
         return None
     run = rows.run_of(row)
-    # None: the last part is done. The criteria are those of the plan, checked again now: what was read or held since
-    # then stays.
+    # The plan's criteria are checked again now: an artifact that was read or held since the planning stays. None means
+    # that the last part is done.
     members = part_values(conn, row.plan_id, row.next_part, change.now)
     if members is None:
         return BatchResult(run, more=False)
@@ -234,14 +238,15 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
         ),
         updated_at=change.now,
     )
-    # Counts and position move with the removals, so a part whose answer is lost is not counted twice.
+    # The counts and the next part change in the transaction of the removals, so that a part is not counted twice if the
+    # answer to the commit is lost.
     place = {"next_part": row.next_part + 1, "worker": change.worker, "lease_until": change.lease_until}
     conn.execute(update(runs).where(runs.c.id == run.id), rows.values_of(moved) | place)
     return BatchResult(moved, more=row.next_part + 1 < row.parts)
 
 
 def _counts(artifact_rows: list[ArtifactRow], now: datetime) -> dict[str, Any]:
-    """Returns a run's counts after removing these artifacts."""
+    """Returns the counts that the removal of these artifacts adds to a run."""
     late = [(now - each.expires_at).total_seconds() for each in artifact_rows if each.expires_at is not None]
     return {
         "artifacts": len(artifact_rows),
@@ -269,10 +274,10 @@ def apply_end(conn: Connection, change: EndRun) -> None:
     )
     conn.execute(update(runs).where(runs.c.id == run.id), rows.values_of(ended))
     details: dict[str, Detail] = {"artifacts": ended.artifacts, "bytes": ended.bytes, "items": ended.items}
-    _tell(conn, ended, f"run.{change.outcome.value}", change.now, details)
+    _add_audit_line(conn, ended, f"run.{change.outcome.value}", change.now, details)
 
 
-def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, details: dict[str, Detail]) -> None:
+def _add_audit_line(conn: Connection, run: RetentionRun, action: str, at: datetime, details: dict[str, Detail]) -> None:
     line = AuditLine(
         at=at,
         action=action,
@@ -287,7 +292,7 @@ def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, detail
 # ---------------------------------------------------------------------------------------------- the schedule
 
 _ADDED = ("artifacts", "bytes", "items", "busy_ms")
-"""Columns that the rounds of one hour add to."""
+"""Columns in which the values of all rounds of one hour are summed up."""
 
 
 _new = upsert(runs)
@@ -307,14 +312,18 @@ _ADD_ROUND = _new.on_conflict_do_update(
 
 
 def apply_note_round(conn: Connection, change: NoteRound) -> None:
-    """Carries out NoteRound. It comes after the locks of what the round counts, and before those that all take last."""
+    """Carries out NoteRound.
+
+    Locks the run's row: call this after the removed rows are locked, and before the rows that every transaction locks
+    last.
+    """
     conn.execute(_ADD_ROUND, rows.values_of(change.run) | {"parts": 0, "next_part": 0})
 
 
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
-    """Removes what has expired, and adds it to its run in the same transaction."""
+    """Removes expired artifacts, and adds their counts to the hour's run in the same transaction; returns how many."""
     artifact_rows = tombstone_expired(conn, change)
-    # A round that has removed nothing leaves no trace, so an idle store writes no runs.
+    # A round that has removed nothing is not recorded, so that an idle store writes no runs.
     if artifact_rows and change.by.run_id is not None:
         run = make_scheduled_round("expire", change.now, **_counts(artifact_rows, change.now))
         apply_note_round(conn, NoteRound(run=msgspec.structs.replace(run, id=change.by.run_id)))
@@ -324,7 +333,7 @@ def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
 def apply_set_job(conn: Connection, change: SetJob) -> JobState:
     """Carries out SetJob."""
     state = _state(conn, change.name)
-    # None keeps the interval; 0 returns to that of the settings.
+    # An interval of None in the change keeps the present interval; 0 returns to the interval of the settings.
     interval = state.interval if change.interval is None else (change.interval or None)
     paused = state.paused if change.paused is None else change.paused
     changed = {"paused": paused, "interval": interval, "changed_by": change.by.actor, "changed_at": change.now}
@@ -348,6 +357,6 @@ def apply_mark_job(conn: Connection, change: MarkJob) -> None:
 
 
 def _state(conn: Connection, name: str) -> JobState:
-    # A job has no row before it was first changed or run.
+    # A job has no row before an administrator first changes it or it first runs.
     conn.execute(upsert(jobs).on_conflict_do_nothing(), {"name": name, "paused": False})
     return rows.struct_of(JobState, conn.execute(select(jobs).where(jobs.c.name == name).with_for_update()).one())

@@ -1,7 +1,8 @@
-"""What the ledger writes: sessions' token accounts, activity per hour, and the event log.
+"""Stores the token accounts of sessions, the activity per hour, and the event log.
 
-Many accounts are added to in one transaction; they are deleted with their session or by age. The hours are kept by
-namespace and in total, and deleted by age. Events are only added, and deleted with their subject, by age, or by number.
+One transaction adds amounts to many accounts. An account is deleted with its session, or when it is too old. The hours
+are stored for each namespace and for all namespaces together, and are deleted when they are too old. Events are only
+added. They are deleted with their artifact or session, when they are too old, or when there are too many.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,9 +21,10 @@ from coatcheck.core.keys import EVERYWHERE
 from coatcheck.ports.keys import AddSessionUsage
 
 HOURS_LIFE: Final = timedelta(days=90)
-"""How long the hours of the overview, and accounts of sessions without activity, are kept. Chosen, not measured."""
+"""Time for which hours of activity, and accounts of sessions without activity, are kept. Chosen, not measured."""
 _EVENT_LIFE: Final = timedelta(days=30)
-"""How long events are kept, if there are not too many before. Chosen, not measured."""
+"""Time for which events are kept, unless so many are added that the oldest are deleted earlier. Chosen, not
+measured."""
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
 _ACCOUNT = session_usage.c
 ACCOUNT_COLUMNS: Final[list[ColumnElement[Any]]] = [
@@ -30,11 +32,11 @@ ACCOUNT_COLUMNS: Final[list[ColumnElement[Any]]] = [
     _ACCOUNT.since,
     _ACCOUNT.at,
 ]
-"""The columns that `account_of` reads, in its order."""
+"""The columns of an account in the order in which `account_of` reads them."""
 
 
 def _add(table: Table, gauges: Sequence[str] = (), *replaced: str) -> Executable:
-    """Returns a statement that adds to a row's sums, and replaces other columns."""
+    """Returns a statement that adds amounts to the sums in a row, and replaces its gauges and other columns."""
     statement = upsert(table)
     new = statement.excluded
     return statement.on_conflict_do_update(
@@ -45,14 +47,14 @@ def _add(table: Table, gauges: Sequence[str] = (), *replaced: str) -> Executable
             **{name: case((new.persisted_tokens.is_(None), table.c[name]), else_=new[name]) for name in gauges},
             **{name: new[name] for name in (*replaced, "batch")},
         },
-        # A change that is carried out again, after the answer to its commit was lost, adds nothing.
+        # If a change is carried out again, because the answer to its commit was lost, it adds nothing.
         where=table.c.batch != new.batch,
     )
 
 
 _ADD_ACCOUNT = _add(session_usage, GAUGES, "at")
 _ADD_HOUR = _add(activity)
-# An event with the same number is the same event, from a change that is carried out again.
+# If an event with the same number exists, the change is carried out again, and the event is the same.
 _ADD_EVENT = upsert(events).on_conflict_do_nothing(index_elements=events.primary_key)
 _DROP_EVENTS = Prepared(
     delete(events).where(events.c.namespace == NAMESPACE, among(events.c.artifact, bind_seqs("numbers")))
@@ -60,7 +62,10 @@ _DROP_EVENTS = Prepared(
 
 
 def apply_add(conn: Connection, change: AddSessionUsage) -> None:
-    """Adds to accounts and hours, in the order of their keys, which prevents deadlocks between replicas."""
+    """Carries out AddSessionUsage: adds amounts to accounts and hours, and adds events.
+
+    Rows are changed in the order of their keys, which prevents deadlocks between replicas.
+    """
     accounts = [
         {
             "namespace": namespace,
@@ -93,27 +98,27 @@ def _event_row(event: Event) -> dict[str, Any]:
 
 
 def account(conn: Connection, namespace: str, session: str) -> SessionUsage | None:
-    """Returns the account of a session."""
+    """Returns the account of a session; None if it has none."""
     mine = (_ACCOUNT.namespace == namespace, _ACCOUNT.session == session)
     row = conn.execute(select(*ACCOUNT_COLUMNS).where(*mine)).first()
     return None if row is None else account_of(row)
 
 
 def account_of(row: Sequence[Any]) -> SessionUsage:
-    """Returns an account from ACCOUNT_COLUMNS."""
+    """Returns an account from the values of ACCOUNT_COLUMNS."""
     *spent, since, at = row
     return SessionUsage(spent=UsageDelta(**dict(zip((*SUMS, *GAUGES), spent, strict=True))), since=since, at=at)
 
 
 def drop_session(conn: Connection, namespace: str, session: str) -> None:
-    """Deletes the account of a session that is deleted, and its events."""
+    """Deletes the account and the events of a session that is being deleted."""
     for table in (session_usage, events):
         conn.execute(delete(table).where(table.c.namespace == namespace, table.c.session == session))
 
 
 def drop_some(conn: Connection, namespace: str, limit: int) -> None:
     """Deletes up to `limit` accounts of a namespace that is being deleted."""
-    # Accounts that another replica is adding to wait for the next batch.
+    # Accounts that another replica has locked, because it adds amounts to them, are left to the next batch.
     some = (
         select(_ACCOUNT.session)
         .where(_ACCOUNT.namespace == namespace)
@@ -127,13 +132,13 @@ def drop_some(conn: Connection, namespace: str, limit: int) -> None:
 
 
 def drop_all(conn: Connection, namespace: str) -> None:
-    """Deletes the remaining accounts, hours and events of a namespace that is deleted."""
+    """Deletes the remaining accounts, hours and events of a namespace that is being deleted."""
     for table in (session_usage, activity, events):
         conn.execute(delete(table).where(table.c.namespace == namespace))
 
 
 def drop_events_of(conn: Connection, artifacts: Iterable[tuple[str, int]]) -> None:
-    """Deletes the events of artifacts that are removed."""
+    """Deletes the events of artifacts that are being removed."""
     numbers: dict[str, list[int]] = {}
     for namespace, number in artifacts:
         numbers.setdefault(namespace, []).append(number)
@@ -144,9 +149,9 @@ def drop_events_of(conn: Connection, artifacts: Iterable[tuple[str, int]]) -> No
 def drop_old_events(conn: Connection, now: datetime, most: int, limit: int) -> int:
     """Deletes up to `limit` events that are 30 days old or not among the latest `most`; returns how many."""
     number = events.c.number
-    # The latest event that is one too many; None if there are fewer.
+    # The number of the latest event beyond the `most` latest ones; None if there are no more than `most`.
     beyond = conn.scalar(select(number).order_by(number.desc()).offset(most).limit(1))
-    # Numbers increase with time, so that age and number are one bound.
+    # The numbers of events increase with time, so both limits become one limit on the number.
     until = max(first_number(now - _EVENT_LIFE), beyond or 0)
     old = select(number).where(number <= until).order_by(number).limit(limit)
     return conn.execute(delete(events).where(number.in_(old))).rowcount

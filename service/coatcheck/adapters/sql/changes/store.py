@@ -1,7 +1,7 @@
-"""The one transaction of an ingest, for any number of them: fence, key, identity, blob, artifact, view.
+"""Stores any number of ingested payloads in one transaction: fence, key, identity, blob, artifact, view.
 
-The caller must have made the bytes durable before. Afterwards it must remove its bytes, unless `blob_used` says that
-they are now referenced.
+The caller must have made the payloads' bytes durable before it calls. Afterwards the caller must delete the bytes that
+it wrote, unless `blob_used` says that the catalogue now points at them.
 """
 
 from collections.abc import Sequence
@@ -51,12 +51,12 @@ from coatcheck.ports.artifacts import (
     UploadFenced,
 )
 
-_LOOKS = 8
-"""For a slot that other replicas keep changing. Each attempt waits for one of them; then the transaction starts
-again."""
+_MAX_ATTEMPTS = 8
+"""Attempts at a slot that other replicas keep changing, before the whole transaction starts again. Each attempt waits
+for one of the replicas."""
 
 _BY_SEQ = Prepared(rows.ARTIFACTS.where(equal(artifacts.c.seq)))
-_THERE = Prepared(
+_BY_SEQS = Prepared(
     rows.ARTIFACTS.add_columns(artifacts.c.seq).where(
         artifacts.c.namespace == NAMESPACE, among(artifacts.c.seq, bind_seqs())
     )
@@ -74,18 +74,23 @@ _ADD_ARTIFACT = Prepared(insert(artifacts), columns=artifacts.c.keys())
 def apply_stores(
     conn: Connection, changes: Sequence[StoreArtifact], number: Numberer = ids.number
 ) -> list[StoreAnswer]:
-    """Stores artifacts of one namespace, or returns the existing ones; an answer for each.
+    """Stores artifacts of one namespace, or finds the existing ones; returns an answer for each change, in their order.
 
-    The answers and effects are those of one change after the other: the changes of a group wait for the same commit, so
-    any order is valid. All that the changes have in common is done by one statement for all of them.
+    The answers and effects are the same as if the changes were carried out one after the other, in some order: since
+    all of them wait for the same commit, any order is valid. Work that the changes have in common is done by one
+    statement for all of them.
+
+    Raises:
+        TransactionConflict: other replicas kept changing the same slots; the transaction has to start again.
     """
-    # Room comes first: a refused change must leave its intent, so that it can be retried once there is room.
+    # The quota is checked first: a refused change must leave its intent, so that the caller can retry it once the
+    # namespace has room.
     answers: dict[int, StoreAnswer] = {}
     for at, change in enumerate(changes):
         full = no_room(conn, change, number)
         if full is not None:
             answers[at] = full
-    # The fence: without an intent an upload was reaped, and the sweep may have its bytes by now.
+    # The fence: if its intent is gone, an upload was reaped, and the sweep may already have deleted its bytes.
     passed = take_intents(conn, [payload_of(change) for at, change in enumerate(changes) if at not in answers])
     for at, change in enumerate(changes):
         if at not in answers and change.blob.placement != "inline":
@@ -93,15 +98,15 @@ def apply_stores(
                 answers[at] = UploadFenced()
             passed.discard(change.blob.id)  # an intent can be used only once
     fenced_in = [at for at in range(len(changes)) if at not in answers]
-    looks = 0
+    attempts = 0
     while pending := {at: changes[at] for at in fenced_in if at not in answers}:
         stored = _store_round(conn, _without_twins(pending, number), number)
-        # Nothing is stored if other replicas have changed every slot since it was found: then look again.
-        looks = 0 if stored else looks + 1
-        if looks == _LOOKS:
+        # Nothing is stored if other replicas have changed every slot since we located it: locate the slots again.
+        attempts = 0 if stored else attempts + 1
+        if attempts == _MAX_ATTEMPTS:
             raise TransactionConflict
         answers |= stored
-    # Whatever the outcome, the file of a payload that nothing points at must be known to the sweep.
+    # Whatever the outcome, the sweep must know the file of each payload that nothing points at.
     add_dead_blobs(conn, [payload_of(changes[at]) for at in fenced_in if not _is_used(answers[at])])
     return [answers[at] for at in range(len(changes))]
 
@@ -111,28 +116,29 @@ def _is_used(answer: StoreAnswer) -> bool:
 
 
 def _without_twins(changes: dict[int, StoreArtifact], number: Numberer) -> dict[int, StoreArtifact]:
-    """Returns the changes without those that must see what an earlier one has done.
+    """Returns the changes that can be carried out together. The others have to wait for the next round.
 
-    These share an identity, a key or bytes with it, or may want the number of one that waits for that reason.
+    A change waits if it shares an identity, a key or bytes with an earlier change, since it must see the effects of
+    that change. It also waits if it may want the same number as a change that waits.
     """
     batch: dict[int, StoreArtifact] = {}
     seen_claims: set[object] = set()
     waiting_numbers: set[int] = set()
     for at, change in changes.items():
-        claims = {change.identity, change.key and change.key.key, *(ours.content for ours in bytes_of(change))} - {None}
+        claims = {change.identity, change.key and change.key.key, *(each.content for each in bytes_of(change))} - {None}
         numbers = {number(change.identity, probe) for probe in range(PROBES)}
         if seen_claims.isdisjoint(claims) and waiting_numbers.isdisjoint(numbers):
             batch[at] = change
         else:
-            # Nobody behind it may take the number that it would have got first.
+            # No later change may take a number that the waiting change would have got first.
             waiting_numbers |= numbers
         seen_claims |= claims
     return batch
 
 
 def _store_round(conn: Connection, changes: dict[int, StoreArtifact], number: Numberer) -> dict[int, StoreAnswer]:
-    """Stores what can be stored now; a change without an answer lost its slot to another replica."""
-    # Keys first: a request that was answered before gets its answer, whatever has happened to the slot since.
+    """Stores the changes whose slots can be used now; a change that gets no answer lost its slot to another replica."""
+    # Keys come first: a repeated request gets its earlier answer, whatever has happened to the slot since.
     answers: dict[int, StoreAnswer] = {}
     for at, change in changes.items():
         record = None if change.key is None else find_key(conn, change.namespace, change.key.key, change.now)
@@ -141,7 +147,8 @@ def _store_round(conn: Connection, changes: dict[int, StoreArtifact], number: Nu
             answers[at] = _replay(conn, change, record) if same else KeyConflict()
     new = {at: change for at, change in changes.items() if at not in answers}
     located = dict(zip(new, locate_identities(conn, list(new.values()), number), strict=True)) if new else {}
-    # Slots next: what is live is returned, what prevails over a late change is too, and the rest is cleared.
+    # Slots are next. A live artifact is returned. A removal that prevails over a late change is returned. Every other
+    # slot is cleared, so that the change can create its artifact there.
     creations: dict[int, _Creation] = {}
     existing: dict[int, tuple[StoreArtifact, int]] = {}
     for at, slot in located.items():
@@ -149,14 +156,15 @@ def _store_round(conn: Connection, changes: dict[int, StoreArtifact], number: Nu
         if slot.seq is not None and slot.is_live(change.now):
             existing[at] = change, slot.seq
             continue
-        answer = _outdone(change, slot) or _clear_slot(conn, change, slot)
+        answer = _find_later_removal(change, slot) or _clear_slot(conn, change, slot)
         if isinstance(answer, _Creation):
             creations[at] = answer
         elif answer is not None:
             answers[at] = answer
     answers |= _answer_existing(conn, existing)
     answers |= _create(conn, creations)
-    # A key is remembered with the number that was found, even if the artifact existed: a replay must find the same.
+    # Each key is stored with the number of its artifact, even if the artifact existed before: a repeated request must
+    # find the same artifact.
     for at, change in new.items():
         answer = answers.get(at)
         if change.key is not None and isinstance(answer, IngestResult):
@@ -165,13 +173,13 @@ def _store_round(conn: Connection, changes: dict[int, StoreArtifact], number: Nu
 
 
 def _answer_existing(conn: Connection, existing: dict[int, tuple[StoreArtifact, int]]) -> dict[int, StoreAnswer]:
-    """Returns the artifacts that exist, declared as in these changes, and with the bytes that they had lost."""
+    """Answers changes whose artifacts exist: updates their declared metadata, and repairs bytes that were lost."""
     if not existing:
         return {}
     changes = [change for change, _ in existing.values()]
     parameters = {"namespace": changes[0].namespace, "seqs": [seq for _, seq in existing.values()]}
-    artifacts_by_seq = {row[-1]: rows.artifact(row) for row in _THERE.rows(conn, parameters)}
-    # Two statements show which repeated posts need no write at all.
+    artifacts_by_seq = {row[-1]: rows.artifact(row) for row in _BY_SEQS.rows(conn, parameters)}
+    # Two queries, for all of them, show which repeated posts need no write at all.
     corrupt = find_corrupt(conn, [view for change in changes if (view := view_of(change)) is not None])
     answers: dict[int, StoreAnswer] = {}
     for at, (change, seq) in existing.items():
@@ -186,15 +194,18 @@ def _answer_existing(conn: Connection, existing: dict[int, tuple[StoreArtifact, 
     return answers
 
 
-def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> IngestResult | None:
-    """Returns the existing artifact, after replacing lost bytes with ours. None: it was deleted meanwhile."""
+def _read_repaired(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> IngestResult | None:
+    """Returns the existing artifact, after replacing lost bytes by those of the change. None: it was deleted meanwhile.
+
+    `created` is returned as given: it says whether the first request with this key created the artifact.
+    """
     artifact = _read_artifact(conn, seq)
     if artifact is None:
         return None
     view = view_of(change)
     if view is not None and find_corrupt(conn, [view]):
         resolve_blobs(conn, [view])
-    # Only the same bytes replace lost ones.
+    # Lost bytes can only be replaced by equal bytes.
     if not artifact.blob.condemned or artifact.blob.sha256 != change.blob.sha256:
         return IngestResult(artifact, created=created, blob_used=False)
     if not lock_row(conn, seq):
@@ -208,8 +219,8 @@ def _read_artifact(conn: Connection, seq: int) -> Artifact | None:
 
 
 def _repeat_post(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
-    """Returns the existing artifact, declared as in this change. None: it was deleted meanwhile."""
-    answer = _there(conn, change, seq, created=False)
+    """Returns the existing artifact, with the declared metadata of this change. None: it was deleted meanwhile."""
+    answer = _read_repaired(conn, change, seq, created=False)
     if answer is None or not redeclares(change, answer.artifact):
         return answer
     if not redeclare(conn, change, seq, answer.artifact):
@@ -218,59 +229,63 @@ def _repeat_post(conn: Connection, change: StoreArtifact, seq: int) -> IngestRes
     return IngestResult(artifact, created=False, blob_used=answer.blob_used, redeclared=True)
 
 
-def redeclares(change: StoreArtifact, there: Artifact) -> bool:
-    """Returns whether a change declares an existing artifact differently, or finds the form of its text.
+def redeclares(change: StoreArtifact, stored: Artifact) -> bool:
+    """Returns whether a change adds to the metadata of an existing artifact.
 
-    A late change never does.
+    It does if it declares something new, or if it has detected the form of a text whose form is not known. A late
+    change, which has `unless_buried_since`, never changes an existing artifact.
     """
-    is_new = change.declared.merged_over(there.declared) is not there.declared or (
-        there.lacks_form and change.facts.form is not None
+    is_new = change.declared.merged_over(stored.declared) is not stored.declared or (
+        stored.lacks_form and change.facts.form is not None
     )
     return change.unless_buried_since is None and is_new
 
 
-def _outdone(change: StoreArtifact, slot: ArtifactSlot) -> Gone | None:
-    """Returns the tombstone, or expiry, of a removal that prevails over this change."""
+def _find_later_removal(change: StoreArtifact, slot: ArtifactSlot) -> Gone | None:
+    """Returns the later removal, by tombstone or expiry, that prevails over a late change; None if there is none."""
     since = change.unless_buried_since
     return slot.tombstone if since is not None and slot.tombstone is not None and slot.tombstone.at > since else None
 
 
 def _replay(conn: Connection, change: StoreArtifact, key_record: KeyRecord) -> IngestResult | Gone | None:
-    """Returns the earlier answer to this request. It never revives what was removed since."""
+    """Returns the earlier answer to this request; a repeated request never revives an artifact that was removed since.
+
+    None: the artifact was removed, and its tombstone has ended too. Nothing is stored then either.
+    """
     columns = (artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name, artifacts.c.session)
-    mine = (artifacts.c.namespace == change.namespace, artifacts.c.number == key_record.number)
-    row = conn.execute(select(*columns).where(*mine)).first()
+    conditions = (artifacts.c.namespace == change.namespace, artifacts.c.number == key_record.number)
+    row = conn.execute(select(*columns).where(*conditions)).first()
     if row is None:
         return tombstone_of(conn, change.namespace, key_record.number, change.now)
     if row.expires_at is not None and row.expires_at <= change.now:
         return rows.make_tombstone(key_record.number, "expired", row.expires_at, row.tool_name, row.session)
-    answer = _there(conn, change, row.seq, created=key_record.created)
-    # The artifact was deleted between two statements: begin again, and find its tombstone.
+    answer = _read_repaired(conn, change, row.seq, created=key_record.created)
+    # The artifact was deleted between two statements. The next attempt at the transaction finds its tombstone.
     if answer is None:
         raise TransactionConflict
     return answer
 
 
 def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, number: int, *, created: bool) -> None:
-    # A key that has ended may stand for a new request.
+    # A key that has expired may be used for a new request.
     _REMOVE_ENDED_KEY.run(conn, {"namespace": change.namespace, "key": key.key, "now": change.now})
     _ADD_KEY.run(conn, {"namespace": change.namespace, "number": number, "created": created, **asdict(key)})
 
 
 class _Creation(NamedTuple):
-    """A change that creates an artifact in a slot that is free now."""
+    """A change that creates an artifact, and the free slot in which it does."""
 
     change: StoreArtifact
     number: int
     blob_seqs: list[int]
-    """Blobs of what was removed from the slot, to be released."""
+    """Row numbers of the blobs of an artifact that was removed from the slot; they must be released."""
 
 
 def _clear_slot(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) -> _Creation | IngestResult | None:
-    """Removes what is in the way, which reserves the slot until the transaction ends.
+    """Removes an expired artifact and a tombstone from a slot, which reserves the slot until the transaction ends.
 
-    Returns the artifact that is there if a hold forbids replacing it, revived. None: another replica was first, and
-    nothing is changed.
+    Returns the creation that can now be carried out. If a hold forbids replacing the expired artifact, it is revived
+    and returned instead. None: another replica has changed the slot, and nothing is changed here.
     """
     blob_seqs: list[int] = []
     if slot.seq is not None:
@@ -283,7 +298,7 @@ def _clear_slot(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) -> 
     if slot.tombstone is not None:
         _expect_unburied(conn, change, slot.number)
         removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": slot.number})
-        # Another replica has replaced the tombstone, and so has the slot.
+        # Another replica has removed the tombstone first, and so has the slot.
         if slot.seq is None and not removed:
             return None
     if slot.blob_seq is not None:
@@ -292,15 +307,16 @@ def _clear_slot(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) -> 
 
 
 def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, StoreAnswer]:
-    """Creates artifacts; what they share with the store, and with each other, is kept once."""
+    """Creates artifacts; bytes that they share with each other or with the store are kept once."""
     if not creations:
         return {}
     changes = [each.change for each in creations.values()]
     brought = [bytes_of(change) for change in changes]
-    # Numbers come in pairs of blob and artifact; the artifact's number beside a view's blob stays unused.
+    # Row numbers are drawn in pairs, for a blob and an artifact. A view's blob has no artifact of its own, so the
+    # second number of its pair stays unused.
     seqs = next_seqs(conn, sum(map(len, brought)))
     references = iter(
-        resolve_blobs(conn, [ours for each in brought for ours in each], iter([blob_seq for blob_seq, _ in seqs]))
+        resolve_blobs(conn, [item for each in brought for item in each], iter([blob_seq for blob_seq, _ in seqs]))
     )
     answers: dict[int, StoreAnswer] = {}
     artifact_rows: list[dict[str, Any]] = []
@@ -316,15 +332,17 @@ def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, Stor
         if change.survey is not None:
             survey_rows.append(survey_row(change.namespace, seq, change.survey))
         answers[at] = IngestResult(artifact, created=True, blob_used=payload.used)
-    # Two replicas that store the same artifacts meet at the same row first, which prevents deadlocks.
+    # Two replicas that store the same artifacts meet at the same row first if both insert in this order, so that they
+    # do not deadlock.
     artifact_rows.sort(key=itemgetter("number"))
     _ADD_ARTIFACT.many(conn, artifact_rows)
-    # Foreign keys point from views and surveys to the artifacts.
+    # Views and surveys come after the artifacts, to which their foreign keys point.
     ADD_VIEW.many(conn, view_rows)
     ADD_SURVEY.many(conn, survey_rows)
     usage.count(conn, changes[0].namespace, artifacts=len(artifact_rows))
     wait_for_index(conn, changes[0].namespace, [row["seq"] for row in artifact_rows])
-    # The rows of what was replaced are gone, but what is stored now may share its blobs.
+    # The rows of the replaced artifacts are deleted. Their blobs are released only now, because the new artifacts may
+    # share them.
     blob_seqs = [blob_seq for each in creations.values() for blob_seq in each.blob_seqs]
     if blob_seqs:
         release(conn, blob_seqs, changes[0].now)
@@ -334,7 +352,7 @@ def _create(conn: Connection, creations: dict[int, _Creation]) -> dict[int, Stor
 
 
 def _revive(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
-    """Revives the expired, held artifact here: a hold forbids replacing it."""
+    """Revives an expired artifact that a hold forbids to replace: its life begins again now."""
     created_at: datetime = conn.execute(select(artifacts.c.created_at).where(artifacts.c.seq == seq)).scalar_one()
     life = rows.life_from_now(created_at, change.now, ttl=change.ttl, idle_ttl=change.idle_ttl, pinned=change.pinned)
     conn.execute(update(artifacts).where(artifacts.c.seq == seq).values(life))
@@ -348,7 +366,7 @@ def _note_expiry(conn: Connection, change: StoreArtifact, slot: ArtifactSlot) ->
 
 
 def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> None:
-    """Raises TransactionConflict if another replica stored and deleted the same between our look-up and our insert."""
+    """Raises TransactionConflict if another replica has removed the artifact of a late change since our look-up."""
     if change.unless_buried_since is None:
         return
     number_is_mine = (tombstones.c.namespace == change.namespace, tombstones.c.number == number)
@@ -359,7 +377,7 @@ def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> No
 
 
 _LIFE = ("namespace", "ttl", "idle_ttl", "pinned", "engine")
-"""Fields of the change that are those of the artifact and columns of its row."""
+"""Names of fields that a change, an artifact and an artifact's row have in common."""
 
 
 def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
@@ -377,8 +395,8 @@ def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
 
 
 def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_seq: int) -> dict[str, Any]:
-    """Returns its row, without its sequence number."""
-    # The text names the ID that its request expected.
+    """Returns the row of an artifact that a change creates, without its sequence number."""
+    # The receipt's text names the artifact ID that the request expected: with another ID it would be wrong.
     receipt = change.receipt if number == ids.number(change.identity) else None
     return {
         "number": number,

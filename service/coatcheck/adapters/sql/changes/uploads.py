@@ -1,9 +1,9 @@
-"""Uploads in progress: their intents, the room that they reserve, and leases.
+"""Uploads in progress, with their intents and the room that they reserve; also leases.
 
-Whether a namespace has room is checked before anything of a change is done. Usually this only compares the namespace's
-sums with the most that the change could add; only if that does not fit, it computes what the change really needs:
-existing artifacts and shared bytes need nothing. A lease on a piece of upkeep saves work among replicas; nothing relies
-on it for safety.
+Before a change is carried out, it is checked whether the namespace has room for it. Usually it suffices to compare the
+namespace's counts with the maximum that the change could add. Only if that does not fit, the exact need is computed:
+existing artifacts and shared bytes need no room. A lease on maintenance prevents several replicas from doing the same
+work; no data is at risk if two replicas believe that they have it.
 """
 
 from datetime import timedelta
@@ -21,23 +21,23 @@ from coatcheck.ports.maintenance import ReapUploads, TakeLease
 
 
 def no_room(conn: Connection, change: StoreArtifact, number: Numberer) -> QuotaExceeded | None:
-    """Returns the refusal of an ingest for which there is no room; otherwise None, after claiming its room."""
+    """Claims room for an ingest; returns the refusal if the namespace has not enough room. None: the room suffices."""
     room, namespace = change.room, change.namespace
     if room is None:
         return None
     brought = dedupe.bytes_of(change)
-    # The cheap check first: whether there is room even if nothing is shared.
-    most = sum(ours.blob.stored_size for ours in brought)
+    # First the cheap check: whether there is room even if no bytes are shared.
+    most = sum(item.blob.stored_size for item in brought)
     if usage.claim(conn, namespace, room, bytes_=most, artifacts=1) is None:
         return None
-    # A repeated request adds nothing, and neither does an artifact that is there already.
+    # A repeated request needs no room, and neither does an artifact that exists already.
     if change.key is not None and dedupe.find_key(conn, namespace, change.key.key, change.now) is not None:
         return None
     place = dedupe.locate_identities(conn, [change], number)[0]
     if place.is_live(change.now):
         return None
-    # Shared bytes need no room, and what this upload has reserved is counted already.
-    new = [ours.blob for ours in brought if dedupe.same_bytes(conn, namespace, *ours.content) is None]
+    # Shared bytes need no room, and the bytes that this upload has reserved are counted already.
+    new = [item.blob for item in brought if dedupe.same_bytes(conn, namespace, *item.content) is None]
     needed = sum(blob.stored_size for blob in new) - (_read_reservation(conn, namespace, change.blob.id) or 0)
     return usage.claim(conn, namespace, room, bytes_=max(0, needed), artifacts=0 if place.seq is not None else 1)
 
@@ -47,8 +47,8 @@ def _mine(namespace: str, blob_id: str) -> ColumnElement[bool]:
 
 
 def _read_reservation(conn: Connection, namespace: str, blob_id: str) -> int | None:
-    """Returns what an upload has reserved; None if its intent is gone."""
-    # The lock makes two reservations for one upload follow each other.
+    """Returns the bytes that an upload has reserved; None if its intent is gone."""
+    # Because of the lock, two reservations for one upload are made one after the other.
     return conn.scalar(select(uploads.c.reserved).where(_mine(namespace, blob_id)).with_for_update())
 
 
@@ -94,15 +94,19 @@ def apply_abandon(conn: Connection, change: AbandonUpload) -> None:
 
 
 def apply_reap(conn: Connection, change: ReapUploads) -> int:
-    """Turns late intents into dead blobs. What their writers left is unknown: no digest, no size, no index."""
-    # By the server's clock too: a replica whose clock is ahead must not end the uploads of others.
+    """Carries out ReapUploads: turns intents whose lease has ended into dead blobs; returns how many.
+
+    It is unknown which bytes the writers have left, so the blobs have no digest, no size and no index.
+    """
+    # The time is also compared by the database server's clock: a replica whose clock is ahead must not end the uploads
+    # of others.
     overdue = select(uploads).where(uploads.c.lease_until < by_now(NOW)).order_by(uploads.c.lease_until)
     late = conn.execute(overdue.limit(change.limit).with_for_update(skip_locked=True), {"now": change.now}).all()
     if not late:
         return 0
-    # The fence: a writer that comes later finds no intent, and stores nothing.
+    # This is the fence: a writer that commits later finds no intent, and stores nothing.
     conn.execute(delete(uploads).where(uploads.c.blob_id.in_([row.blob_id for row in late])))
-    # What they had reserved is free again.
+    # The bytes that these uploads had reserved are free again.
     for row in late:
         usage.count(conn, row.namespace, reserved=-row.reserved)
     unknown = {"sha256": b"", "digest": 0, "size": 0, "stored_size": 0, "frames": b"", "dead_at": change.now}
@@ -111,7 +115,7 @@ def apply_reap(conn: Connection, change: ReapUploads) -> int:
     return len(late)
 
 
-# The database's own clock, if it has one, for all replicas.
+# Leases use the clock of the database server, if there is one, so that all replicas use the same clock.
 _clock = database_time(NOW)
 _new = upsert(leases).values(
     name=bindparam("name"), holder=bindparam("holder"), until=_clock + (bindparam("until", type_=UtcDateTime) - NOW)
@@ -119,13 +123,14 @@ _new = upsert(leases).values(
 _TAKE = _new.on_conflict_do_update(
     index_elements=[leases.c.name],
     set_={"holder": _new.excluded.holder, "until": _new.excluded.until},
-    # Its holder may renew a lease at any time, others only after its end; otherwise no row changes.
+    # The holder of a lease may renew it at any time, other processes may take it only after its end. Otherwise no row
+    # is changed.
     where=or_(leases.c.holder == _new.excluded.holder, leases.c.until <= _clock),
 )
 
 
 def holder(conn: Connection, name: str) -> str | None:
-    """Returns the last holder of a lease, even if it has ended."""
+    """Returns the last holder of a lease, even if the lease has ended; None if nobody has ever had it."""
     return conn.scalar(select(leases.c.holder).where(leases.c.name == name))
 
 

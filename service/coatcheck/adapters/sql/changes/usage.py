@@ -1,11 +1,12 @@
-"""What each namespace holds: summed during a transaction, written once per namespace at its end.
+"""Counts the bytes and artifacts of each namespace: summed up during a transaction, written at its end.
 
-Every statement that adds or removes a blob or an artifact is counted here, in the same transaction; so the sums equal
-those of the rows, whatever is undone or retried. The row of a namespace is locked last, after everything but the audit
-log's head, and only for the commit: replicas that store in one namespace wait for each other no longer than that.
+Each addition or removal of a blob or an artifact is counted here in the same transaction. Therefore the counts agree
+with the rows, even if transactions are rolled back or tried again. The row of a namespace in `usage` is locked after
+all other rows except the audit log's, and only until the commit: replicas that store in the same namespace wait for
+each other no longer than that.
 
-Limits are checked before anything is changed, without a lock. The statement that writes the sum has the condition that
-nobody has taken the room meanwhile; if it fails, the transaction starts again.
+Limits are checked before anything is changed, without a lock. The statement that writes the counts checks again that no
+other replica has used up the room meanwhile; otherwise the transaction starts again.
 """
 
 from collections.abc import Callable
@@ -22,15 +23,14 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits, Usage
 
 _SUMS: Final = "coatcheck.usage"
-"""The key of a connection's `info` under which a transaction gathers its sums."""
+"""The key in a connection's `info` under which a transaction gathers its sums."""
 _ANY: Final = 2**62
-"""More than there can be."""
+"""A limit that is never reached, for columns without a limit."""
 _SEEN = Prepared(select(*usage.c).where(usage.c.namespace == NAMESPACE))
 _ADDED = ("bytes", "artifacts", "reserved")
 _most_bytes, _most_artifacts = (bindparam(name, type_=BigInteger()) for name in ("most_bytes", "most_artifacts"))
 _new = upsert(usage).values({name: bindparam(name, type_=usage.c[name].type) for name in ("namespace", *_ADDED)})
-# No row comes back if the limits are not met by the row as it is now: another replica may have stored something since
-# the check.
+# Returns no row if the row exceeds the limits now, because another replica has stored something since the check.
 _ADD = Prepared(
     _new.on_conflict_do_update(
         index_elements=[usage.c.namespace],
@@ -42,31 +42,32 @@ _ADD = Prepared(
 
 @dataclass
 class _Sum:
-    """What a transaction adds to one namespace."""
+    """The amounts that a transaction adds to one namespace."""
 
     bytes: int = 0
     """Stored bytes; negative if the transaction frees more than it adds."""
     artifacts: int = 0
+    """Number of artifacts; negative if the transaction removes more than it adds."""
     reserved: int = 0
-    """Bytes of open uploads."""
+    """Bytes reserved by open uploads; negative if more reservations end than begin."""
     stores: bool = False
-    """Whether it adds an artifact."""
+    """Whether the transaction adds an artifact."""
     row_usage: Usage | None = None
-    """What the row contained when a limit was checked."""
+    """The namespace's row as it was when a limit was first checked; None: no limit was checked."""
     claimed_bytes: int = 0
-    """The most that the admitted changes may add."""
+    """Maximum bytes that the changes may add that have claimed room."""
     claimed_artifacts: int = 0
-    """The same, in artifacts."""
+    """Maximum artifacts that the changes may add that have claimed room."""
     room: QuotaLimits = field(default_factory=QuotaLimits)
-    """The limits that the last claim was checked against."""
+    """The limits against which the last claim was checked."""
 
 
-class NamespaceClosing(Exception):  # noqa: N818 - not an error of storage: the one change that it is for answers it
-    """A change would store something in a namespace that is being deleted."""
+class NamespaceClosing(Exception):  # noqa: N818 - no error of storage: `commit` turns it into the caller's error
+    """A change would store an artifact in a namespace that is being deleted."""
 
 
 def count(conn: Connection, namespace: str, *, bytes_: int = 0, artifacts: int = 0, reserved: int = 0) -> None:
-    """Counts what the current transaction adds to a namespace, or removes from it."""
+    """Counts amounts that the current transaction adds to a namespace; negative amounts are removed from it."""
     sums = _sums(conn).setdefault(namespace, _Sum())
     sums.bytes += bytes_
     sums.artifacts += artifacts
@@ -75,21 +76,22 @@ def count(conn: Connection, namespace: str, *, bytes_: int = 0, artifacts: int =
 
 
 def begin(conn: Connection) -> None:
-    """Discards the sums of a transaction that was undone."""
+    """Begins a transaction: discards sums that a former transaction has left because it was rolled back."""
     _sums(conn).clear()
 
 
 def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> None:
-    """Writes the sums. Call it after all other changes, before the audit log's lines.
+    """Writes the sums of the transaction. Call it after all other changes, and before writing the audit log's lines.
 
-    Raises TransactionConflict if another replica has taken the room that a limit left; NamespaceClosing.
+    Raises TransactionConflict if another replica has used up the room that was claimed, and NamespaceClosing if the
+    transaction adds an artifact to a namespace that is being deleted.
     """
     waiting = {namespace: sums for namespace, sums in _sums(conn).items() if _changes(sums)}
     _sums(conn).clear()
     if not waiting:
         return
     namespaces = sorted(waiting)
-    # The namespaces of a group come one after the other, but their rows are locked only now.
+    # The changes of a group are carried out namespace by namespace, but the rows of all namespaces are locked only now.
     enter(conn, namespaces[0] if len(namespaces) == 1 else None)
     for namespace in namespaces:
         sums = waiting[namespace]
@@ -97,26 +99,28 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
         usage_rows = _ADD.rows(conn, {"namespace": namespace, **values, **_most(sums)})
         if not usage_rows:
             raise TransactionConflict
-        # The statement that read the mark has locked the row: the mark cannot be set between this check and the commit.
+        # The statement has locked the row. Therefore nobody can mark the namespace as deleted between this check and
+        # the commit.
         if sums.stores and usage_rows[0][0] is not None:
             raise NamespaceClosing(namespace)
 
 
 def _changes(sums: _Sum) -> bool:
-    # A checked limit is checked again at the end, even if the sums come to nothing.
+    # If a limit was checked, it must be checked again at the end, even if all sums are zero.
     return bool(sums.bytes or sums.artifacts or sums.reserved or sums.stores or sums.row_usage is not None)
 
 
 def _most(sums: _Sum) -> dict[str, int]:
-    """Returns the maximum values of the row for which the checked limits still hold."""
+    """Returns the maximum values that the row may have before the sums are added, so that the limits are respected."""
     if sums.row_usage is None:
         return {"most_bytes": _ANY, "most_artifacts": _ANY}
     row_usage, room = sums.row_usage, sums.room
-    # What the row may have before this transaction's sums are added.
+    # The room that the limits leave to the row, without the amounts that this transaction has claimed.
     left_bytes = _ANY if room.max_bytes is None else room.max_bytes - sums.claimed_bytes
     left_artifacts = _ANY if room.max_artifacts is None else room.max_artifacts - sums.claimed_artifacts
     return {
-        # A lowered limit may be below what there is already: a change that adds nothing must still pass.
+        # An administrator may have lowered a limit below the present values. A change that adds nothing must pass
+        # nevertheless.
         "most_bytes": max(row_usage.bytes + row_usage.reserved, left_bytes),
         "most_artifacts": max(row_usage.artifacts, left_artifacts),
     }
@@ -125,21 +129,25 @@ def _most(sums: _Sum) -> dict[str, int]:
 def claim(
     conn: Connection, namespace: str, room: QuotaLimits, *, bytes_: int, artifacts: int = 0
 ) -> QuotaExceeded | None:
-    """Claims room for a change before anything of it is done; returns the refusal if there is not enough."""
+    """Claims room for a change before the change is carried out; returns the refusal if the room does not suffice.
+
+    None: the room is claimed.
+    """
     sums = _sums(conn).setdefault(namespace, _Sum())
     if sums.row_usage is None:
         sums.row_usage = read_usage(conn, namespace)
     sums.room = room
     now = Usage(
         namespace=namespace,
-        # What the transaction has freed counts; what it has added was claimed, which is at least as much.
+        # Amounts that the transaction has freed are subtracted. Amounts that it has added are not counted here, because
+        # its claims include them.
         bytes=sums.row_usage.bytes + min(sums.bytes, 0) + sums.claimed_bytes,
         artifacts=sums.row_usage.artifacts + min(sums.artifacts, 0) + sums.claimed_artifacts,
         reserved=sums.row_usage.reserved + min(sums.reserved, 0),
         deleting_at=sums.row_usage.deleting_at,
     )
     full = QuotaExceeded(usage=now, room=room, bytes=bytes_, artifacts=artifacts)
-    # A change that needs no bytes is not refused for bytes, nor one that needs no artifact for artifacts.
+    # A change that adds no bytes is not refused for the limit of bytes; the same holds for artifacts.
     if (bytes_ and full.over_bytes) or (artifacts and full.over_artifacts):
         return full
     sums.claimed_bytes += bytes_
@@ -148,13 +156,16 @@ def claim(
 
 
 def read_usage(conn: Connection, namespace: str) -> Usage:
-    """Returns the present row of a namespace."""
+    """Returns the usage of a namespace as its row is now; all zeros if there is no row."""
     usage_rows = _SEEN.rows(conn, {"namespace": namespace})
     return Usage(**dict(zip(usage.c.keys(), usage_rows[0], strict=True))) if usage_rows else Usage(namespace=namespace)
 
 
 def usages(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
-    """Returns what namespaces hold, by name, starting after `after`; only one of them if it is given."""
+    """Returns the usage of up to `limit` namespaces whose names follow `after`, in the order of the names.
+
+    `namespace`: only this namespace; None: all.
+    """
     statement = select(*usage.c).where(usage.c.namespace > after).order_by(usage.c.namespace).limit(limit)
     if namespace is not None:
         statement = statement.where(usage.c.namespace == namespace)
@@ -162,13 +173,13 @@ def usages(conn: Connection, namespace: str | None, *, after: str = "", limit: i
 
 
 def list_marked_namespaces(conn: Connection) -> list[Usage]:
-    """Returns the namespaces that are being deleted, by name."""
+    """Returns the usage of the namespaces that are being deleted, in the order of their names."""
     statement = select(*usage.c).where(usage.c.deleting_at.is_not(None)).order_by(usage.c.namespace)
     return [Usage(**row) for row in conn.execute(statement).mappings()]
 
 
 def closing(namespace: str) -> CoatcheckError:
-    """Returns the refusal to store in a namespace that is being deleted."""
+    """Returns the error for a change that would store an artifact in a namespace that is being deleted."""
     return CoatcheckError(
         Code.NAMESPACE_DELETING,
         f"The namespace {namespace} is being deleted and accepts no payloads. Use another one.",
@@ -180,10 +191,10 @@ def _sums(conn: Connection) -> dict[str, _Sum]:
     return sums
 
 
-# ---------------------------------------------------------------------------------------------- the truth
+# ---------------------------------------------------------------------------------------------- counts of the rows
 
 
-# Every namespace that any of the tables has: a missing row of sums counts as zeros.
+# All namespaces that occur in any of the tables: a namespace without a row in `usage` counts as zeros.
 _SPACES = (
     select(blobs.c.namespace)
     .union(select(artifacts.c.namespace), select(uploads.c.namespace), select(usage.c.namespace))
@@ -204,7 +215,8 @@ _counted: FromClause = _SPACES
 for _table in (usage, *_SUMS_OF_ROWS):
     _counted = _counted.outerjoin(_table, _table.c.namespace == _SPACES.c.namespace)
 _numbers = [*(usage.c[name] for name in _ADDED), *(table.c.n for table in _SUMS_OF_ROWS)]
-# A single statement: it sees one moment, and so no sum that is about to be written.
+# This is a single statement, so that it sees one state of the data: either both the rows and the sums of a transaction
+# or neither.
 _RECOUNT = (
     select(_SPACES.c.namespace, *(func.coalesce(number, 0) for number in _numbers))
     .select_from(_counted)
@@ -214,20 +226,20 @@ _RECOUNT = (
 
 @dataclass(frozen=True)
 class Drift:
-    """A namespace whose sums differ from those of its rows."""
+    """A namespace whose counts in `usage` differ from the sums over its rows."""
 
     counters: Usage
-    """What the row in `usage` has."""
+    """The counts in `usage`."""
     true: Usage
-    """What the counted rows come to."""
+    """The sums over the rows of blobs, artifacts and uploads."""
 
 
 def find_drifts(conn: Connection) -> list[Drift]:
-    """Counts every row, and returns where the sums differ. For checks: it reads whole tables."""
+    """Returns the namespaces whose counts are wrong. Only for checks, since it reads whole tables."""
     drifts: list[Drift] = []
     for namespace, *numbers in conn.execute(_RECOUNT):
         counters = Usage(namespace=namespace, bytes=numbers[0], artifacts=numbers[1], reserved=numbers[2])
-        # PostgreSQL sums up BIGINT as NUMERIC, which arrives as a Decimal.
+        # PostgreSQL returns a sum of BIGINT as NUMERIC, which the driver converts to a Decimal.
         true = Usage(namespace=namespace, bytes=int(numbers[3]), artifacts=numbers[4], reserved=int(numbers[5]))
         if counters != true:
             drifts.append(Drift(counters, true))
@@ -235,7 +247,7 @@ def find_drifts(conn: Connection) -> list[Drift]:
 
 
 def correct(conn: Connection) -> None:
-    """Corrects the sums. Only while nobody stores."""
+    """Corrects the counts of all namespaces. Only allowed while no process stores or deletes."""
     set_true = upsert(usage).on_conflict_do_update(
         index_elements=[usage.c.namespace], set_={name: _new.excluded[name] for name in _ADDED}
     )

@@ -1,11 +1,12 @@
-"""What is derived from an artifact and kept beside it: views, surveys, and documents of the full-text index.
+"""Stores the data that is derived from artifacts: views, surveys, and the segments of the full-text index.
 
-The first view of a name and version stays for as long as its artifact, because its ranges and sections are citations.
-Corrupt bytes of a view are replaced only by the same bytes; a new extraction that differs is not kept, and reads of the
-lost view still report that it is damaged. A view of an earlier version is replaced.
+The first view of a name and version stays as long as its artifact, because callers cite its ranges and sections. The
+bytes of a corrupt view are replaced only by equal bytes: if a new extraction differs, it is not stored, and reads of
+the lost view still report that it is damaged. A view of an earlier version is replaced.
 
-A segment of the index is added in the transaction that removes its rows from the queue; what changed since it was read
-stays queued, so a crash or a race costs work, but never a document. Nothing here knows about words.
+The transaction that adds a segment to the index also removes the segment's artifacts from the queue. An artifact that
+has changed since the indexer read it stays in the queue. A crash or a race may therefore cost work, but never loses a
+document. This module does not know what the segments contain.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,8 @@ from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact, StoredV
 from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex
 
 _SEQS, _IDS = bind_seqs(), bind_seqs("ids")
-# A single statement for the whole group, at a fifth of the cost of one each. Only artifacts that exist are queued.
+# One statement queues all artifacts of a group, at a fifth of the cost of a statement for each. Only artifacts that
+# exist are queued.
 _WAIT = Prepared(
     upsert(unindexed)
     .from_select(
@@ -43,11 +45,11 @@ STATE = (
     artifacts.c.declared_at,
     of_text_view(views.c.extractor).label("extractor"),
 )
-"""What a fingerprint consists of."""
+"""The columns from which an artifact's fingerprint is computed."""
 _ROWS = (artifacts.c.namespace == NAMESPACE) & among(artifacts.c.seq, _SEQS)
 STATES = Prepared(select(artifacts.c.seq, *STATE).where(_ROWS))
 _HOLD = Prepared(select(artifacts.c.seq).where(_ROWS).order_by(artifacts.c.seq).with_for_update(read=True))
-# Rows that another replica has indexed meanwhile are not in the queue any more, and so not in the answer.
+# Returns the artifacts that were in the queue. Those that another replica has indexed meanwhile are not in it any more.
 _DONE = Prepared(
     delete(unindexed)
     .where(unindexed.c.namespace == NAMESPACE, among(unindexed.c.artifact_seq, _SEQS))
@@ -56,45 +58,45 @@ _DONE = Prepared(
 _ADD_SEGMENT = Prepared(insert(text_segments), columns=text_segments.c.keys())
 _ADD_PART = Prepared(insert(text_parts), columns=text_parts.c.keys())
 _HERE = (text_segments.c.namespace == NAMESPACE) & among(text_segments.c.id, _IDS)
-# A segment that another merge has replaced is missing: then this one does nothing.
+# If another merge has replaced one of the segments, this statement returns fewer rows, and the merge does nothing.
 _LOCK = Prepared(select(text_segments.c.id).where(_HERE).order_by(text_segments.c.id).with_for_update())
 _DROP_SEGMENTS = Prepared(delete(text_segments).where(_HERE))
 _SEQS_PER_STATEMENT = 5_000
-"""Rows that one statement queues, so that none of them takes long. Chosen, not measured."""
+"""Maximum rows that one statement queues, so that no statement takes long. Chosen, not measured."""
 
 
 def wait_for_index(conn: Connection, namespace: str, seqs: Sequence[int]) -> None:
-    """Queues artifacts, in the transaction that created or changed them."""
+    """Queues artifacts for the full-text index, in the transaction that has created or changed them."""
     _WAIT.run(conn, {"namespace": namespace, "seqs": list(seqs)})
 
 
 def print_of(
     number: int, created_at: datetime, labels: str | None, declared_at: datetime | None, extractor: str | None
 ) -> int:
-    """Returns the fingerprint of STATE."""
+    """Returns the fingerprint of an artifact from the columns in STATE."""
     return fingerprint(number, created_at, labels, extractor, declared_at)
 
 
 def apply_index(conn: Connection, change: IndexDocuments) -> int:
-    """Adds a segment and removes its rows from the queue."""
+    """Adds a segment and removes its artifacts from the queue; returns how many were removed."""
     was = dict(change.documents)
     parameters = {"namespace": change.namespace, "seqs": sorted(was)}
     if conn.dialect.name != "sqlite":
-        # In a statement of its own: a transaction that changes one of them, or keeps a view of it, is waited for and
-        # then seen.
+        # A statement of its own takes the locks. It waits for transactions that change one of the artifacts or store a
+        # view of it, so that the next statement sees their changes.
         _HOLD.rows(conn, parameters)
     now: dict[int, int] = {row[0]: print_of(*row[1:]) for row in STATES.rows(conn, parameters)}
-    # An artifact that has changed since it was read has another fingerprint, and stays queued.
+    # An artifact that has changed since the indexer read it has another fingerprint, and stays in the queue.
     same = [seq for seq, mark in was.items() if now.get(seq) == mark]
     indexed_seqs = {row[0] for row in _DONE.rows(conn, {"namespace": change.namespace, "seqs": sorted(same)})}
-    # Another replica may have indexed the whole queue already: then the segment would only repeat its work.
+    # If another replica has already indexed all of these artifacts, the segment is not needed.
     if change.segment is not None and any(was[seq] is not None for seq in indexed_seqs):
         _add(conn, change.namespace, change.segment_id, change.segment)
     return len(indexed_seqs)
 
 
 def apply_merge(conn: Connection, change: MergeSegments) -> bool:
-    """Replaces several segments by one."""
+    """Replaces several segments by one; returns false, and changes nothing, if one of them does not exist any more."""
     parameters = {"namespace": change.namespace, "ids": sorted(change.old)}
     if len(_LOCK.rows(conn, parameters)) != len(change.old):
         return False
@@ -105,7 +107,7 @@ def apply_merge(conn: Connection, change: MergeSegments) -> bool:
 
 
 def apply_drop(conn: Connection, change: DropSegment) -> None:
-    """Deletes a segment. Its documents are no longer known, so all rows in its range are queued again."""
+    """Deletes a segment. Its list of documents is lost, so all artifacts in its range of rows are queued again."""
     mine = (text_segments.c.namespace == change.namespace, text_segments.c.id == change.segment_id)
     bounds = conn.execute(
         select(text_segments.c.first_seq, text_segments.c.last_seq).where(*mine).with_for_update()
@@ -120,7 +122,7 @@ def apply_drop(conn: Connection, change: DropSegment) -> None:
 
 
 def apply_reindex(conn: Connection, change: Reindex) -> None:
-    """Queues artifacts again."""
+    """Queues artifacts again for the full-text index."""
     wait_for_index(conn, change.namespace, change.rows)
 
 
@@ -143,13 +145,14 @@ def _add(conn: Connection, namespace: str, segment_id: int, segment: PackedSegme
     _ADD_PART.many(conn, parts)
 
 
-# Views of one artifact are kept one after the other, even by different replicas; and none while it is being deleted.
+# Locks the artifact, so that its views are stored one after the other, even by different replicas, and no view is
+# stored while the artifact is being deleted.
 _ARTIFACT = Prepared(
     select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.said, artifacts.c.facts)
     .where(equal(artifacts.c.namespace, artifacts.c.number))
     .with_for_update(key_share=True)
 )
-# An outer join: a view that is the payload itself has no blob.
+# The join is an outer join, because a view that is the payload itself has no blob.
 _KEPT = Prepared(
     select(*rows.view_columns(views, blobs))
     .join_from(views, blobs, blobs.c.seq == views.c.blob_seq, isouter=True)
@@ -160,13 +163,13 @@ ADD_VIEW = Prepared(insert(views), columns=views.c.keys())
 
 def apply_store_view(conn: Connection, change: StoreView) -> StoredView | UploadFenced | None:
     """Carries out StoreView."""
-    ours = view_of(change)
-    if ours is not None and not take_intents(conn, [ours]):
+    new_bytes = view_of(change)
+    if new_bytes is not None and not take_intents(conn, [new_bytes]):
         return UploadFenced()
     answer = _keep(conn, change)
-    # Nothing points at our file, so it is left to the sweep.
-    if ours is not None and not (isinstance(answer, StoredView) and answer.blob_used):
-        add_dead_blobs(conn, [ours])
+    # Nothing points at the file that the caller has written, so the sweep deletes it.
+    if new_bytes is not None and not (isinstance(answer, StoredView) and answer.blob_used):
+        add_dead_blobs(conn, [new_bytes])
     return answer
 
 
@@ -177,13 +180,14 @@ def _keep(conn: Connection, change: StoreView) -> StoredView | UploadFenced | No
     seq, _, *metadata_columns = there[0]
     declared, facts = rows.unpack_metadata(*metadata_columns)
     facts = change.facts or facts
-    # The artifact was declared anew while its text was extracted, which may have changed how that is done.
+    # The artifact was declared again while its text was extracted. With the new metadata, the extraction may have
+    # another result.
     if change.inputs is not None and change.inputs != view_inputs(declared, facts):
         return UploadFenced()
-    # The first view of a version stays, because its ranges and sections are citations.
+    # The first view of a version stays, because callers cite its ranges and sections.
     found_view = _find_view(conn, seq, change.new.view.name)
     if found_view is not None and not found_view.view.is_old:
-        return _there(conn, change, seq, found_view)
+        return _repair_view(conn, change, seq, found_view)
     if change.facts is not None:
         columns = rows.columns_of_metadata(declared, facts)
         conn.execute(update(artifacts).where(artifacts.c.seq == seq).values(columns))
@@ -195,14 +199,14 @@ def _keep(conn: Connection, change: StoreView) -> StoredView | UploadFenced | No
     return StoredView(FoundView(change.new.view, reference.blob, inline), blob_used=reference.used)
 
 
-def _there(conn: Connection, change: StoreView, seq: int, found_view: FoundView) -> StoredView:
-    """Returns the existing view, after replacing its bytes with ours if they are lost and the same."""
-    ours, blob = view_of(change), found_view.blob
-    if ours is None or blob is None or not blob.condemned or blob.sha256 != ours.blob.sha256:
+def _repair_view(conn: Connection, change: StoreView, seq: int, found_view: FoundView) -> StoredView:
+    """Returns the existing view. If its bytes are lost and the change has equal bytes, they are replaced first."""
+    new_bytes, blob = view_of(change), found_view.blob
+    if new_bytes is None or blob is None or not blob.condemned or blob.sha256 != new_bytes.blob.sha256:
         return StoredView(found_view, blob_used=False)
-    used = resolve_blobs(conn, [ours])[0].used
+    used = resolve_blobs(conn, [new_bytes])[0].used
     healed = _find_view(conn, seq, found_view.view.name) or found_view
-    return StoredView(FoundView(found_view.view, healed.blob, ours.inline if used else None), blob_used=used)
+    return StoredView(FoundView(found_view.view, healed.blob, new_bytes.inline if used else None), blob_used=used)
 
 
 def _find_view(conn: Connection, seq: int, name: str) -> FoundView | None:
@@ -213,23 +217,27 @@ def _find_view(conn: Connection, seq: int, name: str) -> FoundView | None:
 def replace_view(
     conn: Connection, change: StoreArtifact | StoreView, new: NewView | None, seq: int
 ) -> BlobReference | None:
-    """Removes the text view of an artifact whose row we have locked, and keeps another.
+    """Removes the text view of an artifact, and stores a new one. The caller must have locked the artifact's row.
 
-    Returns the blob of the new one; None if there is no new one, or it is the payload itself.
+    Returns the blob of the new view; None if there is no new view, or the new view is the payload itself.
     """
     drop = delete(views).where(views.c.artifact_seq == seq, views.c.name == TEXT).returning(views.c.blob_seq)
     blob_seqs = [blob_seq for blob_seq in conn.scalars(drop) if blob_seq is not None]
-    ours = None if new is None else view_of(change)
-    reference = None if ours is None else resolve_blobs(conn, [ours])[0]
+    new_bytes = None if new is None else view_of(change)
+    reference = None if new_bytes is None else resolve_blobs(conn, [new_bytes])[0]
     if new is not None:
         ADD_VIEW.run(conn, view_row(change.namespace, new, seq, None if reference is None else reference.seq))
-    # After the new view is there, which may have the same bytes as the former one.
+    # The former blob is released after the new view is stored, because the new view may have the same bytes.
     release(conn, blob_seqs, change.now)
     return reference
 
 
 def view_row(namespace: str, new: NewView, seq: int, blob_seq: int | None) -> dict[str, Any]:
-    """Returns the row of a view of the artifact with this row."""
+    """Returns the row of a view.
+
+    `seq` is the artifact's row number, `blob_seq` the row number of the view's blob; None: the view is the payload
+    itself.
+    """
     view = new.view
     return {
         "artifact_seq": seq,
@@ -247,12 +255,12 @@ ADD_SURVEY = Prepared(insert(surveys), columns=surveys.c.keys())
 
 
 def replace_survey(conn: Connection, change: StoreArtifact, seq: int) -> None:
-    """Deletes the survey of the artifact of a row, if it has one, and keeps that of a change, if it has one."""
+    """Deletes an artifact's survey, if there is one, and stores the survey of a change, if there is one."""
     conn.execute(delete(surveys).where(surveys.c.artifact_seq == seq))
     if change.survey is not None:
         ADD_SURVEY.run(conn, survey_row(change.namespace, seq, change.survey))
 
 
 def survey_row(namespace: str, seq: int, survey: bytes) -> dict[str, Any]:
-    """Returns the row of a survey."""
+    """Returns the row of a survey; `seq` is the artifact's row number."""
     return {"artifact_seq": seq, "namespace": namespace, "data": survey}

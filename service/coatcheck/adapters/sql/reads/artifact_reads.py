@@ -1,4 +1,4 @@
-"""Queries about artifacts and blobs, except lists. Each is one statement, and so sees one moment."""
+"""Queries about artifacts and blobs, except lists. Most queries are one statement, which sees one state of the data."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
@@ -46,12 +46,13 @@ _VIEW_BYTES = inline_bytes.alias("view_bytes")
 
 
 def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt: bool) -> Select[Any]:
-    # Artifact and tombstone in one statement: if it were posted again between two, neither would be seen.
+    # One statement looks for the artifact and its tombstone. With two statements, the payload might be posted again
+    # between them, and neither would be found.
     anchor = select(literal_column("1", Integer()).label("one")).subquery("anchor")
     here = anchor.outerjoin(artifacts, equal(artifacts.c.namespace, artifacts.c.number)).outerjoin(
         blobs, blobs.c.seq == artifacts.c.blob_seq
     )
-    # What the caller does not need is not joined: each part costs a look-up, and bytes that are not used.
+    # Parts that the caller does not need are not joined, since each join costs a look-up and the transfer of its bytes.
     inline_column: ColumnElement[Any] = null()
     if with_bytes:
         here = here.outerjoin(inline_bytes, inline_bytes.c.blob_seq == artifacts.c.blob_seq)
@@ -71,7 +72,8 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt:
     here = here.outerjoin(
         tombstones,
         and_(
-            # A tombstone counts only if there is no artifact: a new one of the same identity has the same number.
+            # A tombstone counts only if there is no artifact with its number: a payload that is posted again gets the
+            # number that it had before.
             artifacts.c.seq.is_(None),
             equal(tombstones.c.namespace, tombstones.c.number),
             tombstones.c.until > NOW,
@@ -94,7 +96,7 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt:
     ).select_from(here)
 
 
-# Sixteen statements, each compiled when it is first needed.
+# There are sixteen statements, for all combinations of the flags. Each is compiled when it is first needed.
 _FIND = {
     flags: Prepared(_find(with_bytes=flags[0], with_view=flags[1], with_survey=flags[2], with_receipt=flags[3]))
     for flags in product((False, True), repeat=4)
@@ -103,8 +105,10 @@ _LIVE = Prepared(
     rows.ARTIFACTS.where(artifacts.c.namespace == NAMESPACE, among(artifacts.c.number, bind_seqs("numbers")), is_live())
 )
 _MAX_EXAMINED_ARTIFACTS = 1_000
-"""Artifacts, of a session or of the same content, among which an earlier one is searched for, newest first."""
-# The limit is inside, so that a long session costs no more; what lies beyond it is not found.
+"""Maximum artifacts of a session, or with the same content, among which an earlier artifact is searched for. The newest
+ones are searched."""
+# The limit is in the subquery, so that a long session costs no more than a short one. Artifacts beyond the limit are
+# not found.
 _RECENT = (
     select(artifacts)
     .where(equal(artifacts.c.namespace, artifacts.c.session))
@@ -117,7 +121,7 @@ _LATEST = (
     select(_RECENT.c.number)
     .where(
         or_(_RECENT.c.expires_at.is_(None), _RECENT.c.expires_at > NOW),
-        # Not the payload itself, which may have been stored before.
+        # Leave out the payload itself, which may have been stored before.
         _RECENT.c.identity != bindparam("but", type_=LargeBinary()),
         # Two runs without a tool's name count as runs of the same tool.
         _RECENT.c.tool_name.is_not_distinct_from(bindparam("tool_name", type_=Text())),
@@ -126,7 +130,8 @@ _LATEST = (
     .order_by(_RECENT.c.seq.desc())
     .limit(1)
 )
-_SAME_CONTENT = (  # a condition on a session's artifacts would invite the planner to read all of those
+# This has no condition on the session, because the query planner might then read all artifacts of the session.
+_SAME_CONTENT = (
     select(artifacts.c.seq, artifacts.c.session, artifacts.c.expires_at, artifacts.c.facts)
     .join_from(blobs, artifacts, artifacts.c.blob_seq == blobs.c.seq)
     .where(equal(blobs.c.digest, blobs.c.namespace, blobs.c.sha256, blobs.c.size), blobs.c.dead_at.is_(None))
@@ -135,20 +140,20 @@ _SAME_CONTENT = (  # a condition on a session's artifacts would invite the plann
     .subquery("same_content")
 )
 _MAX_EARLIER_CARDS = 8
-"""Earlier artifacts with the same content that are looked at for a card of the same session. Chosen, not measured."""
+"""Maximum earlier artifacts with the same content that are searched for a session's card. Chosen, not measured."""
 _GIVEN = Prepared(
     rows.ARTIFACTS.join(_SAME_CONTENT, artifacts.c.seq == _SAME_CONTENT.c.seq)
     .where(
         _SAME_CONTENT.c.session == bindparam("session", type_=Text()),
         or_(_SAME_CONTENT.c.expires_at.is_(None), _SAME_CONTENT.c.expires_at > NOW),
-        # No text in the JSON contains this: its quotation marks have backslashes.
+        # No string in the JSON contains this text, because quotation marks in strings are escaped.
         contains_text(_SAME_CONTENT.c.facts, literal_column("'\"given\":['", Text())),
     )
     .order_by(_SAME_CONTENT.c.seq.desc())
     .limit(_MAX_EARLIER_CARDS)
 )
 _NAMES_PER_STATEMENT = 500
-"""Names that one statement looks up, so that none of them takes long. Chosen, not measured."""
+"""Maximum names that one statement looks up, so that no statement takes long. Chosen, not measured."""
 
 
 def find(
@@ -169,7 +174,7 @@ def find(
         rows.WIDTH :
     ]
     buried, view = buried_and_view[:2], buried_and_view[2:]
-    # The anchor always gives a row, which has no namespace if there is no artifact.
+    # Because of the anchor there is always a row. Its namespace is NULL if there is no artifact.
     if row[0] is None:
         return None if reason is None else rows.make_tombstone(number, reason, at, *buried)
     if not live:
@@ -220,7 +225,7 @@ def read_inline_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes |
 def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
     """See Upkeep."""
     b = blobs.c
-    # By the server's clock too, because the grace period protects readers.
+    # The time is also compared by the database server's clock, because the grace period protects readers.
     statement = select(b.namespace, b.id, b.placement, b.dead_at, b.stored_size).where(
         b.dead_at.is_not(None), b.dead_at < by_now(NOW)
     )
@@ -231,12 +236,12 @@ def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob |
 
 
 def find_known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Returns the names that have a row. An empty namespace means any."""
+    """Returns those of the names, pairs of namespace and blob ID, that have a row. An empty namespace means any."""
     blob_names = list(names)
     known_names: set[tuple[str, str]] = set()
     for start in range(0, len(blob_names), _NAMES_PER_STATEMENT):
         ids = [blob_id for _, blob_id in blob_names[start : start + _NAMES_PER_STATEMENT]]
-        # The file of an upload in progress has no blob yet, and is not garbage.
+        # The file of an upload in progress has no row in `blobs` yet, but is no garbage.
         known = union_all(
             select(blobs.c.namespace, blobs.c.id).where(blobs.c.id.in_(ids)),
             select(uploads.c.namespace, uploads.c.blob_id).where(uploads.c.blob_id.in_(ids)),
@@ -247,7 +252,7 @@ def find_known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[
 
 
 def live_blobs(conn: Connection, after: int, limit: int) -> list[tuple[int, str, Blob]]:
-    """Returns a page of live blobs: row, namespace, blob."""
+    """Returns up to `limit` live blobs with row numbers above `after`: row number, namespace and blob of each."""
     live = select(blobs.c.seq, blobs.c.namespace, *rows.BLOB_COLUMNS).where(
         blobs.c.seq > after, blobs.c.dead_at.is_(None)
     )

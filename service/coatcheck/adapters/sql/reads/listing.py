@@ -1,12 +1,10 @@
-"""Lists of live artifacts, newest first.
+"""Lists live artifacts, newest first, and finds removed artifacts that can be restored.
 
-An index per filter would make puts and deletions slower. So a list walks through the rows in stretches, newest first,
-and stops when its page is full or time is up. The index that it walks along also contains the moment, the kind and the
-tool of each row: a filter by these skips a million rows in a fraction of a second. Other filters read each row. The
-next page continues where a page stopped: a page may contain fewer artifacts than requested, even none, without being
-the last.
-
-What was removed and can be restored: its former row, blob and views.
+An index for each filter would make storing and deleting slower. Instead, a list walks through the rows in stretches,
+newest first, and stops when its page is full or time is up. The index along which it walks also contains the time of
+creation, the kind and the tool of each artifact, so that a filter by these skips a million rows in a fraction of a
+second. Other filters read each row. The next page continues where a page has stopped. A page may therefore contain
+fewer artifacts than requested, or none, without being the last one.
 """
 
 import time
@@ -27,9 +25,10 @@ from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 from coatcheck.ports.retention import RemovedArtifact
 
 STRETCH = 5_000
-"""Rows that the first statement examines, in tens of milliseconds; later ones examine as many as time allows."""
+"""Rows that the first statement of a list examines, which takes tens of milliseconds. Later statements examine as many
+rows as the time allows."""
 SECONDS = 0.1
-"""Seconds after which no further stretch begins."""
+"""Seconds after which a list begins no further stretch."""
 
 _MINE = artifacts.c.namespace == NAMESPACE
 _LIVE = rows.ARTIFACTS.add_columns(artifacts.c.seq).where(_MINE, is_live())
@@ -37,19 +36,19 @@ _LIST = _LIVE.order_by(artifacts.c.seq.desc()).limit(bindparam("most"))
 _END = select(artifacts.c.seq).where(_MINE).order_by(artifacts.c.seq.desc()).limit(1).offset(bindparam("stretch"))
 _PREFIX = bindparam("session_prefix", type_=Text())
 _IN_METADATA = ("status", "final_url")
-"""Conditions on members of the declared metadata, or else of the detected metadata."""
+"""Conditions on members of the declared metadata, or of the detected metadata if the member was not declared."""
 
 
 def _has_member(name: str) -> ColumnElement[bool]:
     member, any_value = bindparam(name, type_=Text()), literal(rows.member(name))
     declared, detected = artifacts.c.said, artifacts.c.facts
-    # What was detected counts only if nothing was declared.
+    # A detected value only counts if no value was declared.
     undeclared = and_(not_(contains_text(declared, any_value)), contains_text(detected, member))
     return or_(contains_text(declared, member), undeclared)
 
 
 _CONDITIONS: dict[str, ColumnElement[bool]] = {
-    # Not a range: what lies between two texts depends on the database's collation.
+    # This compares prefixes instead of a range, since the order of texts depends on the database's collation.
     "session_prefix": func.substr(artifacts.c.session, 1, func.length(_PREFIX)) == _PREFIX,
     **{name: equal(artifacts.c[name]) for name in ("session", "kind", "tool_name", "url")},
     **{name: _has_member(name) for name in _IN_METADATA},
@@ -67,9 +66,12 @@ def of_rows(
     proposed: Sequence[int],
     *also: ColumnElement[Any],
 ) -> list[Row[Any]]:
-    """Returns those of some rows that are live and meet all conditions but `terms`, newest first, with more columns."""
+    """Returns the artifacts with these row numbers that are live and meet all conditions except `terms`, newest first.
+
+    `also` are columns that the result has in addition.
+    """
     filters = _bind_filters(where)
-    # Unordered: a planner with an order and a limit may walk through all rows from the newest.
+    # The statement has no order, because with an order the query planner may walk through all rows from the newest.
     statement = _LIVE.where(among(artifacts.c.seq, bind_seqs()), *(_CONDITIONS[name] for name in filters)).add_columns(
         *also
     )
@@ -98,22 +100,33 @@ def list_artifacts(
     stretch: int = STRETCH,
     seconds: float = SECONDS,
 ) -> ArtifactPage:
-    """Returns live artifacts that meet all conditions; the module explains `before` of a page."""
+    """Returns a page of live artifacts that meet all conditions, newest first.
+
+    Args:
+        conn: a transaction.
+        namespace: the namespace of the artifacts.
+        where: the conditions; `terms` is ignored.
+        now: the time at which the artifacts must be live.
+        before: the row number before which the page begins; None: it begins with the newest artifact.
+        limit: the maximum number of artifacts.
+        stretch: the rows that the first statement examines.
+        seconds: the time after which no further stretch begins.
+    """
     began = time.monotonic()
     end, least = began + seconds, stretch
     filters = _bind_filters(where)
     values: dict[str, Any] = {"namespace": namespace, "now": now, **filters}
     page_rows: list[Row[Any]] = []
     while True:
-        # Without filters, or with a session alone, an index leads to nothing but candidates, and the limit ends the
-        # walk.
+        # Without filters, or with only a session, the index contains only artifacts that meet the conditions, so the
+        # limit ends the walk.
         first = _end_of_stretch(conn, filters, values, before, stretch) if filters.keys() - {"session"} else None
-        # One more than requested shows whether there is another page.
+        # One artifact more than requested is read, to find out whether there is another page.
         page_rows += _stretch(conn, filters, values, before, first, limit + 1 - len(page_rows))
         if len(page_rows) > limit:
             return ArtifactPage([rows.artifact(row) for row in page_rows[:limit]], page_rows[limit - 1].seq)
         now_at = time.monotonic()
-        # A page that is not full ends with its stretch, and the next page begins there.
+        # If time is up, the page ends with the stretch, and the next page begins there.
         if first is None or now_at >= end:
             return ArtifactPage([rows.artifact(row) for row in page_rows], first)
         before = first
@@ -122,7 +135,10 @@ def list_artifacts(
 
 
 def _next_stretch(rows_seen: int, took: float, seconds_left: float, least: int) -> int:
-    """Returns how many rows to examine next: at most twice as many as before, and what fits half of the time left."""
+    """Returns how many rows to examine next: as many as fit into half of the remaining time.
+
+    The number is at most twice the former one, and at least `least`.
+    """
     fitting = int(rows_seen * seconds_left / (2 * took)) if took > 0 else 2 * rows_seen
     return max(least, min(2 * rows_seen, fitting))
 
@@ -130,7 +146,10 @@ def _next_stretch(rows_seen: int, took: float, seconds_left: float, least: int) 
 def _end_of_stretch(
     conn: Connection, filters: dict[str, Any], values: dict[str, Any], before: int | None, stretch: int
 ) -> int | None:
-    """Returns the oldest row of the stretch that begins before a row; None if it reaches the oldest of all."""
+    """Returns the oldest row number of the stretch that begins before a row number.
+
+    None: the stretch reaches the end of the rows.
+    """
     statement = _END if before is None else _END.where(artifacts.c.seq < before)
     if "session" in filters:
         statement = statement.where(_CONDITIONS["session"])
@@ -148,7 +167,7 @@ def _stretch(
     return list(conn.execute(statement, {**values, "most": most}).all())
 
 
-# An outer join, because the sweep may have deleted the blob's row.
+# The join is an outer join, because the sweep may have deleted the blob's row.
 _REMOVED: Final = select(
     *rows.artifact_columns(removed),
     *rows.BLOB_COLUMNS,
@@ -157,14 +176,17 @@ _REMOVED: Final = select(
 
 
 def find_removal(conn: Connection, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
-    """Returns the last removal of an artifact that can be undone."""
+    """Returns the last removal of an artifact, if it was after `since` and can therefore be undone; otherwise None."""
     mine = (removed.c.removed_at > since, removed.c.namespace == namespace, removed.c.number == number)
     row = conn.execute(_REMOVED.where(*mine).order_by(removed.c.seq.desc()).limit(1)).first()
     return None if row is None else _removal_of_row(conn, row)
 
 
 def list_removals(conn: Connection, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
-    """Returns what a run has removed and can be undone, after a row."""
+    """Returns the removals by a run that can be undone, which are those after `since`.
+
+    Returns up to `limit` of them, with row numbers above `after`.
+    """
     mine = (removed.c.removed_at > since, removed.c.run_id == run_id, removed.c.seq > after)
     removed_rows = conn.execute(_REMOVED.where(*mine).order_by(removed.c.seq).limit(limit)).all()
     return [_removal_of_row(conn, row) for row in removed_rows]
@@ -174,11 +196,11 @@ def _removal_of_row(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN
     seq, removed_at, reason, run_id, blob_namespace = row[rows.WIDTH :]
     namespace, number = row[0], row[1]
     artifact: Artifact | None = None
-    # No foreign key protects the pointer, and SQLite gives row numbers out again: the comparisons show whose blob it
-    # is.
+    # No foreign key protects `blob_seq`, and SQLite reuses row numbers. The comparisons show whether the blob is still
+    # the artifact's.
     if blob_namespace == namespace:
         artifact = rows.artifact(row)
-        if artifact.blob.sha256 != artifact.measure.sha256:  # the row belongs to another blob by now
+        if artifact.blob.sha256 != artifact.measure.sha256:  # another blob has this row number now
             artifact = None
     return RemovedArtifact(
         seq=seq,
@@ -203,7 +225,7 @@ def _views(conn: Connection, seq: int, namespace: str) -> tuple[FoundView, ...]:
     for blob_seq, owner, *columns in view_rows:
         found = rows.view_of_row(columns, None)
         blob = found.blob if owner == namespace else None
-        # Its bytes are gone, or the row is another blob's by now: the view can be made again.
+        # A view is left out if its bytes are gone or another blob has the row number now: it can be extracted again.
         if blob_seq is None or (blob is not None and blob.size == found.view.measure.size):
             kept.append(FoundView(found.view, blob))
     return tuple(kept)

@@ -1,6 +1,6 @@
-"""Queries for the administrator's overview. An inner limit bounds each, whatever other namespaces hold.
+"""Queries for the administrator's overview, and for the backlog of maintenance.
 
-The backlog of upkeep, counted over all namespaces while reading a limited number of rows.
+Most of them have an inner limit, which bounds the rows that they read, however many rows there are.
 """
 
 from datetime import datetime
@@ -18,19 +18,20 @@ from coatcheck.ports.catalog import ActivityHour, SessionSummary
 from coatcheck.ports.telemetry import Overdue
 
 _MAX_EXAMINED_ROWS: Final = 5_000
-"""Latest sessions, and artifacts that expire soon, of all namespaces, among which those of one are sought: no index is
-by namespace and time. Chosen, not measured; the overview may lack rows of a quiet namespace beside a busy one."""
+"""Maximum rows of all namespaces among which the latest sessions, or the artifacts that expire next, of one namespace
+are searched, since no index is by namespace and time. If other namespaces are much busier, the overview may lack rows
+of this one. Chosen, not measured."""
 
 
 def hours(conn: Connection, namespace: str, since: datetime) -> list[ActivityHour]:
-    """Returns the hours of a namespace since a moment."""
+    """Returns the activity of a namespace in each hour since a moment, oldest first."""
     mine = (activity.c.namespace == namespace, activity.c.hour >= since)
     hour_rows = conn.execute(select(activity).where(*mine).order_by(activity.c.hour))
     return [ActivityHour(row.hour, UsageDelta(**{name: getattr(row, name) for name in SUMS})) for row in hour_rows]
 
 
 def recent_sessions(conn: Connection, namespace: str, *, limit: int) -> list[SessionSummary]:
-    """Returns the sessions that were written to last."""
+    """Returns up to `limit` sessions of a namespace, those with the latest activity first."""
     latest = select(session_usage).order_by(session_usage.c.at.desc()).limit(_MAX_EXAMINED_ROWS).subquery()
     columns: list[Any] = [latest.c.session, *(latest.c[column.name] for column in ACCOUNT_COLUMNS)]
     statement = select(*columns).where(latest.c.namespace == namespace).order_by(latest.c.at.desc()).limit(limit)
@@ -38,7 +39,7 @@ def recent_sessions(conn: Connection, namespace: str, *, limit: int) -> list[Ses
 
 
 def next_expiring(conn: Connection, namespace: str, now: datetime, *, limit: int) -> list[Artifact]:
-    """Returns what expires next."""
+    """Returns up to `limit` artifacts of a namespace that expire next, in the order of their expiry."""
     moment = artifacts.c.expires_at
     nearest = select(artifacts.c.seq, artifacts.c.namespace, moment).where(moment > now).order_by(moment)
     soon = nearest.limit(_MAX_EXAMINED_ROWS).subquery()
@@ -47,15 +48,19 @@ def next_expiring(conn: Connection, namespace: str, now: datetime, *, limit: int
 
 
 def overdue(conn: Connection, now: datetime, limit: int) -> Overdue:
-    """Answers Accounts.overdue. If `limit` held artifacts come first, expired ones after them are not seen."""
+    """Counts the backlog over all namespaces. See Accounts.overdue.
+
+    Only the `limit` artifacts that expired first are examined. If all of these are held, no other expired artifact is
+    counted.
+    """
     moment = artifacts.c.expires_at
-    # The limits are inside, so that a large backlog costs no more to count than a small one.
+    # The limits are in subqueries, so that counting a large backlog costs no more than counting a small one.
     oldest = select(artifacts.c.seq).where(moment <= now).order_by(moment).limit(limit)
     counted = select(func.count(), func.min(moment)).where(artifacts.c.seq.in_(oldest.correlate(None)), is_not_held())
     expired, first = conn.execute(counted, {"now": now}).one()
     buried = select(blobs.c.stored_size).where(blobs.c.dead_at.is_not(None)).limit(limit).subquery()
     dead, dead_bytes = conn.execute(select(func.count(), func.sum(buried.c.stored_size)).select_from(buried)).one()
-    # Sums that every transaction keeps up to date, instead of scans.
+    # The totals are read from `usage`, which every transaction keeps up to date, instead of by scans of large tables.
     count, size = conn.execute(select(func.sum(usage.c.artifacts), func.sum(usage.c.bytes))).one()
     return Overdue(
         expired=expired,

@@ -1,10 +1,6 @@
-"""Queries of retention: candidates, plans, runs, jobs.
+"""Queries of retention and operation: candidates of jobs, plans, runs, jobs, the audit log and the event log.
 
-Queries over many rows are paged by row number, so that none of them occupies a connection for long.
-
-The audit log's lines, as they are stored.
-
-Lists the event log.
+Queries over many rows are paged by row number, so that no query occupies a connection for long.
 """
 
 from datetime import datetime, timedelta
@@ -59,7 +55,7 @@ _AGE = case(
     else_=literal_column(str(len(AGES)), Integer()),
 )
 _ROW: Final[list[Any]] = [_A.seq, _A.number, blobs.c.size, _A.kind, _A.tool_name, _A.session, _AGE]
-"""The columns of a RetentionCandidate. None needs a conversion, as there may be a million."""
+"""The columns of a RetentionCandidate. No column needs a conversion, because there may be a million candidates."""
 
 
 def _candidates(job: RetentionJob, *, look: bool) -> Prepared:
@@ -74,7 +70,7 @@ def _candidates(job: RetentionJob, *, look: bool) -> Prepared:
 
 
 _CANDIDATES = {(job, look): _candidates(job, look=look) for job in REMOVING for look in (False, True)}
-# The order of eviction, behind the last row of the page before.
+# Lists artifacts in the order of eviction, beginning behind the last one of the previous page.
 _OLDEST_READ = Prepared(
     select(artifacts.c.read_at, artifacts.c.seq, blobs.c.size)
     .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
@@ -107,10 +103,10 @@ _LIVE = Prepared(
 def candidates(
     conn: Connection, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
 ) -> list[RetentionCandidate]:
-    """Returns artifacts of a namespace that a job would remove, after a row."""
+    """Returns up to `limit` artifacts of a namespace that a job would remove, with row numbers above `after`."""
     values = {"namespace": namespace, "after": after, "limit": limit, "now": now, **values_of(criteria)}
     values |= {f"since{n}": criteria.moment - age for n, age in enumerate(AGES)}
-    # If nothing is held, three look-ups per row are saved; the removal checks again.
+    # If there are no holds, the statement without the three look-ups per row is used. The removal checks holds again.
     return list(map(RetentionCandidate._make, _CANDIDATES[criteria.job, _has_holds(conn)].rows(conn, values)))
 
 
@@ -119,7 +115,7 @@ def _has_holds(conn: Connection) -> bool:
 
 
 def sample(conn: Connection, namespace: str, number: int) -> PlanSample | None:
-    """Returns an artifact of a namespace, as a plan shows it."""
+    """Returns an artifact of a namespace in the form in which a plan shows it; None if there is none."""
     columns = (_A.namespace, _A.kind, _A.tool_name, _A.session, _A.created_at, _A.expires_at)
     statement = select(blobs.c.size.label("bytes"), *columns).join_from(artifacts, blobs)
     row = conn.execute(statement.where(_A.namespace == namespace, _A.number == number)).first()
@@ -127,13 +123,13 @@ def sample(conn: Connection, namespace: str, number: int) -> PlanSample | None:
 
 
 def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetime | None:
-    """Returns when the first artifact of a namespace that has expired by `moment` did."""
+    """Returns the earliest expiry of a namespace's artifacts that have expired by `moment`; None if there is none."""
     expired = select(_A.expires_at).where(_A.namespace == namespace, _A.expires_at <= moment)
     return conn.scalar(expired.order_by(_A.expires_at).limit(1))
 
 
 def count_held(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
-    """Returns how many a job would remove if they were not held."""
+    """Returns the number of artifacts that a job would remove if they were not held."""
     if not _has_holds(conn):
         return 0
     held = (_A.namespace == namespace, *belongs(criteria.job), ~holds.is_not_held())
@@ -144,21 +140,35 @@ def count_held(conn: Connection, namespace: str, criteria: Criteria, now: dateti
 def oldest_read(
     conn: Connection, namespace: str, moment: datetime, *, after: tuple[datetime, int], limit: int
 ) -> list[tuple[datetime, int, int]]:
-    """Returns what may be evicted, least recently read first: moment of the last read, row, bytes."""
+    """Returns up to `limit` artifacts that may be evicted, least recently read first.
+
+    Each is the time of the last read, the row number, and the bytes of content. `after` is the time and row number of
+    the last artifact on the previous page.
+    """
     place = {"read_after": after[0], "after": after[1], "limit": limit}
     values = {"namespace": namespace, "moment": moment, "now": moment, **place}
     return [(row[0], row[1], row[2]) for row in _OLDEST_READ.rows(conn, values)]
 
 
 def live(conn: Connection, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
-    """Returns totals of up to `limit` rows of a namespace after a row, and where to continue."""
+    """Returns totals of up to `limit` artifacts of a namespace with row numbers above `after`.
+
+    Also returns the row number after which to continue; None: there are no more artifacts.
+    """
     count, size, last = _LIVE.rows(conn, {"namespace": namespace, "after": after, "limit": limit})[0]
     # A page that is not full is the last.
     return LiveTotals(count, int(size)), (last if count == limit else None)
 
 
 def items(conn: Connection, job: RetentionJob, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
-    """Returns how many items a job that removes no artifacts would delete, and their stored bytes."""
+    """Returns how many items a job would work on, and their stored bytes. Only for jobs that remove no artifacts.
+
+    Args:
+        conn: a transaction.
+        job: the job. PURGE deletes records, SWEEP dead blobs; any other job examines the blobs that are not dead.
+        before: the time before which items must have ended.
+        audit_life: how long lines of the audit log are kept; None: forever.
+    """
     if job is RetentionJob.PURGE:
         records = [(tombstones.c.until <= OLD, before), (idempotency_keys.c.expires_at <= OLD, before)]
         records += [] if audit_life is None else [(audit_log.c.at < OLD, before - audit_life)]
@@ -178,16 +188,16 @@ def items(conn: Connection, job: RetentionJob, before: datetime, audit_life: tim
 
 
 def find_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
-    """Returns the plan of this digest, while it can be applied."""
+    """Returns the plan with this digest; None if there is none that can still be applied."""
     parts = select(func.count()).where(plan_parts.c.plan_id == plans.c.id).correlate(plans).scalar_subquery()
     found = select(plans, parts).where(plans.c.digest == bytes.fromhex(digest), plans.c.until > now)
-    # The same set may have been planned more than once: the plan that ends last is found.
+    # The same set may have been planned several times. The plan that can be applied longest is used.
     row = conn.execute(found.order_by(plans.c.until.desc()).limit(1)).first()
     if row is None:
         return None
     try:
         plan = msgspec.json.decode(row.summary, type=RetentionPlan)
-    except msgspec.ValidationError:  # another release made it, within the last hour
+    except msgspec.ValidationError:  # another release of the service has made the plan, within the last hour
         return None
     return KeptPlan(id=row.id, plan=plan, criteria=msgspec.json.decode(row.criteria, type=Criteria), parts=row[-1])
 
@@ -219,8 +229,12 @@ def list_runs(
     outcome: RunOutcome | None = None,
     namespace: str | None = None,
 ) -> list[RetentionRun]:
-    """Returns runs, latest first."""
-    # By moment and ID, since runs may begin at the same moment.
+    """Returns up to `limit` runs that meet all conditions, latest first.
+
+    `before` is the start and the ID of the last run on the previous page; None: the first page. The conditions are
+    `job`, `outcome` and `namespace`; None: any.
+    """
+    # Runs are ordered by time and ID, since several may begin at the same time.
     statement = select(runs).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)
     if before is not None:
         moment, last = before
@@ -231,7 +245,7 @@ def list_runs(
 
 
 def list_jobs(conn: Connection) -> list[JobState]:
-    """Returns jobs that were changed or have run."""
+    """Returns the states of the jobs that were changed by an administrator or have run, in the order of their names."""
     return [rows.struct_of(JobState, row) for row in conn.execute(select(jobs).order_by(jobs.c.name))]
 
 
@@ -244,7 +258,11 @@ def find_lines(
     run_id: str | None = None,
     action: str | None = None,
 ) -> list[AuditLine]:
-    """Returns lines that meet all conditions, latest first."""
+    """Returns up to `limit` lines of the audit log that meet all conditions, latest first.
+
+    `before` is the number of the last line on the previous page; None: the first page. `action` also selects the
+    actions that begin with it and a dot: `run` selects `run.started`.
+    """
     statement: Any = select(audit_log).order_by(audit_log.c.seq.desc()).limit(limit)
     if before is not None:
         statement = statement.where(audit_log.c.seq < before)
@@ -267,7 +285,11 @@ def _line(row: Any) -> AuditLine:  # noqa: ANN401 - a row of `audit_log`
 def list_events(
     conn: Connection, namespace: str, *, session: str | None, artifact: int | None, before: int | None, limit: int
 ) -> list[Event]:
-    """Returns events of a session, of an artifact, or of both, latest first."""
+    """Returns up to `limit` events of a namespace, latest first.
+
+    `session` and `artifact` restrict them to a session and to an artifact's number; None: any. `before` is the number
+    of the last event on the previous page; None: the first page.
+    """
     e = events.c
     statement = rows.where_given(select(events), {e.namespace: namespace, e.session: session, e.artifact: artifact})
     if before is not None:

@@ -1,12 +1,13 @@
-"""Damage of the catalogue's database: looked for at the start, noted when a statement meets it, told from then on.
+"""Finds and records damage of a SQLite catalogue.
 
-A damaged catalogue is only read: what it says of other rows may be wrong, so nothing is stored or deleted by it.
+The service looks for damage when it starts, records damage that a statement meets, and reports it from then on. A
+damaged catalogue is only read. Nothing is stored or deleted by it, because its statements about other rows may be
+wrong.
 
-Examines the health of a SQLite catalogue: damage in the file, contradicting rows, versions.
-
-It reads beside a server. It repairs only if told that nobody serves, and then as the only writer: SQLite before 3.51.3
-can corrupt a database when one connection commits while another one checkpoints, so a second process never writes
-beside the service, not even without checkpoints of its own.
+`SqliteExamination` examines a catalogue for `coatcheck check`: damage in the file, contradictions between rows, and the
+version of SQLite. It may read while the service runs. It repairs only if the caller says that no service runs: SQLite
+before 3.51.3 can corrupt a database if one connection commits while another one checkpoints. A second process must
+therefore never write beside the service, even if it does not checkpoint itself.
 """
 
 import asyncio
@@ -34,23 +35,25 @@ from coatcheck.core.findings import EngineReport, Finding
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS: Final = 3.0
-"""Seconds for which a start waits for the check: enough for several gigabytes that are in memory."""
+"""Seconds for which the start of the service waits for the check. They suffice for several gigabytes that are in the
+page cache."""
 
 
 class CatalogDamage:
-    """What is known of the damage of one catalogue. Any thread may use it; once noted, it stays until the process ends.
+    """Records whether one catalogue is damaged. Any thread may use it.
 
-    Lasting, because a page that could be read the second time proves nothing about the others.
+    Damage that was recorded stays recorded until the process ends. Even if a page can be read at a second attempt, that
+    proves nothing about the other pages.
     """
 
     def __init__(self) -> None:
         self.error: CoatcheckError | None = None
-        """What is wrong, with the code `integrity`; None while nothing is known to be."""
+        """The damage, as an error with the code `integrity`; None while no damage is known."""
         self.unreadable = False
-        """Whether nothing is to be read: not even the tables can be that say who may read what."""
+        """Whether nothing may be read, because the keys and policies, which say who may read what, cannot be read."""
 
     def note(self, what: str) -> None:
-        """Notes damage, and logs it the first time."""
+        """Records damage, and logs it, unless damage was recorded before."""
         if self.error is None:
             self.error = CoatcheckError(
                 Code.INTEGRITY,
@@ -62,19 +65,22 @@ class CatalogDamage:
 
     @property
     def detail(self) -> str | None:
-        """Returns what is wrong; None while nothing is known to be."""
+        """The text of the recorded damage; None while no damage is known."""
         return None if self.error is None else self.error.detail
 
     def refusal(self) -> CoatcheckError:
-        """Returns the error for a call that the damage prevents. Callers go on as while storage is away."""
+        """Returns the error for a call that the damage prevents.
+
+        Its code is `storage_unavailable`, so that callers do what they do while storage does not answer.
+        """
         return CoatcheckError(Code.STORAGE_UNAVAILABLE, self.detail or "")
 
     def detect_damage(self, error: Exception) -> bool:
-        """Returns whether the failure of a statement shows damage, and notes it."""
+        """Returns whether the failure of a statement shows damage; if so, records it."""
         fault = fault_of(error)
         if fault is not None and fault.code is Code.INTEGRITY:
             self.note(str(getattr(getattr(error, "orig", error), "sqlite_errorname", "")))
-        # To SQLite a missing table is a caller's mistake; in a migrated database it is damage.
+        # SQLite reports a missing table as a mistake in the statement. In a migrated database it is damage.
         elif isinstance(getattr(error, "orig", error), sqlite3.OperationalError) and "no such table" in str(error):
             self.note("a table is missing")
         else:
@@ -82,19 +88,19 @@ class CatalogDamage:
         return True
 
     def explain(self, error: Exception) -> CoatcheckError | None:
-        """Returns the caller's error for a failed statement, as `fault_of`; notes damage that it shows."""
+        """Returns the error to raise for a failed statement, as `fault_of` does; records damage that it shows."""
         if self.detect_damage(error) or (self.error is not None and not isinstance(error, CoatcheckError)):
-            return self.refusal()  # in a damaged database, whatever else fails comes of that
+            return self.refusal()  # in a damaged database, damage is taken as the cause of every other failure
         return fault_of(error)
 
 
 def look_for_damage(path: Path, damage: CatalogDamage, *, used: bool) -> None:
-    """Checks a database file before it is served; waits CHECK_SECONDS at most. Changes nothing.
+    """Checks a database file before the service uses it; returns after CHECK_SECONDS at most. Changes nothing.
 
     Args:
-        path: the file. One that does not exist is not damaged.
-        damage: where findings are noted, also those of a check that could not be ended by then.
-        used: whether the database is known to have been in use, so that an empty one is damaged.
+        path: the file; a file that does not exist is not damaged.
+        damage: records the findings. If the check takes longer, its findings are recorded after this call has returned.
+        used: whether the database is known to have been in use, so that an empty file means damage.
     """
     if not path.exists():
         return
@@ -102,21 +108,25 @@ def look_for_damage(path: Path, damage: CatalogDamage, *, used: bool) -> None:
         if used:
             damage.note("its file is empty")
         return
-    # A thread of its own: SQLite before 3.41 does not let anybody interrupt its walk through a tree.
+    # The check has a thread of its own, because SQLite before 3.41 cannot be interrupted while it walks through a tree.
     check = threading.Thread(target=_check, args=(path, damage, used), name="coatcheck-damage", daemon=True)
     check.start()
-    # A longer check goes on in its thread, and its result still counts.
+    # A longer check goes on in its thread, and still records its result.
     check.join(CHECK_SECONDS)
 
 
 def missing_table(raw: sqlite3.Connection, *, used: bool) -> str | None:
-    """Returns what a database lacks of this release's schema; None if nothing, or if it has another release's."""
+    """Returns a text that names the first missing table of this release's schema.
+
+    None: no table is missing, or the database has the schema of another release. A database without any table counts
+    as damaged only if it is `used`.
+    """
     tables = {str(row[0]) for row in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         return "it has no tables" if used else None
     if "alembic_version" not in tables:
         return "it is not a catalogue, or has lost the table of its version"
-    # Another release's schema is for `check_revision` to report, and no damage.
+    # The schema of another release is no damage: `check_revision` reports it.
     if raw.execute("SELECT version_num FROM alembic_version").fetchall() != [(REVISION,)]:
         return None
     missing = sorted(metadata.tables.keys() - tables)
@@ -133,9 +143,10 @@ def _check(path: Path, damage: CatalogDamage, used: bool) -> None:
             if missing is not None:
                 damage.note(missing)
                 return
-            # Every 10,000 instructions of SQLite's virtual machine; a true result ends the statement.
+            # SQLite calls this function every 10,000 instructions of its virtual machine; a true result ends the
+            # statement.
             raw.set_progress_handler(lambda: time.monotonic() > until, 10_000)
-            # One finding is enough: whatever it is, the catalogue is only read from then on.
+            # One finding is enough, since after any finding the catalogue is only read.
             answer = str(raw.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         if not damage.detect_damage(error):
@@ -146,21 +157,22 @@ def _check(path: Path, damage: CatalogDamage, used: bool) -> None:
 
 
 _MAX_NAMED = 20
-"""Lines of SQLite's own report, and blobs of one kind, that are named."""
+"""Maximum lines of SQLite's own report that become findings."""
 
 
 class SqliteExamination:
-    """Examines one database file."""
+    """Examines the database file of a catalogue."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
-        """Examines it.
+        """Examines the database.
 
         Args:
             deep: whether to compare indexes with their tables too, which reads every page twice.
-            repair: the time to record for repairs; None changes nothing. Only while nobody serves.
+            repair: the time to record for repairs; None: nothing is changed. Repairs are only allowed while no service
+                uses the database.
 
         Raises:
             CoatcheckError: `storage_unavailable` if the database cannot be queried.
@@ -169,18 +181,18 @@ class SqliteExamination:
 
     def _examine(self, deep: bool, repair: datetime | None) -> EngineReport:
         with explain_database_errors():
-            findings = self._look(deep)
-            # A repair relies on indexes and rows, which a damaged file does not have.
+            findings = self._list_findings(deep)
+            # A repair relies on rows and indexes, which are not reliable in a damaged file.
             if repair is not None and not any(f.what == "database" for f in findings):
                 findings = self._repair(findings, repair)
         return EngineReport(findings=tuple(findings), notes=_notes(sqlite3.sqlite_version_info))
 
-    def _look(self, deep: bool) -> list[Finding]:
+    def _list_findings(self, deep: bool) -> list[Finding]:
         engine = looking_engine(self._path)
         try:
             with engine.connect() as conn:
-                # In a damaged file, every other result is a guess.
-                return _lack(conn) or _damage(conn, deep) or _contradictions(conn)
+                # In a damaged file, the results of the later checks would be unreliable, so they are left out.
+                return _find_missing_table(conn) or _damage(conn, deep) or _find_contradictions(conn)
         except Exception as error:
             fault = fault_of(error)
             if fault is None or fault.code is not Code.INTEGRITY:
@@ -199,7 +211,7 @@ class SqliteExamination:
         return contradictions.mark_repaired(findings)
 
 
-def _lack(conn: Connection) -> list[Finding]:
+def _find_missing_table(conn: Connection) -> list[Finding]:
     missing = missing_table(cast("sqlite3.Connection", conn.connection.driver_connection), used=True)
     return [] if missing is None else [_database(f"{missing[0].upper()}{missing[1:]}.")]
 
@@ -210,18 +222,18 @@ def _damage(conn: Connection, deep: bool) -> list[Finding]:
     return [] if answers == ["ok"] else [_database(answer) for answer in answers]
 
 
-def _contradictions(conn: Connection) -> list[Finding]:
+def _find_contradictions(conn: Connection) -> list[Finding]:
     findings = contradictions.contradictions(conn)
-    # Tables without statements of their own above are left to SQLite's check of foreign keys.
+    # SQLite's check of foreign keys covers the tables that `contradictions` does not examine.
     broken: dict[str, int] = {}
     for row in conn.exec_driver_sql("PRAGMA foreign_key_check"):
         table = str(row[0])
-        if table not in {inline_bytes.name, surveys.name, views.name}:  # reported above
+        if table not in {inline_bytes.name, surveys.name, views.name}:  # `contradictions` has reported these
             broken[table] = broken.get(table, 0) + 1
     findings += [
         Finding("dangling", "", "", f"{count:,} rows of the table {table} point at rows that are not there.")
         for table, count in broken.items()
-        if table != artifacts.name  # reported above, one by one
+        if table != artifacts.name  # `contradictions` has reported these one by one
     ]
     return findings
 
@@ -243,11 +255,11 @@ def _notes(version: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def can_corrupt(version: tuple[int, ...]) -> bool:
-    """Returns whether this SQLite has the WAL-reset defect (sqlite.org/wal.html).
+    """Returns whether this version of SQLite has the WAL-reset defect (sqlite.org/wal.html).
 
-    Affected are 3.7.0 to 3.51.2, except two backports.
+    The versions 3.7.0 to 3.51.2 are affected, except the corrected releases of two earlier branches.
     """
-    # The corrected release of each earlier branch that has one.
+    # The first corrected release of the earlier branches that have one: 3.44.6 and 3.50.7.
     fixed = {(3, 44): 6, (3, 50): 7}.get((version[0], version[1]))
     if fixed is not None:
         return version[2] < fixed

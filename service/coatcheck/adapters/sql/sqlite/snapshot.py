@@ -1,7 +1,8 @@
-"""A snapshot of a SQLite catalogue, read and copied beside a process that serves it.
+"""Takes a snapshot of a SQLite catalogue while a service uses it, and reads and copies the snapshot.
 
-A snapshot is an open read transaction. In WAL mode it blocks no writer; it keeps the log from being restarted, so the
-log grows by what is written meanwhile. It never writes to the database that it reads, and never checkpoints.
+A snapshot is an open read transaction. In WAL mode it blocks no writer. While it is open, SQLite cannot reuse the
+write-ahead log from its beginning, so the log grows by all changes. A snapshot never writes to the database and never
+checkpoints.
 """
 
 import contextlib
@@ -20,35 +21,35 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, uploads
 from coatcheck.core.errors import CoatcheckError, Code
 
 _BLOBS_PER_PAGE = 1000
-"""Blobs per query of the copied catalogue. Chosen, not measured."""
+"""Blobs that one query returns. Chosen, not measured."""
 _STEP_PAGES = 4096
-"""Database pages per step of the copy: 16 MiB."""
+"""Pages of the database that one step of the copy copies: 16 MiB."""
 
 
 class FileBlob(Struct, frozen=True):
-    """A live blob whose bytes are a file."""
+    """A live blob whose bytes are in a file."""
 
     id: str
-    """Its name in the blob store."""
+    """The name of the file in the blob store."""
     stored_size: int
-    """Bytes of the file."""
+    """The size of the file in bytes, according to the blob's row."""
     condemned: bool
-    """Whether its bytes are known to be missing or damaged."""
+    """Whether the bytes are known to be missing or damaged."""
 
 
 class SnapshotCounts(Struct, frozen=True):
-    """How much a catalogue holds."""
+    """The numbers of rows in a catalogue."""
 
     artifacts: int
-    """Rows, including those of expired artifacts that are not removed yet."""
+    """Artifacts, including expired ones that are not removed yet."""
     blobs: int
-    """Live ones, inline and as files."""
+    """Live blobs, inline or in files."""
     uploads: int
-    """Intents: payloads that were being uploaded."""
+    """Intents, of payloads that were being uploaded."""
 
 
 class Snapshot:
-    """A context manager; within it, every query sees the same moment. Blocks.
+    """A context manager in which every query sees the same state of the database. Blocks.
 
     Raises:
         CoatcheckError: `storage_unavailable` if the database cannot be opened, `integrity` if it is damaged.
@@ -62,9 +63,9 @@ class Snapshot:
         with explain_database_errors():
             self._conn = self._engine.connect()
             try:
-                # Without IMMEDIATE it takes no lock, and waits for no writer.
+                # Without IMMEDIATE, the transaction takes no write lock and waits for no writer.
                 self._conn.exec_driver_sql("BEGIN")
-                self._conn.exec_driver_sql("SELECT count(*) FROM sqlite_master")  # the first read determines the moment
+                self._conn.exec_driver_sql("SELECT count(*) FROM sqlite_master")  # the first read takes the snapshot
             except BaseException:
                 self._conn.close()
                 raise
@@ -76,11 +77,11 @@ class Snapshot:
         self._engine.dispose()
 
     def revision(self) -> str | None:
-        """Returns the schema's revision."""
+        """Returns the schema's revision; None if the database was never migrated."""
         return revision_of(self._conn)
 
     def counts(self) -> SnapshotCounts:
-        """Returns how much it holds."""
+        """Returns the numbers of artifacts, live blobs and intents in the snapshot."""
         with explain_database_errors():
             live = blobs.c.dead_at.is_(None)
             return SnapshotCounts(
@@ -90,25 +91,29 @@ class Snapshot:
             )
 
     def file_blobs(self) -> Iterator[FileBlob]:
-        """Yields every live blob that is a file."""
+        """Yields every live blob whose bytes are in a file."""
         yield from _file_blobs(self._conn)
 
     def copy(self, path: Path) -> None:
-        """Writes the snapshot to a new file, in rollback mode: a single file, which needs no other to be read.
+        """Writes the snapshot to a new file. The copy is in rollback mode, and so complete without a second file.
 
-        It is not synced. SQLite's online backup restarts whenever the source has changed between two steps; under this
-        open transaction it has not.
+        The caller must sync the file. SQLite's online backup restarts if the source has changed between two steps; this
+        does not happen here, because the open transaction sees no changes.
+
+        Raises:
+            CoatcheckError: `integrity` if the copy is damaged, as the database then is too.
         """
         with explain_database_errors():
             source = cast("sqlite3.Connection", self._conn.connection.driver_connection)
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target:
                 target.execute("PRAGMA journal_mode=OFF")  # if interrupted, the copy is discarded anyway
-                # The caller syncs the finished file.
+                # Syncing is not needed here, because the caller syncs the finished file.
                 target.execute("PRAGMA synchronous=OFF")
-                # No pause between steps: nobody waits for a lock of this copy.
+                # There is no pause between two steps, since nobody waits for a lock of this copy.
                 source.backup(target, pages=_STEP_PAGES, sleep=0)
                 target.execute("PRAGMA journal_mode=DELETE")
-                # The check is of the copy: damage in the source would otherwise replace the last good backup unnoticed.
+                # The copy is checked, because otherwise damage in the source could replace the last good backup
+                # unnoticed.
                 answers = [str(row[0]) for row in target.execute("PRAGMA quick_check(3)")]
         if answers != ["ok"]:
             raise CoatcheckError(
@@ -124,7 +129,8 @@ def _file_blobs(conn: Connection) -> Iterator[FileBlob]:
     files = select(b.seq, b.id, b.stored_size, b.condemned_at.is_not(None)).where(*mine).order_by(b.seq)
     while True:
         with explain_database_errors():
-            # In row order, so that a page continues after the last row of the one before, whatever has died meanwhile.
+            # Pages are in row order, so that each page continues after the last row of the previous one, even if blobs
+            # have died meanwhile.
             page = conn.execute(files.where(b.seq > after).limit(_BLOBS_PER_PAGE)).all()
         for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
             yield FileBlob(name, size, condemned)
@@ -133,7 +139,10 @@ def _file_blobs(conn: Connection) -> Iterator[FileBlob]:
 
 
 def live_file_blobs(path: Path) -> Iterator[FileBlob]:
-    """Yields the live blobs in files, page by page and not of one moment: for a first, long pass."""
+    """Yields the live blobs whose bytes are in files, without a snapshot.
+
+    Each page is read at another time, so blobs that are added or die meanwhile may be missing or included.
+    """
     engine = looking_engine(path)
     try:
         with explain_database_errors(), engine.connect() as conn:
@@ -144,15 +153,15 @@ def live_file_blobs(path: Path) -> Iterator[FileBlob]:
 
 @contextlib.contextmanager
 def writers_waiting(path: Path) -> Generator[None]:
-    """Holds the write lock, so nothing is stored or dies meanwhile.
+    """Holds the write lock of a database in a `with` block, so that no blob is added or dies meanwhile.
 
-    It writes nothing, and so does not reset the log.
+    Nothing is written, so the write-ahead log is not reset.
     """
-    # Only the server's connection may checkpoint.
+    # Only the connection of the service may checkpoint.
     engine = writing_engine(sqlite_url(path), checkpoints=False)
     try:
         with explain_database_errors(), engine.connect() as conn:
-            # `BEGIN IMMEDIATE`: waits for the transaction in progress, and keeps the next one waiting.
+            # This is `BEGIN IMMEDIATE`: it waits for the present writer's transaction, and makes the next one wait.
             transaction = conn.begin()
             try:
                 yield
@@ -164,7 +173,7 @@ def writers_waiting(path: Path) -> Generator[None]:
 
 @contextlib.contextmanager
 def explain_database_errors() -> Generator[None]:
-    """Turns a database error into a CoatcheckError with a sentence."""
+    """Turns an error of the database into a CoatcheckError with a text for users."""
     try:
         yield
     except (CoatcheckError, OSError):

@@ -1,8 +1,8 @@
-"""The catalogue on SQLite: Catalog and Upkeep in one process, on one local file.
+"""The catalogue on SQLite: implements Catalog and Upkeep in one process, on one local file.
 
-Changes go to one writer that commits them in groups; reads go to a few threads with a read-only connection each, where
-a statement sees one moment and waits for no writer. The catalogue locks the data directory and refuses a network file
-system.
+One writer commits changes in groups. Reads run in a few threads, each with a read-only connection; a statement there
+sees one state of the data and never waits for the writer. The catalogue locks the data directory and refuses a network
+file system.
 """
 
 import asyncio
@@ -39,26 +39,26 @@ T = TypeVar("T")
 
 
 class ReaderPool:
-    """Runs reads, each in a thread of its own."""
+    """Runs queries concurrently in a pool of threads."""
 
     def __init__(self, engine: Engine, threads: int, damage: CatalogDamage | None = None) -> None:
-        """Starts nothing: threads and connections are created by the first reads.
+        """Starts no thread and opens no connection yet; the first reads do.
 
-        `damage` is that of a catalogue that is served, and learns what reads meet.
+        `damage` records damage that reads meet; None: damage is not recorded.
         """
         self._fault_of = fault_of if damage is None else damage.explain
         self._engine = engine
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="coatcheck-reader")
         self._mine = threading.local()
-        """Each thread's own connection, so that reads run side by side."""
+        """The connection of each thread, so that reads run concurrently."""
         self._all: set[Connection] = set()
-        """Every thread's connection, for `close`, which runs in another thread."""
+        """The connections of all threads, for `close`, which runs in another thread."""
 
     async def run(self, call: Callable[[Connection], T]) -> T:
         """Calls a function with a connection, in a thread."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, call)
-        # An executor that was shut down has no error of its own, only this word in the message.
+        # A pool that was shut down raises no error class of its own; only the message tells.
         except RuntimeError as error:
             if "shutdown" in str(error):
                 raise closed_error() from error
@@ -84,7 +84,7 @@ class ReaderPool:
             fault = self._fault_of(error)
             if fault is None:
                 raise
-            # The connection's state is uncertain after a failure; the next read in this thread opens another.
+            # After a failure the state of the connection is unknown, so the next read in this thread opens a new one.
             self._drop()
             raise fault from error
 
@@ -98,7 +98,7 @@ class ReaderPool:
 
 
 class SqliteCatalog(SqlCatalog):
-    """Catalog and Upkeep on a migrated SQLite file. Create it with `open`; close it."""
+    """Implements Catalog and Upkeep on a migrated SQLite file. Create it with `open`, and close it with `close`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class SqliteCatalog(SqlCatalog):
         self._readers = readers
         self._lock = lock
         self.damage = damage or CatalogDamage()
-        """What is known of the database's damage."""
+        """Records whether the database is damaged."""
 
     @classmethod
     def open(
@@ -130,29 +130,30 @@ class SqliteCatalog(SqlCatalog):
         Args:
             path: the file, on a local disk.
             threads: maximum concurrent reads.
-            number: how identities become candidate numbers.
-            reserve: the space for deletions on a full disk.
-            damage: what is known of the file; a damaged one is only read, and locked.
-            alone: whether to lock out other processes, also those that look, which takes less space.
+            number: returns the candidate numbers of an identity.
+            reserve: the disk reserve for deletions on a full disk; None: there is none.
+            damage: the damage that was found in the file. If it is damaged, it is only read, but the directory is
+                locked nevertheless.
+            alone: whether to lock out all other processes, even those that only read, which takes less disk space.
 
         Raises:
             CoatcheckError: `storage_unavailable` if another server uses the directory, it is on a network file system,
                 or the file cannot be opened.
         """
-        # The directory must exist before its file system can be examined, and be locked before anything opens the
+        # The directory is created first, so that its file system can be checked. It is locked before anything opens the
         # database.
         make_private(path)
         refuse_network_file_system(path.parent)
         lock = DirectoryLock(path.parent)
         damage = damage or CatalogDamage()
-        # The lock stays: a second server must not open a damaged file either.
+        # The directory stays locked: another service must not open a damaged file either.
         if damage.error is not None:
             return cls(None, ReaderPool(looking_engine(path), threads, damage), lock, damage)
         reserve = reserve or DiskReserve(path.parent, 0)
         try:
             writer = GroupWriter(writing_engine(sqlite_url(path), alone=alone), number, reserve, damage)
         except Exception as error:
-            # A failed start must not keep the directory from another attempt in this process.
+            # After a failure, the lock must not prevent another attempt in this process.
             lock.release()
             fault = fault_of(error)
             if fault is None:
@@ -162,25 +163,26 @@ class SqliteCatalog(SqlCatalog):
 
     @classmethod
     def look(cls, path: Path, *, threads: int = 4) -> Self:
-        """Opens it read-only, beside a server or on a read-only file system. It creates no file and starts no writer.
+        """Opens a database read-only, beside a service or on a read-only file system. Creates no file.
 
-        Every change is refused with `storage_unavailable`; a missing file is noticed by the first read.
+        Every change is refused with `storage_unavailable`. If the file does not exist, the first read fails.
         """
         return cls(None, ReaderPool(looking_engine(path), threads), None)
 
     @classmethod
     def beside(cls, path: Path) -> Self:
-        """Opens it to change a few rows, whether or not it is being served: it takes no lock and never checkpoints.
+        """Opens a database to change a few rows, even while a service uses it: takes no lock and never checkpoints.
 
-        For rows that a server reads again each time that it needs them. Blocks briefly; raises what SQLite raises.
+        Only change rows that the service reads again whenever it needs them. Blocks briefly; raises SQLite's errors.
         """
         damage, reserve = CatalogDamage(), DiskReserve(path.parent, 0)
         writer = GroupWriter(writing_engine(sqlite_url(path), checkpoints=False), ids.number, reserve, damage)
         return cls(writer, ReaderPool(reading_engine(sqlite_url(path)), 1), None, damage)
 
     def close(self) -> None:
-        """Commits what is waiting, then closes everything. Blocks."""
-        # Readers first, because an open snapshot keeps a checkpoint from emptying the log; the lock last.
+        """Commits the changes that wait, then closes everything. Blocks."""
+        # Readers are closed first, because an open snapshot prevents a checkpoint from emptying the log. The lock is
+        # released last.
         self._readers.close()
         if self._group_writer is not None:
             self._group_writer.close()
@@ -198,7 +200,7 @@ class SqliteCatalog(SqlCatalog):
         try:
             await super().check_reads()
         except CoatcheckError as error:
-            raise self.damage.error or error from error  # as damage, not as a store that is silent
+            raise self.damage.error or error from error  # reports damage, instead of storage that does not respond
 
     @override
     async def check_writes(self, *, room: bool = False) -> None:

@@ -1,9 +1,9 @@
-"""JSON values of a body: decoded with long texts in UTF-8, read without checked types, written in pieces.
+"""Decodes the JSON of a body with long texts kept in UTF-8, reads values of unknown types, and writes JSON in pieces.
 
-A history is mostly long texts that nobody changes. Those that are not ASCII stay as UTF-8 (`LongText`) instead of
-becoming a `str` of up to four times the size. Containers are opened one level at a time only on the way to such a text;
-everything else is decoded as usual. A text is unescaped in pieces, so that never more than one piece of it is a `str`,
-and is written in pieces as well; every value is written as `json.dumps` would write it.
+A history consists mostly of long texts that nobody changes. Long texts that are not ASCII stay in UTF-8 (`LongText`)
+instead of becoming a `str` of up to four times the size. Only containers that lead to such a text are decoded one level
+at a time; everything else is decoded as usual. A long text is unescaped and written in pieces, so that never more than
+one piece of it is a `str`. Every value is written as `json.dumps` would write it.
 """
 
 import json
@@ -22,28 +22,28 @@ Object = dict[str, Any]
 
 
 def as_object(value: Value) -> Object:
-    """Returns a JSON object; an empty one for anything else."""
+    """Returns a JSON object; for any other value an empty object."""
     return cast("Object", value) if isinstance(value, dict) else {}
 
 
 def as_list(value: Value) -> list[Value]:
-    """Returns a JSON array; an empty one for anything else."""
+    """Returns a JSON array; for any other value an empty array."""
     return cast("list[Value]", value) if isinstance(value, list) else []
 
 
 def as_text(value: Value) -> str | None:
-    """Returns a string that is not empty; None for anything else."""
+    """Returns a string that is not empty; None for any other value."""
     return str(value) if is_text(value) and value else None
 
 
 def kind_of(block: Object) -> str | None:
-    """Returns the `type` of a part or an item; None if it has none, and empty if that is not a string."""
+    """Returns the `type` of a part or an item; None if it has none, empty if its type is not a string."""
     kind = block.get("type")
     return kind if kind is None or isinstance(kind, str) else ""
 
 
 def is_utf8(text: Text) -> bool:
-    """Returns whether a text can be encoded: JSON can contain halves of surrogate pairs, which no encoding has."""
+    """Returns whether a text can be encoded: JSON can contain halves of surrogate pairs, which UTF-8 cannot."""
     try:
         _ = isinstance(text, LongText) or text.isascii() or text.encode()
     except UnicodeEncodeError:
@@ -52,25 +52,25 @@ def is_utf8(text: Text) -> bool:
 
 
 def too_deep() -> CoatcheckError:
-    """Returns the refusal of a body nested more deeply than the interpreter's stack allows."""
+    """Returns the error for a body that is nested more deeply than the interpreter's stack allows."""
     return CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.")
 
 
 class JsonForm(Struct, frozen=True):
-    """How JSON is written."""
+    """A way to write JSON."""
 
     comma: str = ", "
     colon: str = ": "
     ascii: bool = False
-    """Everything beyond ASCII is escaped."""
+    """Whether all characters outside ASCII are escaped."""
     sort: bool = False
-    """Objects have their keys in order."""
+    """Whether the keys of objects are sorted."""
 
     def dumps(self, value: Value) -> str:
         """Returns a value without long texts as JSON.
 
         Raises:
-            TypeError: there is a long text in it.
+            TypeError: the value contains a long text.
         """
         return json.dumps(value, ensure_ascii=self.ascii, separators=(self.comma, self.colon), sort_keys=self.sort)
 
@@ -81,7 +81,7 @@ CANONICAL: Final = JsonForm(",", ":", sort=True)
 
 
 def dump_value(value: Value, form: JsonForm = SPACED) -> Text:
-    """Returns a value as JSON."""
+    """Returns a value as JSON; the value may contain long texts."""
     try:
         return small(form.dumps(value))
     except TypeError:
@@ -89,15 +89,15 @@ def dump_value(value: Value, form: JsonForm = SPACED) -> Text:
 
 
 def serialise_canonical(value: Value) -> Text:
-    """Returns a value as the JSON that ingest stores: no spaces, sorted keys, so that clients' habits do not matter."""
+    """Returns a value as the JSON that ingest stores: no spaces, sorted keys, so that clients' styles do not matter."""
     return dump_value(value, CANONICAL)
 
 
 def pieces(value: Value, form: JsonForm = SPACED) -> Iterator[bytes]:
-    """Yields a value as JSON in UTF-8, piece by piece.
+    """Yields a value as JSON in UTF-8, in pieces.
 
     Raises:
-        UnicodeEncodeError: a text holds half of a surrogate pair, and the form is not ASCII.
+        UnicodeEncodeError: a text contains half of a surrogate pair, and the form does not escape it.
     """
     if isinstance(value, LongText):
         yield b'"'
@@ -134,14 +134,14 @@ def _elements(value: list[Value], form: JsonForm) -> Iterator[bytes]:
 
 
 def as_raw(value: object) -> Raw:
-    """Returns a long text as JSON: the hook of msgspec's encoder for types that it does not know."""
+    """Returns a long text as JSON; msgspec's encoder calls this for types that it does not know."""
     if not isinstance(value, LongText):
         raise NotImplementedError(type(value).__name__)
     return Raw(_join_parts(pieces(value)))
 
 
 def _join_parts(parts: Iterable[bytes]) -> bytes:
-    """Returns the parts as one: a buffer that grows, where `join` would hold all parts beside it."""
+    """Returns the parts as one. A growing buffer needs less memory than `join`, which would hold all parts as well."""
     whole = BytesIO()
     for part in parts:
         whole.write(part)
@@ -149,7 +149,7 @@ def _join_parts(parts: Iterable[bytes]) -> bytes:
 
 
 def plain(value: Value) -> Value:
-    """Returns the value with a `str` in place of every long text."""
+    """Returns the value with each long text replaced by a `str`."""
     if isinstance(value, LongText):
         return str(value)
     if isinstance(value, dict):
@@ -159,12 +159,12 @@ def plain(value: Value) -> Value:
 
 @final
 class MessageLines:
-    """Messages as JSON, each on a line of its own: they are written whenever they are read, and never kept."""
+    """Messages as JSON, one per line. The JSON is written anew each time it is read, and never kept."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._values = list(values)
         self.sizes: Final = [sum(map(len, _line(value))) for value in self._values]
-        """Bytes of each line without its end."""
+        """Bytes of each line without its line end."""
 
     def __iter__(self) -> Iterator[bytes]:
         for number, value in enumerate(self._values):
@@ -181,33 +181,33 @@ def _line(value: Value) -> list[bytes]:
 
 
 _OPEN_DEPTH: Final = 16
-"""Containers that are opened one in the other: what is further down is decoded as a whole."""
+"""Depth of containers that are decoded one level at a time; deeper ones are decoded as a whole."""
 _QUOTE, _BRACKET, _BRACE = b'"[{'
 _WHOLE: Final = msgspec.json.Decoder(Raw)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[Raw])
 _PIECE_BYTES: Final = 64 * 1024
-"""Bytes of a text that are unescaped at once."""
+"""Bytes of a text that are unescaped at a time."""
 _ESCAPE_BYTES, _UNICODE_BYTES = 2, 6
-"""Bytes of an escape like that of a line's end, and of one by number."""
+"""Bytes of a short escape such as that of a line end, and bytes of an escape with a character's number."""
 
 _FIRST_HALVES: Final = tuple(b"\\ud" + digit for digit in (b"8", b"9", b"a", b"b"))
-"""How the first half of a surrogate pair begins; the second half follows."""
+"""Beginnings of an escape for the first half of a surrogate pair; the escape for the second half follows."""
 
 Leaf = Callable[[memoryview], Value]
 
 
 def decode(data: bytes | memoryview | Raw, leaf: Leaf = msgspec.json.decode) -> Value:
-    """Returns a JSON value with `LongText` for long texts that are not ASCII.
+    """Returns a JSON value in which long texts that are not ASCII are `LongText`.
 
     Args:
-        data: JSON.
-        leaf: decodes everything else.
+        data: the JSON document.
+        leaf: decodes the parts without such texts.
 
     Raises:
-        msgspec.DecodeError: it is no JSON; and what `leaf` raises.
-        UnicodeDecodeError: it is not UTF-8.
-        RecursionError: it is nested too deeply.
+        msgspec.DecodeError: `data` is not JSON. `leaf` may raise other errors.
+        UnicodeDecodeError: `data` is not UTF-8.
+        RecursionError: the value is nested too deeply.
     """
     return _decode_view(memoryview(_WHOLE.decode(data)), leaf, _OPEN_DEPTH)
 
@@ -223,7 +223,7 @@ def _decode_view(view: memoryview, leaf: Leaf, depth: int) -> Value:
 
 
 def _is_plain(view: memoryview) -> bool:
-    """Returns whether JSON of some size contains only ASCII, also in its escapes."""
+    """Returns whether JSON contains only ASCII, also in its escapes."""
     for at in range(0, len(view), _PIECE_BYTES):
         piece = bytes(view[at : at + _PIECE_BYTES + 1])
         if not piece.isascii() or b"\\u" in piece:
@@ -232,7 +232,7 @@ def _is_plain(view: memoryview) -> bool:
 
 
 def _unescape(text: memoryview) -> bytes:
-    """Returns the content of a JSON string between its quotes, as UTF-8."""
+    """Returns the content of a JSON string, given without its quotes, as UTF-8."""
     pieces: list[bytes] = []
     start = 0
     while start < len(text):
@@ -247,9 +247,9 @@ def _unescape(text: memoryview) -> bytes:
 
 
 def _boundary(text: memoryview, start: int, end: int) -> int:
-    """Returns the first position from `end` on where neither an escape, nor a pair of them, nor a character is split.
+    """Returns the first position from `end` on that splits neither an escape, nor a pair of them, nor a character.
 
-    `start` is such a place.
+    `start` must be such a position as well.
     """
     before = bytes(text[max(start, end - 2 * _UNICODE_BYTES) : end])
     last = before.rfind(b"\\")

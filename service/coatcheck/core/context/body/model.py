@@ -1,8 +1,8 @@
-"""A request body of any format as items in order: their authors, calls, outputs, texts and opaque parts.
+"""The index of a request body of any format: items in order, with authors, calls, outputs, texts and opaque parts.
 
-An index is read-only and refers to the body's own texts. It gives the place of everything as a pointer into the body,
-so that exactly that can be changed. What an adapter does not know is ignored: unknown fields are not in the index,
-unknown items are in it as `OTHER`, so that they keep their place among the others.
+An index is read-only and refers to the body's own texts. It has a pointer into the body for each part, so that exactly
+this part can be changed. Unknown fields are not in the index. Unknown items are in the index as `OTHER`, so that they
+keep their place among the others.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,10 @@ T = TypeVar("T")
 
 
 def add_item(items: Sequence[T], one: T) -> Sequence[T]:
-    """Returns what an item or output holds, with one more.
+    """Returns the values of one kind that an item or output has, with one more.
 
-    Most hold one of a sort or none, and a history has thousands: empty lists would take more than what they say.
+    Most items have one such value or none, and a history has thousands of items: empty lists would take more memory
+    than the values.
     """
     if isinstance(items, list):
         items.append(one)
@@ -49,22 +50,22 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
     OTHER = "other"
-    """Nobody's: if it is pinned, it stays in its place; otherwise it could not be read, and the body is refused."""
+    """Unknown: a pinned item stays in its place; any other one could not be read, and the body is refused."""
 
 
 class Piece(Struct, frozen=True, kw_only=True, gc=False):
     """One text of a tool output or of a message."""
 
     at: Pointer
-    """The value in the body that holds it."""
+    """The place of the value with the text in the body."""
     inside: Pointer = ()
-    """The place in the JSON document that is the string at `at`; empty if the value itself is meant."""
+    """The place in the JSON document that is the string at `at`; empty if the text is the value at `at` itself."""
     text: Text
     structured: bool = False
-    """Whether the value is a list or an object; then `text` is that value serialised with sorted keys, as ingest stores
+    """Whether the value is a list or an object; `text` is then this value as JSON with sorted keys, as ingest stores
     it."""
     cited: bool = False
-    """Whether something points into this text by position, so that no part of it may be cut out."""
+    """Whether something refers to positions in this text, so that no part of it may be left out."""
 
 
 class Media(Struct, frozen=True, kw_only=True, gc=False):
@@ -73,11 +74,11 @@ class Media(Struct, frozen=True, kw_only=True, gc=False):
     at: Pointer
     part: Value
     type: str
-    """Media type, or the name of its part."""
+    """Media type; the type of the part if no media type is known."""
     size: int
-    """Bytes in the body itself; 0 for a reference."""
+    """Bytes that the body itself contains; 0 for a reference."""
     text_type: str | None = None
-    """The type of a text part in its place; None if there cannot be one."""
+    """The type of a text part that may replace it; None if no text is allowed there."""
 
 
 class Output(Struct, kw_only=True, gc=False):
@@ -85,21 +86,21 @@ class Output(Struct, kw_only=True, gc=False):
 
     at: Pointer
     keys: tuple[str, ...] = ()
-    """Names by which its call is found, by default its ID; if empty, it is paired by order."""
+    """Keys by which the output's call is found, by default the call ID; if empty, the output is paired by order."""
     call_id: str | None = None
     name: str | None = None
     pieces: Sequence[Piece] = ()
     media: Sequence[Media] = ()
     data: Sequence[Value] = ()
-    """Parts of unknown form: counted, never changed."""
+    """Parts of unknown form, which are counted and never changed."""
     failed: bool = False
     server: bool = False
     """Whether the provider ran the tool itself."""
     whole: Pointer | None = None
-    """The place of an object that a card may replace as a whole, as `{"output": card}`."""
+    """The place of an object that a card may replace as a whole, as `{"output": card}`; None if there is none."""
 
     def __post_init__(self) -> None:
-        """Pairs by the ID where the format has no other names."""
+        """Uses the call ID as key if the format gives no other keys."""
         self.keys = self.keys or _names_of(self.call_id)
 
 
@@ -108,7 +109,7 @@ class Site(Struct, frozen=True, gc=False):
 
     at: Pointer
     form: str
-    """`object`: a JSON object; `json`: one as a string; `text`: free text."""
+    """`object`: a JSON object; `json`: a JSON object in a string; `text`: free text."""
 
 
 class HistoryCall(Struct, kw_only=True, gc=False):
@@ -116,15 +117,15 @@ class HistoryCall(Struct, kw_only=True, gc=False):
 
     at: Pointer
     keys: tuple[str, ...] = ()
-    """Names by which its outputs find it, by default its ID."""
+    """Keys by which the call's outputs find it, by default the call ID."""
     call_id: str | None = None
     name: str | None = None
     sites: list[Site] = field(default_factory=list[Site])
-    """All copies; the first one is counted."""
+    """All copies of the arguments; only the first one is counted."""
     server: bool = False
 
     def __post_init__(self) -> None:
-        """Pairs by the ID where the format has no other names."""
+        """Uses the call ID as key if the format gives no other keys."""
         self.keys = self.keys or _names_of(self.call_id)
 
 
@@ -133,15 +134,15 @@ def _names_of(call_id: str | None) -> tuple[str, ...]:
 
 
 class Opaque(Struct, frozen=True, gc=False):
-    """Something that must be returned to the provider byte for byte."""
+    """A part that must be returned to the provider byte for byte."""
 
     at: Pointer
     kind: str
     """`thinking` if it is bound to everything before it; otherwise `reasoning`, `compaction`, `signature`."""
     text: Text = ""
-    """The part of it that counts as text, if any."""
+    """The text in it that counts as tokens; empty if there is none."""
     blob: int = 0
-    """Characters of ciphertext in it."""
+    """Number of characters of ciphertext in it."""
 
 
 class Item(Struct, kw_only=True, gc=False):
@@ -150,11 +151,11 @@ class Item(Struct, kw_only=True, gc=False):
     at: Pointer
     role: Role
     model: bool = False
-    """Whether the model or tools of its provider wrote it."""
+    """Whether it was written by the model, or by tools that its provider ran."""
     prompt: bool = False
-    """Whether a user speaks in it, not only tools."""
+    """Whether a user speaks in it, as opposed to tools only."""
     pinned: bool = False
-    """Whether it is never left out: instructions, compaction items, references to data of the server."""
+    """Whether it is never left out: instructions, compaction items, references to data on the server."""
     pieces: Sequence[Piece] = ()
     data: Sequence[Value] = ()
     media: Sequence[Media] = ()
@@ -164,12 +165,12 @@ class Item(Struct, kw_only=True, gc=False):
 
     @property
     def texts(self) -> list[Text]:
-        """Returns what is said in it, without places."""
+        """Returns the texts of the item without their places."""
         return [piece.text for piece in self.pieces]
 
 
 class HistoryIndex(Struct, kw_only=True):
-    """A body, indexed."""
+    """The index of a body."""
 
     format: Format
     list_at: Pointer | None
@@ -179,19 +180,19 @@ class HistoryIndex(Struct, kw_only=True):
     """Instructions outside the items."""
     tools: list[Value] = field(default_factory=list[Value])
     notes: list[str] = field(default_factory=list[str])
-    """Sentences about what is unknown here."""
+    """Sentences about what could not be read from the body."""
     continues: bool = False
-    """Whether the provider keeps what precedes these items."""
+    """Whether the provider stores the messages before these items."""
     can_read: bool = True
-    """Whether the model has `read_artifact`, so that a card may name a call of it. A list of messages without the body
-    around it, and formats whose bodies declare no tools, do not tell."""
+    """Whether the model has `read_artifact`, so that a card may name a call of it. True if the body does not tell: for
+    a list of messages without a body, and for formats that declare no tools."""
 
     def tool_names(self) -> set[str]:
         """Returns the names of the tools that the body declares."""
         return {name for tool in self.unwrap_declarations() if isinstance(name := tool.get("name"), str)}
 
     def unwrap_declarations(self) -> list[Object]:
-        """Returns the declarations themselves, without each format's wrapper."""
+        """Returns the declarations of the tools, without the wrappers of the formats."""
         declarations: list[Object] = []
         for tool in map(as_object, self.tools):
             many = as_list(tool.get("functionDeclarations", tool.get("function_declarations")))

@@ -1,13 +1,13 @@
 """Changes a JSON body without touching the rest: as values (`apply_edits`), as bytes (`splice_body`), inside strings.
 
-A body that is decoded and encoded again has other bytes though it means the same: 1.0, 1e5, a large integer, an escape,
-the order of keys, blanks; and providers cache by bytes. So as bytes, only the containers on the way to a change are
-walked through, and what lies between is skipped as a whole. In a JSON document that is itself a string, like the
-arguments of a call in OpenAI's formats, the new text replaces only the old one's literal. If an object has a key twice,
-the last one counts, as for decoders. Nothing is validated: the body was decoded before, so it is JSON.
+A body that is decoded and encoded again has the same meaning but other bytes (1.0, 1e5, a large integer, an escape, the
+order of keys, blanks), and providers cache by bytes. Therefore `splice_body` visits only the containers that lead to a
+change, and skips everything else as a whole. In a JSON document that is itself a string, like the arguments of a call
+in OpenAI's formats, only the literal of the old text is replaced. If an object has a key twice, the last one counts, as
+in decoders. Nothing is validated: the body was decoded before, so it is JSON.
 
-A pointer is a tuple of keys and indices; `render` writes it as RFC 6901. `apply_edits` copies each container on the
-way to an edit once, and shares everything else with the given body, which it never changes.
+A pointer is a tuple of keys and indices; `render` writes it in the form of RFC 6901. `apply_edits` copies each
+container that leads to an edit once, and shares everything else with the given body, which it never changes.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _MISSING = object()
 
 
 def render(pointer: Pointer) -> str:
-    """Returns the pointer as RFC 6901 writes it: `/messages/3/content`."""
+    """Returns the pointer in the form of RFC 6901: `/messages/3/content`."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in pointer)
 
 
@@ -47,9 +47,9 @@ def get(body: Value, pointer: Pointer, default: Value = None) -> Value:
 
 
 def apply_edits(body: Value, edits: Mapping[Pointer, Value]) -> Value:
-    """Returns the body with other values at these pointers; what no edit reaches is the same object as before.
+    """Returns the body with new values at the pointers of `edits`; everything else consists of the same objects.
 
-    Every pointer must name an existing value, and none may lead through another.
+    Every pointer must lead to an existing value, and none may lead through another.
     """
     return _apply(body, _Node.of(edits)) if edits else body
 
@@ -68,23 +68,24 @@ _BETWEEN: Final = re.compile(rb"[ \t\n\r,:]*+")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR: Final = re.compile(rb"[^ \t\n\r,\]}]++")
 _TO_BRACKET: Final = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+', re.DOTALL)
-"""Matches everything up to the next bracket outside strings. Possessive, or millions of escapes would take memory."""
+"""Matches everything up to the next bracket outside strings. Possessive, since millions of escapes would otherwise take
+memory for backtracking."""
 _QUOTE, _BRACKET, _BRACE = b'"[{'
 _CLOSING: Final = b"]}"
 _BEHIND: Final = b" \t\n\r,]}"
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[Raw])
-"""Skips over a value ten times faster than a pattern."""
+"""Finds the ends of elements, ten times faster than a pattern."""
 
 Span = tuple[int, int]
 
 
 class Splice(Struct, frozen=True):
-    """Elements to leave out of the array at a pointer; `note` replaces the first of them."""
+    """Elements to remove from the array at a pointer; `note` takes the place of the first one."""
 
     at: Pointer
     removed_elements: tuple[int, ...]
-    """Their numbers, in order; at least one."""
+    """Numbers of the elements, in order; at least one."""
     note: Value
 
 
@@ -96,17 +97,17 @@ def splice_body(
     inside: str | None = None,
     decodable: bytes | None = None,
 ) -> bytes:
-    """Returns the body with other values at these places, and without what is cut.
+    """Returns the body with new values at the pointers of `edits`, and without the elements of `splice`.
 
-    Every pointer names an existing value, and none leads through another or through what is cut.
+    Every pointer must lead to an existing value, and none may lead through another or into a removed element.
 
     Args:
         data: the body, or an object that contains it.
-        edits: what to set.
-        splice: what to leave out.
-        inside: the body's key in that object; None: `data` is the body.
-        decodable: the bytes as they were decoded, if some had to be changed for that; of the same length, and with
-            every value at the same place.
+        edits: the new values, by pointer.
+        splice: the elements to remove; None removes nothing.
+        inside: the body's key in the object that contains it; None: `data` is the body.
+        decodable: the bytes that could be decoded, if some bytes of `data` had to be changed for that; they have the
+            same length, and every value is at the same place. None: `data` itself.
     """
     root = _Node.of({pointer: msgspec.json.encode(new, enc_hook=as_raw) for pointer, new in edits.items()})
     if splice is not None:
@@ -131,17 +132,17 @@ def splice_body(
 
 @final
 class _Node:
-    """A value that changes, or on the way to one."""
+    """A node of a tree of changes: a value that changes, or a container that leads to one."""
 
     def __init__(self) -> None:
         self.below: dict[str | int, _Node] = {}
         self.new: Value = _MISSING
-        """Its new value: as JSON, where bytes are changed."""
+        """The new value; as encoded JSON if bytes are changed."""
         self.cut: Splice | None = None
 
     @classmethod
     def of(cls, edits: Mapping[Pointer, Value]) -> "_Node":
-        """Returns the root of the way to these new values."""
+        """Returns the root of the tree that leads to the new values."""
         root = cls()
         for pointer, new in edits.items():
             root.at(pointer).new = new
@@ -156,7 +157,7 @@ class _Node:
 
 
 def _change(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, bytes]]) -> None:
-    """Adds the changes in the value at `span`."""
+    """Adds the changes in the value at `span` to `changes`."""
     if node.new is not _MISSING:
         changes.append((span, node.new))
     elif data[span[0]] == _BRACE:
@@ -181,7 +182,7 @@ def _change_elements(data: bytes, span: Span, node: _Node, changes: list[tuple[S
 
 
 def _elements(data: bytes, span: Span) -> Iterator[Span]:
-    """Yields where the elements of the array at `span` begin and end."""
+    """Yields the spans of the elements of the array at `span`."""
     at = _after(_BLANK, data, span[0] + 1)
     for raw in _ARRAY.decode(memoryview(data)[span[0] : span[1]]):
         end = at + len(memoryview(raw))
@@ -190,7 +191,7 @@ def _elements(data: bytes, span: Span) -> Iterator[Span]:
 
 
 def _members(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
-    """Yields the keys of the object at `span`, and where their values are."""
+    """Yields the keys of the object at `span`, and the spans of their values."""
     view = memoryview(data)
     members = _OBJECT.decode(view[span[0] : span[1]])
     at = _after(_BLANK, data, span[0] + 1)
@@ -198,7 +199,8 @@ def _members(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
         end = _after(_STRING, data, at)
         key: str = msgspec.json.decode(view[at:end])
         at = _after(_BETWEEN, data, end)
-        # If a key is there twice, only the last value is known; one that begins like it may be longer.
+        # If a key occurs twice, only its last value is known here. The value at this place may be another one, or a
+        # longer one that begins like it.
         value = memoryview(members[key])
         end = at + len(value)
         if view[at:end] != value or data[end] not in _BEHIND:
@@ -208,7 +210,7 @@ def _members(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
 
 
 def _end(data: bytes, at: int) -> int:
-    """Returns where the value that begins at `at` ends."""
+    """Returns the end of the value that begins at `at`."""
     first = data[at]
     if first == _QUOTE:
         return _after(_STRING, data, at)
@@ -223,7 +225,7 @@ def _end(data: bytes, at: int) -> int:
 
 
 def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
-    """Returns where a pattern that matches at `at` ends."""
+    """Returns the end of the match of a pattern at `at`; raises ValueError if the pattern does not match there."""
     match = pattern.match(data, at)
     if match is None:
         raise ValueError(f"no JSON at byte {at}")
@@ -231,11 +233,11 @@ def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
 
 
 MAX_DEPTH = 64
-"""Maximum depth that is read; arguments of tools are flat."""
+"""Maximum depth to which bodies are read; arguments of tools are flat."""
 
 
 def parse_document(text: Text) -> Value:
-    """Returns the document in a string; None if there is none, or it is nested too deeply."""
+    """Returns the JSON document in a string; None if there is none or if it is nested too deeply."""
     try:
         if isinstance(text, LongText) or (len(text) >= LEAST and "\\u" in text):
             with contextlib.suppress(msgspec.DecodeError, ValueError):  # Python takes more than JSON allows
@@ -246,7 +248,7 @@ def parse_document(text: Text) -> Value:
 
 
 def splice_inner(text: Text, edits: Mapping[Pointer, Value]) -> Text:
-    """Returns the document with other values at these places."""
+    """Returns the text of a JSON document with new values at the pointers of `edits`."""
     form = JsonForm(ascii=is_ascii(text))
     raw_edits = {pointer: msgspec.Raw(b"".join(pieces(new, form))) for pointer, new in edits.items()}
     try:

@@ -1,8 +1,8 @@
-"""What the readers of all formats share: items, the places of a call's arguments, content as providers write it.
+"""Functions that the readers of all formats use: for items, for copies of a call's arguments, and for content.
 
-Content is text or a list of parts, and is read into texts, media and unknown parts. The part types of OpenAI,
-Anthropic, MCP and LangChain do not contradict each other, so one reader serves all. Base64 is not decoded; only its
-size is determined.
+Content is a text or a list of parts, and is read into texts, media and unknown parts. The part types of OpenAI,
+Anthropic, MCP and LangChain do not contradict each other, so one reader handles all of them. Base64 is not decoded;
+only the size of the data is computed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,12 +23,12 @@ from coatcheck.core.text.long_text import Text, is_text
 
 
 def item_of(at: Pointer, role: Role) -> Item:
-    """Returns an empty item of a role. Give `Role.OTHER` for a message that does not fit the format."""
+    """Returns an empty item of a role. Pass `Role.OTHER` for a message that does not fit the format."""
     return Item(at=at, role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER, pinned=role is Role.SYSTEM)
 
 
 def say(item: Item, at: Pointer, text: Text, *, cited: bool = False) -> None:
-    """Adds a text that somebody said to an item."""
+    """Adds a text of a message's author to an item."""
     item.pieces = add_item(item.pieces, Piece(at=at, text=text, cited=cited))
 
 
@@ -38,14 +38,15 @@ def show(output: Output, at: Pointer, text: Text, *, structured: bool = False) -
 
 
 def keys_of(*values: Value) -> tuple[str, ...]:
-    """Returns the keys by which a call or an output may be paired."""
+    """Returns the keys by which a call or an output may be paired: the values that are texts, without duplicates."""
     return tuple(dict.fromkeys(text for value in values if (text := as_text(value)) is not None))
 
 
 def find_arguments(at: Pointer, call: Object, fields: Iterable[str], form: str = "json") -> list[Site]:
-    """Returns every copy of a call's arguments at these paths of dotted names that is an object or text.
+    """Returns the copies of a call's arguments at these paths, which are names joined by dots.
 
-    `form` is the meaning of text: `json` or `text`. Clients write either where the provider wants the other.
+    A copy is an object or a text. `form` is the meaning of a text: `json` or `text`. Clients write an object even if
+    the provider wants a text, and the other way round.
     """
     sites: list[Site] = []
     for steps in (tuple(path.split(".")) for path in fields):
@@ -58,7 +59,7 @@ def find_arguments(at: Pointer, call: Object, fields: Iterable[str], form: str =
 
 
 def tell_prompt(item: Item) -> Item:
-    """Returns a message after recording whether a user speaks in it, if it is the user's, or only tools do."""
+    """Returns a user's message after recording whether a user speaks in it or only tools do; other items unchanged."""
     if item.role is Role.USER:
         item.prompt = bool(item.pieces or item.media or item.data) or not item.outputs
         item.role = Role.USER if item.prompt else Role.TOOL
@@ -75,7 +76,7 @@ _BASE64: Final = ";base64,"
 
 
 def tool_message(at: Pointer, message: Object, legacy: str | None, *, failed: bool = False) -> Output:
-    """Returns the output in a tool's message; without an ID, its call is found by `legacy`."""
+    """Returns the output in a tool's message. Without an ID, its call is found by the key `legacy`."""
     call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
     output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name, failed=failed)
     read_output(output, (*at, "content"), message.get("content"))
@@ -83,7 +84,7 @@ def tool_message(at: Pointer, message: Object, legacy: str | None, *, failed: bo
 
 
 def parts(at: Pointer, content: Value) -> Iterator[tuple[Pointer, Value]]:
-    """Yields the parts of a content and their places; text alone is one part."""
+    """Yields the parts of a content with their pointers; a content that is a text is one part."""
     if is_text(content):
         yield at, content
     for number, part in enumerate(as_list(content)):
@@ -91,7 +92,10 @@ def parts(at: Pointer, content: Value) -> Iterator[tuple[Pointer, Value]]:
 
 
 def read_output(output: Output, at: Pointer, content: Value, text_type: str | None = "text") -> None:
-    """Adds a tool's content to an output; an object, or a list of values that are not parts, is one text."""
+    """Adds a tool's content to an output.
+
+    An object becomes one text, and so does a list of values that are no parts.
+    """
     values = as_list(content)
     if isinstance(content, dict) or (values and not any(map(_is_part, values))):
         show(output, at, serialise_canonical(content), structured=True)
@@ -104,7 +108,7 @@ def read_output(output: Output, at: Pointer, content: Value, text_type: str | No
 
 
 def read_values(output: Output, at: Pointer, response: Object) -> None:
-    """Adds an object that has to stay one to an output: each of its long values is a text of its own."""
+    """Adds the long values of an object to an output, each as its own text, because the object must stay an object."""
     for key, value in response.items():
         if is_text(value):
             show(output, (*at, key), value)
@@ -113,7 +117,7 @@ def read_values(output: Output, at: Pointer, response: Object) -> None:
 
 
 def _is_part(value: Value) -> bool:
-    """Returns whether a value in a list of content is text or any provider's part, known or not."""
+    """Returns whether a value in a list of content is a text or a part, of a known or an unknown type."""
     part = as_object(value)
     return is_text(value) or any(is_text(part.get(key)) for key in ("type", "text"))
 
@@ -137,7 +141,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
     if steps:
         _read_texts(output, (*at, *steps), get(part, steps))
         return True
-    # Anything else with bytes; what is left has a form that nobody knows, and stays.
+    # Any other part with bytes is media. A part of unknown form stays.
     media_part = media(at, part, text_type)
     if media_part is not None:
         output.media = add_item(output.media, media_part)
@@ -145,7 +149,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
 
 
 def _read_texts(output: Output, at: Pointer, content: Value) -> None:
-    """Adds the texts of a block inside a block; what else it contains stays and is counted."""
+    """Adds the texts of a block inside another block; its other parts stay and are only counted."""
     for place, part in parts(at, content):
         block = as_object(part)
         if is_text(part):
@@ -157,18 +161,18 @@ def _read_texts(output: Output, at: Pointer, content: Value) -> None:
 
 
 def is_foreign(content: Value) -> bool:
-    """Returns whether a message's content has calls or outputs as parts, which the formats of OpenAI keep elsewhere."""
+    """Returns whether a content has parts that are calls or outputs, which the formats of OpenAI keep elsewhere."""
     parts_of = map(as_object, as_list(content))
     return is_untyped(content) or any("tool" in (kind_of(part) or "").casefold() for part in parts_of)
 
 
 def is_untyped(content: Value) -> bool:
-    """Returns whether a part of a content has neither a type nor text, as only formats without types have them."""
+    """Returns whether a part of a content has neither a type nor a text; only formats without types have such parts."""
     return any(isinstance(part, dict) and "type" not in part and "text" not in part for part in as_list(content))
 
 
 def read_message(item: Item, at: Pointer, content: Value) -> None:
-    """Adds what somebody said to an item."""
+    """Adds the content of a message's author to an item."""
     if isinstance(content, dict):
         item.data = add_item(item.data, as_object(content))
     for place, part in parts(at, content):
@@ -176,7 +180,7 @@ def read_message(item: Item, at: Pointer, content: Value) -> None:
 
 
 def read_content_part(item: Item, at: Pointer, part: Value) -> None:
-    """Adds one part of what somebody said to an item."""
+    """Adds one part of the content of a message's author to an item."""
     if is_text(part):
         say(item, at, part)
         return
@@ -192,7 +196,7 @@ def read_content_part(item: Item, at: Pointer, part: Value) -> None:
 
 
 def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
-    """Returns an image, a recording or a file; None if the part is none."""
+    """Returns a part as an image, a recording or a file; None if it is none of these."""
     kind = kind_of(part)
     inline = as_object(part.get("inlineData", part.get("inline_data")))
     linked = as_object(part.get("fileData", part.get("file_data")))
@@ -204,11 +208,11 @@ def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
 
 
 def _measure_inline(part: Object, inline: Object) -> tuple[int, str | None]:
-    """Returns the number of bytes in a part itself, and their declared type."""
+    """Returns the number of bytes that a part itself contains, and their declared type; None if it has no type."""
     source = as_object(part.get("source"))
     audio = as_object(part.get("input_audio"))
     file = as_object(part.get("file"))
-    # Every provider has another place for bytes and their type.
+    # Each provider has its own place for the bytes and their type.
     for holder in (inline, source, audio, file, as_object(part.get("resource")), part):
         mime = next((holder[key] for key in ("mimeType", "mime_type", "media_type") if as_text(holder.get(key))), None)
         data = next((text for key in ("data", "base64", "blob") if (text := as_text(holder.get(key)))), None)
@@ -223,7 +227,7 @@ def _measure_inline(part: Object, inline: Object) -> tuple[int, str | None]:
 
 
 def read_reasoning(at: Pointer, block: Object, kind: str) -> Opaque:
-    """Returns any provider's reasoning: its text is counted, of its ciphertext only the length."""
+    """Returns the reasoning of any provider: with its text for counting, and the length of its ciphertext."""
     texts = [block.get(key) for key in ("thinking", "reasoning", "text")]
     for key in ("summary", "content"):
         texts += [as_object(one).get("text") for one in as_list(block.get(key))]

@@ -1,10 +1,11 @@
-"""Messages of agent frameworks, LangChain and pydantic-ai, as they dump them.
+"""Reads messages of agent frameworks, LangChain and pydantic-ai, in the forms in which these dump them.
 
-LangChain: as `messages_to_dict` or `dumpd` write them, or flat as `model_dump` and LangGraph's servers do. They have
-three or more copies of a call's arguments, and integrations differ in which copy reaches the provider, so every copy is
-a site of the call. A tool message's `artifact` never goes to a model and is not changed.
+LangChain: in the form of `messages_to_dict` or `dumpd`, or flat as `model_dump` and LangGraph's servers write them. A
+message has three or more copies of a call's arguments, and it depends on the integration which copy reaches the
+provider; therefore every copy is a site of the call. A tool message's `artifact` never goes to a model and is not
+changed.
 
-pydantic-ai: as its `ModelMessagesTypeAdapter` dumps them, requests and responses with parts. Outputs of its own typed
+pydantic-ai: in the form of its `ModelMessagesTypeAdapter`, requests and responses with parts. Outputs of its own typed
 tools (`tool_kind`) stay, because a card would break their type.
 """
 
@@ -44,15 +45,15 @@ _KINDS: Final = {
     "developer": Role.SYSTEM,
     "chat": None,
 }
-"""Types of LangChain's messages; a `chat` message has a role."""
+"""Types of LangChain's messages, with their roles; a `chat` message names its role itself."""
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 _BLOCKS: Final = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_call", "custom_tool_call"})
-"""Content blocks that are copies of a call."""
+"""Types of content blocks that are copies of a call."""
 _LISTS: Final = (("tool_calls",), ("invalid_tool_calls",), ("tool_call_chunks",), ("additional_kwargs", "tool_calls"))
 _FIELDS: Final = ("args", "arguments", "input", "partial_json", "function.arguments", "function.args", "custom.input")
-"""Where a copy may have its arguments, as an object or as text."""
+"""Fields in which a copy may have its arguments, as an object or as text."""
 _METADATA_DEPTH: Final = 8
-"""Depth to which metadata are searched for further copies."""
+"""Depth to which metadata are searched for further copies of calls."""
 _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "server_tool_use", "mcp_tool_use"})
 
 
@@ -62,7 +63,7 @@ def is_langchain(raw: Value) -> bool:
 
 
 def _fields(raw: Object) -> tuple[Pointer, str] | None:
-    """Returns where the fields of a message are, and its type; None if it is in none of the three forms."""
+    """Returns the pointer to a message's fields, and the message's type; None if it has none of the three forms."""
     for key in ("kwargs", "data"):
         if isinstance(raw.get(key), dict) and (raw.get("lc") == 1 or (key == "data" and kind_of(raw))):
             constructed = raw[key].get("type") or str((as_list(raw.get("id")) or [""])[-1])
@@ -76,7 +77,7 @@ def _kind(name: Value) -> str:
 
 
 def read_langchain(at: Pointer, raw: Object) -> Item:
-    """Returns the item of a message of LangChain."""
+    """Returns the item of a LangChain message."""
     inner, kind = _fields(raw) or ((), "")
     message = as_object(get(raw, inner))
     role = _KINDS.get(kind) or _ROLES.get(as_text(message.get("role")) or "", Role.OTHER)
@@ -94,7 +95,7 @@ def read_langchain(at: Pointer, raw: Object) -> Item:
 
 def _read_assistant(item: Item, at: Pointer, message: Object) -> None:
     copies = _Copies()
-    # Copies of one call have the same ID wherever they are.
+    # Copies of one call have the same ID in all places.
     for steps in _LISTS:
         for number, call in enumerate(as_list(get(message, steps))):
             copies.add((*at, *steps, number), as_object(call))
@@ -106,7 +107,7 @@ def _read_assistant(item: Item, at: Pointer, message: Object) -> None:
             _read_block(item, place, part, block)
     if legacy := as_object(as_object(message.get("additional_kwargs")).get("function_call")):
         copies.add((*at, "additional_kwargs", "function_call"), legacy, legacy=True)
-    # Packages of providers keep more copies in the metadata; without a call there is nothing to copy.
+    # Packages of providers keep more copies in the metadata. In a message without a call there is nothing to copy.
     for key in ("additional_kwargs", "response_metadata") if copies.calls else ():
         copies.search((*at, key), as_object(message.get(key)))
     item.calls = copies.calls
@@ -125,13 +126,13 @@ def _read_block(item: Item, at: Pointer, part: Value, block: Object) -> None:
 
 
 class _Copies:
-    """The calls of one message, each with all its copies."""
+    """The calls of one message, each with the places of all its copies."""
 
     def __init__(self) -> None:
         self.calls: list[HistoryCall] = []
 
     def add(self, at: Pointer, raw: Object, *, legacy: bool = False) -> None:
-        """Adds a copy: of the call with its ID, or with its name if it is the legacy one; or of a new one."""
+        """Adds a copy to the call with its ID, or with its name if `legacy`; if there is none, to a new call."""
         call_id, name = (None, as_text(raw.get("name"))) if legacy else _identity(raw)
         call = self._find(call_id, name if legacy else None)
         if call is None:
@@ -143,12 +144,12 @@ class _Copies:
         self._add_sites(call, at, raw)
 
     def _find(self, call_id: str | None, name: str | None) -> HistoryCall | None:
-        """Returns the newest call with an ID, or without one, with a name."""
+        """Returns the newest call with an ID or, if the ID is None, with a name; None if there is none."""
         matches = (one for one in reversed(self.calls) if (one.call_id == call_id if call_id else one.name == name))
         return next(matches, None) if call_id or name else None
 
     def search(self, at: Pointer, value: Value, depth: int = _METADATA_DEPTH) -> None:
-        """Adds further copies of the calls, wherever a provider's package keeps them."""
+        """Adds further copies of the calls from anywhere in a value to a depth of `depth`."""
         call = self._find(*_identity(as_object(value)))
         if call is not None:
             self._add_sites(call, at, as_object(value))
@@ -164,7 +165,7 @@ class _Copies:
 
 
 def _identity(raw: Object) -> tuple[str | None, str | None]:
-    """Returns the ID and the name of a copy of a call."""
+    """Returns the ID and the name in a copy of a call."""
     name = as_text(raw.get("name")) or as_text(as_object(raw.get("function")).get("name"))
     return as_text(raw.get("call_id")) or as_text(raw.get("id")), name
 
@@ -175,7 +176,7 @@ _CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
 _OUTPUTS: Final = frozenset({"tool-return", "builtin-tool-return"})
 _FILES: Final = frozenset({"image-url", "audio-url", "document-url", "video-url", "binary", "uploaded-file"})
 _PINNED: Final = frozenset({"system-prompt", "compaction", "instruction-baseline"})
-"""Parts that everything after them depends on, and so do those that end in `-delta`."""
+"""Kinds of parts on which everything after them depends; so do those that end in `-delta`."""
 _OTHERS: Final = frozenset(
     {"user-prompt", "text", "thinking", "file", "speech", "retry-prompt", "retry-feedback"}
     | {f"{name}-delta" for name in ("instruction", "tool-availability", "capability-load", "model-settings")}
@@ -183,18 +184,18 @@ _OTHERS: Final = frozenset(
 
 
 def last_instructions(messages: list[Value]) -> list[Value]:
-    """Returns the instructions of pydantic-ai that are sent: each request has some, and the last ones count."""
+    """Returns a list with the instructions that pydantic-ai sends: those of the last request that has some."""
     requests = (one for one in map(as_object, messages) if one.get("kind") == "request")
     return [one["instructions"] for one in requests if one.get("instructions")][-1:]
 
 
 def is_pydantic_ai(message: Object) -> bool:
-    """Returns whether this is a request or a response of pydantic-ai."""
+    """Returns whether an object is a request or a response of pydantic-ai."""
     return message.get("kind") in ("request", "response") and isinstance(message.get("parts"), list)
 
 
 def read_pydantic_ai(at: Pointer, message: Object) -> Item:
-    """Returns the item of a request or a response; of an unknown author if it has a part of an unknown kind."""
+    """Returns the item of a request or a response; its author is unknown if it has a part of an unknown kind."""
     item = item_of(at, Role.OTHER)
     if not is_pydantic_ai(message):
         return item
@@ -217,7 +218,7 @@ def _read_part(item: Item, at: Pointer, part: Object, kind: str) -> None:
     content = part.get("content")
     call_id, name = as_text(part.get("tool_call_id")), as_text(part.get("tool_name"))
     if kind in _CALLS:
-        # Arguments of its own typed tools must keep their type.
+        # The arguments of pydantic-ai's own typed tools must keep their type.
         sites = [] if part.get("tool_kind") else find_arguments(at, part, ("args",))
         if part.get("args") and not sites:
             item.data = add_item(item.data, part["args"])
@@ -226,14 +227,14 @@ def _read_part(item: Item, at: Pointer, part: Object, kind: str) -> None:
     elif kind in _OUTPUTS or (kind == "retry-prompt" and part.get("tool_name")):
         output = Output(at=at, call_id=call_id, name=name, server=kind == "builtin-tool-return")
         output.failed = part.get("outcome", "success") != "success" or kind == "retry-prompt"
-        # A typed result or a request to try again has a form that a card would break.
+        # A card would break the form of a typed result, or of a request to try again.
         if part.get("tool_kind") or kind == "retry-prompt":
             output.data = add_item(output.data, content)
         else:
             _read_output(output, (*at, "content"), content)
         item.outputs = add_item(item.outputs, output)
     elif kind in ("thinking", "compaction"):
-        # Only Anthropic binds thinking to what precedes it, and only if it is signed.
+        # Only Anthropic binds thinking to the content before it, and only if the thinking is signed.
         kind = "reasoning" if part.get("provider_name") != "anthropic" or not part.get("signature") else kind
         item.opaque = add_item(item.opaque, Opaque(at, kind, content if is_text(content) else ""))
     elif kind in ("file", "speech"):
@@ -261,7 +262,7 @@ def _read_content_part(item: Item, at: Pointer, value: Value, *, cited: bool) ->
 
 
 def _read_output(output: Output, at: Pointer, content: Value) -> None:
-    """Adds the content of an output: one text, unless it is a file or a list with one."""
+    """Adds the content of an output: as one text, unless it is a file or a list that contains one."""
     has_file = any(as_object(value).get("kind") in _FILES for value in as_list(content) or [content])
     for place, value in parts(at, content) if has_file and isinstance(content, list) else [(at, content)]:
         if is_text(value):

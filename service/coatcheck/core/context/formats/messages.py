@@ -1,20 +1,20 @@
-"""Messages of Anthropic, OpenAI Chat, Gemini and Bedrock, each in its provider's wire format.
+"""Reads messages of Anthropic, OpenAI Chat, Gemini and Bedrock, each in its provider's wire format.
 
-Anthropic: calls and their results are blocks of messages, all results of a turn in one user message. Thinking is bound
-to everything before it. Blocks of server tools are in the assistant's own message; only their plain text can ever be
-replaced, never ciphertext.
+Anthropic: calls and their results are blocks of messages, and all results of a turn are in one user message. Thinking
+is bound to everything before it. Blocks of server tools are in the assistant's own message; of these, only plain text
+can be replaced, never ciphertext.
 
-OpenAI Chat Completions and compatible servers: one message per tool result; also the legacy `function_call` of an
-assistant and its `function` message, which are paired by name. Images in tool messages, names, and fields of servers'
-own are accepted too.
+OpenAI Chat Completions and compatible servers: each tool result is one message. The legacy `function_call` of an
+assistant and its `function` message are also read, and are paired by name. Images in tool messages, names, and fields
+that only some servers add are accepted too.
 
-Gemini generateContent, in the casing of REST or of Python's dumps: calls and responses may each lack an ID (responses
-that the SDK makes have none): then they are paired by name, in order.
+Gemini generateContent, in the casing of REST or of Python's dumps: calls and responses may lack an ID (the SDK makes
+responses without one). They are then paired by name, in order.
 
-Amazon Bedrock's Converse: blocks are named by their only key, results are in user messages.
+Amazon Bedrock's Converse: a block's type is its only key, and results are in user messages.
 
-Where a result has to stay an object, as in the last two, a card can replace its values, each under its own key, or all
-of it as `{"output": card}` (`{"error": card}` if it failed).
+In the last two formats, a result has to stay an object. A card can therefore replace its values, each under its own
+key, or the whole object as `{"output": card}` (`{"error": card}` if the call failed).
 """
 
 from typing import Final
@@ -53,11 +53,11 @@ def _role(message: Object, roles: dict[str, Role] = _ROLES) -> Role:
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _FOREIGN: Final = frozenset({"type", "tool_calls", "tool_call_id", "function_call"})
-"""Fields with which other formats keep their calls and outputs."""
+"""Fields in which other formats keep their calls and outputs."""
 
 
 def read_anthropic(at: Pointer, message: Object) -> Item:
-    """Returns the item of a message of Anthropic's."""
+    """Returns the item of one of Anthropic's messages."""
     fits = "content" in message and _FOREIGN.isdisjoint(message) and not is_untyped(message["content"])
     item = item_of(at, _role(message) if fits else Role.OTHER)
     for place, part in parts((*at, "content"), message.get("content")):
@@ -66,7 +66,7 @@ def read_anthropic(at: Pointer, message: Object) -> Item:
 
 
 def read_anthropic_block(item: Item, at: Pointer, part: Value) -> None:
-    """Adds one block of a message to its item."""
+    """Adds a content block of a message to the message's item."""
     block = as_object(part)
     kind = kind_of(block) or ""
     if kind in _CALLS:
@@ -104,9 +104,9 @@ def _anthropic_output(at: Pointer, block: Object, kind: str) -> Output:
 
 _CHAT_ROLES: Final = {**_ROLES, "developer": Role.SYSTEM, "tool": Role.TOOL, "function": Role.TOOL}
 _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
-"""Fields of other vendors, some of which refuse a turn without them."""
+"""Fields for reasoning from other vendors; some of these refuse a turn without them."""
 _SPOKEN: Final = frozenset({"tool_calls", "function_call", "refusal", "audio", *_REASONING})
-"""Fields of which a message of the model has at least one, if it has no content."""
+"""A message of the model without content has at least one of these fields."""
 _CHAT_ARGUMENTS: Final = ("function.arguments", "function.args", "arguments", "args")
 
 
@@ -153,13 +153,13 @@ _GEMINI_ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": 
 
 
 def is_gemini(content: Object) -> bool:
-    """Returns whether this is one of Gemini's contents, whose parts have no type."""
+    """Returns whether an object is a content of Gemini, whose parts have no type."""
     untyped = all(kind_of(as_object(part)) is None for part in as_list(content.get("parts")))
     return isinstance(content.get("parts"), list) and untyped and content.keys().isdisjoint({"content", "kind"})
 
 
 def read_gemini(at: Pointer, content: Object) -> Item:
-    """Returns the item of a content; one without a role is the user's."""
+    """Returns the item of a content of Gemini; a content without a role is the user's."""
     role = _role(content, _GEMINI_ROLES) if isinstance(content.get("role"), str) else Role.USER
     item = item_of(at, role if is_gemini(content) else Role.OTHER)
     for number, part in enumerate(as_list(content.get("parts"))):
@@ -212,7 +212,7 @@ _OWN: Final = frozenset(
 
 
 def is_bedrock(message: Object) -> bool:
-    """Returns whether a message has blocks as only Converse has them: without a type, each with one key of its own."""
+    """Returns whether a message has the blocks of Converse: without a type, each with a key that only Converse uses."""
     blocks = [as_object(block) for block in as_list(message.get("content"))]
     return bool(blocks) and all("type" not in block and not _OWN.isdisjoint(block) for block in blocks)
 
@@ -266,7 +266,7 @@ def _bedrock_output(at: Pointer, result: Object) -> Output:
 
 
 def _bedrock_texts(at: Pointer, block: Object) -> list[tuple[Pointer, Text]]:
-    """Returns the texts of a block, also those of a document or a search result in it, and where each is."""
+    """Returns the texts of a block with their pointers, including texts of a document or search result in the block."""
     texts: list[tuple[Pointer, Text]] = []
     for steps in ((), ("document", "source"), ("searchResult",)):
         holder = as_object(get(block, steps))

@@ -1,7 +1,8 @@
-"""OpenAI Responses, and the body of its compact route: one flat list of items, which calls and outputs are too.
+"""Reads bodies of OpenAI Responses and of its compact route: one flat list of items, including calls and outputs.
 
-Calls and outputs are paired by ID over the whole list, not by proximity. Items of tools that the provider runs contain
-their output themselves. Items of unknown types that are named like calls or outputs stay as they are, and are paired.
+Calls and outputs are paired by ID over the whole list, not by proximity. An item of a tool that the provider ran
+contains its output as well. Items of unknown types whose names are like those of calls or outputs stay as they are, and
+are paired.
 """
 
 from typing import Final
@@ -31,7 +32,7 @@ _CALLS: Final = {
     "tool_search_call": "arguments",
     "mcp_approval_request": "arguments",
 }
-"""Where calls of each kind have their arguments."""
+"""The member with a call's arguments, by the type of the call."""
 _HOSTED: Final = {
     "mcp_call": "arguments",
     "code_interpreter_call": "code",
@@ -39,9 +40,9 @@ _HOSTED: Final = {
     "file_search_call": "queries",
     "image_generation_call": "",
 }
-"""The same of tools that the provider runs."""
+"""The member with the arguments, for calls of tools that the provider runs."""
 _FREE_TEXT: Final = frozenset({"input", "code"})
-"""Arguments that are no JSON."""
+"""Members with arguments that are not JSON."""
 _PINNED: Final = frozenset(
     {
         "compaction",
@@ -62,7 +63,7 @@ _KEPT_BY_SERVER: Final = (
 
 
 def note_server_history(index: HistoryIndex, body: Value) -> None:
-    """Notes that the provider keeps a part of the history, which cannot be seen here and was not compacted."""
+    """Notes in the index that the provider keeps a part of the history, which was neither read nor compacted here."""
     server_keys = [key for key in ("previous_response_id", "conversation") if as_object(body).get(key)]
     items = as_list(get(body, index.list_at or ()))
     server_keys += ["item_reference"] * any(as_object(item).get("type") == "item_reference" for item in items)
@@ -72,7 +73,7 @@ def note_server_history(index: HistoryIndex, body: Value) -> None:
 
 
 def read_response_item(at: Pointer, raw: Object) -> Item:
-    """Returns the item of one of a request's input."""
+    """Returns the history item of one element of a request's input."""
     kind = raw.get("type")
     kind = kind if isinstance(kind, str) else None
     if kind == "message" or (kind is None and "role" in raw):
@@ -87,7 +88,7 @@ def read_response_item(at: Pointer, raw: Object) -> Item:
 
 
 def _tool(at: Pointer, raw: Object, kind: str | None) -> Item | None:
-    """Returns a call or an output, even of an unknown type that is named like one."""
+    """Returns the item of a call or an output, even of an unknown type with such a name; None for any other type."""
     if kind is None:
         return None
     if kind.endswith("_output") or kind == "mcp_approval_response":
@@ -105,7 +106,7 @@ def _message(at: Pointer, raw: Object) -> Item:
 
 
 def _read_call(at: Pointer, raw: Object, kind: str) -> Item:
-    """Returns a call, with its output if the provider ran the tool: both are one item then."""
+    """Returns the item of a call; if the provider ran the tool, the item contains the output as well."""
     hosted = kind in _HOSTED
     keys = keys_of(raw.get("call_id"), raw.get("id"))
     call_id, name = next(iter(keys), None), as_text(raw.get("name")) or kind.removesuffix("_call")
@@ -118,7 +119,7 @@ def _read_call(at: Pointer, raw: Object, kind: str) -> Item:
         item.outputs = [output]
         if kind == "mcp_call":
             read_output(output, (*at, "output"), raw.get("output"))
-        # Results and logs, as far as they are text.
+        # Results and logs are outputs if they are text.
         _show_members(output, (*at, "results"), raw.get("results"), ("text",))
         _show_members(output, (*at, "outputs"), raw.get("outputs"), ("logs",))
         if not sites and not output.pieces and kind != "image_generation_call":
@@ -142,7 +143,7 @@ def _result(at: Pointer, raw: Object, kind: str) -> Item:
         _show_members(output, (*at, "output"), raw.get("output"), ("stdout", "stderr"))
     else:
         content = raw.get("output")
-        # A local shell's output is JSON in a string: only the text in it is replaced.
+        # The output of a local shell is JSON in a string: only the text inside is replaced.
         inner = as_object(parse_document(content)) if kind == "local_shell_call_output" and is_text(content) else {}
         if is_text(inner.get("output")):
             output.pieces = add_item(output.pieces, Piece(at=(*at, "output"), inside=("output",), text=inner["output"]))
@@ -152,7 +153,7 @@ def _result(at: Pointer, raw: Object, kind: str) -> Item:
 
 
 def _show_members(output: Output, at: Pointer, content: Value, keys: tuple[str, ...]) -> None:
-    """Adds these members of the objects in a list, where they are text."""
+    """Adds the members with these names to the output, from each object in a list, if they are text."""
     for number, block in enumerate(map(as_object, as_list(content))):
         for key in keys:
             if is_text(block.get(key)):

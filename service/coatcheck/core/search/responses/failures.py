@@ -1,9 +1,9 @@
-"""What a response says that went wrong, whatever its form, and what protocols put around a response.
+"""Finds the errors that a response of any form reports, and removes the wrappers that protocols put around a response.
 
-An error is a member of that name, wherever it is outside the results. A message counts where its object says that it
-failed, by a code, a status or a flag, or where the response has nothing else. A short text is a failure by its first
-words; that nothing was found is no failure. `unwrap_response` takes a response out of MCP results, JSON-RPC, tool
-results and text parts.
+A member whose name means error is one, anywhere outside the results. A message counts as an error if its object
+says that it failed (by a code, a status or a flag), or if the response contains nothing else. A short text is a failure
+if its first words say so; finding nothing is no failure. `unwrap_response` takes a response out of MCP results,
+JSON-RPC, tool results and text parts.
 """
 
 import re
@@ -25,13 +25,14 @@ from coatcheck.core.search.responses.values import (
 )
 
 _MAX_REASONS: Final = 4
-"""Reasons that are taken of one response. Chosen, not measured."""
+"""Maximum reasons that are read from one response. Chosen, not measured."""
 _MAX_NODES: Final = 2_000
-"""Values of one response that are searched, breadth first: errors stand near the top. Chosen, not measured."""
+"""Maximum values of one response that are searched, breadth first, since errors are near the top. Chosen, not
+measured."""
 _MAX_DEPTH: Final = 4
-"""Objects and lists, one in the other, that are searched for errors. Chosen, not measured."""
+"""Maximum depth of objects and lists that are searched for errors. Chosen, not measured."""
 _SHORT_TEXT: Final = REASON_CHARS
-"""Characters above which a text is no message: a shorter one is shown whole, so a mistake about it loses nothing."""
+"""Characters above which a text is no message. A shorter text is shown whole, so nothing is lost if it was none."""
 _SILENCE: Final = " did not answer"
 _ERROR_NAMES: Final = """
     error errors err exception fault failure errormessage errormsg errordescription blockreason lasterror errordetails
@@ -43,7 +44,7 @@ _MESSAGE_NAMES: Final = """
     error errors title info moredetails errorcode code type name status
     """
 _MESSAGES: Final = tuple(_MESSAGE_NAMES.split())
-"""Where an error says what it is, most telling first."""
+"""Names of members that describe an error, the most informative first."""
 _PLAIN_MESSAGES: Final = _MESSAGES[: _MESSAGES.index("error")]
 _CODES: Final = ("statuscode", "code", "status", "httpstatus", "httpcode", "httpstatuscode")
 _FLAGS: Final = ("success", "ok", "succeeded")
@@ -66,12 +67,12 @@ _FAILED_TEXT: Final = re.compile(
 
 
 def reports_no_results(text: str) -> bool:
-    """Returns whether a short text says that a search found nothing."""
+    """Returns whether a text is short and says that a search found nothing."""
     return len(text) <= _SHORT_TEXT and _NOTHING.search(text) is not None
 
 
 def text_failure(text: str) -> str | None:
-    """Returns a short text that begins like a failure, on one line; None for any other."""
+    """Returns a short text that begins like a failure, on one line; None for any other text."""
     flat = " ".join(text.split())
     if not flat or len(flat) > _SHORT_TEXT or reports_no_results(flat):
         return None
@@ -79,17 +80,17 @@ def text_failure(text: str) -> str | None:
 
 
 def is_silence(reason: str) -> bool:
-    """Returns whether a reason is about one engine of several, so that the search as a whole did not fail."""
+    """Returns whether a reason is about one of several search engines, so that the whole search did not fail."""
     return _SILENCE in reason
 
 
 def reasons_of(value: object, *, alone: bool, skipped: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """Returns what went wrong, each on one line, without repetitions.
+    """Returns the reasons of a failure, each on one line, without duplicates; empty if there are none.
 
     Args:
         value: the response.
-        alone: whether it has no results and no list where they would be: then its message is the reason.
-        skipped: names, in compared form, of members that hold results.
+        alone: whether the response has neither results nor a list for them; its message is then the reason.
+        skipped: names, in compared form, of members that contain results.
     """
     out: dict[str, None] = {}
     queue: deque[tuple[object, int]] = deque([(value, 0)])
@@ -101,7 +102,7 @@ def reasons_of(value: object, *, alone: bool, skipped: frozenset[str] = frozense
         if record is not None:
             record = fold_names(record)
             out.update(dict.fromkeys(_of_record(record, alone=alone and depth == 0)))
-        # An error inside an error repeats it, so members of that name are not entered.
+        # An error inside an error repeats the outer one, so members that are errors are not searched.
         members = items if items is not None else [] if record is None else _others(record, skipped)
         if depth < _MAX_DEPTH:
             queue.extend((member, depth + 1) for member in members if not is_plain(member))
@@ -111,7 +112,7 @@ def reasons_of(value: object, *, alone: bool, skipped: frozenset[str] = frozense
 
 
 def has_list(record: Record) -> bool:
-    """Returns whether a response has a list where results would be, even an empty one."""
+    """Returns whether a response has a list in which results would be, even if it is empty."""
     return any(isinstance(member, list) and key(name) not in _MESSAGES for name, member in record.items())
 
 
@@ -130,7 +131,7 @@ def _of_record(record: Record, *, alone: bool) -> Iterator[str]:
 
 
 def _reason(value: object) -> str:
-    """Returns the most telling text of an error: its own, or that of its message, or of its first item."""
+    """Returns the most informative text of an error: the value itself, its message's text, or its first item's."""
     inner = decode_document(value)
     items, record = items_of(inner), record_of(inner)
     if items is not None:
@@ -145,7 +146,7 @@ def _reason(value: object) -> str:
 
 
 def _has_sign(record: Record) -> bool:
-    """Returns whether an object says that it failed."""
+    """Returns whether an object says that something failed."""
     if any(record.get(name) is False for name in _FLAGS) or any(
         record.get(name) is True for name in ("error", "iserror")
     ):
@@ -156,12 +157,12 @@ def _has_sign(record: Record) -> bool:
 
 
 def _is_fine(record: Record) -> bool:
-    """Returns whether an object says that it succeeded."""
+    """Returns whether an object says that everything succeeded."""
     return any(text_of(record.get(name)).lower() in {"ok", "success", "true", "200"} for name in (*_CODES, *_FLAGS))
 
 
 def _silent(value: object) -> Iterator[str]:
-    """Yields the engines of a metasearch that did not answer, with their reasons."""
+    """Yields the engines of a metasearch that did not answer, each with the reasons that are given."""
     record = record_of(value) or {}
     for name, member in record.items():
         if key(name) == "unresponsiveengines":
@@ -173,8 +174,7 @@ def _silent(value: object) -> Iterator[str]:
 
 
 _MAX_WRAPPERS: Final = 5
-"""Wrappers that are removed, one in the other: MCP inside JSON-RPC inside a tool result is three. Chosen, not
-measured."""
+"""Maximum nested wrappers that are removed: MCP inside JSON-RPC inside a tool result is three. Chosen, not measured."""
 _TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
 _INNER: Final = ("tool_response", "structuredContent", "structured_content")
 _BESIDE: Final = frozenset({*_INNER, "content", "isError", "is_error", "_meta", "meta", "resultType"})
@@ -182,7 +182,7 @@ _RESULT_TYPES: Final = frozenset({"tool_result", "mcp_tool_result", "tool", "fun
 
 
 def unwrap_response(value: object, depth: int = _MAX_WRAPPERS) -> object:
-    """Returns the response inside: JSON, or a text."""
+    """Returns the response inside the wrappers of protocols: JSON or a text."""
     value = decode_document(value)
     if depth == 0:
         return value
@@ -197,7 +197,7 @@ def unwrap_response(value: object, depth: int = _MAX_WRAPPERS) -> object:
 
 
 def is_error_result(value: object, depth: int = _MAX_WRAPPERS) -> bool:
-    """Returns whether a tool result, or one inside what protocols put around it, says that the tool failed."""
+    """Returns whether a tool result, also inside wrappers of protocols, says that the tool failed."""
     record = record_of(value)
     if record is None or depth == 0:
         return False
@@ -207,8 +207,8 @@ def is_error_result(value: object, depth: int = _MAX_WRAPPERS) -> bool:
 
 
 def _inside(record: Record) -> object:
-    """Returns what a record wraps; None if it wraps nothing."""
-    # Structured content counts where it has results, or where no text stands beside it.
+    """Returns the value inside a wrapper; None if the record is no wrapper."""
+    # Structured content is used if it has results, or if there is no text beside it.
     for name in _INNER:
         inner = record.get(name)
         if best_list(inner)[1] or ("content" not in record and record_of(inner) is not None):
@@ -227,7 +227,7 @@ def _inside(record: Record) -> object:
 
 
 def _join_texts(value: object) -> object:
-    """Returns text parts as one text; if each of several is a document of its own, the list of those."""
+    """Returns text parts as one text, or as a list if several parts are all JSON documents; None for other values."""
     items = items_of(value)
     if not items:
         return None

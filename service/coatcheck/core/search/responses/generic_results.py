@@ -1,7 +1,7 @@
-"""Finds the lists of results in JSON of any format: records with an address, a title or a text, or bare addresses.
+"""Finds the lists of results in JSON of any form: records with an address, a title or a text, or only addresses.
 
-A list is rated by what most of its items are: records with an address and something to read, then records with a title
-and a text, then addresses alone. Lists inside the items of a chosen one belong to those items.
+A list is rated by the kind of most of its items. The best kind is a record with an address and something to read, then
+a record with a title and a text, then an address alone. Lists inside the items of a chosen list belong to these items.
 """
 
 from collections import deque
@@ -15,25 +15,25 @@ from coatcheck.core.search.responses.reading import read_result
 from coatcheck.core.search.responses.values import decode_document, is_plain, items_of, key, record_of
 
 _MAX_NODES: Final = 10_000
-"""Values that are visited, and items that are judged."""
+"""Maximum values that are visited, and maximum items that are rated."""
 _MAX_DEPTH: Final = 8
-"""Objects and lists, one in the other, in which lists of results are searched for. Chosen, not measured."""
+"""Maximum depth of objects and lists in which lists of results are searched for. Chosen, not measured."""
 _JUDGED_ITEMS: Final = 40
-"""Items of a list by which it is judged."""
+"""Items at the beginning of a list by which the list is rated."""
 _MIN_RESULT_SHARE: Final = 0.3
-"""Minimum share of a list's items that must be results."""
+"""Minimum share of the rated items that must be results."""
 _ASIDE: Final = """
     tools toolcalls functions error errors warnings images relatedsearches relatedqueries suggestions sitelinks
     pagination icons links messages
     """
 _NO_RESULTS: Final = frozenset(_ASIDE.split())
-"""Lists whose records have names and addresses, and are no results."""
+"""Names of lists whose records have names and addresses but are no results."""
 _ADDRESS, _TEXT, _BARE = 3, 2, 1
-"""What most items of a list are, best first."""
+"""Ratings of a list by the kind of its items, the best first."""
 
 
 class ResultList(Struct, frozen=True):
-    """A list of results, and where it is."""
+    """A list of results with its path."""
 
     path: str
     items: list[object]
@@ -41,19 +41,20 @@ class ResultList(Struct, frozen=True):
 
 
 def best_list(value: object) -> tuple[str, list[object]]:
-    """Returns the path and items of the list with the most results; the first on a tie. Empty if there is none."""
+    """Returns path and items of the list with the most results, the first of equal lists; empty if there is none."""
     lists = result_lists(value)
     return (lists[0].path, lists[0].items) if lists and lists[0].rating == _ADDRESS else ("", [])
 
 
 def result_lists(value: object) -> list[ResultList]:
-    """Returns the best list, then the other lists of records outside it, in their order; one record if there is none.
+    """Returns the best list, then all other lists of records outside it, in their order.
 
-    Bare addresses count only where nothing else does.
+    If there is no list, returns the first record that is a page by itself. Lists of addresses alone are only returned
+    if there is no better list.
     """
     rated_lists: list[tuple[int, int, ResultList]] = []
     alone: ResultList | None = None
-    # Breadth first: of two equal lists, the one nearer to the top is the results.
+    # Breadth first: of two equal lists, the one nearer to the top has the results.
     queue: deque[tuple[str, object, int]] = deque([("", value, 0)])
     node_count = judged = 0
     while queue and node_count < _MAX_NODES:
@@ -65,7 +66,7 @@ def result_lists(value: object) -> list[ResultList]:
             record = record_of(inner)
             if record is None:
                 continue
-            # A page that was fetched is one result without any list around it.
+            # A page that was fetched is one result without a list around it.
             if alone is None and _is_page(record):
                 alone = ResultList(path, [record], _ADDRESS)
             member_pairs = [(name, member) for name, member in record.items() if key(name) not in _NO_RESULTS]
@@ -81,11 +82,11 @@ def result_lists(value: object) -> list[ResultList]:
             queue.extend((name, member, depth + 1) for name, member in members if not is_plain(member))
     if not rated_lists:
         return [alone] if alone is not None else []
-    # By kind, then by number: three pages with addresses are better results than forty suggestions without.
+    # By kind first, then by number: three pages with addresses are better results than forty suggestions without.
     best = max(rated_lists, key=lambda each: each[:2])[2]
     distinct_lists = [best]
     for _, _, other in rated_lists:
-        # A list inside a result (its links, its images) is not a list of results.
+        # A list inside a result, such as its links or images, is not a list of results.
         apart = not any(_within(other.path, each.path) or _within(each.path, other.path) for each in distinct_lists)
         if apart and other.rating >= _TEXT:
             distinct_lists.append(other)
@@ -97,7 +98,7 @@ def _within(path: str, other: str) -> bool:
 
 
 def _is_page(record: dict[str, object]) -> bool:
-    """Returns whether an object is a result of its own: a page that was read, with an address, a title and a text."""
+    """Returns whether an object is a result by itself: a page that was read, with an address, a title and a text."""
     names = {key(name) for name in record}
     if not ({"title", "name"} & names and names & {"url", "link", "href", "uri"}):
         return False
@@ -106,14 +107,14 @@ def _is_page(record: dict[str, object]) -> bool:
 
 
 def _good(items: list[object]) -> tuple[int, int]:
-    """Returns what most items of a list are, and how many; zeros if most are no results."""
+    """Returns the kind of most items of a list, and the estimated number of them; zeros if most are no results."""
     judged = items[:_JUDGED_ITEMS]
     counts = {_ADDRESS: 0, _TEXT: 0, _BARE: 0}
     for item in judged:
         result = read_result(item, COMMON, 1)
         if result is not None and (rating := _rating(result, item)):
             counts[rating] += 1
-    # Items of a better kind count, too: a list of bare addresses may have a record among them.
+    # Items of a better kind count as well: a list of addresses may have a record among them.
     good = counts[_ADDRESS]
     for rating in (_ADDRESS, _TEXT, _BARE):
         good = counts[rating] + (good if rating != _ADDRESS else 0)
@@ -123,7 +124,7 @@ def _good(items: list[object]) -> tuple[int, int]:
 
 
 def _rating(result: SearchResult, item: object) -> int:
-    """Returns what an item is; 0 for an object with an address somewhere inside and nothing to read."""
+    """Returns the kind of an item; 0 for an object with an address somewhere inside and nothing to read."""
     if result.title or result.snippet or result.content or result.more:
         return _ADDRESS if result.url else _TEXT
     record = record_of(item)
@@ -131,7 +132,7 @@ def _rating(result: SearchResult, item: object) -> int:
 
 
 def _read_keyed_items(record: dict[str, object]) -> list[object]:
-    """Returns the members of an object whose names are addresses, as items with those addresses."""
+    """Returns the members of an object whose names are addresses, as items with these addresses; else empty."""
     out: list[object] = []
     for name, member in record.items():
         inner = record_of(member)

@@ -1,7 +1,8 @@
 """Reads search results that a tool wrote as text for a model: labelled blocks, numbered lists, links, XML, JSON inside.
 
-Each form is tried by its own marks, the plainest first; a page's text that merely contains links is none of them. Text
-before the first result, other than the tool's own heading, is commentary. Lines are read once or twice each.
+Each form is recognised by its own marks, and the most certain form is tried first; a page's text that merely contains
+links has none of these forms. Text before the first result is commentary, except the tool's own heading. Each line is
+read once or twice.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts
@@ -57,14 +58,14 @@ _HEADING: Final = re.compile(r"(?:#{1,6}\s.*|.{0,200}\b(?:results?|sources?|link
 _INLINE: Final = re.compile(r"(?:^\s*|[,;\]\n]\s*)\[?\s*([^\W\d_]{3,12}): (?=\S)")
 _PRINTED: Final = re.compile(r"\s*[\[({]\s*[{']")
 _LITERAL_CHARS: Final = 1_000_000
-"""Maximum characters of a printed list, since `ast.literal_eval` builds a tree many times as large. Chosen, not
+"""Maximum characters of a printed Python list, since `ast.literal_eval` builds a tree many times as large. Chosen, not
 measured."""
 _MAX_BRACKETS: Final = 20_000
-"""Brackets of a printed list, beyond which it is not parsed."""
+"""Brackets in a printed Python list, above which the list is not parsed. Chosen, not measured."""
 _LEAD_IN: Final = re.compile(r"\A\s*(?:[\w ]{1,40})?results?[ \t]?[:：][ \t]+(?=[^\W\d_]{3,12}: )", re.IGNORECASE)
 _RECORDS: Final = re.compile(r"\[\s*\{")
 _LONG: Final = frozenset({"content", "raw"})
-"""Labels whose text may contain other labels."""
+"""Labels whose texts may contain lines that look like other labels."""
 _ONLY_TAGS: Final = re.compile(r"[ \t]*(?:</?[A-Za-z][^<>]{0,200}>[ \t]*)+")
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+•]|\(?\d{1,3}[.):]|\[\d{1,3}\]:?)\s+(?=\S)")
 _ENDS: Final = re.compile(
@@ -73,16 +74,16 @@ _ENDS: Final = re.compile(
 _ITEMS_SHARE: Final = 0.6
 """Minimum share of a text's items that must have an address."""
 _TITLE_LINES: Final = 4
-"""Lines above a URL in which its title may be."""
+"""Maximum lines above a URL in which the title of its result is searched for."""
 _MAX_LINES: Final = 100_000
-"""Lines of a text that are read. Chosen, not measured."""
+"""Maximum lines of a text that are read. Chosen, not measured."""
 _MIN_LINKS: Final = 2
-"""Links from which a text without labels is a list of results: one link stands in any text."""
+"""Minimum links of a text without labels that counts as a list of results: a single link can be in any text."""
 _DECODER: Final = json.JSONDecoder()
 
 
 def read_listing(text: str) -> SearchResponse:
-    """Returns the results in a text; none if it is not a list of results."""
+    """Returns the results that a text lists; a response without results if it is not a list of results."""
     text = _LEAD_IN.sub("", text[: MAX_TEXT * 4].replace("\r\n", "\n").replace("\r", "\n"), count=1)
     for reader in (_xml, _inside, _literals, _inline, _read_labelled, _read_linked, _read_numbered, _blocks):
         before, results = reader(text)
@@ -120,7 +121,7 @@ def _xml(text: str) -> Read:
 
 
 def _inside(text: str) -> Read:
-    """Reads JSON inside a text, such as `Links: [{"title": …, "url": …}]`; the surrounding text is commentary."""
+    """Reads JSON inside a text, such as `Links: [{"title": …, "url": …}]`; the text around it is commentary."""
     for match in list(_RECORDS.finditer(text))[:8]:
         try:
             value, end = _DECODER.raw_decode(text, match.start())
@@ -133,7 +134,7 @@ def _inside(text: str) -> Read:
 
 
 def _inline(text: str) -> Read:
-    """Reads `[snippet: …, title: …, link: https://…], […]`, with or without brackets, on one line or a line each."""
+    """Reads `[snippet: …, title: …, link: https://…], […]`, with or without brackets or line breaks."""
     if not _INLINE.match(text):
         return text, []
     matches = [match for match in _INLINE.finditer(text) if key(match[1]) in _KIND]
@@ -142,7 +143,7 @@ def _inline(text: str) -> Read:
     for place, match in enumerate(matches):
         end = matches[place + 1].start() if place + 1 < len(matches) else len(text)
         name = match[1].lower()
-        # The first label begins each result again.
+        # The label of the very first field marks the beginning of each further result.
         if name == first:
             records.append({})
         records[-1].setdefault(name, text[match.end() : end].strip().removesuffix("]").strip())
@@ -150,7 +151,7 @@ def _inline(text: str) -> Read:
 
 
 def _literals(text: str) -> Read:
-    """Reads a list as Python prints it: `[{'title': …, 'href': …}]`."""
+    """Reads a list in the form in which Python prints it: `[{'title': …, 'href': …}]`."""
     if not _PRINTED.match(text) or len(text) > _LITERAL_CHARS or text.count("{") + text.count("[") > _MAX_BRACKETS:
         return text, []
     try:
@@ -161,14 +162,14 @@ def _literals(text: str) -> Read:
 
 
 def _label(line: str) -> tuple[str, str] | None:
-    """Returns the kind of label that a line begins with, and what follows it."""
+    """Returns the kind of the label at the beginning of a line, and the text after the label."""
     match = _LABEL.fullmatch(line)
     kind = _KIND.get(key(match.group(1).replace(" ", ""))) if match else None
     return (kind, match.group(2).strip()) if match and kind else None
 
 
 def _address(line: str) -> str | None:
-    """Returns the URL of a line that consists of a label and a URL."""
+    """Returns the URL of a line that consists of a label for URLs and a URL; None for any other line."""
     if "://" not in line:
         return None
     label = _label(line)
@@ -180,14 +181,14 @@ def _address(line: str) -> str | None:
 
 
 def _read_labelled(text: str) -> Read:
-    """Reads blocks with a line `URL: …` each; a block begins at the title above it, or else at the URL."""
+    """Reads blocks with a line `URL: …` each. A block begins at the title above this line, or at the line itself."""
     lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     every = ((number, url) for number, line in enumerate(lines) if (url := _address(line)))
     addresses = list(islice(every, MAX_RESULTS + 1))
     if not addresses:
         return text, []
-    # The first block shows whether titles precede addresses; an address that breaks the pattern is one that a text
-    # mentions.
+    # The first block shows whether titles are above the addresses. An address without the same pattern is part of a
+    # result's text.
     style = _begins(lines, addresses[0][0], 0)
     starts: list[tuple[int, str]] = []
     last = 0
@@ -203,7 +204,7 @@ def _read_labelled(text: str) -> Read:
 
 
 def _begins(lines: list[str], at: int, low: int) -> int | None:
-    """Returns the line above a URL where its result begins: a title, or a numbered one; None if there is none."""
+    """Returns the line above a URL at which its result begins, a title or a numbered line; None if there is none."""
     for number in range(at - 1, max(low, at - _TITLE_LINES - 1) - 1, -1):
         line = lines[number]
         label = _label(line)
@@ -222,22 +223,22 @@ def _bold(line: str) -> bool:
 
 
 def _block(lines: list[str], url: str) -> SearchResult:
-    """Returns one labelled block. The text of a label extends to the next label that has not occurred yet."""
+    """Returns the result of one labelled block. A label's text extends to the next label that is new in the block."""
     texts: dict[str, list[str]] = {}
-    here = ""
+    kind = ""
     for number, line in enumerate(lines):
         label = _label(line)
-        # A label that occurred already, or occurs in long content, is text of the page.
-        if label is not None and label[0] not in texts and (here not in _LONG or label[0] == "raw"):
-            here = label[0]
-            texts[here] = [label[1]]
+        # A label that occurred already, or that occurs in long content, belongs to the text of the page.
+        if label is not None and label[0] not in texts and (kind not in _LONG or label[0] == "raw"):
+            kind = label[0]
+            texts[kind] = [label[1]]
         elif number == 0 and label is None:
             match = _NUMBERED.fullmatch(line)
             texts["title"] = [match.group(3) if match else line.strip().lstrip("# ")]
         elif _RULE.fullmatch(line) and not any(rest.strip() for rest in lines[number + 1 :]):
             break
         else:
-            texts.setdefault(here if here in {"snippet", *_LONG} else "rest", []).append(line)
+            texts.setdefault(kind if kind in {"snippet", *_LONG} else "rest", []).append(line)
     fields = {name: "\n".join(value).strip() for name, value in texts.items()}
     long = [fields[name] for name in ("raw", "content") if fields.get(name)]
     return _result(
@@ -251,20 +252,20 @@ def _block(lines: list[str], url: str) -> SearchResult:
 
 
 class _Entry(NamedTuple):
-    """One result of a list in which texts are between addresses."""
+    """One result of a list in which each address is followed by its text."""
 
     begin: int
-    """Number of its first line."""
+    """Number of the result's first line."""
     rest: int
-    """Number of the first line that is only text."""
+    """Number of the first line that has only text."""
     url: str
     title: str
     text: str = ""
-    """Text on the address's own line."""
+    """Text on the same line as the address."""
 
 
 def _cut(lines: list[str], entries: list[_Entry]) -> Read:
-    """Returns the text before the first entry, and each entry with its text, up to the next."""
+    """Returns the text before the first entry, and a result for each entry with its text up to the next entry."""
     ends = [*(entry.begin for entry in entries[1:]), len(lines)]
     results = [
         _result(url=entry.url, title=entry.title, snippet="\n".join([entry.text, *lines[entry.rest : end]]))
@@ -274,7 +275,7 @@ def _cut(lines: list[str], entries: list[_Entry]) -> Read:
 
 
 def _read_linked(text: str) -> Read:
-    """Reads lines that begin with a Markdown link; what follows a link, up to the next, is its text."""
+    """Reads lines that begin with a Markdown link; the text of a result extends from its link to the next."""
     lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     every = ((number, m) for number, line in enumerate(lines) if "](" in line and (m := _LINKED.fullmatch(line)))
     links = list(islice(every, MAX_RESULTS + 1))
@@ -287,11 +288,11 @@ def _read_linked(text: str) -> Read:
 
 
 def _read_numbered(text: str) -> Read:
-    """Reads titles, numbered or bold or after a blank line, each above a bare URL."""
+    """Reads titles that stand right above a bare URL, and are numbered, bold, or the first line of a paragraph."""
     lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     entries: list[_Entry] = []
     for number, line in enumerate(lines):
-        # A title is above the address, with nothing between.
+        # The title is on the line right above the address.
         match = _BARE.fullmatch(line) if "://" in line else None
         if match is None or number == 0 or not lines[number - 1].strip() or _BARE.fullmatch(lines[number - 1]):
             continue
@@ -304,7 +305,7 @@ def _read_numbered(text: str) -> Read:
 
 
 def _blocks(text: str) -> Read:
-    """Reads numbered or bulleted items with an address each: at the end of a line, or a line of its own."""
+    """Reads numbered or bulleted items with an address each, at the end of a line or on a line of its own."""
     lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     starts = [number for number, line in enumerate(lines) if _ITEM.match(line)]
     results: list[SearchResult] = []
@@ -316,7 +317,7 @@ def _blocks(text: str) -> Read:
             title = match[1].rstrip(" \t([<|-–—:") if number == 0 and match[1].strip() else block[0]
             rest = [*([match[1]] if number else []), *block[1:number], *block[number + 1 :]]
             results.append(_result(url=match[2], title=title, snippet="\n".join(map(str.strip, rest))))
-    # Most items must have an address: a text with a bulleted list is no list of results.
+    # Most items must have an address: a text that contains a bulleted list is not a list of results.
     if len(results) < _MIN_LINKS or len(results) < _ITEMS_SHARE * len(starts):
         return text, []
     return "\n".join(lines[: starts[0]]), results

@@ -1,10 +1,10 @@
-"""The readable text of a snippet or page in HTML or Markdown, in one linear pass without a parser.
+"""Extracts the readable text of a snippet or page in HTML or Markdown, in one linear pass without a parser.
 
-A fallback for excerpts and fetched content: headings, lists, table rows and paragraphs stay separate; menus, scripts,
-styles and images are removed. It does not look for the main text and does not rely on nesting: an element that is never
-closed is ignored.
+Used for excerpts and fetched content that no other reader handles: headings, lists, table rows and paragraphs stay
+separate; menus, scripts, styles and images are removed. The pass does not look for the main text and does not rely on
+nesting: an element that is never closed is ignored.
 
-A response that contains only what the provider's own tool did, such as OpenAI's `web_search_call` items, becomes a
+A response may contain only actions of the provider's own tool, such as OpenAI's `web_search_call` items. It becomes a
 short line for each action (`actions_of`), in the words that hosts show.
 """
 
@@ -18,7 +18,7 @@ from coatcheck.core.search.responses.values import find_values, record_of, text_
 
 _TITLE: Final = re.compile(r"<title\b[^<>]*>([^<]*)</title>", re.IGNORECASE)
 _JUDGED_CHARS: Final = 20_000
-"""Characters by which a text's format is judged."""
+"""Characters at the beginning of a text by which its format is judged."""
 _PAGE: Final = re.compile(r"\s*(?:<\?xml[^<>]{0,200}>\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _TAGS: Final = re.compile(
     r"</(?:p|div|span|a|li|ul|ol|table|tr|td|h[1-6]|b|strong|em|i|mark|article|section)>"
@@ -26,7 +26,7 @@ _TAGS: Final = re.compile(
     re.IGNORECASE,
 )
 _MARKDOWN_SIGNS: Final = ("](", "**", "\n# ", "\n## ", "\n### ", "\n```", "\n- ", "\n* ", "\n+ ", "\n> ", "\n|")
-"""What identifies Markdown."""
+"""Marks by which Markdown is recognised."""
 _TAG: Final = re.compile(r"<(?:(/?[a-zA-Z][a-zA-Z0-9:-]{0,30})[^<>]*>|[!?][^<>]*>)")
 _OPAQUE: Final = "script style svg noscript template iframe select textarea object canvas audio video datalist"
 _ASIDE: Final = "head nav footer aside button menu dialog"
@@ -36,7 +36,7 @@ _SKIPPED: Final = re.compile(
 _CLOSINGS: Final = {name: re.compile(rf"</{name}\b[^<>]{{0,64}}>", re.IGNORECASE) for name in _OPAQUE.split()}
 _EITHERS: Final = {name: re.compile(rf"<(/?){name}(?:\s[^<>]*)?>", re.IGNORECASE) for name in _ASIDE.split()}
 _MENU_CHARS: Final = 200_000
-"""Characters within which a menu must be closed."""
+"""Maximum characters between the beginning and the end of a menu; a menu without an end is kept."""
 _PARAGRAPHS: Final = (
     "p ul ol dl table blockquote article section main header form figure pre hr address fieldset details"
 )
@@ -47,9 +47,9 @@ _INSIDE: Final = "a b i u s em strong span font small sup sub mark code kbd q ci
 _ELEMENTS: Final = "|".join(f"{_PARAGRAPHS} {_LINES} {_INSIDE} h[1-6]".split())
 _ELEMENT: Final = re.compile(rf"<(/?)(?:[a-z]{{1,10}}:)?((?:{_ELEMENTS}))((?:\s[^<>]{{0,2000}})?/?)>", re.IGNORECASE)
 _AROUND: Final = " ,.;:()'\""
-"""What is on both sides of a tag that a text writes about."""
+"""Characters on both sides of a tag that a text mentions, as opposed to one that formats the text."""
 _CODE: Final = re.compile(r"(```[\s\S]*?```|`[^`\n]+`)")
-"""What Markdown marks as code."""
+"""Matches code in Markdown: a fenced block, or text between backticks."""
 _BLANKS: Final = re.compile(r"[ \t\r\f\v\xa0\u200b]{2,}|[\t\r\f\v\xa0\u200b]")
 _EDGES: Final = re.compile(r" \n ?|\n ")
 _CELLS: Final = re.compile(r"^(?:\| )+|(?: \|)+$")
@@ -61,7 +61,7 @@ _ITEM_ONLY: Final = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}\.)?[ \t]*$\n?", re.MULT
 
 
 def format_of(text: str) -> Format:
-    """Returns the format of a text, by which marks it has more of."""
+    """Returns the format of a text: HTML or Markdown, whichever has more marks in it, or plain text."""
     head = text[:_JUDGED_CHARS]
     if _PAGE.match(head):
         return "html"
@@ -74,24 +74,24 @@ def format_of(text: str) -> Format:
 
 
 def inline(text: str) -> str:
-    """Returns a title or a snippet without tags. A tag that it writes about stays."""
+    """Returns a title or a snippet without tags. A tag that the text mentions stays."""
     text = _without_tags(text.replace("\r\n", "\n").replace("\r", "\n"))
     return html.unescape(text) if "&" in text else text
 
 
 def one_line(text: str) -> str:
-    """Returns a title without markup, with blanks folded."""
+    """Returns a title without markup, on one line with single blanks."""
     return " ".join(inline(text).split())
 
 
 def page_title(text: str) -> str:
-    """Returns the title of a page in HTML; empty if there is none."""
+    """Returns the title of an HTML page; empty if there is none."""
     match = _TITLE.search(text[:_JUDGED_CHARS])
     return one_line(match[1]) if match else ""
 
 
 def excerpt_text(text: str) -> str:
-    """Returns a snippet as its readers see it."""
+    """Returns a snippet in the form that its readers see."""
     if _PAGE.match(text):
         return html_text(text)
     text_format, plain = format_of(text), inline(text)
@@ -105,7 +105,7 @@ def excerpt_text(text: str) -> str:
 
 
 def readable(text: str, text_format: Format) -> str:
-    """Returns a text as its readers see it; each line is a paragraph, an item, a row or a heading."""
+    """Returns a text in the form that its readers see; each line is a paragraph, an item, a row or a heading."""
     if text_format == "html":
         return html_text(text)
     text = _without_tags(text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -113,7 +113,7 @@ def readable(text: str, text_format: Format) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Returns a text without the elements in it. A tag between words that it writes about stays, and all code."""
+    """Returns a text without its HTML elements. Code stays, and so does a tag that the text mentions between words."""
     if "<" not in text or (_ELEMENT.search(text) is None and _SKIPPED.search(text) is None):
         return text
     pieces = _CODE.split(text)
@@ -132,14 +132,14 @@ def _without_tags(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Returns Markdown without images and links around nothing."""
+    """Returns Markdown without images, links without a text, and empty items."""
     if "](" in text:
         text = _NO_TEXT.sub("", _IMAGE.sub("", text))
     return _GAPS.sub("\n\n", _ITEM_ONLY.sub("\n", text)).strip()
 
 
 def html_text(text: str) -> str:
-    """Returns the text of a page or a fragment. Linear in its length."""
+    """Returns the text of a page or a fragment of HTML, in linear time."""
     pieces: list[str] = []
     preformatted = False
     for chunk in _to_read(text):
@@ -148,7 +148,7 @@ def html_text(text: str) -> str:
 
 
 def _to_read(text: str) -> Iterator[str]:
-    """Yields the text between comments, menus and elements without readable text."""
+    """Yields the text outside comments, menus and elements without readable text."""
     at = text_start = 0
     unclosed: set[str] = set()
     while (match := _SKIPPED.search(text, at)) is not None:
@@ -160,8 +160,8 @@ def _to_read(text: str) -> Iterator[str]:
         elif name in _CLOSINGS:
             closing = _CLOSINGS[name].search(text, at)
             end = closing.end() if closing else len(text)
-        # A menu that was not closed once is never searched for again: otherwise many open tags would take quadratic
-        # time.
+        # If a menu's tag was not closed once, its end is never searched for again: many open tags would otherwise take
+        # quadratic time.
         elif name in unclosed or (end := _find_menu_end(text, name, at)) < 0:
             unclosed.add(name)
             continue
@@ -171,9 +171,9 @@ def _to_read(text: str) -> Iterator[str]:
 
 
 def _add_chunk(pieces: list[str], chunk: str, *, preformatted: bool) -> bool:
-    """Adds a text with its tags replaced by what stands for them.
+    """Adds a text in which each tag is replaced by the blanks or marks of its layout.
 
-    Returns whether lines are preformatted from then on.
+    Returns whether the text after it is preformatted.
     """
     split = _TAG.split(chunk)
     tags = cast("list[str | None]", split[1::2])
@@ -200,11 +200,11 @@ _LAYOUT: Final[dict[str, str]] = {
     "/td": " | ",
     "/th": " | ",
 }
-"""What replaces a tag that opens, and one that closes; nothing for all others."""
+"""The text that replaces a tag, by its name; a tag that is not listed is replaced by nothing."""
 
 
 def _find_menu_end(text: str, name: str, at: int) -> int:
-    """Returns where a menu ends, counting nested ones; -1 if it does not."""
+    """Returns the end of a menu, after the closing tag that matches; -1 if there is none within `_MENU_CHARS`."""
     depth = 1
     for match in _EITHERS[name].finditer(text, at, min(len(text), at + _MENU_CHARS)):
         depth += -1 if match.group(1) else 1
@@ -214,7 +214,7 @@ def _find_menu_end(text: str, name: str, at: int) -> int:
 
 
 def _normalize_blanks(text: str) -> str:
-    """Returns a text with blanks folded and stripped, without empty items, cells or gaps."""
+    """Returns a text with single blanks, without empty items, empty cells and repeated empty lines."""
     if text.isascii():
         lines = [" ".join(line.split()) for line in text.split("\n")]
     else:
@@ -231,13 +231,13 @@ def _normalize_blanks(text: str) -> str:
 
 _CALLS: Final = ("output[type=web_search_call]", "[type=web_search_call]")
 _MAX_ACTIONS: Final = 8
-"""Actions that are taken of one response. Chosen, not measured."""
+"""Maximum actions that are read from one response. Chosen, not measured."""
 _SHOWN_QUERIES: Final = 3
-"""Queries shown of one action."""
+"""Maximum queries that are shown of one action."""
 
 
 def actions_of(value: object) -> tuple[str, ...]:
-    """Returns the actions in order, without duplicates; none if the response names none."""
+    """Returns the lines of a response's actions in order, without duplicates; empty if it has none."""
     record = record_of(value)
     alone = record is not None and text_of(record.get("type")) == "web_search_call"
     calls = [value] if alone else [call for path in _CALLS for call in find_values(value, path)]
@@ -256,7 +256,7 @@ def _line(action: object) -> str:
 def action_line(
     query: str | None = None, *, url: str | None = None, pattern: str | None = None, queries: tuple[str, ...] = ()
 ) -> str:
-    """Returns what a web tool did, as hosts show it: `searched 'x'`, `opened https://…`, `'y' in https://…`."""
+    """Returns the action of a web tool as hosts show it: `searched 'x'`, `opened https://…`, `'y' in https://…`."""
     if url:
         address = short(url, ADDRESS_CHARS)
         return f"'{short(pattern, QUERY_CHARS)}' in {address}" if pattern else f"opened {address}"

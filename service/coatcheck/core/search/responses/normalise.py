@@ -1,7 +1,8 @@
-"""Reads the response of any web search into one form: by the provider's format, or by a rule that fits most.
+"""Converts the response of any web search into one form: by the provider's format, or by a general rule.
 
-`normalise` never raises and never invents: a result has what the provider gave it, in the given order. What is not
-understood is named in `unknown`; what is broken is reported in `warnings`. Only titles are cleaned.
+`normalise` never raises and invents nothing: a result has only the values that the provider gave it, and results keep
+the provider's order. `unknown` names the members that were not understood; `warnings` report broken parts. Only titles
+are cleaned.
 """
 
 import json
@@ -67,34 +68,34 @@ from coatcheck.core.search.responses.values import (
 from coatcheck.core.structure import read_json
 
 _MAX_WARNINGS: Final = 8
-"""Warnings that are taken of one response, ours included. Chosen, not measured, as are the next three."""
+"""Maximum warnings of one response, including our own. Chosen, not measured, as are the next three numbers."""
 _MAX_ANSWERS: Final = 20
-"""Answers of the provider that are taken of one response."""
+"""Maximum answers of the provider that are read from one response."""
 _MAX_FACTS: Final = 12
-"""Attributes of a knowledge panel that are taken, a line each."""
+"""Maximum attributes of a knowledge panel that are read, one per line."""
 _MAX_UNKNOWN: Final = 32
-"""Members that were not understood and are named."""
+"""Maximum names of members that were not understood."""
 _NULLS: Final = frozenset({"", "null", "none", "undefined"})
-"""Texts that programs print for nothing."""
+"""Texts that programs print in place of a missing value."""
 _QUERIES: Final = tuple(QUERIES.split())
 _PICTURES: Final = ("images", "data.images", "images_results", "inline_images", "image_results", "images.results")
 _MAX_PICTURES: Final = 100
-"""Pictures beside the results that are taken; the text shows twelve. Chosen, not measured."""
+"""Maximum pictures beside the results that are read; the text shows twelve. Chosen, not measured."""
 
 
 def normalise(body: object) -> SearchResponse:
-    """Reads a response: its bytes, its text, or decoded JSON.
+    """Converts a response, given as bytes, as text or as decoded JSON.
 
-    Text other than JSON is read as a list that tools write for models (listing.py). JSON that ends early is read as far
-    as it goes, with a warning.
+    Text that is not JSON is read as a list that a tool wrote for a model (listing.py). JSON that is cut off is read up
+    to the cut, with a warning.
     """
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
     value, broken = _decode_body(body) if isinstance(body, str) else (body, False)
-    # MCP, JSON-RPC and tool results are taken off first, so that shapes only describe the response itself.
+    # Wrappers of MCP, JSON-RPC and tool results are removed first, so that shapes describe only the response itself.
     inner = unwrap_response(value)
     response = _read(inner)
-    # A tool that failed says so outside its text, which need not look like a failure.
+    # A tool marks its failure outside the text, which need not look like a failure.
     if is_error_result(value) and not (response.results or response.failed):
         text = inner if isinstance(inner, str) else _dump(inner)
         response = replace(response, failures=(" ".join(text.split())[:REASON_CHARS],), failed=True, unread="")
@@ -107,7 +108,7 @@ def normalise(body: object) -> SearchResponse:
 
 
 def _decode_body(text: str) -> tuple[object, bool]:
-    """Returns the JSON in a text, as far as it goes, and whether it is cut off; or the text."""
+    """Returns the JSON in a text, and whether it is cut off; for any other text, the text itself and False."""
     if text.lstrip("\ufeff \t\r\n")[:1] not in {"{", "[", '"'}:
         return text, False
     data = text.encode("utf-8", "replace")
@@ -125,19 +126,19 @@ def _read(value: object) -> SearchResponse:
     provider = _provider_of(value)
     shape = SHAPES.get(provider, ORDINARY)
     kinds: dict[str, AnswerKind] = {**ANSWERS, **shape.answers}
-    # Where the provider's row says.
+    # First the lists that the provider's entry in `SHAPES` names.
     paths = shape.lists.split()
     lists = [[item for each in find_values(value, path) for item in _list_items(each)] for path in paths]
     results, dropped_count = _all_results(lists, shape)
     heads = {_head(path) for path in paths}
-    # Mostly it says nothing, and providers change their formats: the general rule looks everywhere except where answers
-    # are.
+    # Often these lists have no results, since most providers have no entry and formats change. The general rule then
+    # looks everywhere except where answers are.
     if not results and not shape.note:
         apart = BOXES | {_head(path) for path in shape.answers}
         by_rule = [each for each in result_lists(value) if _head(each.path) not in apart]
         results, dropped_count = _all_results([each.items for each in by_rule], shape)
         heads = {_head(each.path) for each in by_rule} if results else heads
-    # An image search has nothing but pictures: then they are the results.
+    # The response of an image search has only pictures, so these are the results.
     pictures = _pictures(value)
     if not results:
         results, pictures = pictures, []
@@ -155,7 +156,7 @@ def _read(value: object) -> SearchResponse:
 
 
 def _provider_of(value: object) -> str:
-    """Returns the name of the provider that has such responses."""
+    """Returns the name of the provider whose format a response has; `UNKNOWN` if no format fits."""
     record = record_of(value)
     names = frozenset({""} if record is None else fold_names(record))
     rows = ((provider, row) for provider, rows in PROVIDERS.items() for row in rows)
@@ -163,21 +164,22 @@ def _provider_of(value: object) -> str:
 
 
 def _judge_response(response: SearchResponse, value: object, shape: Shape, heads: set[str]) -> SearchResponse:
-    """Returns the response with what failed, and with what is left to read of it where nothing was understood."""
+    """Returns the response with its failures; if nothing was understood, also with text that the model can read."""
     has_any = bool(response.results or response.answers or response.actions or shape.note)
     record = record_of(value)
     alone = not has_any and record is not None and not has_list(record)
-    # A message means failure only where it says so or nothing else is there: many responses have a `message` with `ok`.
+    # A message alone means failure only if it says so or if nothing else is there: many responses have a `message` of
+    # `ok`.
     reasons = reasons_of(value, alone=alone, skipped=frozenset(heads) if response.results else frozenset())
     empty = [each for each in reasons if reports_no_results(each)]
     failures = tuple(each for each in reasons if each not in empty)
-    # An engine of a metasearch that failed does not make the search fail.
+    # If one engine of a metasearch fails, the whole search has not failed.
     failed = bool(failures) and not (response.results or response.answers) and not all(map(is_silence, failures))
     messages = [f"The provider says: {each}" for each in (empty if failed else reasons) if not is_silence(each)]
     messages += [f"{each}." for each in failures if is_silence(each) and not failed]
     warnings = tuple(dict.fromkeys((*messages, *response.warnings)))[:_MAX_WARNINGS]
     response = replace(response, failures=failures, failed=failed, warnings=warnings)
-    # Nothing was understood, and there is something to read: the model gets its beginning rather than `0 results`.
+    # Nothing was understood, but there is something to read: the model gets its beginning instead of `0 results`.
     if has_any or failed or empty or not _is_readable(value, HARMLESS | set(shape.ignored_members.split())):
         return response
     return replace(response, unread=_dump(value))
@@ -200,7 +202,7 @@ def _read_text(text: str) -> SearchResponse:
 
 
 def _holds_all(value: object, row: str, names: frozenset[str]) -> bool:
-    """Returns whether all conditions of a row hold. A path that begins with none of `names` is not followed."""
+    """Returns whether all conditions of a row hold. Paths that begin with a name outside `names` are not followed."""
     conditions = row.split()
     return all(head(each) in names for each in conditions) and all(holds(value, each) for each in conditions)
 
@@ -210,13 +212,13 @@ def _head(path: str) -> str:
 
 
 def _list_items(value: object) -> list[object]:
-    """Returns the items of a list; anything else is one item, unless it is empty."""
+    """Returns the items of a list. Any other value is the only item, unless it is empty."""
     items = items_of(value)
     return items if items is not None else [] if is_empty(value) else [value]
 
 
 def _all_results(lists: list[list[object]], shape: Shape) -> tuple[list[SearchResult], int]:
-    """Returns the results of several lists as one ranking, and how many items were none."""
+    """Returns the results of several lists as one ranking, and the number of items that are no results."""
     results: list[SearchResult] = []
     dropped_count = 0
     for item in chain.from_iterable(lists):
@@ -237,7 +239,7 @@ def _pictures(value: object) -> list[SearchResult]:
 
 
 def _is_readable(value: object, ignored_names: frozenset[str], depth: int = 8) -> bool:
-    """Returns whether a value has anything but empty members and those that say nothing about results."""
+    """Returns whether a value has anything to read besides empty members and those with `ignored_names`."""
     inner = decode_document(value)
     items, record = items_of(inner), record_of(inner)
     if depth == 0:
@@ -257,7 +259,7 @@ def _dump(value: object) -> str:
 
 
 def _holds_others(item: object) -> bool:
-    """Returns whether an item is not a result but contains lists of its own, or is text among results."""
+    """Returns whether an item is no result, but contains other values or is a text among the results."""
     record = record_of(item)
     return isinstance(item, str) or (record is not None and any(isinstance(v, (list, dict)) for v in record.values()))
 
@@ -303,7 +305,7 @@ def _lines_of(value: object) -> str:
 
 
 def _facts(record: Record) -> str:
-    """Returns a knowledge panel's attributes, one per line."""
+    """Returns the attributes of a knowledge panel, one per line."""
     attributes = next((each for each in find_values(record, "attributes")), None)
     pairs = record_of(attributes)
     if pairs is not None:
@@ -331,6 +333,6 @@ def _warnings(value: object, dropped_count: int, result_count: int, note: str) -
 
 
 def _unknown(value: object, known: frozenset[str] | set[str]) -> tuple[str, ...]:
-    """Returns the names of members that are not known and have something to read, at most _MAX_UNKNOWN."""
+    """Returns the names of members that have something to read and are not in `known`, at most `_MAX_UNKNOWN`."""
     members = ((name, member) for name, member in (record_of(value) or {}).items() if key(name) not in known)
     return tuple(islice((name[:MAX_LINE] for name, member in members if _is_readable(member, HARMLESS)), _MAX_UNKNOWN))

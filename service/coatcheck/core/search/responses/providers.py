@@ -1,11 +1,11 @@
-"""The table of providers: how each is recognised by the structure of its response, and what is peculiar to it.
+"""The table of providers: how each is recognised by its response's structure, and what is peculiar to the response.
 
-The general rule (generic_results.py) finds the results of any response, and `COMMON` the fields of each, so half of the
-rows only give a response its provider's name. The first row with a condition that holds is taken, so narrow ones
-precede wide ones. Names in paths are compared without case, `_` and `-` (values.py). Sources: the search APIs' own
-documents and SDK types, and the transformations of LiteLLM 1.109; a field that could not be verified is one of several
-that are tried. `complete_response` adds what four providers keep apart from their results: dates, excerpts, an
-abstract, actions.
+The general rule (generic_results.py) finds the results of any response, and `COMMON` finds the fields of each result;
+half of the rows therefore only give a response its provider's name. The first row whose conditions hold is used, so
+narrow rows precede wide ones. Names in paths are compared without case, `_` and `-` (values.py). Sources: the
+documentation and SDK types of the search APIs, and the transformations of LiteLLM 1.109. If the name of a field could
+not be verified, several names are tried. `complete_response` adds values that four providers keep apart from their
+results: dates, excerpts, an abstract, actions.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ from coatcheck.core.search.responses.values import Record, find_values, iso, ite
 
 
 class Fields(Struct, frozen=True, kw_only=True):
-    """Where a result keeps what, most informative first. All names are in compared form."""
+    """The names of a result's members for each field, the most informative first. All names are in compared form."""
 
     url: tuple[str, ...]
     title: tuple[str, ...]
@@ -77,12 +77,13 @@ ANSWERS: Final[dict[str, AnswerKind]] = {
     "peopleAlsoAsk[]": "question",
     "faq.results[]": "question",
 }
-"""Where a provider's answer or a model's is, in any response. Objects there have a title, a text and a URL."""
+"""Paths at which any response may have an answer of the provider or of a model. If the answer is an object, it has a
+title, a text and a URL."""
 _BOXES: Final = (
     "answerbox aioverview computation knowledgegraph infobox infoboxes entities relatedquestions peoplealsoask faq"
 )
 BOXES: Final = frozenset(_BOXES.split())
-"""Those of them that may look like lists of results, in compared form."""
+"""Names of answers, in compared form, that may look like lists of results."""
 QUERIES: Final = """
     query q search_query queries[] search_parameters.q search_information.query_displayed query.original
     data.queryContext.originalQuery queryContext.originalQuery queries.request[].searchTerms
@@ -90,7 +91,7 @@ QUERIES: Final = """
     candidates[].groundingMetadata.webSearchQueries[] groundingMetadata.webSearchQueries[] webSearchQueries[]
     content[type=server_tool_use].input.query output[].action.query action.query [].action.query
 """
-"""Where a response repeats the query."""
+"""Paths at which a response may repeat the query."""
 
 PROVIDERS: Final[dict[str, tuple[str, ...]]] = {
     "serpapi": ("organic_results", "search_metadata search_parameters"),
@@ -138,30 +139,30 @@ PROVIDERS: Final[dict[str, tuple[str, ...]]] = {
     "linkup": ("results[].name results[].content", "answer sources[].name"),
     "ddgs": ("[].href [].body", "[].body [].url"),
 }
-"""How each is recognised, in the order in which they are tried: any of these must hold. Each is conditions separated by
-blanks, all of which hold; a condition is a path, or `path==text`."""
+"""How each provider is recognised, in the order in which providers are tried. One of the provider's rows must hold. A
+row holds if all of its conditions do, which blanks separate; a condition is a path, or `path==text`."""
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """What is peculiar to the response of one provider."""
+    """The peculiarities of one provider's responses."""
 
     lists: str = ""
-    """Paths, separated by blanks, to lists of results or to one result; `.` is the response itself. Needed where a
-    response has several lists, of which the general rule would take the longest first, or advertisements."""
+    """Paths, separated by blanks, to lists of results or to one result; `.` is the response itself. Needed if a
+    response has several lists, since the general rule would take the longest first, or advertisements."""
     fields: Fields = COMMON
     answers: dict[str, AnswerKind] = {}
-    """Further answers of the provider, by path."""
+    """Further answers of the provider: the kind of answer, by path."""
     distinct: bool = False
-    """Whether the list names a source once per citation."""
+    """Whether the response lists a source once per citation, so that repetitions must be removed."""
     ignored_members: str = ""
-    """Members of the response with nothing to read, whose names mean something in others."""
+    """Names of members that have nothing to read in this provider's responses, but do in those of others."""
     note: str = ""
-    """A warning that always applies."""
+    """A warning that every response of the provider gets; empty if there is none."""
 
 
 ORDINARY: Final = Shape()
 _SHORT: Final = replace(COMMON, snippet=("content", *COMMON.snippet), content=("rawcontent", "markdown", "text"))
-"""For responses in which `content` is the snippet."""
+"""Fields of responses in which `content` is the snippet."""
 SHAPES: Final[dict[str, Shape]] = {
     "serpapi": Shape(lists="organic_results news_results top_stories"),
     "serper": Shape(lists="organic news topStories videos"),
@@ -216,7 +217,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "perplexity": Shape(ignored_members="citations"),
     "tavily": Shape(fields=_SHORT),
 }
-"""The providers with peculiarities."""
+"""The shapes of the providers whose responses have peculiarities."""
 
 ANSWER_TITLES: Final = ("title", "heading", "question", "name", "infobox")
 ANSWER_TEXTS: Final = ("answer", "snippet", "text", "description", "abstract", "content", "result", "list", "longdesc")
@@ -237,11 +238,11 @@ _HARMLESS: Final = """
     usagemetadata websearchqueries
     """
 HARMLESS: Final = frozenset(_HARMLESS.split())
-"""Members of any response that say nothing about the results."""
+"""Names of members that say nothing about the results in any response."""
 
 
 def complete_response(response: SearchResponse, value: object) -> SearchResponse:
-    """Returns the response including what is elsewhere in it."""
+    """Returns the response with values that the provider keeps apart from its results."""
     if response.provider == "brave-llm-context":
         sources = next((record for each in find_values(value, "sources") if (record := record_of(each))), None) or {}
         return replace(response, results=tuple(_with_age(result, sources) for result in response.results))
@@ -253,7 +254,7 @@ def complete_response(response: SearchResponse, value: object) -> SearchResponse
 
 
 def _with_age(result: SearchResult, sources: Record) -> SearchResult:
-    """Returns a result with the age that Brave's context gives for its URL; the first unambiguous one counts."""
+    """Returns a result with the age that Brave gives for its URL: the first unambiguous one, else the first."""
     about = record_of(sources.get(result.url or "")) or {}
     ages = [text for age in items_of(about.get("age")) or [about.get("age")] if (text := text_of(age))]
     if not ages or result.date:
@@ -267,9 +268,9 @@ _SUPPORTS: Final = ("candidates[].groundingMetadata.groundingSupports[]", "groun
 
 
 def _with_supports(response: SearchResponse, value: object) -> SearchResponse:
-    """Returns results with the text that Gemini's answer took from them, its only one.
+    """Returns Gemini's results with the passages of the answer that they support, which are their only text.
 
-    A score is that of the best support.
+    A result's score is the highest confidence of its supports.
     """
     texts: dict[int, list[str]] = {}
     scores: dict[int, float] = {}

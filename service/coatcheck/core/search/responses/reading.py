@@ -1,7 +1,7 @@
 """Reads one result from one item of a provider's list, by the names that its fields may have.
 
-What no name gives is taken by form: an http address, a title by the end of its name, the longest text. Members of
-objects inside the item count after its own, so that a wrapper around the fields needs no rule.
+A field without a known name is recognised by its form: a web address, a title by the end of its name, the longest text.
+Members of objects inside the item count after the item's own members, so a wrapper around the fields needs no rule.
 """
 
 import math
@@ -27,50 +27,50 @@ from coatcheck.core.search.responses.values import (
 from coatcheck_client.contract.canonical import MAX_URL, canonical
 
 _MAYBE: Final = frozenset({"source", "id", "metadata.source"})
-"""Members that contain a URL with some providers and something else with others."""
+"""Members that contain a URL in the responses of some providers and something else in those of others."""
 _MAX_EXCERPTS: Final = 50
-"""Excerpts of one result that are taken. Chosen, not measured."""
+"""Maximum excerpts that are read of one result. Chosen, not measured."""
 _MAX_DEPTH: Final = 3
-"""Objects inside an item that are entered, one in the other."""
+"""Maximum depth of the objects inside an item that are read."""
 _MAX_MEMBERS: Final = 200
-"""Members of the objects inside an item that are taken at each depth. Chosen, not measured."""
+"""Maximum members that are read of the objects inside an item, at each depth. Chosen, not measured."""
 _BESIDE: Final = """
     icon image images thumbnail thumbnails favicon logo avatar profile author user owner channel publisher site metaurl
     error errors
     """
 _ASIDE: Final = frozenset(_BESIDE.split())
-"""Objects beside a result's fields: their addresses and names are not the result's."""
+"""Objects beside a result's fields. Addresses and names in them are not those of the result."""
 _ADDRESSES: Final = ("url", "link", "uri", "href")
 _PICTURE: Final = ("image", "img", "icon", "thumb", "logo", "avatar", "photo", "picture", "cache", "api", "next")
 _TITLES: Final = ("title", "heading", "headline", "name")
 _OTHER_NAMES: Final = ("sitename", "username", "hostname")
 _TEXTS: Final = ("snippet", "excerpt", "description", "abstract", "summary", "content", "body", "text")
 _NO_TEXTS: Final = ("url", "link", "uri", "href", "id", "date", "time", "key", "token", "hash", "type", "query", "name")
-"""Ends of names whose text is nothing to read."""
+"""Ends of the names of members whose text is not for readers."""
 _MIN_TEXT_BLANKS: Final = 3
-"""Blanks in a text that no name identifies; fewer are a label."""
+"""Minimum blanks of a text without a known name; a text with fewer is a label."""
 
 
 def read_result(item: object, fields: Fields, rank: int) -> SearchResult | None:
-    """Returns the result in an item; None for one without a URL and without a title and text."""
+    """Returns the result in an item; None if the item has no URL, and does not have both a title and a text."""
     if isinstance(item, str) and is_url(item.strip()):
         return SearchResult(rank=rank, url=item.strip(), canonical_url=canonical(item))
     members = record_of(item)
     if members is None:
         return None
     record = _levels(members)
-    # By name first; what no name gives is taken by form, which never overrides a name.
+    # Known names come first. A field without a known name is recognised by its form.
     url = _url(record, fields) or _other_url(record)
     title = one_line(_text(record, fields.title) or _find_named_text(record, _TITLES))[:MAX_LINE]
     snippet = _text(record, fields.snippet)
     content = _long(record, fields.content, snippet)
     more = _excerpts(record, fields.more, (snippet, content))
-    # Some repeat the title as content.
+    # Some providers repeat the title as content.
     content = "" if content == title else content
-    # Only for a result with an address: any record has some longest text.
+    # Only for a result with an address, since any record has some longest text.
     if url and not (snippet or content or more):
         snippet = _find_named_text(record, _TEXTS) or _other_text(record, title)
-    # Neither an address nor something to read: a suggestion, a filter, a category.
+    # An item with neither an address nor a text is a suggestion, a filter or a category.
     if url is None and not (title and (snippet or content or more)):
         return None
     date, when = _date(record, fields)
@@ -92,7 +92,7 @@ def read_result(item: object, fields: Fields, rank: int) -> SearchResult | None:
 
 
 Levels = tuple[Record, Record]
-"""An item's own members, and those of the objects in it; under compared names."""
+"""An item's own members, and the members of the objects inside it, both under compared names."""
 
 
 def _levels(members: Record) -> Levels:
@@ -100,7 +100,7 @@ def _levels(members: Record) -> Levels:
     inner: Record = {}
     level = [own]
     for _ in range(_MAX_DEPTH):
-        # Breadth first and never overwriting, so that an outer member counts before an inner one of the same name.
+        # Breadth first and without overwriting, so that an outer member counts before an inner one with the same name.
         values = (value for each in level for name, value in each.items() if name not in _ASIDE)
         level = [fold_names(record) for value in values if not isinstance(value, str) and (record := record_of(value))]
         for name, value in islice((pair for each in level for pair in each.items()), _MAX_MEMBERS):
@@ -109,7 +109,7 @@ def _levels(members: Record) -> Levels:
 
 
 def _values(levels: Levels, names: tuple[str, ...]) -> Iterator[tuple[str, object]]:
-    """Yields the values under any of the names, most informative first, an item's own before those inside it."""
+    """Yields the values under any of the names, the most informative name first, own members before inner ones."""
     own, inner = levels
     for name in names:
         if "." in name:
@@ -135,7 +135,7 @@ def _strings(record: Levels) -> Iterable[tuple[str, str]]:
 
 
 def _other_url(record: Levels) -> str | None:
-    """Returns the first web address under a name that ends like an address's, unless it is a picture's."""
+    """Returns the first web address whose name ends like that of an address, unless the name is that of a picture."""
     return next(
         (
             value
@@ -150,7 +150,7 @@ def _other_url(record: Levels) -> str | None:
 
 
 def _find_named_text(record: Levels, ends: tuple[str, ...]) -> str:
-    """Returns the first text under a name with one of these ends, also the text of an object or list there."""
+    """Returns the first text under a name with one of the ends; of an object or list, the text in it."""
     for level in record:
         for name, value in level.items():
             if name.endswith(ends) and not name.startswith("encrypted") and not name.endswith(_OTHER_NAMES):
@@ -166,7 +166,7 @@ def _texts_in(value: object) -> list[str]:
 
 
 def _other_text(record: Levels, title: str) -> str:
-    """Returns the longest text that no name identifies."""
+    """Returns the longest text under a name that does not say what it is, other than the title; empty if none."""
     texts = [
         text_of(value)
         for name, value in _strings(record)
@@ -176,7 +176,7 @@ def _other_text(record: Levels, title: str) -> str:
 
 
 def _picture(record: Levels, url: str | None) -> str | None:
-    """Returns the address of the picture that a result is about."""
+    """Returns the address of the picture that a result shows, other than its own address; None if there is none."""
     for _, value in _values(record, ("imageurl", "image", "original", "contenturl", "imglink")):
         if isinstance(value, str) and is_url(text := value.strip()) and text != url:
             return text
@@ -190,7 +190,7 @@ def _text(record: Levels, names: tuple[str, ...]) -> str:
 
 
 def _long(record: Levels, names: tuple[str, ...], snippet: str) -> str:
-    """Returns the first text that is not the snippet; the blocks of a list are its paragraphs."""
+    """Returns the first text other than the snippet; a list becomes a text with a paragraph for each item."""
     for _, value in _values(record, names):
         text = text_of(value) if isinstance(value, str) else "\n\n".join(texts_of(value))
         if text and text != snippet:
@@ -204,7 +204,7 @@ def _excerpts(record: Levels, names: tuple[str, ...], others: tuple[str, ...]) -
 
 
 def _date(record: Levels, fields: Fields) -> tuple[str | None, str | None]:
-    """Returns the most informative date as given, and as ISO if it is unambiguous, which is preferred."""
+    """Returns the best date as it was given, and in ISO form; the first unambiguous date is preferred."""
     first_date: str | None = None
     for _, value in _values(record, fields.date):
         items = items_of(value)
@@ -233,7 +233,7 @@ def _number(record: Levels, names: tuple[str, ...]) -> float | None:
 
 
 def _name(record: Levels, names: tuple[str, ...]) -> str | None:
-    """Returns a short name: a string, the names in a list, or the name of an object; never a URL."""
+    """Returns a short name, from a string, from the names in a list, or from an object; None if there is none."""
     for _, value in _values(record, names):
         inner = record_of(value)
         each = inner.get("name") if inner is not None else value

@@ -1,14 +1,16 @@
 """Reads JSON of any form by paths, never raising; dates as ISO 8601; and results wrapped in XML-like elements.
 
-A path is names joined by dots; `[]` after a name goes through the items of a list, `[name=value]` through those items
-with that member. Names are compared without case, `_` and `-`, so `publishedDate` equals `published_date`. A string
-that contains a JSON document counts as that document. What is missing, or of another type, is simply not found.
+A path consists of names joined by dots. `[]` after a name selects all items of a list; `[name=value]` selects only the
+items in which the member `name` has this value. Names are compared without case, `_` and `-`, so `publishedDate` equals
+`published_date`. A string that contains a JSON document counts as that document. A value that is missing or has another
+type is not found; it is no error.
 
-Dates are converted only if they are unambiguous: `03/04/2026` can mean two days, and `2 days ago` depends on when it
-was written, so both stay as they are. A time without a zone stays without one. No clock is read.
+Dates are converted only if they are unambiguous: `03/04/2026` can mean two days, and the meaning of `2 days ago`
+depends on when it was written, so both stay as they are. A time without a zone stays without one. The current time is
+never read.
 
-Elements, such as `<document><source>…</source>…</document>`, need not be well-formed documents, and their contents are
-taken as they are: one linear pass, no parser, only common entities, no nesting of a wrapper in another of its name.
+Elements, such as `<document><source>…</source>…</document>`, need not be well-formed documents. They are read in one
+linear pass without a parser; entities are decoded, and a wrapper inside a wrapper of the same name is not supported.
 """
 
 import html
@@ -29,20 +31,20 @@ Record = dict[str, object]
 _STEP: Final = re.compile(r"([^.\[\]]*)(\[([^=\]]*)(?:=([^\]]*))?\])?(?:\.|$)")
 _URL: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]{1,20}:)?//[^\s/]\S*")
 _DOCUMENT_CHARS: Final = 4_000_000
-"""Maximum characters of a string that is searched for a document inside it."""
+"""Characters above which a string is not searched for a JSON document inside it."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _CACHED_CHARS: Final = 64
 """Maximum characters of a name whose compared form is cached, so that the cache's memory is bounded."""
 _MAX_NAMES: Final = 400
-"""Names of one object that are compared."""
+"""Maximum names of one object that are compared with the wanted name."""
 _MAX_ITEMS: Final = 2_000
-"""Items of one list that are read."""
+"""Maximum items of one list that are read."""
 _FLOAT_DIGITS: Final = 15
-"""Decimal digits that every double keeps (IEEE 754 binary64); more would show its rounding."""
+"""Decimal digits that every double keeps (IEEE 754 binary64); more digits would show its rounding."""
 
 
 def key(name: str) -> str:
-    """Returns a name in compared form."""
+    """Returns a name in the form in which names are compared: in lower case, without `_` and `-`."""
     return _known_key(name) if len(name) <= _CACHED_CHARS else _key(name)
 
 
@@ -51,11 +53,11 @@ def _key(name: str) -> str:
 
 
 _known_key: Final = remember("names", 2_048, 290)(_key)
-"""`_key`, cached: the same names occur in every result."""
+"""`_key` with a cache, since the same names occur in every result."""
 
 
 def fold_names(record: Record) -> Record:
-    """Returns a record under compared names; of two that coincide, the first counts."""
+    """Returns a record with its names in compared form; of two names that become equal, the first counts."""
     out: Record = {}
     for name, value in record.items():
         out.setdefault(key(name), value)
@@ -63,7 +65,10 @@ def fold_names(record: Record) -> Record:
 
 
 def decode_document(value: object, depth: int = 2) -> object:
-    """Returns a value, or the document in a string."""
+    """Returns a value; if it is a string with a JSON document, the document.
+
+    `depth` limits how often a document may be the text of another document.
+    """
     if not isinstance(value, str) or depth == 0 or len(value) > _DOCUMENT_CHARS:
         return value
     text = value.strip()
@@ -76,28 +81,28 @@ def decode_document(value: object, depth: int = 2) -> object:
 
 
 def record_of(value: object) -> Record | None:
-    """Returns a value as an object with string names, if it is one."""
+    """Returns a value as an object with string names; None if it is no object."""
     inner = decode_document(value)
     return cast("Record", inner) if isinstance(inner, dict) else None
 
 
 def items_of(value: object) -> list[object] | None:
-    """Returns a value as a list, if it is one, as far as it is read."""
+    """Returns the first `_MAX_ITEMS` items of a list; None if the value is no list."""
     inner = decode_document(value)
     return cast("list[object]", inner)[:_MAX_ITEMS] if isinstance(inner, list) else None
 
 
 def find_values(value: object, path: str) -> list[object]:
-    """Returns everything that a path leads to, in order. The empty path leads to the value itself."""
-    here = [value]
-    # Step by step from all values so far; a step that leads nowhere leaves none.
+    """Returns all values that a path leads to, in order. The empty path leads to the value itself."""
+    values = [value]
+    # Take each step from all values reached so far. A step that leads nowhere leaves no values.
     for name, goes_in, member, expected in _steps(path):
-        here = [child for each in here for child in _child(each, name)]
+        values = [child for each in values for child in _child(each, name)]
         if goes_in:
-            here = [item for each in here for item in items_of(each) or ()]
+            values = [item for each in values for item in items_of(each) or ()]
         if member:
-            here = [item for item in here if text_of(_first(record_of(item), member)) == expected]
-    return here
+            values = [item for item in values if text_of(_first(record_of(item), member)) == expected]
+    return values
 
 
 @remember("names", 1_024, 700)
@@ -119,7 +124,7 @@ def _child(value: object, name: str) -> Iterable[object]:
 
 
 def head(condition: str) -> str:
-    """Returns the name that a path begins with, in compared form; empty if it goes into a list."""
+    """Returns the first name of a path in compared form; empty if the path begins inside a list."""
     return _steps(condition.partition("==")[0])[0][0]
 
 
@@ -137,19 +142,19 @@ def _first(record: Record | None, name: str, missing: object = None) -> object:
 
 
 def text_at(value: object, *paths: str) -> str:
-    """Returns the first text that one of the paths leads to, the paths in order; empty where none does."""
+    """Returns the first text that one of the paths leads to, trying the paths in order; empty if none does."""
     return next((text for path in paths for each in find_values(value, path) if (text := text_of(each))), "")
 
 
 def holds(value: object, condition: str) -> bool:
-    """Returns whether a path leads anywhere, or, for `path==text`, to that text."""
+    """Returns whether a path leads to any value, or, for `path==text`, to this text."""
     path, equals, expected = condition.partition("==")
-    there = find_values(value, path)
-    return any(text_of(each) == expected for each in there) if equals else bool(there)
+    matches = find_values(value, path)
+    return any(text_of(each) == expected for each in matches) if equals else bool(matches)
 
 
 def text_of(value: object) -> str:
-    """Returns a string that can be shown, or that of a number or truth value; empty for everything else."""
+    """Returns the text of a string, number or truth value, fit to be shown; empty for everything else."""
     if isinstance(value, str):
         text = value[:MAX_TEXT].strip()
         return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
@@ -159,7 +164,7 @@ def text_of(value: object) -> str:
 
 
 def texts_of(value: object) -> list[str]:
-    """Returns the strings of a list of strings, or of objects with a text; a single string is one."""
+    """Returns the texts of a list of strings, or of objects with a text; a single string is a list of one."""
     if isinstance(value, str):
         return [text] if (text := text_of(value)) else []
     out: list[str] = []
@@ -178,12 +183,12 @@ def is_url(text: str) -> bool:
 
 
 def is_plain(value: object) -> bool:
-    """Returns whether a value cannot contain others."""
+    """Returns whether a value is null, a truth value or a number, and so cannot contain other values."""
     return value is None or isinstance(value, (bool, int, float))
 
 
 def is_empty(value: object) -> bool:
-    """Returns whether a member is empty."""
+    """Returns whether a member's value is empty: null, false, zero, or an empty string, list or object."""
     return value is None or value in ("", False, 0) or (isinstance(value, (list, dict)) and not value)
 
 
@@ -224,16 +229,16 @@ _FORMS: Final = (
     ),
     re.compile(rf"{_WEEKDAY}{_WORD}\s+{_DAY}(?:st|nd|rd|th)?,?\s+{_YEAR}(?:(?:[ ,]|\s+at)\s*{_CLOCK}{_ZONE})?"),
 )
-"""Unambiguous forms."""
+"""The unambiguous forms of dates, with or without a time."""
 _SLASHED: Final = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})")
 _DATE_CHARS: Final = 64
-"""Characters above which a text is no date: the longest form, with a weekday, a clock and a zone, has about 50."""
+"""Characters above which a text is no date: the longest form, with a weekday, a time and a zone, has about 50."""
 _SECONDS_RANGE: Final = (315_532_800.0, 4_102_444_800.0)
-"""Range of a number that is taken for seconds since 1970: from 1980 to 2100. A thousand times that: milliseconds."""
+"""Range of numbers that are read as seconds since 1970, from 1980 to 2100; milliseconds are a thousand times larger."""
 
 
 def iso(text: str) -> str | None:
-    """Returns `2026-11-19` or `2026-11-19T10:00:00Z`; None if the text is ambiguous or not a date."""
+    """Returns a date as `2026-11-19` or `2026-11-19T10:00:00Z`; None if the text is ambiguous or not a date."""
     text = " ".join(text[: _DATE_CHARS + 1].split())
     if not text or len(text) > _DATE_CHARS:
         return None
@@ -247,7 +252,7 @@ def iso(text: str) -> str | None:
 
 
 def iso_of_number(number: float) -> str | None:
-    """Returns a moment in seconds or milliseconds since 1970 as ISO 8601; None for one before 1980 or after 2099."""
+    """Returns a time in seconds or milliseconds since 1970 as ISO 8601; None for a time before 1980 or after 2099."""
     least, most = _SECONDS_RANGE
     seconds = number / 1000 if number >= least * 1000 else number
     if not least <= seconds <= most:
@@ -256,7 +261,11 @@ def iso_of_number(number: float) -> str | None:
 
 
 def _parse_slashed_date(first: str, sign: str, second: str, year: str) -> str | None:
-    """Returns a date if one of two numbers cannot be a month, both are equal, or dots show that the day comes first."""
+    """Returns the date of day, month and year, or month, day and year; None if the order is ambiguous.
+
+    The order is known if one of the two numbers cannot be a month, if both are equal, or by dots: then the day is
+    first.
+    """
     one, two = int(first), int(second)
     if sign == "." or one > 12 or one == two:  # noqa: PLR2004 - months
         return _day(year, two, first)
@@ -271,7 +280,7 @@ def _day(year: str, month: int, day: str) -> str | None:
 
 
 def _time(match: re.Match[str]) -> str:
-    """Returns the time of day to append in ISO 8601; empty if there is none, or it is invalid."""
+    """Returns the time of day that follows the date in ISO 8601; empty if there is none or if it is invalid."""
     hour, minute, second, zone = match.group("hour", "minute", "second", "zone")
     if hour is None or not (int(hour) < 24 and int(minute) < 60 and int(second or 0) < 60):  # noqa: PLR2004 - a clock's
         return ""
@@ -302,14 +311,14 @@ _ELEMENT_NAMES: Final = {
     "content:encoded": "content",
 }
 _MAX_WRAPPERS: Final = 1_000
-"""Elements of one text that are read: more than MAX_RESULTS, since not every one becomes a result. Chosen, not
-measured."""
+"""Maximum elements of one text that are read: more than MAX_RESULTS, since not every element becomes a result. Chosen,
+not measured."""
 _MAX_CHILDREN: Final = 40
-"""Children of one element that are read; the rest is its text. Chosen, not measured."""
+"""Maximum children of one element that are read as members; the rest becomes its text. Chosen, not measured."""
 
 
 def elements(text: str) -> tuple[str, list[dict[str, object]]]:
-    """Returns what precedes the first wrapper, and a record for each; none if wrappers contain no addresses."""
+    """Returns the text before the first wrapper, and a record for each wrapper with an address."""
     if "<" not in text:
         return text, []
     out: list[dict[str, object]] = []
@@ -319,7 +328,7 @@ def elements(text: str) -> tuple[str, list[dict[str, object]]]:
         record: dict[str, object] = {
             pair[1].lower(): html.unescape(pair[2] or pair[3] or "") for pair in _ATTRIBUTE.finditer(attributes)
         }
-        # A wrapper that is never closed ends the list: its content would be the rest of the text.
+        # A wrapper that is never closed ends the list, because the rest of the text would count as its content.
         at = match.end()
         if not closed:
             end = text.find(f"</{name}>", at)
@@ -334,7 +343,7 @@ def elements(text: str) -> tuple[str, list[dict[str, object]]]:
 
 
 def _read(inner: str, record: dict[str, object]) -> None:
-    """Reads children as members; text outside them is the content."""
+    """Adds the children of an element to its record as members; text outside the children becomes the content."""
     at = 0
     rest: list[str] = []
     children = 0
@@ -350,7 +359,7 @@ def _read(inner: str, record: dict[str, object]) -> None:
         if end < 0:
             at = match.start()
             break
-        # Metadata are flattened into their result.
+        # Members of a metadata wrapper are added to the result itself.
         if name.lower() in _WRAPPERS:
             _read(inner[match.end() : end], record)
         else:
