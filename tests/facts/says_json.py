@@ -141,7 +141,8 @@ class JsonOracle:
             source = cell.get("source", "")
             text = source if isinstance(source, str) else "".join(cast("list[str]", source))
             first = next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
-            name = f"cell {number} {cell['cell_type']}" + (f": {first[:80]}" if first else "")
+            name = f"cell {number} {cell['cell_type']}" + (f": {first}" if first else "")
+            name = name if len(name) <= 120 else name[:119] + "…"
             assert told.startswith(name, at), (name, told[at : at + 150])
             at += len(name)
             errors = [
@@ -151,6 +152,12 @@ class JsonOracle:
                 failed = f" (failed: {errors[0]['ename']}: {errors[0]['evalue']}"[:115]
                 assert told.startswith(failed, at), (failed, told[at : at + 100])
                 at = told.index(")", at + len(failed)) + 1
+            elif printed := re.compile(r" \(printed: ").match(told, at):
+                out = "\n".join(_printed(each) for each in cast("list[dict[str, object]]", cell["outputs"]))
+                lines = [" ".join(line.split()) for line in out.split("\n")]
+                last = [line for line in lines if 0 < len(line) <= _LONGEST][-1]
+                assert told.startswith(f"{last})", printed.end()), (last, told[at : at + 100])
+                at = printed.end() + len(last) + 1
             at += 2
         rest = told[at:]
         assert rest == (f"… {len(cells) - 40} more" if len(cells) > 40 else ""), rest
@@ -161,6 +168,12 @@ def _is_cut(shown: object, member: object) -> bool:
     if not isinstance(shown, str) or not isinstance(member, str):
         return False
     return member.startswith(shown[:-1]) and shown.endswith("…") and len(member) > len(shown) > _LONGEST
+
+
+def _printed(output: dict[str, object]) -> str:
+    data = cast("dict[str, object]", output.get("data", {}))
+    text = output.get("text") or data.get("text/plain", "")
+    return text if isinstance(text, str) else "".join(cast("list[str]", text))
 
 
 def _values(line: str, at: int, places: list[object], key: str, *, exact: bool) -> int:

@@ -118,7 +118,7 @@ def _clipped(line: str, whole: str) -> None:
     """A clipped fact says a part of the whole one, up to the end of something: no name and no number is cut in two."""
     assert whole.startswith(line), (line, whole)
     words = re.match(r"Description: |r\d+[ :]", line)
-    assert line.endswith((";", ",")) or (words and whole[len(line)] == " "), f"cut in two: {line[-80:]!r}"
+    assert line.endswith((";", ",")) or (words and whole[len(line)] in " …"), f"cut in two: {line[-80:]!r}"
 
 
 def _excerpts(shown: Shown, lines: list[str], ours: list[int]) -> set[int]:

@@ -1,9 +1,12 @@
 """What is found in whole payloads, held against what knows it better: Python's parser, json, Git itself."""
 
 import ast
+import json
+import re
 import subprocess
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +189,63 @@ def test_a_mailed_patch_is_counted_without_its_signature(repository: Path) -> No
     assert [e.title[13:] for e in entries if e.what == "commit"] == ["Second: change, move and remove"]
     expected = numstat("diff", "-M", "HEAD~3", "HEAD~2", repository=repository)
     assert [(e.title, e.added, e.removed) for e in entries if e.what == "file"] == expected
+
+
+@pytest.mark.parametrize("more", [(), ("--graph",), ("--decorate=short",)], ids=str)
+def test_a_brief_log_is_its_commits(repository: Path, more: tuple[str, ...]) -> None:
+    log = git("log", "--oneline", *more, repository=repository)
+    entries = found(log, Kind.COMMAND_OUTPUT)
+    expected = [row.lstrip("* ") for row in log.decode().splitlines() if re.search("[0-9a-f]{7} ", row)]
+    assert [e.title for e in entries] == [" ".join(row.split()) for row in expected]
+
+
+def test_numbers_and_words_at_the_beginning_of_lines_are_no_commits() -> None:
+    assert found("1234567 rows\n2345678 rows\n3456789 rows\n9999999 rows\n", Kind.COMMAND_OUTPUT) == []
+    assert found("defaced it\nfaceade it\neffaced it\nbeefbed it\n", Kind.COMMAND_OUTPUT) == []
+
+
+def notebook(indent: int | None) -> tuple[bytes, list[dict[str, Any]]]:
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# Title\n", "words"]},
+        {"cell_type": "code", "execution_count": 1, "metadata": {}, "outputs": [], "source": "\nimport pandas as pd"},
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "outputs": [
+                {"name": "stdout", "output_type": "stream", "text": ["x\n"]},
+                {"ename": "KeyError", "evalue": "'price'", "output_type": "error", "traceback": ["\x1b[31mKeyError"]},
+            ],
+            "source": ["df['price']"],
+        },
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": []},
+    ]
+    document: dict[str, Any] = {"cells": cells, "metadata": {"kernelspec": {}}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(document, indent=indent).encode(), cells
+
+
+@pytest.mark.parametrize("indent", [1, 2, None])
+def test_a_notebook_is_its_cells_with_the_exception_of_one_that_failed(indent: int | None) -> None:
+    data, cells = notebook(indent)
+    entries = found(data, Kind.JSON)
+    assert [(e.title, e.detail, e.path) for e in entries] == [
+        ("cell 0 markdown: # Title", None, "$.cells[0]"),
+        ("cell 1 code: import pandas as pd", None, "$.cells[1]"),
+        ("cell 2 code: df['price']", "failed: KeyError: 'price'", "$.cells[2]"),
+        ("cell 3 code", None, "$.cells[3]"),
+    ]
+    for entry, cell in zip(entries, cells, strict=True):
+        assert (entry.lines is None) == (indent is None)
+        if entry.lines is not None and entry.bytes is not None:
+            rows = data.split(b"\n")[entry.lines.first - 1 : entry.lines.last]
+            assert json.loads(b"\n".join(rows).rstrip(b" ,")) == cell
+            assert data[entry.bytes.start : entry.bytes.end] == b"\n".join(rows) + b"\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '{"nbformat": 4}', '{"nbformat": 4, "cells": 3}', '{"nbformat": 4, "cells": [', '"nbformat"']
+)
+def test_what_is_no_notebook_has_no_cells(text: str) -> None:
+    assert not any(entry.what == "cell" for entry in found(text, Kind.JSON))
 
 
 def test_words_without_headings_have_no_landmarks() -> None:

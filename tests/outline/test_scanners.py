@@ -7,9 +7,9 @@ import pytest
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.landmarks import Symbols
 from coatcheck.core.outline.languages import PATTERNS, language_of
-from coatcheck.core.outline.line_scanner import Phases, times
+from coatcheck.core.outline.line_scanner import phase_scanner, times
 from coatcheck.core.outline.model import MAX_ENTRIES, OutlineEntry, OutlineScanner
-from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
+from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
 from coatcheck.core.views.window import Position
 
 START = Position(0, 0, 0)
@@ -182,7 +182,8 @@ SOURCES: dict[str, tuple[tuple[str, ...], list[tuple[int, str, int, int]]]] = {
         [
             (1, "#define X(a) a", 6, 6),
             (1, "typedef struct desk desk_t;", 7, 7),
-            (1, "typedef int (*on_read)(desk_t *, int);", 8, 11),
+            (1, "typedef int (*on_read)(desk_t *, int);", 8, 8),
+            (1, "typedef struct Named, *NamedPtr", 9, 11),
             (1, "extern int read_desk (desk_t *d,", 13, 14),
             (1, "DESK_API(const char *) desk_name(desk_t *d);", 15, 16),
             (1, "desk_close(desk_t *d);", 17, 18),
@@ -404,7 +405,7 @@ def test_a_log_is_its_phases_where_it_marks_them() -> None:
         "==== FAILURES ====\nz\n> Task :app:compile\n#7 [stage 2/5] RUN make\n"
         "make[1]: Entering directory '/x'\n$ ls\nplain\n"
     )
-    assert shown(scan(Phases(), text)) == [
+    assert shown(scan(phase_scanner(), text)) == [
         (1, "Run tests", 1, 2),
         (1, "Build", 3, 4),
         (1, "==== FAILURES ====", 5, 6),
@@ -442,7 +443,7 @@ def test_no_content_is_too_much(name: str) -> None:
         "x",
     ]
     for _ in range(50):
-        scanner: OutlineScanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
+        scanner: OutlineScanner = Diff() if name == "diff" else phase_scanner() if name == "output" else Symbols(name)
         text = "".join(rng.choices(pieces, k=rng.randint(0, 400)))
         entries = scan(scanner, text)
         size, lines = len(text.encode()), text.count("\n") + (not text.endswith("\n"))
@@ -452,7 +453,7 @@ def test_no_content_is_too_much(name: str) -> None:
             assert 1 <= entry.lines.first <= entry.lines.last <= lines
             assert 0 <= entry.bytes.start < entry.bytes.end <= size
             assert "\n" not in entry.title
-    full: OutlineScanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
+    full: OutlineScanner = Diff() if name == "diff" else phase_scanner() if name == "output" else Symbols(name)
     line = {"diff": "diff --git a/x b/x\n", "output": "$ ls\n", "script": "function a() {\n", "c": "int a(int b) {\n"}
     line["python"] = "class a:\n"
     scan(full, line.get(name, "class a {\n") * (MAX_ENTRIES + 10))
@@ -489,8 +490,8 @@ replicas: 3
 
 @pytest.mark.parametrize("cuts", [(), (3,), (4, 5, 6), tuple(range(1, 24))])
 def test_documents_of_a_yaml_stream_are_found_with_kind_and_name(cuts: tuple[int, ...]) -> None:
-    assert is_stream(MANIFESTS.encode())
-    found = scan(YamlDocuments(), MANIFESTS, cuts)
+    assert yaml_form(MANIFESTS.encode()) == "documents"
+    found = scan(YamlParts("documents"), MANIFESTS, cuts)
     assert shown(found) == [
         (1, "Service desk", 1, 12),
         (1, "Job", 13, 19),
@@ -512,7 +513,7 @@ def test_documents_of_a_yaml_stream_are_found_with_kind_and_name(cuts: tuple[int
     ],
 )
 def test_what_is_no_stream_of_several_documents_is_not_taken_for_one(text: str) -> None:
-    assert not is_stream(text.encode())
+    assert yaml_form(text.encode()) != "documents"
 
 
 STYLES = {

@@ -1,7 +1,7 @@
-"""Describes JSON documents, images, other binary data, and documents that are written as text.
+"""Describes JSON documents, and images, other binaries and documents.
 
-The description of JSON has the short values near its top, and every distinct key once, breadth first, by path. All
-other descriptions are taken from headers, never from contents.
+Of JSON, the short values near its top, and every distinct key once, breadth first, by path; of the others, what their
+headers say, never their contents.
 """
 
 import re
@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from itertools import chain
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from coatcheck.core.extract.texts import cells_of, failure_of, title_of
+from msgspec.structs import replace
+
 from coatcheck.core.jsonpath.query import step
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, select_named_parts
 from coatcheck.core.media import describe, identify_written
 from coatcheck.core.media.documents import MAIL
+from coatcheck.core.outline.json_shape import FAILED, of_notebook
+from coatcheck.core.outline.model import OutlineEntry
 from coatcheck.core.records.describe import RecordFacts, tell
 from coatcheck.core.records.examine import largest_path, top_values
 from coatcheck.core.records.objects import lists_in
@@ -24,34 +27,31 @@ from coatcheck.core.records.stream import read_records
 from coatcheck.core.text.count import first_of, format_count
 
 _MAX_CELLS: Final = 40
-"""Maximum cells of a notebook that are named."""
+"""Cells of a notebook that are named."""
 _MAX_LINES: Final = 120
-"""Maximum lines of keys; deeper keys are left out."""
+"""Lines of keys after which no deeper ones are read."""
 _MAX_CHARS: Final = 16_000
-"""Characters of lines of keys after which deeper keys are left out: half as many as the largest card shows."""
+"""Characters of such lines after which no deeper ones are read: half of what the largest card shows."""
 _VALUE: Final = 80
-"""Maximum characters of a key that are shown."""
+"""Maximum characters of a short value."""
 _KEYS: Final = 200
 """Maximum keys that are named at one place."""
 _OF_LINES: Final = 24
-"""Maximum keys that are named at one place in JSON lines, of which excerpts show some anyway."""
+"""Maximum keys that are named at one place in JSON lines, which are shown themselves."""
 _CONTAINERS: Final = frozenset([dict, list])
 _MAP: Final = 40
-"""An object with more members than this, all of one type, is a map: its keys are data."""
+"""Members from which an object with similar members is a map: its keys are data."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
-    """Returns the short values near the top, facts about records, and keys by path.
-
-    If only the beginning of a document can be read, the keys come from that beginning.
-    """
+    """Returns short values near the top, what records say, then keys by path; of a beginning, only its keys."""
     sample, reading = payload.sample, payload.json
     if reading is None:
         return NOTHING
     value = reading.value
-    if reading.complete and (cells := cells_of(value)) is not None:
-        return Description(facts=(_describe_notebook(cells),))
-    # The first line says to which part of the document the keys refer.
+    if reading.complete and (notebook := of_notebook(sample.head)) is not None:
+        return _notebook(notebook.entries)
+    # The first line says how much of the document the others are true of.
     if reading.lines:
         first = f"JSON lines; keys of {'all' if reading.all_lines else 'the first'} {reading.lines}:"
     elif not reading.complete:
@@ -69,27 +69,23 @@ def describe_json(payload: PayloadProbe) -> Description:
     return Description(facts=(*([first] if first and not last else []), *records.facts, *last, *lines), path=path)
 
 
-def _describe_notebook(cells: Sequence[dict[str, Any]]) -> str:
-    """Returns a line that names the cells of a notebook, with the exceptions that they raised."""
-    titles = list(map(title_of, range(len(cells)), cells))
-    for number, cell in enumerate(cells):
-        if error := failure_of(cell):
-            titles[number] += f" (failed: {error})"
-    return f"Notebook, {format_count(len(titles), 'cell')}: {first_of(titles, _MAX_CELLS)}"
+def _notebook(cells: Sequence[OutlineEntry]) -> Description:
+    """Returns the cells with what those that failed raised, or if none did, with what each printed."""
+    failed = [cell for cell in cells if (cell.detail or "").startswith(FAILED)]
+    beginning = FAILED if failed else ""
+    details = [cell.detail if (cell.detail or "").startswith(beginning) else None for cell in cells]
+    cell_titles = [f"{cell.title} ({each})" if each else cell.title for cell, each in zip(cells, details, strict=True)]
+    fact = f"Notebook, {format_count(len(cell_titles), 'cell')}: {first_of(cell_titles, _MAX_CELLS)}"
+    parts = select_named_parts([replace(cell, title=cell.title.partition(":")[0]) for cell in failed])
+    return Description(facts=(fact,), parts=parts)
 
 
 def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
-    """Returns a line for each place with objects, outermost first, with the keys that no earlier line names.
+    """Returns a line per place with an object, outermost first, with the keys that no earlier line names.
 
-    A line ends with `…` if the objects have further keys, because an earlier line names them, or because they are more
-    than `most`.
-
-    Args:
-        value: the decoded document, or its beginning.
-        complete: whether `value` is the whole document, so that numbers of elements and keys are known.
-        most: maximum keys in a line.
+    A line ends with `…` if the objects have further keys: those that a line above it names, or more than `most`.
     """
-    # Breadth first. All values at one place are read together, so that a list of a million records is one place.
+    # Breadth first, with all values at one place together: a list of a million records is one place.
     lines: list[str] = []
     queue: deque[tuple[str, list[object]]] = deque([("$", [value])])
     earlier_keys: set[str] = set()
@@ -110,7 +106,7 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> list[str]:
             count = format_count(len(members), "key") if complete else "keys"
             parts.append(f"{count} such as {', '.join(map(_quote_key, list(filter(None, members))[:3]))}")
         elif members:
-            # In a tree, every inner level repeats the keys of the outer levels.
+            # Trees repeat the keys of their outer levels at every inner one.
             keys = [key for key in members if key not in earlier_keys]
             new = [_member(key, members[key], complete) for key in keys[:most]]
             more = 0 < len(keys) < len(members) or len(keys) > most
@@ -136,13 +132,13 @@ def _quote_key(key: str) -> str:
 
 _SUBJECT: Final = re.compile(rb"^Subject:([^\n]*(?:\n[ \t][^\n]*){0,20})", re.IGNORECASE | re.MULTILINE)
 _HEAD_BYTES: Final = 64 * 1024
-"""Bytes at the beginning of a mail that are searched for its subject."""
+"""Bytes of a mail in which its subject is searched for."""
 _TITLE: Final = 300
 """Maximum characters of a title."""
 
 
 def describe_media(payload: PayloadProbe) -> Description:
-    """Returns the format that the first bytes show, with facts from its header, or else the declared media type."""
+    """Returns the format, by the first bytes, with what its header says; or else the declared media type."""
     media = describe(payload.sample, payload.declared.media_type)
     first, *more = media.lines
     return Description(media_type=media.media_type, facts=(f"Format: {first}", *more), title=media.title)
@@ -161,7 +157,7 @@ def describe_written(payload: PayloadProbe) -> Description:
 
 
 def _decode_title(value: str) -> str:
-    """Returns the decoded text of a mail header (RFC 2047), or the header itself if it cannot be decoded."""
+    """Returns the text of a header (RFC 2047)."""
     try:
         return str(make_header(decode_header(value)))[:_TITLE]
     except (HeaderParseError, LookupError, ValueError):

@@ -1,6 +1,7 @@
-"""Describes texts and tables: by the files of a diff, commits, symbols, headings, records, or a table's first row."""
+"""Describes texts and delimited tables: files of a diff, commits, symbols, headings, records, the first row."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
@@ -10,11 +11,11 @@ from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.extract.manual import is_manual
 from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, select_named_parts
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
-from coatcheck.core.outline.line_scanner import is_log
+from coatcheck.core.outline.line_scanner import is_log, is_oneline
 from coatcheck.core.outline.model import MAX_ENTRIES, Landmarks, OutlineEntry, details_of
 from coatcheck.core.outline.section_names import of_sections, without_arguments
 from coatcheck.core.outline.summary import DiffTotals, size_of, summary, totals_of
-from coatcheck.core.outline.yaml_documents import is_stream
+from coatcheck.core.outline.yaml_parts import yaml_form
 from coatcheck.core.records.counts import documents_in, records_in
 from coatcheck.core.records.describe import RecordFacts, tell
 from coatcheck.core.records.lines import facts_of_lines, facts_of_pairs, facts_of_words
@@ -23,21 +24,19 @@ from coatcheck.core.structure import Table, read_drawn_rows, read_table
 from coatcheck.core.text.count import first_of, format_count
 
 _MAX_COMMITS: Final = 30
-"""Maximum commits that are named. Chosen, not measured."""
+"""Commits that are named. Chosen, not measured."""
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning by which a Git log, or a text with totals, is recognised."""
+"""Bytes at the beginning that tell commits and manuals from other texts."""
 _OUTLINED_BYTES: Final = 64 * 1024
-"""Bytes at the beginning of an output whose outline is described, in about 2 ms. If the text is larger, the outline
-says how many lines it covers."""
+"""Bytes at the beginning that are examined, in about 2 ms; for a larger text, the outline says where it ends."""
 _SOURCE: Final = 256 * 1024
-"""Bytes at the beginning of a source file that are examined, in 8 ms. If the sample is not the whole file, only half as
-many are."""
+"""Bytes at the beginning of a source file or a document that are examined, in 8 ms; half of that of a large one."""
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
     """Returns the commits and files of a complete diff, largest changes first; nothing if a file cannot be counted.
 
-    For a diff that is larger than its sample, the survey has these facts.
+    For a larger one, its survey has them.
     """
     if not payload.sample.whole:
         return Description(parts=OUTLINE)
@@ -52,32 +51,30 @@ def describe_diff(payload: PayloadProbe) -> Description:
 
 
 def describe_output(payload: PayloadProbe) -> Description:
-    """Returns facts about the records or commits of a text that is available in full.
+    """Returns records or commits of a text that is available in full; for a larger one, its survey has the records.
 
-    For a text that is larger than its sample, the survey has the records. A text without records, such as a document or
-    a source file that a tool printed, is described by its headings or symbols.
+    A document or a source file that a tool printed without records is described by its headings or symbols.
     """
     listing = _describe_list(payload)
     if not payload.sample.whole:
-        return listing or NOTHING
+        data, where = _first_lines(payload.sample)
+        blocks = [entry for entry in landmarks(OUTPUT, (), data) if entry.what == "block"]
+        return listing or _describe_entries(blocks, where) or NOTHING
     text = (payload.lines or payload.sample).head
     if records := tell(records_in(text)).facts:
-        return _beside(records, listing or _describe_outline(payload, OUTPUT))
+        return _beside(records, listing or _describe_outline(payload, OUTPUT, _is_block))
     if listing is None and (counts := facts_of_lines(text)):
         return Description(facts=tuple(counts))
-    described = listing or _describe_outline(payload, OUTPUT)
+    described = listing or _describe_outline(payload, OUTPUT, _is_part)
     if described:
         return described
     return Description(facts=tuple(facts_of_pairs(payload.sample.head) or facts_of_words(payload.sample.head)))
 
 
 def describe_source(payload: PayloadProbe) -> Description:
-    """Returns facts about records, and the symbols or headings at the outer levels with their lines.
-
-    Without any of these, the text is described like an output.
-    """
+    """Returns records, and symbols or headings at the outer levels with their lines; else what describes an output."""
     records = tell(documents_in(payload.sample.head)).facts if payload.sample.whole else []
-    outlined = _describe_list(payload) or _describe_outline(payload, SOURCE)
+    outlined = _describe_list(payload) or _describe_outline(payload, SOURCE, _is_block if records else _is_part)
     return _beside(records, outlined) if records or outlined else describe_output(payload)
 
 
@@ -85,27 +82,36 @@ def _beside(records: list[str], outlined: Description | None) -> Description:
     return replace(outlined or NOTHING, facts=(*records, *(outlined or NOTHING).facts))
 
 
-def _describe_outline(payload: PayloadProbe, landmark_rules: Landmarks) -> Description | None:
-    """Returns the headings of a document, or else the landmarks of a text; None if there are fewer than two.
+def _is_part(entry: OutlineEntry) -> bool:
+    return entry.what != "phase"
 
-    The text itself or its name shows whether it is a document.
-    """
+
+def _is_block(entry: OutlineEntry) -> bool:
+    """Returns whether an entry is more than a record, which facts of records tell."""
+    return entry.what not in {"phase", "item"}
+
+
+def _describe_outline(
+    payload: PayloadProbe, landmark_rules: Landmarks, counts: Callable[[OutlineEntry], bool]
+) -> Description | None:
+    """Returns the headings of a document, which the text itself or its name identifies, or else its landmarks."""
     source = _SOURCE if payload.sample.whole else _SOURCE // 2
     data, where = _first_lines(payload.sample, source if landmark_rules is SOURCE else _OUTLINED_BYTES)
     names = (payload.declared.title, payload.declared.url)
     headings = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
     entries = [] if headings is None else of_sections(headings.sections)
-    entries = entries or [each for each in landmarks(landmark_rules, names, data) if each.what != "phase"]
+    entries = entries or list(filter(counts, landmarks(landmark_rules, names, data)))
     return _describe_entries(entries, where)
 
 
 def _first_lines(sample: PayloadSample, most: int = _OUTLINED_BYTES) -> tuple[bytes, str]:
     """Returns the whole lines that are examined, and the words for them if there are more.
 
-    These are at most so many bytes; a manual, which has few landmarks, is examined as far as available.
+    These are at most so many bytes; a text with few landmarks, and files of settings, whose parts are found faster, are
+    examined as far as available.
     """
     head = sample.head
-    if len(head) > most and sample.whole and is_manual(head[:_HEAD_BYTES]):
+    if len(head) > most and (yaml_form(head) == "keys" or (sample.whole and is_manual(head[:_HEAD_BYTES]))):
         most = len(head)
     if len(head) <= most and sample.whole:
         return sample.head, ""
@@ -117,24 +123,24 @@ def _describe_entries(entries: list[OutlineEntry], where: str) -> Description | 
     """Returns facts that name entries of the outer levels; None if there are fewer than two entries."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
-    outer, fact = summary(entries, where)
+    outer, facts = summary(entries, where)
     titles = Counter([name for entry in entries for name in {entry.title, without_arguments(entry.title)}])
     following = [*[entry.level for entry in outer[1:]], 0]
     inner = [entry for entry, level in zip(outer, following, strict=True) if level <= entry.level]
     alone = [entry for entry in inner if titles[entry.title] == 1]
     alone.sort(key=lambda each: -size_of(each))
-    return Description(facts=(fact,), parts=select_named_parts(alone), document=outer[0].what == "heading")
+    return Description(facts=facts, parts=select_named_parts(alone), document=outer[0].what == "heading")
 
 
 def _describe_list(payload: PayloadProbe) -> Description | None:
     """Returns commits of a Git log, documents of a YAML stream, or totals; None for any other text."""
     head = payload.sample.head[:_HEAD_BYTES]
-    if is_log(head):
+    if is_log(head) or is_oneline(head):
         return _commits(payload.sample)
     if payload.sample.whole and (totals := totals_of(head)) is not None:
         totals.feed(payload.sample.head)
         return Description(facts=totals.facts())
-    return _documents(payload.sample) if is_stream(head) else None
+    return _documents(payload.sample) if yaml_form(head) == "documents" else None
 
 
 def _commits(sample: PayloadSample) -> Description:
@@ -158,12 +164,12 @@ def _documents(sample: PayloadSample) -> Description:
 
 
 _MAX_COLUMNS: Final = 200
-"""Maximum columns of a table that are named. Chosen, not measured: the card's budget cuts the line earlier."""
+"""Columns of a table that are named. Chosen: the card's budget cuts the line earlier."""
 _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
 def describe_table(payload: PayloadProbe) -> Description:
-    """Returns the number of columns and the first row; if all rows are available, also their number and facts."""
+    """Returns what the rows say, their number, and the first row, header or not, if all are available."""
     sample = payload.sample
     table = read_table(sample.head)
     if table is None:
@@ -183,10 +189,7 @@ def describe_table(payload: PayloadProbe) -> Description:
 
 
 def _rows(data: bytes, table: Table) -> tuple[list[list[str]], list[int]]:
-    """Returns the rows of a whole table, and the numbers of their lines.
-
-    Both lists are empty if quoting is broken, or if the text contains anything but rows.
-    """
+    """Returns the rows of a whole table, with their lines; none if quoting is broken, or anything else is in it."""
     text = data.decode("utf-8-sig", "replace")
     if not table.plain:
         return read_drawn_rows(text) if table.delimiter == "|" else ([], [])

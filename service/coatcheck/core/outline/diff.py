@@ -1,11 +1,10 @@
-"""Outlines a diff: its files and their hunks, with the number of lines that each adds and removes, and its commits.
+"""The files of a diff and their hunks, with the lines that each adds and removes, and their commits.
 
-Git's log is a diff with commits that may have no files.
+The log of Git is a diff with commits and, perhaps, no files.
 """
 
 import re
-from email.errors import MessageError
-from email.header import decode_header, make_header
+from binascii import a2b_base64, a2b_qp
 from typing import Final, final
 
 from msgspec.structs import replace
@@ -26,54 +25,57 @@ _PATH: Final = re.compile(rb"(?:---|\+\+\+) ([^\t\r\n]{1,500})")
 _RENAMED: Final = re.compile(rb"(?:rename|copy) to (.{1,500})")
 _HUNK: Final = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _COMMIT: Final = re.compile(rb"(?:([*|/\\_. -]{0,40}\* +)?commit|From) ([0-9a-f]{7,64})(?:[ ].*)?")
-_COMMIT_START: Final = re.compile(rb"[*|/\\ ]{0,40}commit |From ")
-_PARENTS_AND_REFS: Final = re.compile(rb"(?: [<>-]?[0-9a-f]{7,64})*(?: \(.*\))?")
-"""Matches what may follow the hash on a commit's line: hashes of its parents, and names of branches and tags."""
+_NAMED: Final = re.compile(rb"[*|/\\ ]{0,40}commit |From ")
+_HERE: Final = re.compile(rb"(?: [<>-]?[0-9a-f]{7,64})*(?: \(.*\))?")
+"""What may follow the hash on a commit's line: its parents, and the names that point at it."""
 _SUBJECT: Final = re.compile(
     rb"^(?:[*|/\\ ]{0,40}    (?P<line>\S[^\n]*)"
     rb"|Subject: ?(?:\[[^\]\n]*PATCH[^\]\n]*\] ?)?(?P<mail>[^\n]*(?:\n[ \t]+[^\n]*)*))",
     re.MULTILINE,
 )
+_FOLDED: Final = re.compile(rb"(?:[ \t]+[^\n]*\n)*")
+_ENCODED: Final = re.compile(rb"=\?([\w-]{1,40})\?([bBqQ])\?([^?\s]*)\?=(?:\s+(?==\?))?")
 _HEADER: Final = 4_000
-"""Maximum bytes after a commit's line in which its subject is searched for."""
+"""Bytes after a commit's line in which its subject is searched for."""
 _HASH: Final = 12
-"""Number of digits of a commit's hash in its title."""
+"""Digits of a commit's hash in its title."""
 _ESCAPE: Final = re.compile(rb'\\([0-7]{3}|["\\abfnrtv])')
 _ESCAPED: Final = dict(zip(b'"\\abfnrtv', b'"\\\a\b\f\n\r\t\v', strict=True))
 
 
 _SIGNS: Final = (b"+", b"-", b"\\")
 _BODY: Final = {b" ", *_SIGNS}
-"""Characters with which the lines of a hunk begin, except for empty lines that lost their blank."""
+"""What the lines of a hunk begin with, but for empty ones that lost a blank."""
 
 
 @final
 class Diff(StartScanner):
-    """Finds files, hunks and commits.
-
-    A line inside a hunk never names a file; the hunk's own counts say where it ends.
-    """
+    """Finds files, hunks and commits. A line inside a hunk, by the hunk's own counts, names no file."""
 
     def __init__(self) -> None:
         super().__init__()
         self._counts: list[list[int] | None] = []
         self._wanted = (0, 0)
-        """Number of lines that the open hunk announced of the old file and of the new file."""
+        """Lines that the open hunk has of the old file and of the new one."""
         self._open = False
         """Whether the last entry is an incomplete hunk."""
         self._named = False
         self._untitled = False
         """Whether the last entry is a commit without its subject."""
+        self._folded: bytes | None = None
+        """The subject of the last entry, which the next line may continue."""
         self._drawn: bool | None = None
-        """Whether a drawn graph precedes the commits, according to the first commit; None before that."""
+        """Whether a graph precedes the commits, by the first one."""
         self._old = b""
-        """Path on the last `---` line, as written there."""
+        """What the last `---` line named, as written."""
         self._sides = True
-        """Whether the paths of the open file have the prefixes `a/` and `b/`, as far as is known."""
+        """Whether the names of the open file have the prefixes `a/` and `b/`, as far as known."""
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Processes whole lines; the first line begins at `place`."""
+        """Processes whole lines, the first of which begins at this place."""
         offset, here = 0, place
+        if self._folded is not None:
+            self._unfold(data)
         if self._untitled:
             self._title(data, 0)
         for start, end, *_ in _DIFF_LINES.lines(data):
@@ -87,7 +89,7 @@ class Diff(StartScanner):
         self._count(data, offset, len(data))
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
-        """Returns the entries; a file's `detail` has the numbers of its hunks and of added and removed lines."""
+        """Returns the entries; `detail` counts a file's hunks and the lines that it adds and removes."""
         entries = super().finish(end, ends_line=ends_line)
         hunks = [0] * len(entries)
         file = 0
@@ -103,10 +105,10 @@ class Diff(StartScanner):
         return [self._add_counts(entry, counts, number) for entry, counts, number in rows]
 
     def take_complete(self, *, end: bool = False) -> list[tuple[What, str, list[int] | None]]:
-        """Returns the complete files, hunks and commits, and forgets them; with `end`, returns all of them.
+        """Returns the complete files, hunks and commits, and forgets them; with `end`, all of them.
 
-        Each has its title and, if its lines can be counted, the numbers of lines that it adds and removes; those of a
-        file are the sums over its hunks.
+        Each has its title and, if they can be counted, the lines that it adds and removes, of which a file has those of
+        its hunks.
         """
         last, file = len(self.starts) - 1, -1
         for number, (start, counts) in enumerate(zip(self.starts, self._counts, strict=True)):
@@ -135,7 +137,7 @@ class Diff(StartScanner):
         return replace(entry, detail=detail, added=counts[0], removed=counts[1])
 
     def _count(self, data: bytes, start: int, end: int) -> None:
-        """Counts the lines of the open hunk up to the next mark; lines after a complete hunk do not belong to it."""
+        """Counts the lines of the open hunk up to the next mark; what follows a complete hunk does not belong to it."""
         counts = self._counts[-1] if self._counts else None
         if not self._open or end <= start or counts is None:
             return
@@ -149,7 +151,7 @@ class Diff(StartScanner):
             self._open = not self._count_body(data[start:end].removesuffix(b"\n").split(b"\n"), counts)
 
     def _count_body(self, lines: list[bytes], counts: list[int]) -> bool:
-        """Counts lines up to the first line that does not belong to the hunk; returns whether there is such a line."""
+        """Counts lines up to the first that does not belong to the hunk; returns whether there is one."""
         for line in lines:
             if min(self._beyond()) >= 0 and (line[:1] not in _BODY or line.rstrip() == b"--"):
                 return True
@@ -159,10 +161,9 @@ class Diff(StartScanner):
         return False
 
     def _beyond(self) -> tuple[int, int]:
-        """Returns how many lines the hunk has more than it announced, for the old and the new file.
+        """Returns how many lines the hunk has beyond those that it announced of each file; negative: how many lack.
 
-        A negative number of lines is still missing. The hunk's first line (`@@`) is counted as a line of the hunk, and
-        subtracted here.
+        It counts its own first line, too.
         """
         added, removed, odd, lines = self._counts[-1] or (0, 0, 0, 0)
         lines -= odd + 1
@@ -172,8 +173,8 @@ class Diff(StartScanner):
         if self._open and line.startswith((b"--", b"++")) and min(self._beyond()) < 0:
             return
         commit = self._commit(line)
-        if commit is None and _COMMIT_START.match(line):
-            return  # the message of a commit mentions another commit
+        if commit is None and _NAMED.match(line):
+            return  # a commit's message mentions another one
         self._open = False
         hunk = _HUNK.match(line)
         if hunk is not None:
@@ -192,24 +193,24 @@ class Diff(StartScanner):
             self._named = True
         elif line.startswith((b"diff ", b"Index: ")):
             match = _GIT.match(line)
-            name, self._sides = _new_name(match[1]) if match else (line.partition(b" ")[2], True)
+            name, self._sides = _now(match[1]) if match else (line.partition(b" ")[2], True)
             self._begin("file", make_title(name), here)
             self._named = True
 
     def _commit(self, line: bytes) -> bytes | None:
-        """Returns the hash on a line that begins a commit; None for other lines, as in an indented message."""
+        """Returns the hash on a line that begins a commit, which its indented message does not."""
         match = _COMMIT.fullmatch(line)
         if match is None:
             return None
         if not line.startswith(b"From "):
             has_graph = match[1] is not None
-            if self._drawn not in {None, has_graph} or not _PARENTS_AND_REFS.fullmatch(line[match.end(2) :]):
+            if self._drawn not in {None, has_graph} or not _HERE.fullmatch(line[match.end(2) :]):
                 return None
             self._drawn = has_graph
         return match[2]
 
     def _path(self, line: bytes, here: Position) -> None:
-        """Handles a path: `---` begins a file if no `diff` line did so; `+++` gives the file its new name."""
+        """Handles paths: a `---` begins a file if no `diff` line did; a `+++` gives it its present name."""
         path = _PATH.match(line)
         raw = b"" if path is None else _unquote_path(path[1])
         none = path is None or path[1].strip() == b"/dev/null"
@@ -229,16 +230,28 @@ class Diff(StartScanner):
             self.starts[-1] = replace(self.starts[-1], title=make_title(name))
 
     def _title(self, data: bytes, at: int) -> None:
-        """Adds its subject to a commit's title; a commit without a subject keeps its hash as the title."""
+        """Completes a commit's title by its subject; a commit without one keeps its hash."""
         match = _SUBJECT.search(data, at, at + _HEADER)
         if match is not None and (following := _DIFF_LINES.find(data, at)) is not None and following[0] < match.start():
             match = None
         if match is not None or at + _HEADER < len(data):
             self._untitled = False
         if match is not None:
-            commit = self.starts[-1].title.partition(" ")[0].encode()
-            subject = match["line"] or _decode_header(match["mail"])
-            self.starts[-1] = replace(self.starts[-1], title=make_title((commit + b" " + subject).rstrip()))
+            self._entitle(match["line"] or match["mail"])
+            self._folded = match["mail"] if match["line"] is None and match.end() + 1 >= len(data) else None
+
+    def _entitle(self, subject: bytes) -> None:
+        hash_ = self.starts[-1].title.partition(" ")[0].encode()
+        words = _ENCODED.sub(_decode_word, subject) if b"=?" in subject else subject
+        self.starts[-1] = replace(self.starts[-1], title=make_title((hash_ + b" " + words).rstrip()))
+
+    def _unfold(self, data: bytes) -> None:
+        """Completes a mail's subject by the lines at the beginning of a block that continue it."""
+        more = _FOLDED.match(data)
+        if self._folded is not None and more is not None:
+            self._folded = (self._folded + b"\n" + more[0])[:_HEADER]
+            self._entitle(self._folded)
+            self._folded = None if more.end() < len(data) else self._folded
 
     def _begin(self, what: What, title: str, here: Position, *, is_counted: bool = True) -> None:
         deep = any(start.what == "commit" for start in self.starts[:1])
@@ -248,10 +261,10 @@ class Diff(StartScanner):
         self._counts.append([0, 0, 0, 0] if is_counted else None)
 
 
-def _new_name(names: bytes) -> tuple[bytes, bool]:
-    """Returns the file's name on a `diff --git` line, which has two, and whether the names have prefixes.
+def _now(names: bytes) -> tuple[bytes, bool]:
+    """Returns the file's name, of the two on a `diff --git` line, and whether they have prefixes.
 
-    If the two names differ, a later line gives the new one.
+    If the two differ, a later line gives the new one.
     """
     if names.endswith(b'"'):
         first, last = names[: names.rfind(b' "', 0, -1)], names[names.rfind(b' "', 0, -1) + 1 :]
@@ -268,14 +281,13 @@ def _new_name(names: bytes) -> tuple[bytes, bool]:
     return _without_side(names.rpartition(b" b/")[2] or names), True
 
 
-def _decode_header(subject: bytes) -> bytes:
-    """Returns the decoded text of a mail header with encoded words (RFC 2047); unchanged if it cannot be decoded."""
-    if b"=?" not in subject:
-        return subject
+def _decode_word(word: re.Match[bytes]) -> bytes:
+    """Returns a word of a mail's header that was encoded because it is not ASCII; as it is if that is impossible."""
     try:
-        return str(make_header(decode_header(subject.decode("utf-8", "replace")))).encode("utf-8", "replace")
-    except (MessageError, ValueError, LookupError):
-        return subject
+        raw = a2b_base64(word[3]) if word[2] in b"bB" else a2b_qp(word[3], header=True)
+        return raw.decode(word[1].decode()).encode()
+    except (ValueError, LookupError):
+        return word[0]
 
 
 def _without_side(path: bytes) -> bytes:

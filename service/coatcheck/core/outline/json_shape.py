@@ -1,46 +1,45 @@
-"""Outlines of structured payloads: the shape of JSON, the columns of a table.
+"""Outlines of structured payloads: the shape of JSON, the columns of a table, the cells of a notebook.
 
-The shape of a document has each place once, with its types and members: all records of an array are merged into one
-place.
+The shape of a document has every place once, with its types and members: the records of an array are merged.
 """
 
 from typing import Final, cast
 
+import msgspec
 from msgspec import Struct
 
-from coatcheck.core.outline.model import OutlineEntries, OutlineEntry, make_title
-from coatcheck.core.structure import read_table
+from coatcheck.core.outline.model import MAX_ENTRIES, OutlineEntries, OutlineEntry, make_title
+from coatcheck.core.structure import JSON_FAULTS, read_table
 from coatcheck.core.text.count import plural
-from coatcheck.core.views.window import LineExtent
+from coatcheck.core.views.window import Extent, LineExtent
 
 _MAX_DEPTH: Final = 16
-"""Levels of a document that are examined; the content of deeper levels is ignored."""
+"""Levels of a document that are merged; deeper ones count as read."""
 _MAX_ELEMENTS: Final = 200
-"""Maximum elements of an array that are merged, evenly spread: types seldom differ, and large arrays take the most
-time."""
+"""Elements of an array that are merged, evenly spread: their types differ seldom, and a large array would cost most."""
 _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "number", bool: "bool", type(None): "null"}
 
 
 class Open(list[object]):
-    """A list that was not read to its end, and may have more elements."""
+    """A list that was not read to its end: it has at least these elements. Cards say so in a separate line."""
 
 
 class Node(Struct, eq=False):
-    """All values at one place of a document, merged."""
+    """Everything seen at one place of a document, merged."""
 
     more: bool = False
-    """Whether the longest list at this place was not read to its end."""
+    """Whether the longest list here was not read to its end."""
     types: dict[str, None] = {}
-    """The types of the values at this place, in the order of their first occurrence."""
+    """The types of the values here, in the order of their first occurrence."""
     keys: "dict[str, Node]" = {}
     item: "Node | None" = None
-    """The elements of all lists at this place, merged; None if there are no lists."""
+    """What the elements of the lists here have in common."""
     lengths: tuple[int, int] = (0, 0)
-    """Lengths of the shortest and of the longest list at this place."""
+    """Of the shortest list and the longest."""
 
 
 def merge(node: Node, value: object, depth: int = 0) -> None:
-    """Adds one value to the merged values of a place."""
+    """Adds one value to what was seen at this place."""
     name = _TYPES.get(type(value))
     if name is not None:
         node.types[name] = None
@@ -62,7 +61,7 @@ def _merge_members(keys: dict[str, Node], members: dict[str, object], depth: int
         name = _TYPES.get(type(member))
         if name is None:
             merge(child, member, depth)
-        else:  # as in `merge`: most values are scalars, and a call for each would double the time
+        else:  # like merge; most values are scalars, and a call for each would double the time
             child.types[name] = None
 
 
@@ -86,15 +85,15 @@ def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
 
 
 _MAX_COLUMNS: Final = 1_000
-"""Maximum columns that are listed; further columns are only counted."""
+"""Columns that are listed; the others are counted."""
 _EXAMPLE_CHARS: Final = 40
 """Maximum characters of a column's example."""
 
 
 def of_table(head: bytes, lines: int) -> OutlineEntries:
-    """Returns the columns of a table that begins with `head` and has `lines` lines; no entries if it is no table.
+    """Returns the columns of a table that begins with `head` and has `lines` lines; none if it is not a table.
 
-    The first row names the columns, even if it is not a header.
+    A column is named by the first row, which may not be a header.
     """
     table = read_table(head)
     if table is None:
@@ -117,3 +116,119 @@ def of_table(head: bytes, lines: int) -> OutlineEntries:
         entries.append(OutlineEntry(what="column", title=make_title(name) or f"(column {at + 1})", detail=detail))
     more = len(names) - _MAX_COLUMNS
     return OutlineEntries(entries, more <= 0, (f"{plural(more, 'more column')}.",) if more > 0 else ())
+
+
+_MARK: Final = b'"nbformat"'
+_EXCEPTION: Final = 300
+"""Maximum characters of an exception."""
+_PRINTED: Final = 80
+"""Maximum characters of a line that was printed."""
+FAILED: Final = "failed: "
+
+
+class _Output(Struct):
+    output_type: str = ""
+    ename: str = ""
+    evalue: str = ""
+    text: str | list[str] = ""
+    data: dict[str, msgspec.Raw] = {}
+
+
+class _Cell(Struct):
+    cell_type: str = ""
+    source: str | list[str] = ""
+    input: str | list[str] = ""
+    """The source of code, before format 4."""
+    outputs: list[msgspec.Raw] = []
+
+
+class _Sheet(Struct):
+    cells: list[msgspec.Raw] = []
+
+
+class _Notebook(Struct):
+    nbformat: int
+    cells: list[msgspec.Raw] = []
+    worksheets: list[_Sheet] = []
+    """Hold the cells, before format 4."""
+
+
+_notebook: Final = msgspec.json.Decoder(_Notebook).decode
+_cell: Final = msgspec.json.Decoder(_Cell).decode
+_output: Final = msgspec.json.Decoder(_Output).decode
+_text: Final = msgspec.json.Decoder(str | list[str]).decode
+
+
+def of_notebook(data: bytes) -> OutlineEntries | None:
+    """Returns the cells of a whole notebook, or None if it is not one."""
+    if _MARK not in data:
+        return None
+    try:
+        notebook = _notebook(data)
+    except JSON_FAULTS:
+        return None
+    sheets = {f"$.worksheets[{number}]": sheet.cells for number, sheet in enumerate(notebook.worksheets)}
+    parts = {"$": notebook.cells, **sheets}.items()
+    raw_cells = [(f"{path}.cells[{nth}]", bytes(raw)) for path, raws in parts for nth, raw in enumerate(raws)]
+    paths, cells = [path for path, _ in raw_cells], [cell for _, cell in raw_cells]
+    if not cells and (notebook.worksheets or b'"cells"' not in data):
+        return None
+    at = data.find(cells[0]) if cells else 0
+    has_positions = not cells or data.find(cells[0], at + 1) < 0  # of equal bytes, it is unknown which are the cell
+    entries: list[OutlineEntry] = []
+    line, offset = 1, 0
+    for number, cell in enumerate(cells[:MAX_ENTRIES]):
+        title, detail = _describe_cell(number, cell)
+        lines = extent = None
+        if has_positions:
+            at = data.find(cell, at)
+            start, end = _whole_lines(data, at, at + len(cell))
+            if end > start:
+                line += data.count(b"\n", offset, start)
+                offset = start
+                extent = Extent(start, end)
+                lines = LineExtent(line, line + data.count(b"\n", start, end - 1))
+            at += len(cell)
+        entries.append(
+            OutlineEntry(what="cell", title=title, path=paths[number], detail=detail, lines=lines, bytes=extent)
+        )
+    return OutlineEntries(entries, len(cells) <= MAX_ENTRIES)
+
+
+def _whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Returns the lines of a cell, if it shares none with another; otherwise nothing."""
+    first = data.rfind(b"\n", 0, start) + 1
+    after = data.find(b"\n", end) + 1 or len(data)
+    alone = not data[first:start].strip() and not data[end:after].strip(b", \t\r\n")
+    return (first, after) if alone else (0, 0)
+
+
+def _describe_cell(number: int, raw: bytes) -> tuple[str, str | None]:
+    """Returns a cell's title, and how it ended."""
+    try:
+        cell = _cell(raw)
+    except JSON_FAULTS:
+        return f"cell {number}", None
+    source = cell.source or cell.input
+    source = source if isinstance(source, str) else "".join(source)
+    first = next((line for line in source.splitlines() if line.strip()), "")
+    name = f"cell {number} {cell.cell_type}".rstrip()
+    return make_title(f"{name}: {first}" if first else name), _describe_end(cell.outputs)
+
+
+def _describe_end(outputs: list[msgspec.Raw]) -> str | None:
+    """Returns the exception in what a cell put out, or the last short line of text."""
+    printed = ""
+    for raw in outputs:
+        try:
+            output = _output(raw)
+            text = output.text or (_text(output.data["text/plain"]) if "text/plain" in output.data else "")
+        except JSON_FAULTS:
+            continue
+        if output.output_type in {"error", "pyerr"}:
+            return make_title(f"{FAILED}{output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION])
+        lines = (" ".join(line.split()) for line in (text if isinstance(text, str) else "".join(text)).split("\n"))
+        printed = next((line for line in reversed(list(lines)) if 0 < len(line) <= _PRINTED), printed)
+    return (
+        make_title(f"printed: {printed}") if printed and not printed.startswith("<") else None
+    )  # an object's own name

@@ -1,9 +1,9 @@
-"""Finds the entries of a payload, in one way per sort of payload, and has the scanner for symbols of source files.
+"""The ways of finding entries in a payload, one per sort of payload, and the scanner for symbols of source files.
 
-Each kind names one of these ways (`core/kinds/spec.py`). Pure and bounded: cards use them while a payload is stored. A
-definition extends to the next definition on its level or above. Scopes are not analysed: a definition is nested if it
-is indented further. Lines may be numbered, or begin with a file's name and a line number, as tools print them. Comments
-and strings that span lines define nothing.
+The row of a kind names one of them (`core/kinds/spec.py`). Pure and bounded: cards use it while a payload is stored. A
+definition extends to the next of its level or above; scopes are not analysed: a nested definition is one that is
+indented further. Lines may be numbered, or have a file's name and a line number, as tools print them; comments and
+strings that span lines define nothing.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Final, final
 from msgspec.structs import replace
 
 from coatcheck.core.outline.diff import Diff
-from coatcheck.core.outline.json_shape import of_table
+from coatcheck.core.outline.json_shape import of_notebook, of_table
 from coatcheck.core.outline.languages import (
     CLOSING,
     ENDS,
@@ -25,7 +25,7 @@ from coatcheck.core.outline.languages import (
     language_by_directive,
     language_of,
 )
-from coatcheck.core.outline.line_scanner import Phases, StartScanner, is_log
+from coatcheck.core.outline.line_scanner import StartScanner, is_log, is_oneline, oneline_scanner, phase_scanner
 from coatcheck.core.outline.model import (
     EntryStart,
     Landmarks,
@@ -37,20 +37,25 @@ from coatcheck.core.outline.model import (
 )
 from coatcheck.core.outline.regions import Regions
 from coatcheck.core.outline.summary import of_json
-from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
+from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
 from coatcheck.core.structure import style_of
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _LINE: Final = 600
-"""Maximum bytes of a line with a definition; longer lines are mostly generated code."""
+"""Maximum bytes of a line with a definition; generated code is full of longer ones."""
 _TAB: Final = 4
-"""Columns per tab stop; matters only in files that mix tabs and blanks."""
+"""Columns of a tab stop; it only matters where a file mixes tabs and blanks."""
 _MAX_LEVEL: Final = 8
-"""Deepest level of a symbol; a deeper symbol gets this level."""
+"""Deepest level of a symbol; deeper ones count as this one."""
 _PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
 _TRAILING: Final = b" \t\r\n{:=("
+_UNNAMED: Final = re.compile(r"typedef (?:struct|enum|union)")
+_NAMED: Final = re.compile(rb"^\}[ \t]*(\w[^;\n]{0,80})?;", re.MULTILINE)
+"""Where the name of such a type is: on the line that ends it."""
+_BODY: Final = 16 * 1024
+"""Bytes of an unnamed type in which its end is searched for."""
 
 
 @cache
@@ -65,7 +70,7 @@ def _ends(language: str) -> BlockPattern | None:
 
 @final
 class Symbols(StartScanner):
-    """Finds the definitions in source of one language."""
+    """Finds the definitions of one language."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -73,15 +78,18 @@ class Symbols(StartScanner):
         self._ends = _ends(language)
         self._closing = language in CLOSING
         self._open: dict[int, int] = {}
-        """Number of the last unfinished definition of each indentation."""
+        """The last definition of each indentation whose end has not come yet."""
         self._ended: dict[int, Position] = {}
         self._regions = Regions(language)
         self._details: list[str | None] = []
         self._indents: list[int] = []
+        self._unnamed = 0
+        """How many entries there were after the last type whose name has not come yet; 0: none."""
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Processes whole lines; the first line begins at `place`."""
+        """Processes whole lines, the first of which begins at this place."""
         offset, here = 0, place
+        self._name(data, 0, place.byte)
         regions = iter(self._regions.of(data))
         region = next(regions, None)
         begins = ((start, end, True) for start, end, *_ in self._scan.lines(data))
@@ -101,7 +109,7 @@ class Symbols(StartScanner):
             if not defines:
                 here, offset = here.after(data[offset:start]), start
                 after = here.after(data[start:end])
-                for each in [each for each in self._open if each >= depth]:  # deeper ones ended before
+                for each in [each for each in self._open if each >= depth]:  # what is deeper has ended before
                     number = self._open.pop(each)
                     if self.starts[number].place.byte < here.byte:
                         self._ended[number] = after if each == depth and self._closing else here
@@ -113,11 +121,26 @@ class Symbols(StartScanner):
             self._open[depth] = len(self.starts)
             self.starts.append(EntryStart("symbol", title, self._level(depth), here))
             self._details.append(_origin(prefix, here.newlines + 1))
+            if _UNNAMED.fullmatch(title):
+                self._unnamed = len(self.starts)
+                self._name(data, end, here.byte + end - start)
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
-        """Returns the definitions; `detail` has the position in the original file if it is not the position here."""
+        """Returns the definitions; `detail` says where in its file one is, if not here."""
         entries = reaching(self.starts, end, ends_line=ends_line, ends=self._ended)
         return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
+
+    def _name(self, data: bytes, at: int, byte: int) -> None:
+        """Completes the title of an unnamed type, given that place `at` of the block is this byte of the text."""
+        if not self._unnamed:
+            return
+        start = self.starts[self._unnamed - 1]
+        name = _NAMED.search(data, at, max(at, min(len(data), at + start.place.byte + _BODY - byte)))
+        if name is not None:
+            title = make_title(start.title.encode() + b" " + (name[1] or b""))
+            self.starts[self._unnamed - 1] = replace(start, title=title)
+        if name is not None or byte + len(data) - at >= start.place.byte + _BODY:
+            self._unnamed = 0
 
     def _level(self, indent: int) -> int:
         while self._indents and self._indents[-1] >= indent:
@@ -127,7 +150,7 @@ class Symbols(StartScanner):
 
 
 def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
-    """Returns the position that a line's prefix gives; None if there is no prefix, or if it only repeats `line`."""
+    """Returns where a line says that it comes from, unless that is its place here."""
     if prefix is None or not prefix[0]:
         return None
     path, number = prefix["path"], int(prefix["number"] or prefix["counted"])
@@ -138,24 +161,24 @@ def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
 
 _BEGINNING: Final = Position(0, 0, 0)
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning of a payload by which the scanner is chosen."""
+"""Bytes at the beginning that tell how entries are found."""
 _LINES: Final = 40
-"""Number of first lines that are examined to recognise printed source."""
+"""Lines that tell whether a text is source as tools print it."""
 _MIN_LINES: Final = 3
-"""Minimum lines of a text that is taken for source: any two lines may be numbered."""
+"""Lines below which a text is not considered source: any two lines may be numbered."""
 _WIDE: Final = 160
-"""Bytes of a line that are examined to recognise source."""
+"""Bytes of a line that are examined."""
 _DEFINED: Final = 2
-"""Minimum definitions at the beginning of a text that is taken for source."""
+"""Definitions at the beginning of a text from which it is considered source."""
 
 
 def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[OutlineEntry]:
-    """Returns the entries of a whole payload, in order; an empty list if nothing is recognised.
+    """Returns the entries of a whole payload, in order; none if nothing is recognised.
 
     Args:
-        landmark_rules: how entries are found in a payload of this kind.
+        landmark_rules: how entries are found in such a payload.
         names: possible names of its file: titles, URLs.
-        data: the whole payload; lines and bytes of the entries refer to it.
+        data: all of it; lines and bytes refer to it.
     """
     if landmark_rules.structure is not None:
         return landmark_rules.structure(data, data.count(b"\n") + (not data.endswith(b"\n")), whole=True).entries
@@ -167,7 +190,8 @@ def landmarks(landmark_rules: Landmarks, names: tuple[str | None, ...], data: by
 
 
 def _json(head: bytes, _lines: int, *, whole: bool) -> OutlineEntries:
-    return of_json(head, whole=whole)
+    """Returns the cells of a complete notebook, or the places of a document that begins with `head`."""
+    return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
 
 
 def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
@@ -176,15 +200,19 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _find_list_scanner(head: bytes) -> OutlineScanner | None:
-    """Returns the scanner for commits or YAML documents; None if the text has neither."""
-    return Diff() if is_log(head) else YamlDocuments() if is_stream(head) else None
+    """Returns what finds a text's commits, documents or keys, if it has such parts."""
+    if is_log(head):
+        return Diff()
+    if is_oneline(head):
+        return oneline_scanner()
+    form = yaml_form(head)
+    return YamlParts(form) if form else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
-    """Returns a scanner for symbols if a text is source, and its beginning defines something; otherwise None.
+    """Returns a scanner for symbols if a text reads as source or has a directive, and its beginning defines something.
 
-    Source is recognised by its style or by a directive, because it may begin with a comment of many lines that reads as
-    prose.
+    Source may begin with a comment of many lines, which read as prose.
     """
     lines = [line[:_WIDE] for line in head.split(b"\n")[:_LINES] if line and not line.isspace()]
     if len(lines) < _MIN_LINES:
@@ -197,7 +225,7 @@ def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None
 
 
 def _finds(scanner: OutlineScanner, head: bytes) -> bool:
-    """Returns whether a scanner finds enough definitions in the whole lines of `head` for an outline."""
+    """Returns whether a scanner finds enough in the whole lines of a beginning that it alone describes the text."""
     scanner.feed(head[: head.rfind(b"\n") + 1], _BEGINNING)
     return len(scanner.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED
 
@@ -207,27 +235,27 @@ def _find_source_scanner(names: tuple[str | None, ...], head: bytes) -> OutlineS
 
 
 JSON: Final = Landmarks(structure=_json, whole_bytes=8 * 1024 * 1024, beside_sections=True)
-"""Paths of a JSON document, with their types."""
+"""Cells of a notebook, otherwise paths with their types."""
 TABLE: Final = Landmarks(structure=_table)
-"""Columns of a table, and the lines of its rows."""
+"""Columns, and the lines of the rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
-"""Files and hunks of a diff, and commits if there are any."""
+"""Files and hunks, and commits if there are any."""
 SOURCE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) or Symbols(language_of(names, head)))
-"""Commits of a Git log, documents of a YAML stream, or else symbols."""
+"""Symbols; commits of a Git log; documents of a YAML stream; keys of a YAML mapping."""
 OUTPUT: Final = Landmarks(
     scanner=lambda names, head: (
-        _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or Phases()
+        _find_list_scanner(head) or _find_source_scanner(names, head) or _source(names, head) or phase_scanner()
     )
 )
-"""Commits of a Git log, documents of a YAML stream, symbols if the text is source (numbered or not), or else phases."""
+"""Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
 PROSE: Final = Landmarks(scanner=lambda names, head: _find_list_scanner(head) or _find_source_scanner(names, head))
-"""Commits of a Git log, documents of a YAML stream, or symbols of printed source."""
+"""Commits of a Git log; documents of a YAML stream; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_find_source_scanner)
-"""Only symbols of printed source. For kinds that have sections, if this payload has no sections."""
+"""Only symbols of printed source: for kinds that have sections, if this payload has none."""
 
 
 def _is_printed_source(head: bytes) -> bool:
-    """Returns whether every line is numbered in sequence, or has a path and a number as in the output of grep."""
+    """Returns whether every line is numbered in sequence, or has a path and a number, like output of grep."""
     lines = head.split(b"\n")[: _LINES + 1][:-1]
     matches = [_PREFIX.match(line) for line in lines if line not in {b"", b"--"}]
     if len(matches) < _MIN_LINES:

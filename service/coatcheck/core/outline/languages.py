@@ -1,10 +1,9 @@
 """Patterns of definitions at the beginning of a line, by language.
 
-These are line patterns in the syntax that RE2 and `re` share, rather than parsers. Source in an artifact is often a
-piece of a file, broken, or numbered by the tool that printed it; a line pattern finds the definitions that are there,
-in linear time. Python's own parser can be made to crash the process, as its documentation says, and parsers for a dozen
-languages are native code by a dozen authors. A pattern occasionally mistakes a call for a definition; an outline
-tolerates that.
+Line patterns in the syntax that RE2 and `re` share, and no parsers: source in an artifact is often a piece of a file,
+broken, or numbered by the tool that printed it; a line pattern finds what is there, in linear time. Python's own parser
+can be made to crash the process, as its documentation says, and parsers for a dozen languages are native code by a
+dozen authors. A pattern occasionally mistakes a call for a definition, which an outline tolerates.
 """
 
 import re
@@ -16,7 +15,7 @@ PREFIX: Final = (
     r"(?:[ ]{0,7}(?P<counted>[0-9]{1,7})(?:[:|][ ]?|\t|→)"
     r"|(?P<path>[^\s:\"'(){},;=]+)[:-](?P<number>[0-9]{1,7})[:-])?"
 )
-"""Matches what `cat -n`, editors and grep put before a line: its number, or a path and its number."""
+"""What `cat -n`, editors and grep put before a line: its number, or a path and its number."""
 
 
 def _either(*patterns: str) -> str:
@@ -28,7 +27,7 @@ def _any_of(words: str) -> str:
 
 
 def _before(words: str, least: str = "*") -> str:
-    """Returns a pattern that matches a sequence of any of these words; `least` is its quantifier."""
+    """Returns a pattern of any of these words in sequence."""
     return rf"(?:{_any_of(words)} +){least}"
 
 
@@ -37,7 +36,7 @@ _WORD: Final = r"(?:\w|[^\x00-\x7f])+"
 _ARGUMENTS: Final = r"\([^)]{0,300}\) *(?::[^=]{0,80})?"
 _VALUE: Final = rf"(?:function\b|class\b|{_ARGUMENTS}=>|[\w$]+ *=>)"
 _MORE_THAN_A_NAME: Final = r"(?:[^\s\w$]|[\w$]+ *=>|[\w$. ]+[^\s\w$.;=])"
-"""Matches the value of a default export, or of a CommonJS export, unless it is only a name defined elsewhere."""
+"""What a module exports by default, or as CommonJS does, unless it is only the name of what is defined elsewhere."""
 _MEMBER_WORDS: Final = "async static get set public private protected readonly override"
 _SCRIPT: Final = (
     rf"{_IN}{_before('export default declare abstract async')}(?:function\*?|class|interface|enum|namespace) +[\w$]",
@@ -68,6 +67,7 @@ _CURLY: Final = (
 )
 _C: Final = (
     rf"{_IN}(?:typedef +|static +)*(?:struct|class|enum|union|namespace)(?: +class)? +[\w:]+[^;()=]*\{{? *$",
+    r"typedef +(?:struct|enum|union) *\{? *$",
     r"#[ \t]*define +\w+\(",
 )
 _TYPED: Final = r"[A-Za-z_][\w:<>,*& \t]*"
@@ -77,14 +77,14 @@ _HEADER: Final = (
     r"[A-Za-z]\w*[a-z]\w* *\([^\n]*[,;]\s*$",
     r"typedef\b[^={]*[;(]",
 )
-"""Matches what a header declares besides the definitions of a source file: prototypes, and new names of types."""
+"""What a header declares beyond the definitions of a source file: prototypes, and types under new names."""
 _BLOCKS: Final = "message service rpc enum struct exception interface"
 _INTERFACE: Final = (
     rf"{_IN}{_before('extend')}{_any_of(_BLOCKS)} +[\w.]+[ \t]*(?:[({{:=]|extends\b|implements\b|$)",
     rf"{_before('extend')}{_any_of('type input union scalar')} +\w+[ \t]*(?:[{{=@]|implements\b|$)",
     rf"{_IN}(?:extend +[\w.]+ *\{{|oneof +\w+ *\{{|directive +@\w)",
 )
-"""Match definitions of Protocol Buffers, Thrift and GraphQL."""
+"""Of Protocol Buffers, Thrift and GraphQL."""
 _SQL_WORDS: Final = "or replace temp temporary unique materialized unlogged"
 _SQL_THINGS: Final = "table view function procedure trigger type schema"
 _PHP_WORDS: Final = "abstract final public private protected static readonly"
@@ -118,22 +118,21 @@ PATTERNS: Final[dict[str, str]] = {
     "perl": _either(rf"{_IN}package +[\w:]", rf"{_IN}sub +[\w:']+ *(?:\([^)\n]{{0,80}}\))?[^;{{#\n]*(?:[{{#].*)?$"),
     "elixir": _either(rf"{_IN}(?:defmodule|defp?|defmacrop?|defprotocol|defimpl) +[\w.:]"),
     "settings": _either(r"\[\[?[^\[\]\n]{1,120}\]\]? *$"),
-    "yaml": _either(r"(?:  |    )?(?:- +)?[\w.\"'/-]{1,80}: *(?:#.*)?$"),
+    "yaml": _either(r"(?:- +)?[\w.\"'/-]{1,80}: *(?:#.*)?$"),
     "any": _either(
         rf"[ \t]{{0,12}}{_before(_ANY_WORDS, '{0,5}')}{_any_of(_ANY_THINGS)} +(?:\([^)\n]{{0,80}}\) *)?[\w$.:<]+\*?"
         r" *(?:[(<:{\[=;]|$|(?:extends|implements|for|is|where) )"
     ),
 }
-"""Pattern of a line with a definition, by language. `any` is for source in an unknown language; the `*` in it is for
-Nim, which marks exported names so."""
+"""`any` is for source of unknown language; Nim marks the names that it exports with `*`."""
 _BRACES: Final = _either(r"[ \t]*\}")
 ENDS: Final = {
     **dict.fromkeys(("script", "go", "rust", "curly", "c", "header", "interface", "php"), _BRACES),
     "python": _either(r"[A-Za-z_@(\[{]"),
 }
-"""Pattern of a line that ends a definition with the same indentation: a closing brace, or code on the same level."""
+"""Matches lines that end a definition of their indentation: closing ones, or those that stand where it began."""
 CLOSING: Final = frozenset(ENDS) - {"python"}
-"""Languages in which the line that ends a definition belongs to the definition."""
+"""Languages in which such a line is the last one of what it ends."""
 
 _ENDINGS: Final[dict[str, str]] = {
     "python": "py pyi pyw pyx",
@@ -155,7 +154,7 @@ _ENDINGS: Final[dict[str, str]] = {
     "yaml": "yaml yml",
 }
 _GREP: Final = re.compile(rb"([^\s:]{1,300}\.[A-Za-z0-9]{1,8})[:-][0-9]{1,7}[:-]")
-"""Matches what grep puts before a line, if the file's name has an extension."""
+"""What grep puts before a line of a file whose name has an extension."""
 _BY_ENDING: Final = {ending: language for language, endings in _ENDINGS.items() for ending in endings.split()}
 _SHEBANGS: Final = {
     "python": "python",
@@ -178,18 +177,18 @@ _DIRECTIVES: Final[dict[str, str]] = {
         r"(?i:table|view|function|type|index)[ \t]+[\w\"`.\[].*(?:[(;,]|\bas|\bon .*)[ \t\r]*$"
     ),
 }
-"""Pattern of a line that only files of a language have. `interface`: of Protocol Buffers or GraphQL."""
+"""Finds a line that only a file of the language has; `interface`: of Protocol Buffers or GraphQL."""
 _ANY_DIRECTIVE: Final = BlockPattern("|".join(_DIRECTIVES.values()))
 _BY_DIRECTIVE: Final = {language: BlockPattern(pattern) for language, pattern in _DIRECTIVES.items()}
 _GUARD: Final = re.compile(rb"#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)[ \t\r]*\n\s*#[ \t]*define[ \t]+\1\b)")
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning in which a directive is searched for: it stands below the comment with the licence."""
+"""Bytes in which a directive is searched for: it stands below the comment with the licence."""
 _STATEMENTS: Final = "if for while switch catch return else elif do try using lock foreach with await yield throw new"
 _NO_DEFINITION: Final = frozenset([*_STATEMENTS.split(), "delete", "static_assert"])
 
 
 def language_of(names: tuple[str | None, ...], head: bytes) -> str:
-    """Returns the language of a file by its name or URL, its first line or a directive; `any` if none tells it."""
+    """Returns the language indicated by a file's name, a URL, the first line or a directive; `any` if nothing does."""
     grep = _GREP.match(head)
     for name in (*names, None if grep is None else grep[1].decode("utf-8", "replace")):
         plain = (name or "").partition("?")[0].partition("#")[0].rsplit("/", 1)[-1].strip().lower()
@@ -206,7 +205,7 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
 
 
 def language_by_directive(head: bytes) -> str | None:
-    """Returns the language that a typical line near the beginning indicates; None if there is no such line."""
+    """Returns the language of which a line near the beginning is typical: C, Java, JavaScript, SQL and so on."""
     first = head[:_HEAD_BYTES]
     line = _ANY_DIRECTIVE.find(first)
     if line is None:
@@ -216,6 +215,6 @@ def language_by_directive(head: bytes) -> str | None:
 
 
 def is_definition(title: str) -> bool:
-    """Returns whether a line that a pattern matched is a definition, not a statement that resembles one."""
+    """Returns whether a line that a pattern found is really a definition, not a statement that resembles one."""
     first = title.partition("(")[0].split()
     return bool(first) and first[0] not in _NO_DEFINITION and (len(first) == 1 or first[0] not in {"case", "goto"})

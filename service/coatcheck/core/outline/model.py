@@ -1,4 +1,4 @@
-"""Entries of an outline, which can be read by section, by lines, by bytes or by path, and what finds them."""
+"""Entries of an outline, which can be read by section, by lines, by bytes or by path. Values only."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from coatcheck.core.views.window import Extent, LineExtent, Position
 from coatcheck_client.contract.inert import one_line
 
 MAX_ENTRIES: Final = 5_000
-"""Maximum number of entries of an outline, which are the first ones."""
+"""Maximum number of entries; only the first are found."""
 TITLE_CHARS: Final = 120
 """Maximum characters of a title that is cut from a line."""
 
@@ -20,10 +20,13 @@ What = Literal[
     "part",
     "document",
     "symbol",
+    "block",
+    "item",
     "commit",
     "file",
     "hunk",
     "phase",
+    "cell",
     "column",
     "rows",
     "value",
@@ -71,11 +74,11 @@ class OutlineScanner(Protocol):
         ...
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Processes whole lines, the first of which begins at `place`."""
+        """Processes whole lines, the first of which begins at this place."""
         ...
 
     def finish(self, end: Position, *, ends_line: bool) -> list[OutlineEntry]:
-        """Returns the entries, once all lines were fed, which end at `end`; `ends_line`: with a line feed."""
+        """Returns the entries, once the lines have ended at this place; `ends_line`: with a line feed."""
         ...
 
 
@@ -97,8 +100,8 @@ class Landmarks(Struct, frozen=True, kw_only=True):
     """How to find the entries of one sort of payload. The row of a kind names one of these."""
 
     scanner: Callable[[tuple[str | None, ...], bytes], OutlineScanner | None] = lambda _names, _head: None
-    """Returns the scanner that finds entries line by line, given possible names of the payload's file and its first
-    bytes; None: it has no such entries."""
+    """Returns what finds entries line by line, if anything, given possible names of the payload's file and its first
+    bytes."""
     structure: OutlineReader | None = None
     """Used instead of a scanner."""
     whole_bytes: int | None = None
@@ -120,14 +123,7 @@ class EntryStart(Struct, frozen=True):
 def reaching(
     starts: list[EntryStart], end: Position, *, ends_line: bool, ends: Mapping[int, Position] | None = None
 ) -> list[OutlineEntry]:
-    """Returns the entries that begin at `starts`, in order.
-
-    Args:
-        starts: where the entries begin. Each extends to the next one of its level or above.
-        end: where the text ends, and with it the last entries.
-        ends_line: whether the text ends with a line feed.
-        ends: where entries end that end before that, by their index in `starts`.
-    """
+    """Returns entries from their beginnings, in order; those with a number in `ends` end there, if not before."""
     out: list[OutlineEntry] = []
     after: list[Position] = [end] * len(starts)
     open_: list[int] = []

@@ -1,7 +1,7 @@
-"""Finds comments and strings that span lines in source: a line that begins inside one of these defines nothing.
+"""Finds comments and strings that span lines in source: a line that begins inside one defines nothing.
 
-Uses a few lexical facts per language, and no parser. Only lines that may open such a region are read token by token,
-from a position that is certainly code. A region that is never closed extends to the end. Linear in the bytes.
+It uses a few lexical facts per language, and no parser: only lines that may open such a region are read token by token,
+from a place that is certainly code. What is never closed extends to the end. Linear in the bytes.
 """
 
 import re
@@ -14,7 +14,7 @@ from coatcheck.core.text.scan import BlockPattern
 _LINE: Final = 4_000
 """Maximum bytes of a line that can open a region."""
 _BLANKS: Final = 200
-"""Maximum blanks before the word that ends a here-document."""
+"""Maximum blanks before the last line of a here-document."""
 _STRING: Final = r""""[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'?"""
 _DOUBLE: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
 _CHARACTER: Final = r"'(?:\\.[^'\n]{0,8}|[^'\\\n])'"
@@ -23,16 +23,16 @@ _SLASHES: Final = r"//[^\n]*+"
 
 
 class _Region(Struct, frozen=True):
-    """One kind of region, with the text that opens and closes it."""
+    """One kind of region."""
 
     opener: str
-    """A pattern for both RE2 and `re`; the text that its group captures replaces `{}` in the closer."""
+    """A pattern for both RE2 and `re`; what its group captures replaces `{}` in the closer."""
     closer: str
-    """Plain text that closes the region."""
+    """Plain text."""
     escapes: bool = False
     """Whether a backslash cancels the closer."""
     alone: bool = False
-    """Whether the closer is on a line of its own, below the opener's line."""
+    """Whether the closer is a line of its own, after the opener's line."""
 
 
 def _here(mark: str) -> _Region:
@@ -63,7 +63,7 @@ _LANGUAGES: Final[dict[str, tuple[str, tuple[_Region, ...]]]] = {
     "settings": (rf"{_HASH}|{_STRING}", (_TRIPLE, _SINGLE)),
     "any": ("(?!)", (_TRIPLE, _SINGLE, _Region(r"^[ \t]*/\*", "*/"))),
 }
-"""By language: a pattern of the tokens (comments, strings) that may hide an opener, and the kinds of regions."""
+"""By language: what hides an opener on its line, and the regions."""
 
 
 class _Lexicon(Struct, frozen=True):
@@ -89,12 +89,12 @@ _LEXICONS: dict[str, _Lexicon] = {}
 
 
 class _Word(Struct, frozen=True):
-    """The word that ends a here-document."""
+    """The last line of a here-document."""
 
     text: bytes
 
     def end(self, data: bytes, at: int) -> int:
-        """Returns where the word ends on the next line that begins with it, after blanks; -1: no such line."""
+        """Returns where the next line ends that begins with the word, after blanks; -1 if there is none."""
         while (start := data.find(self.text, at)) >= 0:
             at = start + len(self.text)
             before = data.rfind(b"\n", max(0, start - _BLANKS), start)
@@ -107,7 +107,7 @@ class _Word(Struct, frozen=True):
 
 @final
 class Regions:
-    """Finds the regions of source that comes in blocks of whole lines."""
+    """The regions of source that comes in blocks of whole lines."""
 
     def __init__(self, language: str) -> None:
         self._lexicon = _lexicon(language)
@@ -125,9 +125,7 @@ class Regions:
             end = data.find(b"\n", candidate[1])
             end = len(data) if end < 0 else end
             tokens = lexicon.tokens.finditer(data, start, end) if end - start <= _LINE else iter(())
-            opener = next(
-                (token for token in tokens if token.lastgroup is not None), None
-            )  # the first one outside of other tokens
+            opener = next((token for token in tokens if token.lastgroup is not None), None)  # not hidden by anything
             at = end if opener is None else self._enter(data, lexicon, opener, end, out)
         return out
 
@@ -150,7 +148,7 @@ class Regions:
         return self._close(data, opener.start(), opener.end(), out)
 
     def _close(self, data: bytes, start: int, at: int, out: list[tuple[int, int]]) -> int:
-        """Returns where the open region ends, or the end of `data`, and records the region from `start` on."""
+        """Returns where the open region ends, and records it from `start` on."""
         closer = self._open
         if isinstance(closer, re.Pattern):
             match = closer.match(data, at)

@@ -1,7 +1,7 @@
 """Renders an outline as text, one line per entry, and finds the entry that a caller means.
 
-The text has as many entries as the budget allows, and a last line of the service's that says what is missing. It is
-counted as a whole, so that the bound holds for every content.
+As many entries as a budget allows, and a line of ours that says what is missing. The text is counted as a whole, so
+that the bound holds for every content.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from coatcheck.core.views.view import Section
 from coatcheck_client.contract.inert import MARK
 
 MIN_TOKENS: Final = 64
-"""Smallest budget of an outline, in tokens: its last line may take 48 of them."""
+"""Smallest budget of an outline, in tokens: its last line takes 48."""
 _LAST_LINE_TOKENS: Final = 48
 """Tokens reserved for the last line, without notices."""
 _MIN_ENTRY_CHARS: Final = 12
-"""The only entry of an answer is not shortened further if it has at most this many characters."""
+"""Minimum characters to which the only entry of an answer is cut."""
 _DETAIL: Final = 300
 """Maximum characters of an entry's detail."""
 
 
 class RenderedOutline(Struct, frozen=True):
-    """The text of an outline."""
+    """An outline's text and how many entries are in it."""
 
     text: str
     tokens: int
@@ -37,7 +37,7 @@ class RenderedOutline(Struct, frozen=True):
 
 
 def line_of(entry: OutlineEntry) -> str:
-    """Returns an entry as one line of text, indented by its level."""
+    """Returns an entry as a line."""
     words = [entry.section or "", entry.title]
     if entry.detail:
         detail = entry.detail if len(entry.detail) <= _DETAIL else entry.detail[: _DETAIL - 1] + "…"
@@ -60,15 +60,15 @@ def render(
     *,
     more: str,
 ) -> RenderedOutline:
-    """Returns the text of at most `limit` entries from index `first` on.
+    """Returns the entries from number `first` (from 0) on, at most `limit`.
 
     Args:
-        entries: all entries of the outline.
-        first: how many entries to skip.
+        entries: all of them.
+        first: how many to skip.
         limit: maximum number of entries.
-        budget: maximum tokens and characters of the text, including its last line.
+        budget: that of the text, including the last line.
         tokenizer: counts tokens.
-        notices: sentences for the last line.
+        notices: sentences of ours for the last line.
         more: how to request the rest, with `{}` for the number of the next entry.
     """
     total = len(entries)
@@ -82,11 +82,11 @@ def render(
         if tokens > room or chars > budget.chars - 400 - sum(map(len, notices)):
             break
         lines.append(line)
-    if not lines and first < total:  # one entry is always shown, shortened, so that the next can be reached
+    if not lines and first < total:  # a single entry is shown as far as it fits, so that those after it can be reached
         lines.append(line_of(entries[first]))
     while True:
         entry_count = len(lines)
-        text = "\n".join([*lines, *_last_line(first, entry_count, total, notices, more)])
+        text = "\n".join([*lines, *_last(first, entry_count, total, notices, more)])
         count = tokenizer.count(text)
         if count <= budget.tokens and len(text) <= budget.chars:
             return RenderedOutline(text, count, entry_count)
@@ -101,7 +101,7 @@ def render(
             return RenderedOutline(text, tokenizer.count(text), entry_count)
 
 
-def _last_line(first: int, entry_count: int, total: int, notices: list[str], more: str) -> list[str]:
+def _last(first: int, entry_count: int, total: int, notices: list[str], more: str) -> list[str]:
     sentences = list(notices)
     if entry_count < total:
         on = f" Next: {more.format(first + entry_count)}." if first + entry_count < total else ""
@@ -110,10 +110,10 @@ def _last_line(first: int, entry_count: int, total: int, notices: list[str], mor
 
 
 def choose_entry(entries: Sequence[OutlineEntry], query: str, artifact_id: str) -> int:
-    """Returns the index of the entry that `query` means, by its title, a name in the title, or its beginning.
+    """Returns the index of the entry that `query` means, by its title, a name in it or its beginning.
 
     Raises:
-        CoatcheckError: `section_not_found` if the query means no entry, or several.
+        CoatcheckError: `section_not_found` if there is none, or several.
     """
     matches = match_titles([entry.title for entry in entries], query, names=True)
     if len(matches) == 1:
@@ -125,9 +125,9 @@ def choose_entry(entries: Sequence[OutlineEntry], query: str, artifact_id: str) 
 
 
 def section_of(entries: Sequence[OutlineEntry], number: int) -> tuple[tuple[Section, ...], int | None]:
-    """Returns the entries with lines as sections of their view, and the index of entry `number` among them.
+    """Returns the entries with lines as sections of their view, and which of them is entry `number`.
 
-    If that entry has no lines, returns no sections and None.
+    Returns None, and no sections, if that entry has no lines.
     """
     if entries[number].lines is None or entries[number].bytes is None:
         return (), None
@@ -137,7 +137,7 @@ def section_of(entries: Sequence[OutlineEntry], number: int) -> tuple[tuple[Sect
         lines, extent = entry.lines, entry.bytes
         if lines is None or extent is None:
             continue
-        if place == number:  # entries without lines are not counted
+        if place == number:  # its number among the sections, which lack entries without lines
             nth = len(sections)
         sections.append(
             Section(

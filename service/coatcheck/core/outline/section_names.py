@@ -1,7 +1,7 @@
-"""Names of sections and entries: which one a caller means, which ones exist, and how an answer names one.
+"""Names of sections and entries: which one a caller means, which exist, and how an answer names one.
 
-Models copy titles as a whole, in part, or only the name in them; all of these are accepted if they mean exactly one
-section. Names are cited as `art_…#r3`. Pure; no bytes are read.
+Models copy titles whole, in part, or only the name in them, so all of these are accepted if they mean one section.
+Names are cited as `art_…#r3`. Pure; no bytes are read.
 """
 
 import re
@@ -18,10 +18,10 @@ from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.inert import one_line
 
 _NAME_CHARS = 200
-"""Maximum characters that are used of the title or name that a caller gives; no title has more."""
+"""Maximum characters of a caller's word; no title has more."""
 
 _BEFORE = r"func \([^()]*\) ?|pub\([^()]*\) |\w+\([^()]*\) ?[*& ]*(?=[A-Za-z]\w*\()"
-"""Matches what may stand before a name and has parentheses of its own: a receiver, a scope, a macro with a type."""
+"""What may stand before a name with parentheses of its own: a receiver, a scope, a macro with a type."""
 _NAMING = re.compile(rf"(?:{_BEFORE})?(?:[^(= ]| (?!#))*")
 _TYPED = re.compile(r"((?:export |declare )*(?:const|let|var) [\w$]+) ?:.*")
 _KEYWORD = re.compile(r"(?:def|fn|func|fun|function|sub|operator|impl|)")
@@ -29,12 +29,12 @@ _HASH = re.compile(r"[0-9a-f]{7,64}")
 
 
 def match_titles(titles: Sequence[str], query: str, *, names: bool = False) -> list[int]:
-    """Returns the indices of the titles that `query` may mean, in order.
+    """Returns the indices of the titles that `query` may mean, in order: those of the first rule that matches any.
 
-    These rules are tried in order, and the first that matches any title decides: the whole title; with `names`, the
-    title without its arguments, a name in it (`main` in `def main(args)`, `b.py` in `a/b.py`), or a longer form of the
-    hash that the title begins with; the beginning of the title up to the end of a word; any beginning of the title.
-    Case and runs of blanks make no difference, unless titles differ only in these, as names of files may.
+    The rules: the whole title; with `names`, the title without its arguments, a name in it (`main` in
+    `def main(args)`, `b.py` in `a/b.py`) or a longer form of the hash that it begins with; its beginning up to the end
+    of a word; its beginning. Case and runs of blanks make no difference, except between titles that differ only in
+    them, as names of files may.
     """
     word = _plain(query[:_NAME_CHARS])
     if not word:
@@ -62,12 +62,11 @@ def match_titles(titles: Sequence[str], query: str, *, names: bool = False) -> l
 def without_arguments(title: str) -> str:
     """Returns the beginning of a definition up to its name: without parameters, results, types and values.
 
-    For example, `func (c *Command) find` for `func (c *Command) find(args []string) error`. Returns the title itself if
-    nothing would be left.
+    `func (c *Command) find` for `func (c *Command) find(args []string) error`; the title itself if nothing is left.
     """
     match = _NAMING.match(title)
     short = _TYPED.sub(r"\1", match[0] if match else title).rstrip(" \t:")
-    if short.count("<") > short.count(">"):  # cut inside the type parameters of a generic definition
+    if short.count("<") > short.count(">"):  # cut inside what a generic definition requires of its types
         short = short.partition("<")[0].rstrip()
     return title if _KEYWORD.fullmatch(short.rpartition(" ")[2]) else short
 
@@ -77,33 +76,33 @@ def _plain(text: str) -> str:
 
 
 def _head(title: str) -> str:
-    """Returns the part of a title that names the definition: without arguments, which may contain other names."""
+    """Returns the part of a title that names something: without arguments, which may contain other names."""
     receiver = re.sub(r"^func \([^)]*\) *", "func ", title)
     return re.split(r"[(=:{]", receiver, maxsplit=1)[0]
 
 
-_MAX_LISTED: Final = 6
-"""Maximum number of sections that an error message lists."""
+_NAMED: Final = 6
+"""Sections that a refusal names."""
 _TITLE_CHARS: Final = 40
-"""Maximum characters of a section's title in an error message."""
+"""Characters of a section's title where a refusal names it."""
 
 
 class SectionPart(Struct, frozen=True, kw_only=True):
-    """A section as answers describe it."""
+    """A section as answers name it."""
 
     name: str
     title: str
     level: int
-    """Level of the section; 1 is the top level."""
+    """1 is the top level."""
     lines: LineExtent
-    """Lines of the section in the view."""
+    """Its lines in the view."""
     bytes: Extent
-    """Bytes of the section in the view."""
+    """Its bytes in the view."""
     url: str | None = None
 
 
 def part(section: Section) -> SectionPart:
-    """Returns a section as answers describe it."""
+    """Returns a section as answers name it."""
     return SectionPart(
         name=section.name,
         title=section.title,
@@ -115,10 +114,9 @@ def part(section: Section) -> SectionPart:
 
 
 def nth_section(sections: tuple[Section, ...], query: str) -> int | None:
-    """Returns the index of the section that `query` means; None if it means none, or several.
+    """Returns the index of the section that `query` means; None if there is none, or several.
 
-    A query means a section by its name (`s3`, `#S3`), by its title, or by the beginning of the title, in upper or lower
-    case.
+    A section is meant by its name (`s3`, `#S3`), by its title, or by the title's beginning, in upper or lower case.
     """
     matches = match_sections(sections, query)
     return matches[0] if len(matches) == 1 else None
@@ -132,7 +130,7 @@ def match_sections(sections: tuple[Section, ...], query: str) -> list[int]:
 
 
 def no_section(artifact_id: str, query: str, sections: tuple[Section, ...]) -> CoatcheckError:
-    """Returns the error `section_not_found`, which lists the sections that may be meant, or else the first ones."""
+    """Returns `section_not_found`, naming the sections that may be meant, or else the first ones."""
     if not sections:
         return CoatcheckError(
             Code.SECTION_NOT_FOUND, f"{artifact_id} has no sections. Read it without `section`, by lines.", sections=0
@@ -149,10 +147,10 @@ def no_section(artifact_id: str, query: str, sections: tuple[Section, ...]) -> C
 
 
 def not_found(artifact_id: str, query: str, candidates: list[str], *, ambiguous: bool, total: int) -> CoatcheckError:
-    """Returns the error `section_not_found` with the first candidates; `ambiguous`: all of these may be meant."""
+    """Returns `section_not_found` with the first candidates. `ambiguous`: all of them may be meant."""
     label = shorten_label(query)
-    names = ", ".join(candidates[:_MAX_LISTED])
-    more = f" and {len(candidates) - _MAX_LISTED} more" if len(candidates) > _MAX_LISTED else ""
+    names = ", ".join(candidates[:_NAMED])
+    more = f" and {len(candidates) - _NAMED} more" if len(candidates) > _NAMED else ""
     if ambiguous:
         detail = f'"{label}" may be any of {len(candidates)} sections of {artifact_id}: {names}{more}.'
     else:
@@ -161,7 +159,7 @@ def not_found(artifact_id: str, query: str, candidates: list[str], *, ambiguous:
 
 
 def shorten_label(text: str) -> str:
-    """Returns a caller's query or a title on one line, in at most 40 characters."""
+    """Returns a caller's word or a title on one line, in at most 40 characters."""
     label = one_line(text[: _TITLE_CHARS * 2])
     return label if len(label) <= _TITLE_CHARS else f"{label[: _TITLE_CHARS - 1]}…"
 

@@ -1,13 +1,12 @@
-"""Condenses outlines to facts of a card.
+"""Outlines as facts of a card: the largest parts of a text, the places of a JSON document, the totals of a diff.
 
-These are the largest parts of a text, the places of a JSON document, and the totals of a diff. All records of an array
-form one place, `[*]`, whose members are those of all examined records. Paths follow RFC 9535, so that each place can be
-read directly. The totals of a diff are counted while it streams in, in bounded memory, from all of its bytes.
+Records of an array form one place, `[*]`, with the members of all that were examined. Paths are RFC 9535, so that each
+can be read directly. Totals of a diff are counted as it streams in, in bounded memory, from all of its bytes.
 """
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from posixpath import commonprefix
 from typing import Final, cast, final
 
@@ -24,15 +23,19 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _MAX_OUTER: Final = 30
-"""Maximum entries of the outer levels that a card can name; if there are more, only the outermost level is named."""
+"""Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
 _OUTER_LEVEL: Final = 2
-"""Deepest level that is named if there are few entries: the chapters of a document, below its title."""
+"""Level down to which entries are named if they are few: a document's chapters below its title."""
 _MIN_ENTRIES: Final = 3
-"""Number of entries on the outer levels that would be no outline by themselves: a title and a version or two."""
+"""Entries of the outer levels that alone would be no outline: a title, and a version or two."""
+_FEW_OUTER: Final = 8
+"""Maximum entries of the outer levels beside which those of the next level are named."""
+_MIN_RATIO: Final = 2
+"""How many times as many those must be: of fewer, the outer ones alone say more."""
 _CHARS: Final = 800
-"""Maximum characters of the entries that a fact names: about as many as a card of 600 tokens has room for."""
+"""Characters of the entries that a fact names: about what a card of 600 tokens has room for."""
 _PLACE: Final = 6
-"""Characters that a line number and a separator add to each entry."""
+"""Characters of a line's number and of what is between two entries."""
 
 
 def size_of(entry: OutlineEntry) -> int:
@@ -40,49 +43,76 @@ def size_of(entry: OutlineEntry) -> int:
     return 0 if entry.lines is None else entry.lines.last - entry.lines.first + 1
 
 
-def summary(entries: list[OutlineEntry], where: str) -> tuple[list[OutlineEntry], str]:
-    """Returns the entries of the outer levels, and a fact that names these entries or the largest of them.
+def summary(entries: list[OutlineEntry], where: str) -> tuple[list[OutlineEntry], tuple[str, ...]]:
+    """Returns the entries of the outer levels, and the facts that name them: the largest, then others or inner ones.
 
     Args:
-        entries: all entries, in order; at least one.
-        where: words for the lines that were examined, if not all were.
+        entries: all of them, in order.
+        where: words for the lines that were examined, if they are not all.
     """
-    min_entries = 2 if entries[0].what == "part" else _MIN_ENTRIES
-    deepest = sorted([entry.level for entry in entries])[: min_entries + 1][-1]
+    deepest = _deepest(entries, 2 if entries[0].what == "part" else _MIN_ENTRIES)
     if sum(entry.level <= _OUTER_LEVEL for entry in entries) <= _MAX_OUTER:
         deepest = max(deepest, _OUTER_LEVEL)
     outer = [entry for entry in entries if entry.level <= deepest]
     label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
+    inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
     outer = _shorten_titles(outer, entries, _CHARS)
-    largest = _largest(outer, _CHARS)
-    if len(largest) < len(outer):  # a card may have room for a few only
-        label = f"Largest {part}"
-        largest.sort(key=lambda each: (each.level, -size_of(each)))
-    names = [f"{each.title} {each.lines.first if each.lines else ''}" for each in largest]
-    return outer, f"{label}{where} (with lines): {'; '.join(names)}"
+    first = _largest(outer, _CHARS)
+    if len(first) < len(outer):  # a card may have room for a few only
+        label, first = f"Largest {part}", sorted(first, key=lambda each: (each.level, -size_of(each)))
+    facts = [_fact(f"{label}{where}", first, 0)]
+    within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
+    within = within if len(outer) <= _FEW_OUTER and len(within) >= _MIN_RATIO * len(outer) else []
+    if within:
+        within = _shorten_titles(within, entries, _CHARS)
+        largest = _largest(within, _CHARS)
+        facts.append(_fact(f"Inner {part}{where}", largest, len(within) - len(largest)))
+    if len(first) < len(outer):
+        first_ids = set(map(id, first))
+        others = [entry for entry in outer if id(entry) not in first_ids]
+        largest = _largest(others, _CHARS)
+        facts.append(_fact(f"Smaller {part}{where}", largest, len(others) - len(largest)))
+    return outer, tuple(facts)
 
 
 def contents(entries: list[OutlineEntry], where: str, room: int) -> Iterator[str]:
-    """Yields facts that name headings, each shorter than the one before: all of the outermost, then the largest.
+    """Yields facts that name headings, each shorter than the one before: the outermost, without lines, the largest.
 
-    Nothing if no level of the outermost ones has several.
+    Nothing if no level of the outermost ones has several. The largest are those with most bytes: in a text that is made
+    from a page, a paragraph of any length is a line.
 
     Args:
         entries: all headings, in order.
         where: words for the part of the text that they are of.
         room: about how many tokens a fact may have.
     """
-    deepest = sorted([entry.level for entry in entries])[: _MIN_ENTRIES + 1][-1] if entries else 0
+    deepest = _deepest(entries, _MIN_ENTRIES) if entries else 0
     outer = [entry for entry in entries if entry.level <= deepest]
     if max(Counter([entry.level for entry in outer]).values(), default=0) <= _MIN_ENTRIES:
         return
+    yield _fact(f"Sections{where}", outer, 0)
     yield f"Sections{where}: {'; '.join([entry.title for entry in outer])}"
     for chars in range(room * 5, 0, -max(1, room // 2)):
-        yield f"Largest sections{where}: {'; '.join([entry.title for entry in _largest(outer, chars)])}"
+        yield f"Largest sections{where}: {'; '.join([entry.title for entry in _largest(outer, chars, _bytes_of)])}"
+
+
+def _deepest(entries: list[OutlineEntry], few: int) -> int:
+    """Returns the level down to which there are more than `few` entries, or all."""
+    return sorted([entry.level for entry in entries])[: few + 1][-1]
+
+
+def _fact(label: str, entries: list[OutlineEntry], more: int) -> str:
+    """Returns a fact that names entries with their lines, and how many are left out."""
+    labels = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in entries]
+    return f"{label} (with lines): {'; '.join([*labels, *([f'… {more} more'] if more else [])])}"
+
+
+def _bytes_of(entry: OutlineEntry) -> int:
+    return 0 if entry.bytes is None else entry.bytes.end - entry.bytes.start
 
 
 def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
-    """Returns symbols without their arguments if the titles exceed `most` characters, unless titles become equal."""
+    """Returns entries without their arguments if they take more characters, except where that leaves several alike."""
     if sum(len(entry.title) + _PLACE for entry in selection) <= most or selection[0].what != "symbol":
         return selection
     forms = Counter([without_arguments(title) for title in {entry.title for entry in entries}])
@@ -90,10 +120,12 @@ def _shorten_titles(selection: list[OutlineEntry], entries: list[OutlineEntry], 
     return [replace(entry, title=title) if forms[title] == 1 else entry for entry, title in short]
 
 
-def _largest(entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
-    """Returns entries up to `most` characters, in order: outer levels first, and within a level the largest first."""
+def _largest(
+    entries: list[OutlineEntry], most: int, size: Callable[[OutlineEntry], int] = size_of
+) -> list[OutlineEntry]:
+    """Returns entries, in order, up to so many characters: the outermost, of one level the largest."""
     chars, indices = 0, set[int]()
-    for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size_of(entries[each]), each)):
+    for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size(entries[each]), each)):
         chars += len(entries[number].title) + _PLACE
         if chars > most and indices:
             break
@@ -102,14 +134,13 @@ def _largest(entries: list[OutlineEntry], most: int) -> list[OutlineEntry]:
 
 
 _MEMBERS: Final = 40
-"""Maximum members of one object that are named. With more, if these are similar, it is a map: its values form one
-place."""
+"""Members of one object that are named; an object with more similar ones is a map, whose values form one place."""
 _MAX_MEMBERS: Final = 60
-"""Maximum members of an object whose places are listed, if the members differ; with more, the outline is incomplete."""
+"""Members of an object, some of which differ, whose places are listed; if there are more, the outline is incomplete."""
 
 
 def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
-    """Returns the places of a JSON document that begins with `head`; no entries if `head` does not begin like JSON."""
+    """Returns the places of a document that begins with `head`; none if it does not begin like JSON."""
     reading = read_json(head, whole=whole)
     if reading is None:
         return OutlineEntries([])
@@ -117,9 +148,9 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     if whole and reading.lines and not complete:
         complete = reading.lines == sum(map(bool, map(bytes.strip, head.split(b"\n"))))
     # All elements of an array are merged into one node first, so that the outline grows with the places of a document,
-    # not with the number of its records.
+    # not with its records.
     root = Node()
-    merge(root, reading.value if complete else _mark_continuation(reading))
+    merge(root, reading.value if complete else _cut_short(reading))
     entries: list[OutlineEntry] = []
     queue: deque[tuple[str, int, Node]] = deque([("$", 1, root)])
     all_named = True
@@ -143,10 +174,10 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     return OutlineEntries(entries, complete and all_named and not queue, tuple(notices))
 
 
-def _mark_continuation(reading: JsonReading) -> object:
-    """Returns the value that was read, with open lists wherever the document may continue.
+def _cut_short(reading: JsonReading) -> object:
+    """Returns the value with open lists where they may continue.
 
-    With JSON lines, each line was read as a whole, but more lines may follow.
+    Of JSON lines, each was read whole, but there are more.
     """
     if reading.lines and isinstance(reading.value, list):
         return Open(cast("list[object]", reading.value))
@@ -154,7 +185,7 @@ def _mark_continuation(reading: JsonReading) -> object:
 
 
 def _mark_open(value: object) -> object:
-    """Returns the value of a document that is cut off: the lists that the cut is in are marked as open."""
+    """Returns what was read of a document that ends too early: its last lists may continue."""
     if isinstance(value, list):
         elements = Open(cast("list[object]", value))
         if elements:
@@ -198,28 +229,28 @@ def _either(names: list[str]) -> str:
 
 
 _HEAD_BYTES: Final = 16 * 1024
-"""Bytes at the beginning of a text that must have a diff's header and a hunk."""
+"""Bytes at the beginning in which a hunk follows a diff's header."""
 _PREFACE_BYTES: Final = 2 * 1024
-"""Maximum bytes of text before a diff."""
+"""Maximum bytes before a diff."""
 _PIECE: Final = 64 * 1024
-"""Bytes of a diff that are examined at a time: they have fewer hunks than an outline may have entries."""
+"""Bytes of a diff that are examined together: fewer hunks than an outline may have."""
 _LINE: Final = 4 * 1024
-"""Maximum bytes of an incomplete line that are kept."""
+"""Bytes of a line that matter."""
 _MAX_FILES: Final = 20_000
-"""Maximum files of a diff for which totals are counted; with more files, there are no totals."""
+"""Maximum files of a diff; of one with more there are no totals."""
 _LISTED_FILES: Final = 40
-"""Maximum files that are named, those with most changes first: about as many as a card of 600 tokens has room for."""
+"""Files that are named, those with most changes: a card of 600 tokens has room for about as many."""
 _COMMON: Final = 24
-"""Minimum characters of a directory that all files have in common, for it to be named once instead of in each name."""
+"""Minimum characters that all names begin with from which their directory is told once."""
 _LISTED_COMMITS: Final = 8
-"""Maximum commits that are named in addition to the files."""
+"""Commits that are named beside them."""
 _BEGINNING: Final = Position(0, 0, 0)
 _HEADER: Final = re.compile(rb"^(?:diff -\S|Index: |--- \S[^\n]*\n\+\+\+ \S)", re.MULTILINE)
 _HUNK: Final = BlockPattern(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
 def totals_of(head: bytes) -> "DiffTotals | None":
-    """Returns a counter for the changes of a text that begins with `head`; None if no diff begins there."""
+    """Returns what counts the changes of a text that begins like this; None if it begins with no diff."""
     first = head[:_HEAD_BYTES]
     diff = b"\n@@ -" in first and _HUNK.find(first) and _HEADER.search(head, 0, _PREFACE_BYTES)
     return DiffTotals() if diff else None
@@ -227,7 +258,7 @@ def totals_of(head: bytes) -> "DiffTotals | None":
 
 @final
 class DiffTotals:
-    """Counts the files of a diff, and the lines that each file adds and removes; lists its commits."""
+    """Counts the files of a diff, and the lines that each adds and removes; names its commits, if it has any."""
 
     def __init__(self) -> None:
         self._carry = b""
@@ -235,15 +266,15 @@ class DiffTotals:
         self._added = Counter[str]()
         self._removed = Counter[str]()
         self._titles = Counter[str]()
-        """How often each file's title occurs."""
+        """How often each title of a file occurs."""
         self._commits: list[str] = []
         self._numbers = Counter[What]()
-        """Number of files, of hunks and of commits."""
+        """How many files, hunks and commits there are."""
         self._known = True
-        """Whether every file so far could be counted, and be told apart from the others."""
+        """Whether every file so far could be counted, and told from the others."""
 
     def feed(self, data: bytes) -> None:
-        """Counts the lines in the next bytes. Of a line that spans several calls, the middle is ignored."""
+        """Counts what is in the next bytes; of a long line, only the beginning and the end are examined."""
         end = data.rfind(b"\n") + 1
         if end:
             self._count_lines(self._carry + data[:end])
@@ -275,7 +306,7 @@ class DiffTotals:
                 self._removed[title] += counts[1]
 
     def facts(self) -> tuple[str, ...]:
-        """Returns facts about the first commits and about the files with most changes; empty if there are no totals."""
+        """Returns the first commits, and the files with the largest changes."""
         self._count_lines(self._carry)
         self._carry = b""
         self.add(self._diff.take_complete(end=True))
@@ -293,7 +324,7 @@ class DiffTotals:
         return (f"{format_count(self._numbers['commit'], 'commit')}: {commit_list}", facts) if commits else (facts,)
 
     def sections(self) -> list[str]:
-        """Returns the names of files that can be read as sections, most changes first. Call it after `facts`."""
+        """Returns the files by which an outline's parts can be read, largest changes first, after `facts`."""
         if not self._known or self._numbers.total() >= MAX_ENTRIES:
             return []
         return [name for name in self._largest() if self._titles[name] == 1]

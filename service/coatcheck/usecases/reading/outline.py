@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code, invalid_request
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.outline.line_scanner import Phases, times
+from coatcheck.core.outline.line_scanner import LineScanner, times
 from coatcheck.core.outline.model import Landmarks, OutlineEntries, OutlineEntry, OutlineReader, OutlineScanner
 from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, choose_entry, render, section_of
 from coatcheck.core.outline.section_names import SectionPart, of_sections
@@ -234,7 +234,7 @@ class Outline(Reader):
             searched_bytes = at - extent.start
             notices.append(f"Only the first {searched_bytes:,} of {extent.end - extent.start:,} bytes were looked at.")
         # The outline of a log also gives its time span, which is read from its beginning and its end.
-        if isinstance(scanner, Phases):
+        if isinstance(scanner, LineScanner) and scanner.what == "phase":
             head = await reading.read(extent.start, extent.start + _HEAD_BYTES)
             time_note = times(head, await reading.read(extent.end - _HEAD_BYTES, extent.end))
             notices += [time_note] if time_note else []
