@@ -33,7 +33,7 @@ _CLOSE: Final = 5
 _AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
 """Shares of a statement's worth that the unit itself and the units above (negative) and below it get."""
 _ENDED: Final = {-4: 0.1, -3: 0.2, -2: 0.3, -1: 0.5, 0: 1.0}
-"""The same shares for a statement that something ended with a failing status: nothing below it belongs to it."""
+"""Shares of the worth of a statement that a step failed, for it and the units above: nothing below belongs to it."""
 _SAME: Final = 0.25
 """The worth of statements that say the same in different words is divided by their number to the power of this."""
 CODE: Final = re.compile(

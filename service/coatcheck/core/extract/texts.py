@@ -102,8 +102,6 @@ NOTEBOOK_EXTRACTOR: Final = "notebook 1"
 _NOTEBOOK_MEMBER: Final = re.compile(rb'"nbformat"\s*:\s*[2-9]')
 _TITLE: Final = 80
 """Maximum characters of a cell's first line in the cell's title."""
-_EXCEPTION: Final = 120
-"""Maximum characters of the text of an exception."""
 _OLD_TYPES: Final = {
     **{name: f"text/{name}" for name in ("html", "latex")},
     **{name: f"image/{name}" for name in ("png", "jpeg")},
@@ -127,12 +125,12 @@ def extract_notebook(data: bytes) -> ExtractedText | None:
         value: object = msgspec.json.decode(data)
     except JSON_FAULTS:
         return None
-    cells = cells_of(value)
+    cells = _cells_of(value)
     if cells is None:
         return None
     writer = TextWriter()
     for number, cell in enumerate(cells):
-        source, title = _source_of(cell), title_of(number, cell)
+        source, title = _source_of(cell), _title_of(number, cell)
         if writer.size:
             writer.put("")
         writer.begin(title)
@@ -148,21 +146,13 @@ def _source_of(cell: dict[str, Any]) -> str:
     return _text(cell.get("source", cell.get("input")))
 
 
-def title_of(number: int, cell: dict[str, Any]) -> str:
+def _title_of(number: int, cell: dict[str, Any]) -> str:
     """Returns the title of a cell: its number, its type and its first line."""
     first = next((line for line in _source_of(cell).splitlines() if line.strip()), "")
     return one_line(f"cell {number} {cell.get('cell_type') or ''}{f': {first[:_TITLE]}' if first else ''}")
 
 
-def failure_of(cell: dict[str, Any]) -> str | None:
-    """Returns name and message of the exception that a cell raised; None if it raised none."""
-    error = next((each for each in _dicts(cell.get("outputs")) if "ename" in each), None)
-    return (
-        None if error is None else one_line(f"{error['ename']}: {error.get('evalue') or ''}"[:_EXCEPTION]).rstrip(": ")
-    )
-
-
-def cells_of(value: object) -> list[dict[str, Any]] | None:
+def _cells_of(value: object) -> list[dict[str, Any]] | None:
     """Returns the cells of a decoded notebook; None if the value is no notebook."""
     notebook = _dict(value)
     if not isinstance(notebook.get("nbformat"), int):

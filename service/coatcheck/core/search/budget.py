@@ -36,7 +36,7 @@ _LIST_SHARE: Final = 0.4
 """Share of the total that the titles and addresses of listed results may take. They are listed because hosts refuse to
 fetch an address that did not appear in the conversation. Chosen, not measured."""
 _BRIEF_LIST_SHARE: Final = 0.5
-"""The same share for a total below `_BRIEF_TOKENS`, of which the same titles and addresses take a larger part."""
+"""Share that titles and addresses may take of a total below `_BRIEF_TOKENS`: equally long ones are more of it."""
 _HEAD_SHARE: Final = 0.5
 """Share of a result's tokens that the line above it may take."""
 _SLACK_TOKENS: Final = 8

@@ -6,7 +6,7 @@ section 14.1.2). Pure arithmetic.
 """
 
 from bisect import bisect_right
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -15,7 +15,6 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck_client.contract.quotations import Extent as Extent  # noqa: PLC0414 - one of this module, too
 
 Unit = Literal["line", "char", "byte", "token"]
-UNITS: tuple[Unit, ...] = get_args(Unit)
 
 NUMBER_LIMIT = 2**53 - 1
 """Largest offset or limit that is used as given: JSON represents it exactly, and no payload has as many bytes."""
@@ -86,7 +85,7 @@ class Window(Struct, frozen=True):
     chars: Extent
     lines: LineExtent
     tokens: Extent | None = None
-    """The same part in tokens of the view; None unless tokens were requested."""
+    """The part's extent in tokens of the view; None unless the caller asked for tokens."""
 
 
 class Position(Struct, frozen=True):
