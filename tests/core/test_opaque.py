@@ -1,7 +1,7 @@
 """Opaque words: each has one meaning, which only the right artifact or key reads; no other word is taken."""
 
 import base64
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import SESSION_SECONDS, KeySession, form_token, open_session, seal_session
 from coatcheck.core.opaque import decode_word, seal_position, unseal_position
 from coatcheck.core.views.cursor import Cursor, read, write
-from coatcheck.core.views.window import NUMBER_LIMIT, UNITS
+from coatcheck.core.views.window import NUMBER_LIMIT, Unit
 
 KEY = b"a key"
 SECRET = bytes(range(32))
@@ -22,7 +22,7 @@ numbers = st.integers(0, NUMBER_LIMIT)
 cursors = st.builds(
     Cursor,
     st.sampled_from(["raw", "text"]),
-    st.sampled_from(UNITS),
+    st.sampled_from(get_args(Unit)),
     numbers,
     st.none() | numbers,
     st.none() | numbers,
