@@ -1,4 +1,4 @@
-"""A thin client of the service: hand over payloads, read on, compact histories.
+"""A thin client of the service: stores payloads, reads more of them, compacts request bodies.
 
     from coatcheck_client import Client
 
@@ -6,8 +6,9 @@
         receipt = coatcheck.put(output, tool_name="bash", tool_call_id=call_id, session=thread)
         tool_result = receipt.text
 
-Knows HTTP and nothing of the server. What is named here is imported when it is used: the service shares `contract`
-with its clients and needs no HTTP for that, and asyncio takes as long to import as the rest.
+The client speaks HTTP and needs nothing of the server's code. A public name is imported only when it is used. This
+has two reasons: the service shares the package `contract` with its clients and needs no HTTP for it, and importing
+asyncio takes as long as importing all the rest.
 """
 
 from importlib import import_module
@@ -48,10 +49,11 @@ _HOMES: Final = {
     "embedded": "embedded_service",
     "is_card": "contract.cards",
 }
+"""The module that defines each public name."""
 
 
 def __getattr__(name: str) -> object:
-    """Returns a public name, from the module that has it."""
+    """Returns a public name, from the module that defines it."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

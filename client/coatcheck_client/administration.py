@@ -1,6 +1,6 @@
-"""What an administrator's key may do: the routes under /v1/admin.
+"""The operations that need a key with the scope `admin`: the routes under /v1/admin.
 
-Answers are JSON objects, whose members the OpenAPI document describes.
+Answers are JSON objects. The OpenAPI document describes their members.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _ROOT = "/v1/admin"
 
 
 class AdminMethods:
-    """The operations of administration, `client.admin`. They raise `ServiceError`; None means every namespace."""
+    """The operations of administration, `client.admin`. They raise `ServiceError`.
+
+    Without a `namespace`, a list covers all namespaces that the key administers; other operations use the key's own.
+    """
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -34,7 +37,7 @@ class AdminMethods:
     async def _delete(self, path: str, **parameters: object) -> Members:
         return await self._sender.send(delete(f"{_ROOT}/{path}", Members, parameters))
 
-    # -------------------------------------------------------------------------------------------- who
+    # -------------------------------------------------------------------------------------------- keys and namespaces
 
     @client_iterator
     def keys(self, namespace: str | None = None) -> AsyncGenerator[Members]:
@@ -53,14 +56,14 @@ class AdminMethods:
         requests_per_minute: int | None = None,
         bytes_per_minute: int | None = None,
     ) -> Members:
-        """Creates a key; `key` of the answer is its secret, which is returned only this once."""
+        """Creates a key. The answer's `key` is the secret, which is returned only this once."""
         body: dict[str, Any] = {"name": name, "scopes": list(scopes), "namespace": namespace}
         limits = {"requests_per_minute": requests_per_minute, "bytes_per_minute": bytes_per_minute}
         return await self._send("POST", "keys", **body, session_prefix=session_prefix, ttl=ttl, **limits)
 
     @client_method
     async def revoke_key(self, key_id: str) -> Members:
-        """Revokes a key, from the next request on; returns it."""
+        """Revokes a key, from the next request on; returns what is known of the key."""
         return await self._delete(f"keys/{segment(key_id)}")
 
     @client_iterator
@@ -75,20 +78,20 @@ class AdminMethods:
 
     @client_method
     async def disable_namespace(self, name: str, *, disabled: bool = True) -> Members:
-        """Disables a namespace, whose keys are then refused, or enables it again; returns it."""
+        """Disables a namespace, so that its keys are refused, or enables it again; returns the namespace."""
         return await self._send("PATCH", f"namespaces/{segment(name)}", disabled=disabled)
 
     @client_method
     async def empty_namespace(self, name: str) -> Members:
-        """Deletes everything in a namespace, in the background; returns what it uses."""
+        """Deletes everything in a namespace, in the background; returns what the namespace uses now."""
         return await self._delete(f"namespaces/{segment(name)}")
 
     @client_iterator
     def usage(self, namespace: str | None = None) -> AsyncGenerator[Members]:
-        """Yields what namespaces use, and their limits."""
+        """Yields what each namespace uses, and its limits."""
         return self._items("usage", namespace=namespace)
 
-    # -------------------------------------------------------------------------------------------- what is kept
+    # -------------------------------------------------------------------------------------------- holds and policies
 
     @client_iterator
     def holds(self, namespace: str | None = None) -> AsyncGenerator[Members]:
@@ -127,20 +130,23 @@ class AdminMethods:
 
     @client_method
     async def remove_policy(self, **scope: str | None) -> Members:
-        """Removes the policy of a scope; what was stored under it keeps its expiry."""
+        """Removes the policy of a scope; artifacts that were stored under it keep their expiry."""
         return await self._delete("policies", **scope)
 
     @client_method
     async def effective_policy(self, **payload: str | None) -> Members:
-        """Returns what applies to a payload (`namespace`, `session`, `kind`, `tool_name`, `label`), and which scope."""
+        """Returns the policy that applies to a payload, and which scope decides each field.
+
+        A payload is described by `namespace`, `session`, `kind`, `tool_name` and `label`.
+        """
         return await self._get("policies/effective", **payload)
 
     @client_method
     async def policy_history(self, **scope: str | None) -> Members:
-        """Returns the versions of a scope's policy."""
+        """Returns the versions of a scope's policy, newest first."""
         return await self._get("policies/history", **scope)
 
-    # -------------------------------------------------------------------------------------------- what is removed
+    # -------------------------------------------------------------------------------------------- retention and audit
 
     @client_method
     async def plan_retention(
@@ -152,38 +158,38 @@ class AdminMethods:
         max_bytes: int | None = None,
         max_artifacts: int | None = None,
     ) -> Members:
-        """Returns what a job would remove, and why, with the digest to apply exactly that; removes nothing."""
+        """Returns what a job would remove, and why, with the digest that applies exactly this plan; removes nothing."""
         limits = {"max_bytes": max_bytes, "max_artifacts": max_artifacts}
         return await self._send("POST", "retention/plan", job=job, namespace=namespace, session=session, **limits)
 
     @client_method
     async def apply_retention(self, digest: str, *, confirm: bool = False, wait: float = 5.0) -> Members:
-        """Removes what a plan names, or refuses if that has changed; returns its run after at most `wait` seconds."""
+        """Removes what a plan names, or refuses if that has changed; returns the run after at most `wait` seconds."""
         return await self._send("POST", "retention/apply", digest=digest, confirm=confirm, wait=wait)
 
     @client_method
     async def undo_retention(self, **what: object) -> Members:
-        """Restores what was removed within the grace period: of a `run`, or `artifacts` of a `namespace`."""
+        """Restores what was removed within the grace period: by a `run`, or `artifacts` of a `namespace`."""
         return await self._send("POST", "retention/undo", **what)
 
     @client_iterator
     def retention_runs(self, *, job: str | None = None, outcome: str | None = None) -> AsyncGenerator[Members]:
-        """Yields runs, newest first."""
+        """Yields retention runs, newest first."""
         return self._items("retention/runs", job=job, outcome=outcome)
 
     @client_method
     async def retention_run(self, run_id: str) -> Members:
-        """Returns a run."""
+        """Returns a retention run."""
         return await self._get(f"retention/runs/{segment(run_id)}")
 
     @client_method
     async def retention_status(self) -> Members:
-        """Returns what the scheduled jobs did, and when they are due."""
+        """Returns what the scheduled jobs have done, and when they are due."""
         return await self._get("retention/status")
 
     @client_method
     async def schedule_job(self, name: str, *, paused: bool | None = None, interval: Ttl = None) -> Members:
-        """Pauses or resumes a scheduled job, or changes its interval; returns it."""
+        """Pauses or resumes a scheduled job, or changes its interval; returns the job."""
         paced = {} if interval is None else {"interval": interval}
         return await self._send("PATCH", f"retention/jobs/{segment(name)}", paused=paused, **paced)
 

@@ -1,7 +1,7 @@
 """Interprets HTTP answers: as the requested value, or as an error. Pure.
 
-An answer that is not one of Coatcheck's own problems (a proxy's page, another service) is an error too, and says who
-answered. Whatever the bytes are, nothing else is raised.
+An answer that is neither the expected value nor one of Coatcheck's own problems, such as a proxy's page, becomes an
+error that says who answered. Nothing else is raised, whatever the bytes are.
 """
 
 import json
@@ -29,30 +29,30 @@ from coatcheck_client.wire import Pairs
 T = TypeVar("T")
 
 _SHOWN: Final = 200
-"""Characters of a foreign answer that an error repeats."""
+"""Maximum bytes of a foreign answer that an error repeats."""
 _OURS: Final = frozenset({UNREACHABLE, UNEXPECTED, CHANGED})
-"""Codes that the service never uses: their meaning here must not come from outside."""
+"""Codes that the service never uses. An answer must not bring them from outside, because here they have a meaning."""
 _TRUNCATED: Final = "truncated_body"
-"""The code of a body that stopped arriving for too long, perhaps because others waited: nothing of it was stored."""
+"""The code of a body that stopped arriving for too long, perhaps because the service was busy. It was not stored."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-"""Matches what may be half of a surrogate pair."""
+"""Matches an escape that may be half of a surrogate pair."""
 _NOT_READ: Final = (ValueError, RecursionError)
-"""What decoders raise: a ValueError for everything malformed or of another type, except for depth."""
+"""What decoders raise: RecursionError for data that is nested too deeply, ValueError for all other wrong data."""
 
 
 def read(status: int, headers: Mapping[str, str], data: bytes, kind: type[T], *, url: str) -> T:
     """Returns the value of an answer.
 
     Args:
-        status: that of the answer.
-        headers: those of the answer, by lower-case names.
-        data: its body.
+        status: the answer's status.
+        headers: the answer's header fields, by lower-case names.
+        data: the answer's body.
         kind: the expected type.
         url: the service's address, for errors.
 
     Raises:
         ServiceError: the service's problem, or `unexpected_answer`.
-        UnstoredError: the receipt of a payload that the service was too busy to store.
+        UnstoredError: the service was too busy to store the payload; `answer` is the receipt.
     """
     if not 200 <= status < 300:  # noqa: PLR2004 - success (RFC 9110)
         raise problem(status, headers, data, url=url)
@@ -71,7 +71,7 @@ def read(status: int, headers: Mapping[str, str], data: bytes, kind: type[T], *,
 
 
 def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -> ServiceError:
-    """Returns the error in an answer."""
+    """Returns the error that an answer reports."""
     after = _retry_after(headers)
     extra = _members(data)
     code, detail = extra.pop("code", None), extra.pop("detail", None)
@@ -87,7 +87,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _members(data: bytes) -> dict[str, Any]:
-    """Returns the members of an object; none if it is not an object."""
+    """Returns the members of a JSON object; none if the data is not a JSON object."""
     try:
         return _decoded(data, dict[str, Any])
     except _NOT_READ:
@@ -95,7 +95,7 @@ def _members(data: bytes) -> dict[str, Any]:
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:
-    """Decodes JSON. Halves of surrogate pairs, which bodies of callers may contain and msgspec refuses, stay."""
+    """Decodes JSON. Keeps halves of surrogate pairs, which bodies of callers may contain and msgspec refuses."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError:
@@ -107,20 +107,20 @@ def _decoded(data: bytes, kind: type[T]) -> T:
 
 
 def sent_headers(ask: ClientRequest[Any], size: int | None) -> Pairs:
-    """Returns a request's headers; `size` is the announced length of a streamed payload."""
+    """Returns a request's header fields; `size` is the number of bytes of a streamed payload, if it is known."""
     if size is None:
         return ask.headers
     return (*ask.headers, ("content-length", str(size + sum(map(len, ask.around)))))
 
 
 def unreachable(url: str, error: Exception) -> ServiceError:
-    """Returns the error if nobody answered, or the connection broke."""
+    """Returns the error for a request that nobody answered, or whose connection broke."""
     why = str(error) or type(error).__name__
     return ServiceError(UNREACHABLE, f"Coatcheck at {url} cannot be reached: {why}.")
 
 
 def unsendable(error: Exception) -> ServiceError:
-    """Returns the error for a request that cannot be sent."""
+    """Returns the error for a request that HTTP cannot represent."""
     return ServiceError(WRONG, f"The request cannot be sent as it is: {error}.")
 
 
@@ -130,7 +130,7 @@ def worth_repeating(error: ServiceError) -> bool:
 
 
 def verdicts(answer: dict[str, Any]) -> tuple[Verdict, ...]:
-    """Returns the results for quotations."""
+    """Returns the results for quotations, in the order of the answer."""
     return msgspec.convert(answer["results"], tuple[Verdict, ...])
 
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class AwaitedConnection:
-    """A Connection in which blocking work runs in a thread."""
+    """A Connection on an event loop. Functions that block run in a thread."""
 
     def __init__(
         self,
@@ -70,14 +70,15 @@ class AwaitedConnection:
 class AsyncClient(Awaited, ClientMethods):
     """Talks to one Coatcheck service from one event loop. Close it, or use it in an `async with` block.
 
-    Errors, and what puts return during an outage, are those of `Client`. Files are read and written in threads.
+    It raises the same errors as `Client`, and its puts return the same if the service fails. Threads read and write
+    files.
     """
 
     _connects = AwaitedConnection
 
     @property
     def admin(self) -> AsyncAdmin:
-        """What an administrator's key may do."""
+        """The methods that need a key with the scope `admin`."""
         return AsyncAdmin(self._sender)
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Sends payloads, and fetches contents, in pieces."""
+"""Sends payloads and downloads contents in pieces."""
 
 import base64
 import hashlib
@@ -15,18 +15,19 @@ from coatcheck_client.requests import DeclaredFields
 from coatcheck_client.wire import Around, Pairs
 
 _DIGEST: Final = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
+"""Matches the SHA-256 in a Repr-Digest field (RFC 9530)."""
 
 
 async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None) -> AsyncGenerator[bytes]:
-    """Yields a body: what is around a payload, and exactly the announced bytes of the payload.
+    """Yields a body: exactly the announced bytes of a payload, and the bytes before and after them.
 
     Args:
-        pieces: those of the payload.
-        around: what precedes and follows it.
-        size: the announced bytes, as a file may have grown since; None if none were announced.
+        pieces: the pieces of the payload.
+        around: the bytes before and after the payload.
+        size: the announced number of bytes, because a file may have grown since; None: no number was announced.
 
     Raises:
-        ServiceError: `payload_changed` if there are fewer.
+        ServiceError: `payload_changed` if the payload has fewer bytes.
     """
     yield around[0]
     left = size
@@ -43,14 +44,14 @@ async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None)
 
 
 class RememberedPieces:
-    """Passes pieces on, and remembers the ends of the payload."""
+    """Passes pieces on, and remembers the two ends of the payload."""
 
     def __init__(self, pieces: AsyncIterator[bytes], budget: int) -> None:
-        """`budget`: bytes of each end to remember."""
+        """`budget`: maximum bytes of each end to remember."""
         self._pieces = pieces
         self.ends = Ends(budget)
         self.failure: Exception | None = None
-        """What the source raised."""
+        """The error that the source raised; None: it raised none."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yields the pieces."""
@@ -63,10 +64,10 @@ class RememberedPieces:
             raise
 
     async def drained(self) -> Ends:
-        """Returns the ends of the whole payload: what was not passed on is read now.
+        """Reads what was not passed on, and returns the ends of the whole payload.
 
         Raises:
-            Exception: what the source raised.
+            Exception: whatever the source raised.
         """
         if self.failure is not None:
             raise self.failure
@@ -76,7 +77,7 @@ class RememberedPieces:
 
 
 def ends_of_file(path: Path, budget: int) -> Ends:
-    """Returns the ends of a file, without reading what is between them."""
+    """Returns the ends of a file, without reading the bytes between them."""
     ends = Ends(budget)
     with path.open("rb") as file:
         ends.feed(file.read(2 * budget))
@@ -89,7 +90,7 @@ def ends_of_file(path: Path, budget: int) -> Ends:
 
 
 def declare_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
-    """Returns the declaration, completed by the file's name where the caller said nothing."""
+    """Returns the declared metadata, with title and media type from the file's name if they are not declared."""
     known: DeclaredFields = {"title": path.name}
     media_type = mimetypes.guess_type(path.name)[0]
     if media_type is not None:
@@ -98,49 +99,49 @@ def declare_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
 
 
 def size_of(opened: BinaryIO) -> int | None:
-    """Returns the size of an open file; None for one that is generated as it is read."""
+    """Returns the size of an open file in bytes; None if it is empty, or is generated while it is read."""
     return os.fstat(opened.fileno()).st_size or None
 
 
 class ContentDownload:
-    """The download of a content, perhaps over several connections: how to continue, and whether all of it is right."""
+    """The download of a content, perhaps over several connections: how to continue it, and whether it is right."""
 
     def __init__(self) -> None:
-        """Before the first byte."""
+        """Starts before the first byte."""
         self.done = 0
         self._etag: str | None = None
         self._digest: str | None = None
         self._sum = hashlib.sha256()
 
     def headers(self) -> Pairs:
-        """Returns the headers that request the rest, if it belongs to the same bytes (RFC 9110 section 13.1.5)."""
+        """Returns the header fields that request the rest if the content has not changed (RFC 9110 section 13.1.5)."""
         plain = (("accept-encoding", "identity"), ("accept", "*/*"))
         if self.done == 0 or not self._etag:
             return plain
         return (*plain, ("range", f"bytes={self.done}-"), ("if-range", self._etag))
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """Checks the beginning of an answer.
+        """Checks the status of an answer, and takes its ETag and digest.
 
         Raises:
-            ServiceError: `unexpected_answer` if it does not continue where the last one broke off.
+            ServiceError: `unexpected_answer` if it does not continue where the last answer broke off.
         """
         if self.done and status != 206:  # noqa: PLR2004 - partial content
             raise ServiceError(
                 UNEXPECTED, "The content changed while it was being downloaded. Start again.", status=status
             )
         etag = headers.get("etag", "")
-        self._etag = etag if etag.isascii() and etag.isprintable() else None  # only what can be sent back
+        self._etag = etag if etag.isascii() and etag.isprintable() else None  # only what a request can send back
         found = _DIGEST.search(headers.get("repr-digest", ""))
         self._digest = found[1] if found else None
 
     def feed(self, piece: bytes) -> None:
-        """Counts and digests bytes that have arrived."""
+        """Counts the bytes that have arrived, and adds them to the digest."""
         self.done += len(piece)
         self._sum.update(piece)
 
     def finish(self) -> None:
-        """Checks the whole content.
+        """Checks the digest of the whole content, if the service sent one.
 
         Raises:
             ServiceError: `digest_mismatch` if these are not the bytes that were stored.

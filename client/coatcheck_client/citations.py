@@ -1,12 +1,12 @@
-"""Says of each URL, quotation and artifact ID in a model's answer whether it stands in what the model was shown.
+"""Checks whether each URL, quotation and artifact ID in a model's answer appears in what the model read.
 
-Addresses and artifact IDs are known from the sources: the texts of tool results, as the model read them. A quotation
-that no source has is looked for by the service, in what the answer cites beside it and in the artifacts that the
-sources name, because a card shows only part of one. Words are compared, not meanings: a sentence may be there and be
-misused. What could not be examined is `unchecked`, never `unsupported`.
+The sources are the texts of tool results, as the model read them. They show which addresses and artifact IDs the model
+knew. A card shows only part of an artifact. So if no source contains a quotation, the service looks for it: in the
+artifact that the answer cites beside it, and in the artifacts that the sources name. Words are compared, not meanings:
+a sentence may appear in a source and still be misused. What could not be examined is `unchecked`, never `unsupported`.
 
-A quotation has at least four words and 20 bytes, in quotation marks within a paragraph, or in a block quote. Code and
-JSON have none; URLs and IDs count everywhere.
+A quotation has at least four words and 20 bytes, and is in quotation marks within a paragraph, or in a block quote.
+Code and JSON contain no quotations, but URLs and IDs count everywhere.
 """
 
 # ruff: noqa: RUF001 - quotation marks and dashes of all languages
@@ -26,31 +26,34 @@ from coatcheck_client.contract.quotations import FUZZY_CHARS, QUOTE_CHARS, WORD,
 from coatcheck_client.results import Members, Verdict
 
 QUOTATIONS: Final = 100
-"""Quotations and sections that are looked for beyond their exact words; also the most in one call of the service."""
+"""Maximum quotations and sections that are searched for beyond an exact match; also the maximum of one service call."""
 ARTIFACTS: Final = 50
-"""Artifacts named in the sources in which a quotation is looked for."""
+"""Maximum artifacts named in the sources in which a quotation is searched for."""
 _LEAST_WORDS: Final = 4
+"""Minimum words of a quotation, without URLs."""
 _LEAST_BYTES: Final = 20
+"""Minimum bytes of a quotation in UTF-8, without URLs."""
 _NEAR: Final = 120
-"""Characters between a quotation and what it cites."""
+"""Maximum characters between a quotation and its citation."""
 _SHOWN: Final = 160
-"""Characters of a text that a line of a report shows."""
+"""Maximum characters of a text that a line of a report shows."""
 _EMPTY: Final = frozenset({"section_not_found", "invalid_artifact_id", "not_text"})
-"""The service's problems with a citation in which no quotation can be."""
+"""Codes of the service's problems with a citation if no quotation can be in what it cites."""
 
 _SIGNS: Final = r"\s<>\"`|\\^{}\[\]“”„«»‹›「」『』。、，；：！？（）…"
+"""What ends an address or a section's name, as members of a character class."""
 _URL: Final = re.compile(rf"(?:https?://(?:\[[0-9a-f:.]+\])?|www\.)[^{_SIGNS}]{{1,{MAX_URL}}}", re.IGNORECASE)
 _CITATION: Final = re.compile(rf"(?<!\w)(art_[0-9]{{12,}})(?:#([^{_SIGNS}(),;]{{1,200}}))?")
 _ENDS: Final = ".,;:!?'*_~"
-"""What follows an address, or a section, rather than ending it."""
+"""Punctuation that may follow an address or a section's name, and is not its end."""
 _QUOTATION_PAIRS: Final = ("“”", "„“”", "‚‘’", "«»", "»«", "‹›", "「」", "『』", "””", "＂＂", "〝〞〟")
-"""An opening quotation mark, then those that close it."""
+"""In each entry, the first character opens a quotation, and any of the others closes it."""
 _ALIKE: Final = (
     r"(?<!\w)\"(?=\S)([^\"]+)(?<=\S)\"(?!\w)",
     r"‘([^‘’]*(?:(?<=\w)’(?=\w)[^‘’]*)*)’(?!\w)",
     r"(?<![\w'])'(?=\w)([^']*(?:(?<=\w)'(?=\w)[^']*)*)(?<=\S)'(?!\w)",
 )
-"""Marks that close as they open, or are apostrophes within words."""
+"""Quotations in marks that are the same on both sides, or look like the apostrophes within words."""
 _QUOTED: Final = re.compile("|".join([*(f"{each[0]}([^{each}]+)[{each[1:]}]" for each in _QUOTATION_PAIRS), *_ALIKE]))
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _CODE: Final = re.compile(r"`[^`\n]+`")
@@ -61,35 +64,35 @@ _SENTENCE_END: Final = re.compile(r"[.!?]\s|\n")
 CitationVerdict = Literal["supported", "inexact", "unsupported", "unchecked"]
 CitationKind = Literal["URL", "quotation", "artifact"]
 _Cited = tuple[int, int, str]
-"""Where an answer cites an artifact, from and to, and the citation."""
+"""Where an answer cites an artifact: start, end, and the citation."""
 
 
 class CheckedCitation(Struct, kw_only=True):
-    """One URL, quotation or artifact ID of an answer, and what is known of it."""
+    """One URL, quotation or artifact ID of an answer, and the result of its check."""
 
     kind: CitationKind
     text: str
-    """As it stands in the answer."""
+    """The text as it appears in the answer."""
     line: int
-    """The answer's line in which it begins, from 1."""
+    """The line of the answer in which the text begins, from 1."""
     verdict: CitationVerdict = "unsupported"
-    """`supported`: it stands in a source, or word by word in an artifact. `inexact`: another address of a known page,
-    similar words, or outside the cited section. `unsupported`: no source has it. `unchecked`: that is not known."""
+    """`supported`: a source contains it, or an artifact does, word by word. `inexact`: another address of a known page,
+    similar words, or outside the cited section. `unsupported`: no source contains it. `unchecked`: it is not known."""
     where: str | None = None
-    """Where it stands: `art_…#r1`, or `source 2, line 14`, both from 1; None if it was not found."""
+    """Where it appears: `art_…#r1`, or `source 2, line 14`, both counted from 1; None if it was not found."""
     detail: str = "stands in no source"
-    """What was found, or why it could not be examined; follows the text in a sentence."""
+    """What was found, or why it could not be examined. Continues a sentence that begins with the text."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.kind} {_shown(self.text)} {self.detail}"
 
     def set(self, verdict: CitationVerdict, where: str | None, detail: str) -> None:
-        """Sets what is known."""
+        """Sets the result of the check."""
         self.verdict, self.where, self.detail = verdict, where, detail
 
 
 class AnswerReport(Struct, frozen=True):
-    """What an answer cites, in the answer's order."""
+    """The URLs, quotations and artifact IDs of an answer, in the order in which they appear."""
 
     citations: tuple[CheckedCitation, ...]
 
@@ -98,14 +101,14 @@ class AnswerReport(Struct, frozen=True):
         return [each for each in self.citations if each.verdict in verdicts]
 
     def describe(self, *verdicts: CitationVerdict, limit: int | None = None) -> str:
-        """Returns a line for each citation with one of these verdicts; beyond `limit`, the number of the others."""
+        """Returns a line for each citation with one of these verdicts; after `limit` lines, how many more there are."""
         chosen = self.of(*verdicts)
         lines = [str(each) for each in chosen[:limit]]
         return "\n".join(lines + [f"and {len(chosen) - len(lines):,} more"] * (len(lines) < len(chosen)))
 
 
 class _Source:
-    """What the model was shown: a text, or the texts in JSON."""
+    """A text that the model read, or the texts in it if it is JSON."""
 
     def __init__(self, number: int, given: str) -> None:
         texts = _texts_of_json(given)
@@ -121,20 +124,21 @@ class _Source:
 
 
 class _Examination(Struct, kw_only=True):
-    """A quotation that is looked for, or a section, which has no words."""
+    """The search for a quotation, or for a cited section. A section has no words."""
 
     checked: CheckedCitation
     words: str
     cited: str | None
     artifacts: list[str]
-    """Where the service is still to look, in order of preference."""
+    """Artifacts or sections in which the service still has to look, the most likely first."""
     unknown: str = ""
-    """Why it may stand somewhere nevertheless."""
+    """Why the quotation may appear elsewhere after all; empty if everything was searched."""
     ratio: float = 0.0
+    """Share of common words of the best inexact match so far."""
     is_exact: bool = False
 
     def take_match(self, verdict: str, where: str, text: str, ratio: float, *, moved: bool = False) -> None:
-        """Takes what was found at a place, if nothing better is known."""
+        """Takes a match, unless a better one is known."""
         if verdict in {"exact", "normalised"}:
             self.is_exact = True
             self.checked.set("supported", where, f"stands in {where}")
@@ -145,7 +149,7 @@ class _Examination(Struct, kw_only=True):
             self.checked.set("inexact", where, f"differs from {_shown(text)} in {where}")
 
     def take_answer(self, found: Members) -> None:
-        """Takes what the service found in the first of `artifacts`."""
+        """Takes the service's result for the first of `artifacts`."""
         moved = bool(found.get("moved")) or (self.cited or "").startswith(f"{self.artifacts[0]}#")
         where, ratio = str(found.get("stands_in")), float(found.get("ratio") or 0)
         verdict = str(found.get("verdict")) if self.words else "exact"
@@ -155,7 +159,7 @@ class _Examination(Struct, kw_only=True):
 
 
 class AnswerCheck:
-    """One check without I/O: what the sources tell at once, what to ask the service, the report."""
+    """One check without I/O: what the sources show, what to send to the service, and the report."""
 
     def __init__(self, answer: str, sources: Iterable[str], seconds: float = 5.0) -> None:
         """Examines what needs no service, for about `seconds` at most."""
@@ -170,14 +174,14 @@ class AnswerCheck:
         self._check_quotations(self._check_artifacts())
 
     def next_quotes(self) -> list[dict[str, str]]:
-        """Returns what to verify next, for `POST /v1/citations/verify`; nothing when there is nothing to ask."""
+        """Returns what to verify next, for `POST /v1/citations/verify`; empty if nothing is left to verify."""
         return [{"quote": each.words or each.artifacts[0], "citation": each.artifacts[0]} for each in self._open()]
 
     def take(self, results: Sequence[Verdict]) -> None:
         """Takes the service's results for what `next_quotes` returned.
 
         Raises:
-            ValueError: for another number of results.
+            ValueError: the number of results differs from that of the quotations.
         """
         for examined, result in zip(self._open(), results, strict=True):
             problem, is_known = result.problem or {}, examined.artifacts[0].partition("#")[0] in self._artifacts
@@ -188,7 +192,7 @@ class AnswerCheck:
             del examined.artifacts[0]
 
     def report(self, unasked: str = "no service was asked") -> AnswerReport:
-        """Returns what is known; `unasked` says why what is left of the questions was not asked."""
+        """Returns what is known now; `unasked` says why the service was not asked about the rest."""
         for each in self._examined:
             unknown = each.unknown or (unasked if each.artifacts else "")
             if unknown and not each.is_exact and each.checked.verdict != "supported":
@@ -227,7 +231,7 @@ class AnswerCheck:
                     pages.setdefault(_page(url), url)
         for match in _URL.finditer(self._answer):
             url = _without_ends(match[0])
-            start = _without_ends(re.split(r"[^!-~]", url, maxsplit=1)[0])  # text without spaces may follow
+            start = _without_ends(re.split(r"[^!-~]", url, maxsplit=1)[0])  # some languages put no space after it
             checked = self._add("URL", url, match.start())
             if where := known.get(url) or known.get(start):
                 checked.set("supported", where, f"stands in {where}")
@@ -266,7 +270,7 @@ class AnswerCheck:
                 self._examine(checked, words, citation, list(dict.fromkeys([*beside, *artifacts])))
             else:
                 checked.set("supported", where, f"stands in {where}")
-                if len(beside) > 1:  # it may stand outside the cited section
+                if len(beside) > 1:  # a source contains it, but the cited section may not
                     self._examine(checked, words, citation, beside)
         missing = [each for each in self._examined[:QUOTATIONS] if each.words and each.checked.where is None]
         for source in self._sources:
@@ -280,15 +284,15 @@ class AnswerCheck:
 
 
 def check_answer(answer: str, sources: Iterable[str], *, seconds: float = 5.0) -> AnswerReport:
-    """Returns what the sources alone say of an answer; a client's `check_answer` asks the service as well."""
+    """Checks an answer against its sources alone; the `check_answer` of a client also uses the service."""
     return AnswerCheck(answer, sources, seconds).report()
 
 
 def _quotations(answer: str) -> list[tuple[int, int, str, str]]:
-    """Returns where the answer quotes, what, and the words without markup and citations."""
+    """Returns the quotations of an answer: start, end, text, and words without markup and citations."""
     quotations: list[tuple[int, int, str, str]] = []
     for kind, start, end in _runs(answer):
-        # Marks of code and of block quotes are covered, so that every character keeps its place.
+        # Code and marks of block quotes are replaced by as many characters, so that positions stay the same.
         prose = _CODE.sub(lambda match: "x" * len(match[0]), answer[start:end])
         prose = _BLOCK.sub(lambda match: " " * len(match[0]), prose) if kind == "block" else prose
         spans = [match.span(match.lastindex or 0) for match in _QUOTED.finditer(prose)]
@@ -299,7 +303,7 @@ def _quotations(answer: str) -> list[tuple[int, int, str, str]]:
 
 
 def _runs(answer: str) -> list[tuple[str, int, int]]:
-    """Returns paragraphs and block quotes: the kind, from where, to where. Nothing of JSON."""
+    """Returns the paragraphs and block quotes of an answer: kind, start, end. JSON has none."""
     if answer.lstrip()[:1] in {"{", "["} and _texts_of_json(answer) is not None:
         return []
     runs, fence, at = [("", 0, 0)], "", 0
@@ -317,7 +321,7 @@ def _runs(answer: str) -> list[tuple[str, int, int]]:
 def _quotation(answer: str, start: int, end: int) -> tuple[int, int, str, str] | None:
     text = _BLOCK.sub("", answer[start:end]).strip()
     before, _, last = text.rpartition("\n")
-    text = before if before and last.lstrip().startswith(("—", "–", "--")) else text  # without who said it
+    text = before if before and last.lstrip().startswith(("—", "–", "--")) else text  # without the author's name
     words = _MARKUP.sub(lambda match: match[1] or "", text).strip(" \n,;:")
     bare = _URL.sub("", words)
     if len(bare.encode("utf-8", "replace")) < _LEAST_BYTES:
@@ -327,7 +331,7 @@ def _quotation(answer: str, start: int, end: int) -> tuple[int, int, str, str] |
 
 
 def _nearest(answer: str, cited: list[_Cited], span: tuple[int, int], bounds: tuple[int, int]) -> _Cited | None:
-    """Returns the citation in a quotation or beside it, rather in its sentence than in another."""
+    """Returns the nearest citation in a quotation or beside it; citations in the same sentence come first."""
     start, end = span
     first = bisect_left(cited, (max(bounds[0], start - _NEAR),))
     last = bisect_left(cited, (min(bounds[1], end + _NEAR),))
@@ -353,7 +357,7 @@ def _without_ends(url: str) -> str:
 
 
 def texts(value: object) -> list[str]:
-    """Returns all texts in a JSON value, except where caches begin."""
+    """Returns all texts in a JSON value, without those of `cache_control`, which only says where a cache begins."""
     if isinstance(value, dict):
         value = [each for name, each in cast("dict[str, object]", value).items() if name != "cache_control"]
     inner = cast("list[object]", value) if isinstance(value, list) else []
@@ -361,7 +365,7 @@ def texts(value: object) -> list[str]:
 
 
 def _texts_of_json(text: str) -> list[str] | None:
-    """Returns the texts in JSON; None for any other text."""
+    """Returns the texts in JSON; None if the text is not JSON."""
     try:
         return texts(msgspec.json.decode(text)) if text[:100].lstrip()[:1] in {"{", "[", '"'} else None
     except (ValueError, RecursionError):

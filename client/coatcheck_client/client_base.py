@@ -1,4 +1,4 @@
-"""What a client's methods use: its options, its connections, and what sends requests."""
+"""The common base of a client's methods: its options, its connection, and the sender of its requests."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class ClientBase:
 
     @client_method
     async def ready(self) -> bool:
-        """Returns whether the service answers now; asks once, and waits for at most a second.
+        """Returns whether the service answers now. Sends one request, and gives up after a second without progress.
 
-        While its storage is away, it still answers `put` with cards.
+        A service whose storage is away is ready too, because it still answers `put` with cards.
         """
         return await self._sender.is_ready()
 

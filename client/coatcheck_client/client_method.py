@@ -1,7 +1,7 @@
-"""Client methods that are written once, as coroutines, for callers that block and callers on an event loop.
+"""Client methods that are written once, as coroutines, for clients that block and for clients on an event loop.
 
-A blocking client has a connection whose coroutines never suspend: each runs to its end at the first step, so no event
-loop is needed and asyncio is not imported.
+The connection of a blocking client never suspends. So each of its coroutines runs to its end at the first step: no
+event loop is needed, and asyncio is not imported.
 """
 
 import functools
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Blocking:
-    """A client whose methods return when the work is done."""
+    """A client whose methods block, and return when the work is done."""
 
 
 class Awaited:
@@ -23,7 +23,7 @@ class Awaited:
 
 
 class _ClientAttribute(Generic[P, A, B]):
-    """A method of both clients: the function as it is written where it is awaited, or one that blocks."""
+    """A method of both clients: in a Blocking client, it blocks; in an Awaited one, it is the coroutine function."""
 
     def __init__(self, awaited: Callable[Concatenate[Any, P], A], blocking: Callable[Concatenate[Any, P], B]) -> None:
         self._awaited = awaited
@@ -38,7 +38,7 @@ class _ClientAttribute(Generic[P, A, B]):
     def __get__(self, client: Awaited, owner: type) -> Callable[P, A]: ...
 
     def __get__(self, client: object, owner: type) -> Callable[..., Any]:
-        """Returns the method of a client, or the function if `client` is None."""
+        """Returns the method of a client, or the plain function if `client` is None."""
         function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
         return function.__get__(client, owner)
 
@@ -68,13 +68,13 @@ def client_iterator(
 def client_factory(
     function: Callable[Concatenate[Any, P], Callable[..., Coroutine[Any, Any, T]]],
 ) -> _ClientAttribute[P, Callable[..., Coroutine[Any, Any, T]], Callable[..., T]]:
-    """Makes a method that returns a coroutine function return a blocking function in the blocking client."""
+    """Makes a method that returns a coroutine function; in the blocking client, it returns a function that blocks."""
 
     def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> Callable[..., T]:
         made = function(client, *args, **kwargs)
 
         @functools.wraps(made)
-        def call(*given: Any, **named: Any) -> T:  # noqa: ANN401 - as the coroutine function says
+        def call(*given: Any, **named: Any) -> T:  # noqa: ANN401 - the arguments of the coroutine function
             return run(made(*given, **named))
 
         return call
@@ -86,7 +86,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine that never suspends; returns its result.
 
     Raises:
-        RuntimeError: in the coroutine, if it suspends nevertheless.
+        RuntimeError: inside the coroutine, if it suspends nevertheless.
     """
     needs_loop = RuntimeError("A blocking client cannot wait for this: it needs an event loop. Use AsyncClient.")
     try:
@@ -98,7 +98,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def iterate(pieces: AsyncGenerator[T]) -> Iterator[T]:
-    """Yields the items of an asynchronous generator that never suspends. It is closed with the iterator."""
+    """Yields the items of an asynchronous generator that never suspends, and closes it at the end."""
     try:
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What a client waits for, as a protocol: the network, files and pauses. Each client has an implementation."""
+"""The protocol for everything that a client waits for: the network, files and pauses. Each client implements it."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -13,10 +13,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PIECE: Final = 256 * 1024
-"""Bytes that are read at once from a file that is sent."""
+"""Bytes that are read at a time from a file that is sent."""
 
 
 CONNECT_SECONDS: Final = 5.0
+"""Maximum seconds for establishing a connection."""
 
 
 class Exchange(Struct, frozen=True):
@@ -28,7 +29,7 @@ class Exchange(Struct, frozen=True):
     headers: Pairs
     body: bytes | AsyncGenerator[bytes] | None
     seconds: float
-    """Seconds without any progress after which it has failed; connecting has a shorter limit of its own."""
+    """Seconds without any progress after which the request fails; connecting has a shorter limit of its own."""
 
     def arguments(self) -> dict[str, Any]:
         """Returns the keyword arguments of httpx's `stream`."""
@@ -43,7 +44,7 @@ class Exchange(Struct, frozen=True):
 
 
 class Connection(Protocol):
-    """The HTTP connections of one client, and whatever else it waits for."""
+    """The HTTP connections of one client, and everything else that the client waits for."""
 
     def exchange(self, request: Exchange) -> AbstractAsyncContextManager[httpx.Response]:
         """Sends a request; yields the response with its body unread, and closes it at the end of the block."""
@@ -54,7 +55,7 @@ class Connection(Protocol):
         ...
 
     def raw_pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        """Yields the body of a response as it arrives, not decoded."""
+        """Yields the body of a response as it arrives, without decoding it."""
         ...
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -62,10 +63,10 @@ class Connection(Protocol):
         ...
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """Returns the result of this client's work.
+        """Returns the result of a client's coroutine, within a time limit.
 
         Raises:
-            TimeoutError: after `seconds`, whatever the work is waiting for; it is given up.
+            TimeoutError: after `seconds`, whatever the coroutine is waiting for. It is then abandoned.
         """
         ...
 
@@ -81,7 +82,7 @@ class Connection(Protocol):
 async def pieces_of(
     payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes], connection: Connection
 ) -> AsyncIterator[bytes]:
-    """Yields the payload in pieces, from any source."""
+    """Yields a payload in pieces: from a file, or from an iterable, which may be asynchronous."""
     if isinstance(payload, AsyncIterable):
         async for piece in payload:
             yield piece

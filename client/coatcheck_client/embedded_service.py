@@ -1,16 +1,16 @@
-"""A service of one data directory for the programs that use it, started when it is needed.
+"""Runs a service of one data directory for the programs that use it, and only while they do.
 
     from coatcheck_client import embedded
 
     with embedded("./data") as coatcheck:
         receipt = coatcheck.put(output, tool_name="bash")
 
-It is a process of its own, on a Unix socket in a folder that only this user can open: there is no port and no key.
-Programs on the same directory share it. Each keeps a connection to it open for as long as its block is, and five
-seconds after the last of them the service ends. If it is killed, the next request starts another one: what was
-acknowledged is on disk.
+The service is a process of its own. It listens on a Unix socket in a folder that only this user can open, so it needs
+no port and no key. All programs that use the same directory share it. Each program keeps a connection to the service
+until its `with` block ends, and five seconds after the last connection the service stops. If the service is killed, the
+next request starts it again; payloads that it has acknowledged are on disk.
 
-The package `coatcheck` has the service: `pip install 'coatcheck-client[embedded]'`.
+The service is in the package `coatcheck`: `pip install 'coatcheck-client[embedded]'`.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ from coatcheck_client.options import warn_if_older
 from coatcheck_client.sync import Client
 
 URL: Final = "http://localhost"
-"""Of requests over a Unix socket: no name is looked up."""
+"""The URL of requests over a Unix socket. Its host name is never resolved."""
 START_SECONDS: Final = 60.0
-"""Seconds that a service may take to start; it may have to migrate the directory first."""
+"""Maximum seconds that a service may take to start; it may have to migrate the data directory first."""
 _LOOK_SECONDS: Final = 0.02
-"""Seconds between two looks whether it answers."""
+"""Seconds between two checks whether a service that is starting answers."""
 _HELLO_SECONDS: Final = 5.0
-"""Seconds that a service that is there may take to say its version."""
+"""Maximum seconds that a running service may take to accept a connection, and to send its version."""
 _MAX_SOCKET_PATH: Final = 100
-"""Bytes of a Unix socket's path: the kernel allows 107 on Linux, 103 on macOS."""
+"""Maximum bytes of a Unix socket's path; the kernel allows 107 on Linux and 103 on macOS."""
 _DIGEST_CHARS: Final = 16
-"""Hexadecimal digits that tell the data directories of one user apart."""
+"""Hexadecimal digits in the name of a run folder, which distinguish the data directories of one user."""
 _LOG_FILE: Final = "service.log"
 _LOCK_FILE: Final = "lock"
 
 
 class EmbeddedError(Exception):
-    """The service could not be started, and what to do about it."""
+    """The service could not be started. The message says why, and what to do about it."""
 
 
 @final
 class Embedded:
-    """A service that `with` opens, for a blocking client, and `async with`, for one on an event loop."""
+    """A service of a data directory: `with` yields a blocking client, `async with` a client for an event loop."""
 
     def __init__(self, data: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
         """Starts nothing yet."""
@@ -72,10 +72,10 @@ class Embedded:
         self._async_client: AsyncClient | None = None
 
     def __enter__(self) -> Client:
-        """Starts the service, or joins the one that is there.
+        """Starts the service, or joins the one that is running; returns a client.
 
         Raises:
-            EmbeddedError: there is none, and none can be started.
+            EmbeddedError: no service is running, and none can be started.
         """
         address = self._connection.open()
         transport = None if address.socket is None else _Transport(self._connection, address.socket)
@@ -92,7 +92,7 @@ class Embedded:
             self._connection.close()
 
     async def __aenter__(self) -> AsyncClient:
-        """Does the same for code on an event loop."""
+        """Starts the service, or joins the one that is running, without blocking the event loop; returns a client."""
         address = await asyncio.to_thread(self._connection.open)
         transport = None if address.socket is None else _AsyncTransport(self._connection, address.socket)
         self._async_client = AsyncClient(address.url, transport=transport, **self._options)
@@ -109,18 +109,18 @@ class Embedded:
 
 
 def embedded(data: str | os.PathLike[str] = "coatcheck-data", **options: Any) -> Embedded:  # noqa: ANN401 - a client's
-    """Returns a service of a data directory, for a `with` or an `async with` statement, which yields its client.
+    """Returns a service of a data directory. Use it in a `with` or an `async with` statement, which yields a client.
 
     Args:
-        data: the directory; it is created if necessary, for this user only.
-        options: those of a client: `session`, `card_tokens`, `inline_tokens`, `deadline` and others.
+        data: the directory; if it does not exist, it is created for this user only.
+        options: the options of the client: `session`, `card_tokens`, `inline_tokens`, `deadline` and others.
     """
     return Embedded(data, options)
 
 
 @final
 class _Address:
-    """Where a service answers: by a Unix socket, or by its URL."""
+    """Where a service answers: on a Unix socket, or at its URL."""
 
     def __init__(self, url: str = URL, socket_path: Path | None = None) -> None:
         self.url = url
@@ -129,23 +129,23 @@ class _Address:
 
 @final
 class _ServiceConnection:
-    """A connection that keeps the service of a data directory alive. Threads may share it."""
+    """A connection that keeps the service of a data directory alive. Several threads may use it."""
 
     def __init__(self, data: Path) -> None:
         self._data = data.expanduser().absolute()
         self._lifeline: socket.socket | None = None
         self._address: _Address | None = None
-        """Where the service answers whose lifeline that is."""
+        """The address of the service to which the lifeline is connected."""
         self._lock = threading.Lock()
 
     def open(self) -> _Address:
-        """Joins the service of the directory, or starts one; returns where it answers. Blocks.
+        """Joins the service of the directory, or starts one; returns its address. Blocks.
 
         Raises:
-            EmbeddedError: there is none, and none can be started.
+            EmbeddedError: no service is running, and none can be started.
         """
         with self._lock:
-            if self._address is not None and self.is_alive():  # another thread was first
+            if self._address is not None and self.is_alive():  # another thread was faster
                 return self._address
             self._let_go()
             run_folder = _make_run_folder(self._data)
@@ -155,7 +155,7 @@ class _ServiceConnection:
                     process = _start(self._data, run_folder)
                     joined = _wait_for(process, run_folder)
                     if joined is None:
-                        # It refused. Another service may have the directory: then that one is to be used.
+                        # It did not start. Another service may have the directory, which is then used instead.
                         return self._find_other() or _refuse(self._data, run_folder, process.returncode)
             return self._hold(joined, run_folder)
 
@@ -167,12 +167,12 @@ class _ServiceConnection:
         try:
             return lifeline.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
-            return True  # there is nothing to read, and never will be
+            return True  # connected: after its version, the service sends nothing
         except OSError:
             return False
 
     def close(self) -> None:
-        """Gives the service up: it ends soon if nobody else uses it."""
+        """Gives up the service, which ends soon if no other program uses it."""
         with self._lock:
             self._let_go()
 
@@ -188,7 +188,11 @@ class _ServiceConnection:
         return self._address
 
     def _find_other(self) -> _Address | None:
-        """Returns where the service answers that has the directory, if it tells where."""
+        """Returns the address of another service of the directory; None if it is unknown, or nobody answers there.
+
+        Raises:
+            EmbeddedError: that service needs a key, and none is set.
+        """
         try:
             record = json.loads((self._data / ADDRESS_FILE).read_text("utf-8"))
         except (OSError, ValueError):
@@ -203,7 +207,7 @@ class _ServiceConnection:
             status = httpx.get(f"{url}/v1/artifacts?limit=1", timeout=_HELLO_SECONDS, trust_env=False).status_code
         except httpx.HTTPError:
             return None
-        if status in {401, 403} and "COATCHECK_KEY" not in os.environ:  # noqa: TID251 - as the client's
+        if status in {401, 403} and "COATCHECK_KEY" not in os.environ:  # noqa: TID251 - as the client reads it
             raise EmbeddedError(
                 f"{self._data} is served at {url} already, which needs a key: use Client({url!r}, key=…), or set "
                 "COATCHECK_KEY, or stop that service."
@@ -212,7 +216,7 @@ class _ServiceConnection:
 
 
 class _Transport(httpx.HTTPTransport):
-    """Sends requests to the service; one that was killed is started again first."""
+    """Sends requests to the service. If the service was killed, it is started again first."""
 
     def __init__(self, connection: _ServiceConnection, path: Path) -> None:
         super().__init__(uds=str(path))
@@ -226,7 +230,7 @@ class _Transport(httpx.HTTPTransport):
 
 
 class _AsyncTransport(httpx.AsyncHTTPTransport):
-    """The same on an event loop."""
+    """Sends requests from an event loop to the service. If the service was killed, it is started again first."""
 
     def __init__(self, connection: _ServiceConnection, path: Path) -> None:
         super().__init__(uds=str(path))
@@ -243,19 +247,19 @@ def _reopen(connection: _ServiceConnection) -> None:
     try:
         connection.open()
     except EmbeddedError as error:
-        # A client treats this as an outage: it answers with the ends of the payload.
+        # A client handles this like any service that cannot be reached: a put returns the ends of the payload.
         raise httpx.ConnectError(str(error)) from error
 
 
 def _make_run_folder(data: Path) -> Path:
-    """Returns the folder in which the programs of this user that use a directory meet.
+    """Returns the run folder: there, the programs of this user find the service of a data directory.
 
     Raises:
-        EmbeddedError: it belongs to somebody else, or cannot be made.
+        EmbeddedError: the folder belongs to somebody else, or cannot be made.
     """
     name = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:_DIGEST_CHARS]
     user = getattr(os, "getuid", lambda: "")()
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")  # noqa: TID251 - the platform's convention
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")  # noqa: TID251 - the platform's convention for such folders
     reasons: list[str] = []
     for base in (runtime, tempfile.gettempdir(), "/tmp"):  # noqa: S108 - the folder in it is checked below
         folder = Path(base) / f"coatcheck-{user}" / name
@@ -276,7 +280,7 @@ def _make_run_folder(data: Path) -> Path:
 
 
 def _require_private(folder: Path) -> None:
-    """Raises EmbeddedError for a folder that others may open, or could have made."""
+    """Raises EmbeddedError for a folder that others can open, or that is not this user's own."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise EmbeddedError(
@@ -287,8 +291,8 @@ def _require_private(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _exclusive(path: Path) -> Generator[None]:
-    """Holds a lock among processes, so that only one of them starts a service. Blocks."""
-    import fcntl  # noqa: PLC0415 - not on Windows, where the service does not run
+    """Holds a lock between processes, so that only one of them starts a service. Blocks."""
+    import fcntl  # noqa: PLC0415 - does not exist on Windows, where the service does not run
 
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -296,15 +300,15 @@ def _exclusive(path: Path) -> Generator[None]:
 
 
 def _join(run_folder: Path) -> tuple[socket.socket, str] | None:
-    """Returns a connection to the lifeline of a service that has said hello, and its version; None if there is none."""
+    """Returns a connection to the lifeline of a running service, and the service's version; None if none is running."""
     lifeline = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     lifeline.settimeout(_HELLO_SECONDS)
     try:
         lifeline.connect(str(run_folder / LIFELINE_SOCKET))
         hello = lifeline.recv(1024)
-    except OSError:  # nobody listens there: what a dead service left, or nothing
+    except OSError:  # nobody listens: the socket does not exist, or a dead service has left it
         hello = b""
-    # A service that is about to end takes no more connections, and says nothing.
+    # A service that is about to end closes the connection without sending its version.
     if not hello:
         lifeline.close()
         return None
@@ -316,7 +320,7 @@ def _start(data: Path, run_folder: Path) -> subprocess.Popen[bytes]:
     """Starts a service that outlives this process.
 
     Raises:
-        EmbeddedError: it is not installed, or does not run on this system.
+        EmbeddedError: the service is not installed, or does not run on this system.
     """
     if sys.platform == "win32":
         raise EmbeddedError(
@@ -331,18 +335,21 @@ def _start(data: Path, run_folder: Path) -> subprocess.Popen[bytes]:
         raise EmbeddedError("The service is not installed: pip install 'coatcheck-client[embedded]'")
     command = [sys.executable, "-P", "-m", "coatcheck", "serve", "--data", str(data), "--run-folder", str(run_folder)]
     with (run_folder / _LOG_FILE).open("wb") as log_file:
-        return subprocess.Popen(  # noqa: S603 - this Python, and paths
+        return subprocess.Popen(  # noqa: S603 - runs this Python, with paths as arguments
             command,
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=log_file,
-            cwd="/",  # it must not keep the directory of whoever started it
+            cwd="/",  # the service must not keep the working directory of this program in use
             start_new_session=True,
         )
 
 
 def _wait_for(process: subprocess.Popen[bytes], run_folder: Path) -> tuple[socket.socket, str] | None:
-    """Returns a connection to the lifeline once the service answers; None if it has ended instead."""
+    """Returns a connection to the lifeline as soon as the service answers; None if it has ended, or is too slow.
+
+    A service that takes more than START_SECONDS is killed.
+    """
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if (joined := _join(run_folder)) is not None:
@@ -357,12 +364,12 @@ def _wait_for(process: subprocess.Popen[bytes], run_folder: Path) -> tuple[socke
 
 
 def _reap_later(process: subprocess.Popen[bytes]) -> None:
-    """Waits for the service in a thread, so that it leaves no entry in the table of processes when it ends."""
+    """Waits for the process in a thread, so that it does not stay a zombie when it ends."""
     threading.Thread(target=process.wait, name="coatcheck-service", daemon=True).start()
 
 
 def _refuse(data: Path, run_folder: Path, status: int | None) -> NoReturn:
-    """Raises EmbeddedError with the service's own words."""
+    """Raises EmbeddedError with the last line of the service's log."""
     log_path = run_folder / _LOG_FILE
     lines = log_path.read_text("utf-8", "replace").strip().splitlines()
     reason = lines[-1] if lines else f"it ended with status {status}"

@@ -1,9 +1,9 @@
-"""The client's only exception: a sentence, and a code that never changes.
+"""The exception that the client's methods raise: a sentence, and a code that never changes.
 
-The service's own codes are passed on unchanged (docs/errors.md). In addition there are `unreachable` (nobody answered,
-or the connection broke), `unexpected_answer` (the answer is not from Coatcheck, or from another release),
-`payload_changed` (a file became shorter while it was sent) and `digest_mismatch` if a download differs from what was
-stored. A request that HTTP cannot represent is `invalid_request` without a status: it was never sent.
+The service's own codes are passed on unchanged (docs/errors.md). The client adds `unreachable` (nobody answered, or the
+connection broke), `unexpected_answer` (the answer is not from Coatcheck, or is from another release) and
+`payload_changed` (a file became shorter while it was sent). It also raises `digest_mismatch` if a download differs from
+what was stored. A request that HTTP cannot represent is `invalid_request` without a status, because it was never sent.
 """
 
 import re
@@ -25,14 +25,14 @@ OVERLOADED: Final = "overloaded"
 
 
 class ServiceError(Exception):
-    """A request that was not answered as intended.
+    """A request that failed, or whose answer was not the expected one.
 
     Args:
         code: the permanent name of what went wrong.
-        detail: what happened and what to do next, for people and models.
+        detail: what happened and what to do next, for people and for models.
         status: the HTTP status; None if there was no answer.
-        extra: facts about this error for programs, including `request_id`.
-        retry_after: seconds after which the same request may succeed, if the service says so.
+        extra: further facts about this error for programs, including `request_id`.
+        retry_after: seconds after which the same request may succeed; None if the service does not say.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class ServiceError(Exception):
 
 
 class UnstoredError(ServiceError):
-    """A service that was too busy to store a payload, and returned its card nevertheless.
+    """The service was too busy to store a payload, but returned its card.
 
-    It is raised so that the payload is sent again; after the last attempt, `answer` is what the caller gets.
+    It is raised so that the payload is sent again. If the last attempt fails too, the caller gets `answer`.
     """
 
     def __init__(self, answer: Any, detail: str, *, status: int, retry_after: float | None) -> None:  # noqa: ANN401 - a Receipt, whose module is not needed here

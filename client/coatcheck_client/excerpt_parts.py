@@ -1,6 +1,6 @@
-"""Decides which of several parts an excerpt shows, and describes those that it does not show. Pure.
+"""Decides which parts of a payload an excerpt shows, and describes the parts that it does not show. Pure.
 
-Parts come from outside: nothing of their own description is repeated except a plain name of their type.
+Parts come from outside: of their own description, only a plain name of their type is repeated.
 """
 
 import re
@@ -13,24 +13,28 @@ from msgspec import Struct
 Json = Any
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "text-plain"})
+"""Types of parts that contain nothing but a text."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 _NAMELESS: Final = "other"
 _NAMED: Final = 8
-"""Maximum number of types that are named."""
+"""Maximum number of types that one line names."""
 
 
 class OmittedParts(Struct, frozen=True):
-    """Parts that are not completely among the texts."""
+    """The parts of a payload that its texts do not contain, or not completely."""
 
     parts: int
     """Number of all parts."""
     gone: tuple[str, ...]
-    """Types of those without any text."""
+    """Types of the parts without any text."""
     cut: tuple[str, ...]
-    """Types of those with a text and more."""
+    """Types of the parts with a text and something else."""
 
     def lines(self, budget: int) -> str:
-        """Returns what is not shown, in numbers and types: up to two lines, of `budget` bytes each if numbers fit."""
+        """Returns what is not shown, in numbers and types: up to two lines, each of at most `budget` bytes if possible.
+
+        A line that would be longer names fewer types, or none.
+        """
         return "".join(
             _counted(lead, kinds, self.parts, budget)
             for lead, kinds in (("not shown", self.gone), ("only the text is shown of", self.cut))
@@ -39,7 +43,7 @@ class OmittedParts(Struct, frozen=True):
 
 
 def texts_of(parts: Iterable[Json]) -> tuple[list[str], OmittedParts | None]:
-    """Returns the texts of parts, in order, and what else there is; None if there is nothing else."""
+    """Returns the texts of parts, in order, and what else the parts contain; None if there is nothing else."""
     texts: list[str] = []
     gone: list[str] = []
     cut: list[str] = []
@@ -57,7 +61,7 @@ def texts_of(parts: Iterable[Json]) -> tuple[list[str], OmittedParts | None]:
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Returns texts joined as the service does: on separate lines, without empty ones between."""
+    """Returns texts joined as the service joins them: a line feed is added only where a text does not end in one."""
     whole: list[str] = []
     for text in texts:
         if whole and not whole[-1].endswith("\n"):
@@ -72,7 +76,10 @@ def _text(part: Json) -> str | None:
 
 
 def _is_all_text(part: Json) -> bool:
-    """Returns whether a part with a text is nothing else; annotations and cache marks are not content."""
+    """Returns whether a part with a text has no other content.
+
+    Citations are content. Other annotations and cache marks are not.
+    """
     if isinstance(part, str):
         return True
     block = cast("dict[str, Json]", part)
@@ -82,7 +89,7 @@ def _is_all_text(part: Json) -> bool:
 
 
 def _kind(part: Json) -> str:
-    """Returns what a part is: its type, or, if it has none, its only member, as in Gemini's form."""
+    """Returns a part's type; if it has none, the name of its only member, which is the type in Gemini's form."""
     if not isinstance(part, dict):
         return _NAMELESS
     block = cast("dict[str, Json]", part)
@@ -91,7 +98,7 @@ def _kind(part: Json) -> str:
 
 
 def _counted(lead: str, kinds: Sequence[str], total: int, budget: int) -> str:
-    """Returns one line, with as many types as there is room for."""
+    """Returns one line, which names as many types as there is room for in `budget` bytes."""
     known = Counter(kinds).most_common()
     begun = f"¦ {lead}: {len(kinds)} of {total} parts"
     for named in range(min(len(known), _NAMED), 0, -1):

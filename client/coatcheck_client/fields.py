@@ -1,9 +1,10 @@
-"""Optional query parameters of the reading routes, as in the OpenAPI document."""
+"""Optional parameters of the client's methods, with the names that the OpenAPI document uses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 View = Literal["raw", "text"]
+"""The views of an artifact: the payload itself, and its readable text."""
 
 
 class ReadParameters(TypedDict, total=False):
@@ -40,7 +41,7 @@ class PassageParameters(TypedDict, total=False):
 
 
 class ValueParameters(TypedDict, total=False):
-    """Optional parameters of values by path."""
+    """Optional parameters of reading values by path."""
 
     fields: str
     limit: int
@@ -58,7 +59,7 @@ class OutlineParameters(TypedDict, total=False):
 
 
 class ListParameters(TypedDict, total=False):
-    """Optional parameters of a list."""
+    """Optional parameters of listing artifacts."""
 
     session: str
     kind: str
@@ -75,7 +76,7 @@ class ListParameters(TypedDict, total=False):
 
 
 class SearchResultsParameters(TypedDict, total=False):
-    """Optional parameters of a web search's response."""
+    """Optional parameters of storing a web search's response."""
 
     query: str | None
     session: str | None
@@ -97,7 +98,7 @@ class SearchResultsParameters(TypedDict, total=False):
 
 
 class HookParameters(TypedDict, total=False):
-    """Optional parameters of a host's hook."""
+    """Optional parameters of answering the hook of a host."""
 
     card_tokens: int | None
     inline_tokens: int | None
@@ -121,7 +122,7 @@ class MeasureParameters(TypedDict, total=False):
 
 
 class CompactParameters(TypedDict, total=False):
-    """Optional parameters of a compaction; `format` if it should not be detected."""
+    """Optional parameters of a compaction. If `format` is left out, the service detects it."""
 
     format: str | None
     session: str | None

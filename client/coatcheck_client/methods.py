@@ -1,4 +1,4 @@
-"""What both clients are: every operation of the service, and how a client is created."""
+"""The common part of both clients: all operations of the service, and how a client is created."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from coatcheck_client.retry import Retries
 
 
 class ClientMethods(PutMethods, ReadMethods, ModelMethods):
-    """A client, except for how it waits."""
+    """All of a client except its connection, which blocks, or waits on an event loop."""
 
     _connects: Callable[..., Any]
-    """Creates the connection, from options, a transport and what sleeps."""
+    """Creates the connection from the options, a transport, and a function that sleeps."""
 
     def __init__(
         self,
@@ -31,25 +31,25 @@ class ClientMethods(PutMethods, ReadMethods, ModelMethods):
         timeout: float = 60.0,
         retries: Retries | None = None,
         on_unreachable: OnUnreachable = "ends",
-        transport: Any = None,  # noqa: ANN401 - of the kind that the client's httpx has
+        transport: Any = None,  # noqa: ANN401 - a blocking or an asynchronous transport of httpx
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
         """Sends nothing yet.
 
         Args:
-            url: where the service is; None: `COATCHECK_URL`, or else http://127.0.0.1:8321.
+            url: the address of the service; None: `COATCHECK_URL`, or http://127.0.0.1:8321 if that is not set.
             key: the key to present, if the service needs one; None: `COATCHECK_KEY`, if that is set.
-            session: declared for every payload, unless a put specifies another.
-            card_tokens: likewise.
-            inline_tokens: likewise.
-            deadline: seconds that a put, or what a model waits for, may take in total, with all attempts and pauses.
-                For files and streams: seconds without any progress.
+            session: the session to declare for every payload, unless a put specifies another.
+            card_tokens: the budget of a card in tokens; declared in the same way.
+            inline_tokens: maximum tokens of a payload that is returned unchanged; declared in the same way.
+            deadline: maximum seconds that a put, or what a model waits for, may take in total, with all attempts and
+                pauses. For files and streams: maximum seconds without any progress.
             timeout: seconds without any progress after which any other request has failed.
-            retries: how often and how long to try again.
-            on_unreachable: what a put returns if the service fails or refuses: `ends` of the payload, within the card's
-                budget, or the `original`. A payload that was refused for a secret in it is never returned.
-            transport: how to reach the service, instead of by TCP without a proxy: one of httpx's transports.
-            sleep: waits between attempts; a coroutine function for a client on an event loop.
+            retries: how often and for how long to try again.
+            on_unreachable: what a put returns if the service fails or refuses: the `ends` of the payload, within the
+                card's budget, or the `original`. Nothing is returned of a payload that was refused for a secret in it.
+            transport: one of httpx's transports, to reach the service otherwise than by TCP without a proxy.
+            sleep: waits for a number of seconds between attempts; a coroutine function for a client on an event loop.
 
         Raises:
             ValueError: for an invalid URL or key.

@@ -1,4 +1,4 @@
-"""The methods that a model's calls need, and those that change a request before the model gets it."""
+"""Client methods for the tool calls of a model, and for changing a request before the model gets it."""
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 ANSWER: Final = cast("type[Json]", Any)
+"""The type of an answer that may be any JSON value."""
 
 
 class ModelMethods(ClientBase):
-    """The operations that an agent waits for between two turns. They take at most the client's deadline."""
+    """Operations that an agent waits for between two turns. Each takes at most the client's deadline."""
 
     @client_method
     @described(READ)
@@ -34,7 +35,7 @@ class ModelMethods(ClientBase):
         context: int | None = None,
         view: str | None = None,
     ) -> str:
-        """Answers a model's call; never raises. What frameworks show a model is the tool's own description."""
+        """Answers a model's call; never raises. The decorator replaces this docstring with the tool's description."""
         given = {
             "artifact_id": artifact_id,
             "outline": outline,
@@ -51,28 +52,28 @@ class ModelMethods(ClientBase):
             call = {"name": READ.name, "arguments": {name: one for name, one in given.items() if one is not None}}
             answer = await self._sender.send_soon(post("/v1/tools/call", call, Members, {"format": "text"}))
             return str(answer["text"])
-        except Exception as e:  # noqa: BLE001 - a model can act on a sentence
+        except Exception as e:  # noqa: BLE001 - a model can act on a sentence, not on an exception
             return fallback.sentence(e)
 
     @client_method
     async def call(self, call: Json, *, form: str | None = None, max_tokens: int | None = None) -> Json:
-        """Executes one or several tool calls as the provider wrote them; returns results in the provider's form.
+        """Executes one or several tool calls as a provider writes them; returns results in its form, or in `form`.
 
         Raises:
-            ServiceError: if there is no call, or the service fails; the calls themselves always get an answer.
+            ServiceError: there is no call, or the service fails. A call that is wrong gets an answer, not an error.
         """
         parameters = {"format": form, "max_tokens": max_tokens}
         return await self._sender.send_soon(post("/v1/tools/call", call, ANSWER, parameters))
 
     @client_method
     async def compact(self, body: Json, **parameters: "Unpack[fields.CompactParameters]") -> results.Compacted:
-        """Returns the request body with cards and markers in place of what was large, and a report."""
+        """Returns the request body with cards and markers in place of its large contents, and a report."""
         whole = {"body": body, **requests.members(self._in_session(parameters))}
         return await self._sender.send_soon(post("/v1/context/compact", whole, results.Compacted))
 
     @client_method
     async def measure(self, body: Json, **parameters: "Unpack[fields.MeasureParameters]") -> Members:
-        """Returns how full a context is, with persisted and in-flight tokens separately."""
+        """Returns how full a context is; persisted and in-flight tokens are counted separately."""
         whole = {"body": body, **requests.members(self._in_session(parameters))}
         return await self._sender.send_soon(post("/v1/context/measure", whole, Members))
 

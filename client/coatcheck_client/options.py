@@ -1,4 +1,4 @@
-"""The options of a client: checked once, used by both clients."""
+"""The options of a client, which both clients check and use in the same way."""
 
 import os
 import re
@@ -14,13 +14,14 @@ from coatcheck_client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
 NEEDED_SERVICE: Final = "0.9.0"
-"""The oldest release of the service that has what this client asks for."""
+"""The oldest release of the service that supports every request of this client."""
 OnUnreachable = Literal["original", "ends"]
-"""What a put returns if the service fails: the payload as it was given, or its two ends within the card's budget."""
+"""What a put returns if the service fails or refuses: the whole payload, or its two ends within the card's budget."""
 
 Searches = Literal["passages", "summary", "off"]
-"""What a put of a web search's response returns: the passages that answer its query, within the limits of the service
-or a policy; the summary with all sources, which is also what later turns need; or (`off`) a card like any payload's."""
+"""What a put of a web search's response returns. `passages`: the passages that answer its query, within the limits of
+the service or a policy. `summary`: the summary with all sources, which later turns need as well. `off`: a card, as for
+any payload."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -29,15 +30,17 @@ class Options(Struct, frozen=True, kw_only=True):
     url: str
     headers: dict[str, str]
     timeout: float
+    """Seconds without any progress after which a request has failed."""
     deadline: float
+    """Maximum seconds of a request that an agent waits for, with all attempts and pauses."""
     retries: Retries
     on_unreachable: OnUnreachable
     defaults: DeclaredFields
-    """Declared for every payload, unless a put specifies otherwise."""
+    """Metadata to declare for every payload, unless a put specifies otherwise."""
 
 
 def find_url(url: str | None) -> str:
-    """Returns where the service is: as given, or by `COATCHECK_URL`, or the default.
+    """Returns the address of the service: the given one, or that of `COATCHECK_URL`, or the default.
 
     Raises:
         ValueError: for an invalid URL.
@@ -53,7 +56,7 @@ def find_url(url: str | None) -> str:
 
 
 def make_headers(key: str | None) -> dict[str, str]:
-    """Returns the header fields of every request; the key is as given, or that of `COATCHECK_KEY`.
+    """Returns the header fields of every request. The key is the given one, or that of `COATCHECK_KEY`.
 
     Raises:
         ValueError: for an invalid key.
@@ -65,7 +68,7 @@ def make_headers(key: str | None) -> dict[str, str]:
 
 
 def warn_if_older(version: str) -> None:
-    """Warns of a service that is older than this client needs."""
+    """Warns if the service is older than the oldest release that this client needs."""
     numbers, needed = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (version, NEEDED_SERVICE))
     if numbers < needed:
         warnings.warn(

@@ -1,9 +1,9 @@
-"""Converts whatever a tool returned to what can be posted: text, bytes, or JSON. Pure; refuses nothing, loses nothing.
+"""Converts what a tool returned into what can be posted: text, bytes or JSON. Pure; refuses nothing, loses nothing.
 
-Text and bytes are taken as they are, including derived types. Lists, mappings, sets and objects with fields
+Text and bytes, also of derived types, are taken as they are. Lists, mappings, sets and objects with fields
 (dataclasses, msgspec's and pydantic's models) become JSON, in which the service recognises parts and the tool results
-of every provider. What JSON cannot represent (not-a-number, keys that are not names, cycles, any depth) becomes text in
-the style of JSON, and every other object is the text that Python shows for it.
+of every provider. A value that JSON cannot represent (because of not-a-number, keys that are not names, cycles or its
+depth) becomes text in the style of JSON. Every other object becomes the text that Python shows for it.
 """
 
 import base64
@@ -25,10 +25,11 @@ class EncodedJson(msgspec.Struct, frozen=True):
 Payload: TypeAlias = str | bytes | EncodedJson
 
 _CYCLE: Final = '"(the object itself)"'
+"""Stands for a container inside itself."""
 
 
 def payload_of(value: object) -> Payload:
-    """Returns a value as it is posted."""
+    """Returns a value in the form in which it is posted."""
     try:
         if isinstance(value, str):
             return str.__str__(value)
@@ -50,12 +51,12 @@ def as_json(value: object) -> bytes:
     """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can contain as an escape
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only contain as an escape
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_json).encode()
 
 
 def _json(value: object) -> object:
-    """Returns what stands for an object that JSON does not know."""
+    """Returns what represents an object that JSON does not know."""
     members = _members(value)
     return _leaf(value) if members is None else members
 
@@ -72,7 +73,7 @@ def _members(value: object) -> dict[Any, Any] | list[Any] | None:
 
 
 def _fields(value: object) -> dict[Any, Any] | None:
-    """Returns the fields of an object; None if it does not say which it has."""
+    """Returns the fields of an object; None if the object does not say which fields it has."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, msgspec.Struct):
@@ -83,7 +84,7 @@ def _fields(value: object) -> dict[Any, Any] | None:
 
 
 def _leaf(value: object) -> str:
-    """Returns something without parts as text: bytes as the text that they are, or else in base64."""
+    """Returns a value without members as text: bytes as the text that they encode, or else in Base64."""
     if not issubclass(type(value), bytes | bytearray | memoryview):
         return _text(value)
     try:
@@ -93,14 +94,14 @@ def _leaf(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    """Returns text as it is, and anything else as Python shows it; a number too long for that in hexadecimal."""
+    """Returns text as it is, and any other value as Python shows it; a number too long for that in hexadecimal."""
     if issubclass(type(value), str):
         return str.__str__(cast("str", value))
     shown: tuple[Callable[[Any], str], ...] = (str, repr, hex, object.__repr__)
     for show in shown:
         try:
             text = str.__str__(show(cast("Any", value)))
-        except Exception:  # noqa: BLE001, S112 - the next way; the last one cannot fail
+        except Exception:  # noqa: BLE001, S112 - tries the next function; the last one cannot fail
             continue
         if text:
             return text
@@ -108,7 +109,7 @@ def _text(value: object) -> str:
 
 
 class _Mark:
-    """Punctuation on the stack of `_written`."""
+    """Punctuation on the stack of `_written`. `closes`: the `id` of the container that ends here."""
 
     def __init__(self, text: str, closes: int | None = None) -> None:
         self.text = text
@@ -116,7 +117,7 @@ class _Mark:
 
 
 def _written(value: object) -> str:
-    """Returns a value in the style of JSON, of any depth, with what JSON cannot represent as Python shows it."""
+    """Returns a value of any depth in the style of JSON. What JSON cannot represent is written as Python shows it."""
     written: list[str] = []
     waiting: list[object] = [value]
     opened: set[int] = set()
@@ -136,10 +137,10 @@ def _written(value: object) -> str:
 
 
 def _parts(value: object) -> list[Any] | None:
-    """Returns marks, members and the closing bracket of a container; None for anything without known members."""
+    """Returns the punctuation and members of a container, in order; None for a value without known members."""
     try:
         members = _members(value)
-    except Exception:  # noqa: BLE001 - its own code
+    except Exception:  # noqa: BLE001 - values run code of their own
         return None
     if members is None:
         return None
@@ -154,9 +155,9 @@ def _parts(value: object) -> list[Any] | None:
 
 
 def _word(value: object) -> str:
-    """Returns a value without members.
+    """Returns a value without members as it is written in JSON.
 
-    Its type is checked, because what it says about its class may be code of its own.
+    `type` is used because `isinstance` may run the value's own code.
     """
     if value is None or value is True or value is False:
         return json.dumps(value)

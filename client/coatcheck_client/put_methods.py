@@ -1,4 +1,4 @@
-"""The methods that store. They raise nothing except what the caller's own file or stream raises."""
+"""Client methods that store. They raise only what the caller's file or stream raises, except `search_results`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger("coatcheck_client")
 
 
 class PutMethods(ClientBase):
-    """The operations that store something."""
+    """Operations that store something. Only `search_results` raises `ServiceError`."""
 
     @client_method
     async def put(
@@ -39,15 +39,18 @@ class PutMethods(ClientBase):
         searches: Searches = "off",
         **declared: Unpack[DeclaredFields],
     ) -> Receipt:
-        """Stores what a tool returned, and returns its receipt; never raises, and takes at most the client's deadline.
+        """Stores what a tool returned; returns its receipt. Never raises, and takes at most the client's deadline.
 
         Args:
-            content: text, bytes, a list of parts, a tool result in any provider's form, or any other value: what JSON
-                can represent is sent as JSON, everything else as the text that Python shows for it.
-            idempotency_key: identifies a repeated put; None for a new one.
-            on_unreachable: what `text` is if the service fails or refuses; None: the client's own setting.
-            searches: what `text` is for a web search's response: by its tool's name, its form, or the declared kind
-                `search_response`. `query` in `declared` is what was searched for.
+            content: text, bytes, a list of parts, a tool result in any provider's form, or any other value. A value
+                that JSON can represent is sent as JSON, any other value as the text that Python shows for it.
+            idempotency_key: identifies the put if it is repeated; None: it gets a new key.
+            on_unreachable: what the receipt's `text` is if the service fails or refuses; None: as in the client's
+                options.
+            searches: what the receipt's `text` is for a web search's response. Such a response is recognised by its
+                tool's name, by its form, or by the declared kind `search_response`. The declared `query` is what was
+                searched for. A response that the service refuses as a search's is stored like any payload, for which
+                the deadline begins again.
             declared: metadata of the payload.
         """
         return await self._put(content, idempotency_key, on_unreachable, declared, searches)
@@ -69,6 +72,7 @@ class PutMethods(ClientBase):
                 try:
                     return results.receipt_of_search(await self._sender.send_soon(ask), searches)
                 except ServiceError as e:
+                    # Only a failing service ends the put. A response that was refused as a search's is still a payload.
                     if e.status is None or e.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                         raise
                     log.info("a search's response is stored as it is [%s]: %s", e.code, e.detail)
@@ -84,13 +88,13 @@ class PutMethods(ClientBase):
     async def put_file(
         self, path: str | Path, *, idempotency_key: str | None = None, **declared: Unpack[DeclaredFields]
     ) -> Receipt:
-        """Stores a file, streamed; its name is the title and determines the media type, unless `declared` does.
+        """Stores a file, which is streamed. Unless declared, title and media type follow from the file's name.
 
-        If the service fails, the receipt has both ends of the file. An attempt fails after the deadline without any
-        progress, however long the file takes in total.
+        If the service fails, the receipt contains both ends of the file. An attempt fails after the deadline without
+        any progress, however long the file takes in total.
 
         Raises:
-            OSError: if the file cannot be read.
+            OSError: the file cannot be read.
         """
         file = Path(path)
         whole = declare_file(file, self._declared(declared))
@@ -119,9 +123,9 @@ class PutMethods(ClientBase):
         idempotency_key: str | None = None,
         **declared: Unpack[DeclaredFields],
     ) -> Receipt:
-        """Stores a stream that can be read once. It is sent again only if none of it was read yet.
+        """Stores a stream that can be read only once. It is sent again only if nothing of it was read yet.
 
-        If the service fails, the receipt has both ends of the stream, which is read to its end for that.
+        If the service fails, the stream is read to its end, and the receipt contains both of its ends.
 
         Raises:
             Exception: whatever the stream raises.
@@ -146,12 +150,12 @@ class PutMethods(ClientBase):
     async def _stored(
         self, sending: Awaitable[Receipt], instead: Callable[[ServiceError], Awaitable[Receipt]]
     ) -> Receipt:
-        """Returns the receipt of a put, or what replaces the service's answer; the log says why."""
+        """Returns the receipt of a put. If the put fails, returns what `instead` makes, and the log says why."""
         try:
             return await sending
         except ServiceError as e:
             error = e
-        except Exception as e:  # noqa: BLE001 - an agent is worth more than whatever this is
+        except Exception as e:  # noqa: BLE001 - the agent must go on, whatever the error is
             error = ServiceError(UNEXPECTED, f"A put failed: {type(e).__name__}: {e}.")
         receipt = await instead(error)
         log.warning("a payload was not stored [%s]: %s", receipt.warnings[0].code, receipt.warnings[0].message)
@@ -163,13 +167,13 @@ class PutMethods(ClientBase):
     ) -> Callable[..., Coroutine[Any, Any, str]]:
         """Returns a function that takes a tool's text and returns what the model reads: the text, or its card.
 
-        Call it with a text, and `tool_name`, `tool_call_id` or whatever else a put declares. It never raises. Text that
-        cannot have more than `max_tokens` is not sent; cards, answers of `read_artifact`, and anything but text come
-        back unchanged.
+        Call the function with a text, and with `tool_name`, `tool_call_id` or whatever else a put declares. It never
+        raises. Text of at most `max_tokens` bytes cannot have more tokens, and is not sent. Cards, answers of
+        `read_artifact`, and anything but text are returned unchanged.
 
         Args:
-            max_tokens: the most that comes back while the service is there; longer text is stored, and becomes a card.
-            on_unreachable: what comes back if the service fails or refuses.
+            max_tokens: the most that is returned while the service answers; longer text is stored, and becomes a card.
+            on_unreachable: what is returned if the service fails or refuses.
             declared: metadata of every payload.
         """
         limits: DeclaredFields = {
@@ -193,14 +197,17 @@ class PutMethods(ClientBase):
         idempotency_key: str | None = None,
         **parameters: Unpack[fields.SearchResultsParameters],
     ) -> results.SearchResults:
-        """Stores a search provider's response; returns what to read of it, and what to persist."""
+        """Stores a search provider's response; returns a text to read in this turn, and a summary for later turns."""
         body = {"response": response, **requests.members(self._in_session(parameters))}
         key = idempotency_key or new_key()
         return await self._sender.send(post("/v1/search-results", body, results.SearchResults, key=key))
 
 
 def _is_worth_a_card(text: object, max_tokens: int, fields: DeclaredFields) -> bool:
-    """Returns whether something is text, may have more tokens than that (each has at least a byte), and is not ours."""
+    """Returns whether something is text, is not Coatcheck's own, and may have more than `max_tokens` tokens.
+
+    A token has at least one byte, so text with fewer bytes than that cannot have more tokens.
+    """
     if not issubclass(type(text), str) or is_own(fields.get("tool_name")):
         return False
     plain = str.__str__(cast("str", text))

@@ -1,4 +1,4 @@
-"""The methods that read, and that change what is kept."""
+"""Client methods that read artifacts, check quotations of them, change how long they are kept, and delete them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReadMethods(ClientBase):
-    """The operations on what is stored. They raise `ServiceError`."""
+    """Operations on stored artifacts. They raise `ServiceError`, unless their description says otherwise."""
 
     @client_method
     async def describe(self, artifact_id: str) -> results.Described:
@@ -38,13 +38,16 @@ class ReadMethods(ClientBase):
         query: str | None = None,
         tools: Literal["read_artifact", "none"] | None = None,
     ) -> results.CardText:
-        """Returns an artifact's card at another budget, with excerpts for a question, or with `tools="none"`."""
+        """Returns an artifact's card at another budget, or with excerpts for a question.
+
+        With `tools="none"`, the card names no tool.
+        """
         parameters = {"tokens": tokens, "query": query, "tools": tools}
         return await self._sender.send(get(requests.at(artifact_id, "/card"), results.CardText, parameters))
 
     @client_method
     async def read(self, artifact_id: str, **parameters: Unpack[fields.ReadParameters]) -> results.Read:
-        """Returns lines, characters, bytes or tokens of an artifact; pass `next.cursor` of an answer to continue."""
+        """Returns lines, characters, bytes or tokens of an artifact; to continue, pass `next.cursor` as `cursor`."""
         return await self._sender.send(get(requests.at(artifact_id, "/read"), results.Read, parameters))
 
     @client_method
@@ -65,7 +68,7 @@ class ReadMethods(ClientBase):
 
     @client_method
     async def json(self, artifact_id: str, path: str, **parameters: Unpack[fields.ValueParameters]) -> results.Values:
-        """Returns values of a JSON artifact by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
+        """Returns the values in a JSON artifact that a JSONPath (RFC 9535) or JSON Pointer (RFC 6901) selects."""
         params = {"path": path, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/json"), results.Values, params))
 
@@ -81,12 +84,12 @@ class ReadMethods(ClientBase):
 
     @client_iterator
     def each_artifact(self, **parameters: Unpack[fields.ListParameters]) -> AsyncGenerator[results.Artifact]:
-        """Yields artifacts, newest first, through all pages; `limit` is the size of a page."""
+        """Yields artifacts, newest first, from all pages; `limit` is the number of artifacts on a page."""
         return self._sender.items("/v1/artifacts", parameters, results.Listing)
 
     @client_iterator
     def events(self, *, session: str | None = None, artifact_id: str | None = None) -> AsyncGenerator[Members]:
-        """Yields what was done in a session, or with an artifact, latest first: reads, searches, compactions."""
+        """Yields the reads, searches and compactions in a session, or of an artifact, latest first."""
         of = {"session": session, "artifact_id": artifact_id}
         return self._sender.items("/v1/events", of, MembersPage, "before")
 
@@ -94,7 +97,7 @@ class ReadMethods(ClientBase):
     async def stream(
         self, artifact_id: str, *, view: str | None = None, section: str | None = None
     ) -> AsyncGenerator[bytes]:
-        """Yields the exact bytes of an artifact in pieces. A broken connection is resumed; the digest is compared."""
+        """Yields the exact bytes of an artifact in pieces. Resumes after a broken connection, and checks the digest."""
         async with aclosing(self._content(artifact_id, view, section)) as pieces:
             async for piece in pieces:
                 yield piece
@@ -105,14 +108,14 @@ class ReadMethods(ClientBase):
 
     @client_method
     async def content(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> bytes:
-        """Returns the exact bytes of an artifact, in memory."""
+        """Returns the exact bytes of an artifact. All of them are in memory at once."""
         return b"".join([piece async for piece in self._content(artifact_id, view, section)])
 
     @client_method
     async def download(
         self, artifact_id: str, target: str | Path, *, view: str | None = None, section: str | None = None
     ) -> int:
-        """Writes the exact bytes of an artifact to a file; returns how many."""
+        """Writes the exact bytes of an artifact to a file; returns their number."""
         size = 0
         with await self._connection.call(Path(target).open, "wb") as file:
             async with aclosing(self._content(artifact_id, view, section)) as pieces:
@@ -124,9 +127,9 @@ class ReadMethods(ClientBase):
     async def verify_citations(
         self, quotes: Iterable[Mapping[str, Any]], *, citation: str | None = None
     ) -> tuple[results.Verdict, ...]:
-        """Checks that quotations (`quote`, `citation`, `range`) appear in what they cite.
+        """Checks whether quotations (`quote`, `citation`, `range`) appear in the artifacts that they cite.
 
-        Returns results in the given order.
+        Returns one result for each quotation, in the given order.
         """
         body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
         return answers.verdicts(await self._sender.send(post("/v1/citations/verify", body, Members)))
@@ -135,10 +138,10 @@ class ReadMethods(ClientBase):
     async def check_answer(
         self, answer: str, sources: Iterable[str], *, deadline: float = 10.0
     ) -> citations.AnswerReport:
-        """Says of each URL, quotation and artifact ID in a model's answer whether it stands in what the model read.
+        """Checks whether each URL, quotation and artifact ID in a model's answer appears in what the model read.
 
-        `sources` are the texts of tool results as the model read them. Raises nothing if the service fails, and takes
-        about `deadline` seconds at most: what could not be examined is `unchecked`.
+        `sources` are the texts of tool results, as the model read them. If the service fails, nothing is raised: what
+        could not be examined is `unchecked`. The check takes about `deadline` seconds at most.
         """
         ends, given = time.monotonic() + deadline, [sources] if isinstance(sources, str) else list(sources)
         check = await self._connection.call(citations.AnswerCheck, answer, given, deadline / 2)
@@ -148,7 +151,7 @@ class ReadMethods(ClientBase):
             try:
                 request = post("/v1/citations/verify", {"quotes": quotes}, Members)
                 check.take(answers.verdicts(await self._sender.send_soon(request, seconds)))
-            except (ServiceError, LookupError, ValueError) as e:  # an answer of another release, too
+            except (ServiceError, LookupError, ValueError) as e:  # the last two: another release answers differently
                 return check.report(str(e))
         return check.report()
 
@@ -162,14 +165,14 @@ class ReadMethods(ClientBase):
         pin: bool | UnsetType = UNSET,
         labels: Sequence[str] | UnsetType = UNSET,
     ) -> results.Artifact:
-        """Changes an artifact's expiry, pin or labels; what is left out stays as it is."""
+        """Changes an artifact's expiry, pin or labels. Arguments that are left out change nothing."""
         declared = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
         changes = {name: value for name, value in declared.items() if value is not UNSET}
         return await self._sender.send(post(requests.at(artifact_id), changes, results.Artifact, method="PATCH"))
 
     @client_method
     async def delete(self, artifact_id: str) -> None:
-        """Deletes an artifact; does nothing if it is gone already."""
+        """Deletes an artifact; does nothing if it does not exist."""
         try:
             await self._sender.send(requests.delete(requests.at(artifact_id), type(None)))
         except ServiceError as e:
@@ -178,6 +181,6 @@ class ReadMethods(ClientBase):
 
     @client_method
     async def delete_session(self, session: str) -> int:
-        """Deletes all artifacts of a session; returns how many were live."""
+        """Deletes all artifacts of a session; returns how many of them were live."""
         path = f"/v1/sessions/{requests.segment(session)}"
         return int((await self._sender.send(requests.delete(path, Members)))["deleted"])

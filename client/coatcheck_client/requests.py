@@ -1,7 +1,7 @@
 """A request of the client as a value: what to send, how to decode the answer, whether it may be sent twice. Pure.
 
-What the service checks is not checked here: its messages are better, and they are passed on. What HTTP or JSON cannot
-represent is a `ServiceError` at once.
+The client does not repeat the checks of the service, whose messages are better and are passed on. What HTTP or JSON
+cannot represent raises a `ServiceError` at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ Json = Any
 """Any JSON value."""
 
 Ttl = int | str | None
-"""Seconds, text such as `12h`, or None for forever."""
+"""How long to keep something: seconds, text such as `12h`, or None for forever."""
 AS_JSON: Final = 4 * 1024**2
-"""Maximum characters of text that is sent as JSON; longer text is sent as it is."""
+"""Maximum characters of text that is sent inside JSON; longer text is itself the body of the request."""
 
 
 class DeclaredFields(TypedDict, total=False):
-    """What may be declared about a payload; the OpenAPI document has every field's meaning and bounds."""
+    """What a caller may declare about a payload. The OpenAPI document has the meaning and bounds of every field."""
 
     media_type: str | None
     tool_name: str | None
@@ -64,13 +64,13 @@ class ClientRequest(Struct, Generic[T], frozen=True, kw_only=True):
     headers: wire.Pairs = ()
     body: bytes | None = None
     around: wire.Around = (b"", b"")
-    """What precedes and follows a payload that is streamed."""
+    """The bytes before and after a streamed payload in the body."""
     again: bool = True
-    """Whether it may be sent again if its outcome is unknown."""
+    """Whether the request may be sent again if the outcome of an attempt is unknown."""
 
 
 def put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
-    """Returns a put: text and parts as JSON, bytes and long text as they are."""
+    """Returns a put. Texts and other values are sent inside JSON; bytes and long texts are themselves the body."""
     if isinstance(payload, bytes):
         return raw(payload, declared, key)
     if isinstance(payload, str) and len(payload) > AS_JSON:
@@ -88,7 +88,7 @@ def put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[r
 
 
 def search_put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[results.SearchResults] | None:
-    """Returns the request that takes a payload as a web search's response; None if it is none."""
+    """Returns the request that posts a payload as a web search's response; None if the payload is not one."""
     value: Json = msgspec.json.decode(payload.data) if isinstance(payload, EncodedJson) else payload
     text = payload_text(value)
     if text is None or not is_search(text, declared.get("tool_name"), declared.get("kind")):
@@ -101,9 +101,9 @@ def search_put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRe
 
 
 def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
-    """Returns a put with the payload as the body; None if it is streamed.
+    """Returns a put whose body is the payload itself; `content` is None if the payload is streamed.
 
-    If a URL would be too long, a form is used.
+    If the URL would be too long, the body is a form with the declared fields and the payload.
     """
     kind = wire.sendable_value(declared.get("media_type"))
     query = params(declared, but=("media_type",))
@@ -113,7 +113,7 @@ def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequ
         method="POST",
         path="/v1/artifacts/raw",
         answer=results.Receipt,
-        params=query if content else (*query, ("allow_empty", "true")),  # what is streamed may be empty, too
+        params=query if content else (*query, ("allow_empty", "true")),  # a streamed payload may turn out to be empty
         headers=(*((("content-type", kind),) if kind else ()), _keyed(key)),
         body=content,
     )
@@ -136,16 +136,16 @@ def _keyed(key: str) -> tuple[str, str]:
 
 
 _OF_SEARCHES: Final = ("query", "session", "tool_name", "tool_call_id", "url", "labels", "ttl", "idle_ttl", "pin")
-"""What may be declared of a search's response."""
+"""Fields that may be declared about a web search's response."""
 _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
-"""Fields in which null has a meaning."""
+"""Fields in which null has a meaning, so that null is sent."""
 
 
 def at(artifact_id: str | None, end: str = "") -> str:
-    """Returns the path of an artifact, or of something below it.
+    """Returns the path of an artifact, or with `end` the path of something below it.
 
     Raises:
-        ServiceError: `invalid_request` if it is not an ID, as in a receipt of what was not stored.
+        ServiceError: `invalid_request` if `artifact_id` is None, as in the receipt of a payload that was not stored.
     """
     if not isinstance(artifact_id, str):
         raise ServiceError(
@@ -155,14 +155,14 @@ def at(artifact_id: str | None, end: str = "") -> str:
 
 
 def segment(text: str) -> str:
-    """Returns text as one segment of a path."""
+    """Returns a text as one segment of a path, with escapes."""
     return quote(wire.mended(text), safe="")
 
 
 def get(
     path: str, answer: type[T], parameters: Mapping[str, Any] | None = None, *, again: bool = True
 ) -> ClientRequest[T]:
-    """Returns a request that reads."""
+    """Returns a request that only reads."""
     return ClientRequest(method="GET", path=path, answer=answer, params=params(parameters or {}), again=again)
 
 
@@ -188,10 +188,11 @@ def post(
         answer: the type of the answer.
         parameters: query parameters.
         key: an idempotency key.
-        method: POST, or PATCH.
+        method: POST, PATCH or PUT.
 
     Raises:
-        ServiceError: `invalid_request` for a body that is nested too deeply, or a key that no header can contain.
+        ServiceError: `invalid_request` for a body that JSON cannot represent or that is nested too deeply, or for a key
+            that no header field can contain.
     """
     headers = (("content-type", "application/json"), *((_keyed(key),) if key is not None else ()))
     return ClientRequest(
@@ -200,10 +201,10 @@ def post(
 
 
 def encoded(value: Json) -> bytes:
-    """Returns a value as JSON. Halves of surrogate pairs, which JSON can contain but UTF-8 cannot, become escapes.
+    """Returns a value as JSON. Half of a surrogate pair, which JSON can contain but UTF-8 cannot, becomes an escape.
 
     Raises:
-        ServiceError: `invalid_request` for what is nested too deeply, or what JSON cannot represent.
+        ServiceError: `invalid_request` for a value that is nested too deeply, or that JSON cannot represent.
     """
     try:
         return as_json(value)
@@ -214,14 +215,15 @@ def encoded(value: Json) -> bytes:
 
 
 def members(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the given members: everything that is not null, and null where it has a meaning."""
+    """Returns the members to send: those that are not null, and null where it has a meaning."""
     return {name: value for name, value in parameters.items() if value is not None or name in _NULLABLE}
 
 
 def params(parameters: Mapping[str, Any], but: Sequence[str] = ()) -> wire.Pairs:
-    """Returns query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere.
+    """Returns query parameters, without those that `but` names. A list becomes several parameters of the same name.
 
-    Halves of surrogate pairs become U+FFFD, as the service does in JSON.
+    Null becomes `forever` where it means that; elsewhere, the parameter is left out. Half of a surrogate pair becomes
+    U+FFFD, as the service does in JSON.
     """
     found: list[tuple[str, str]] = []
     for name, value in parameters.items():

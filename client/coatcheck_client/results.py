@@ -1,8 +1,9 @@
-"""The service's answers as values. Members that this release does not know are ignored.
+"""The service's answers, as values. Members that this release does not know are ignored.
 
-Tokens are of o200k_base. Unknown values are None. The service's OpenAPI document describes every member.
+Tokens are counted in o200k_base. A value that is unknown is None. The service's OpenAPI document describes every
+member.
 """
-# ruff: noqa: PLC0414 - what the service shares is exported from here, too
+# ruff: noqa: PLC0414 - types that the service shares are exported from here, too
 
 from datetime import datetime
 from typing import Any
@@ -60,27 +61,30 @@ class Card(Struct, frozen=True, kw_only=True):
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
-    """The answer to a put. `text` is what to put into the tool result, whatever happened to the payload."""
+    """The answer to a put. `text` is what to put into the tool result, whether the payload was stored or not."""
 
     id: str | None
-    """The artifact ID; None if the service could not be reached."""
+    """The artifact ID; None if the put failed, or if a policy refused the web search."""
     stored: bool
-    """False: it cannot be read back, at least not now; `warnings` says why, and so does `text`."""
+    """False: the payload cannot be read back now, and perhaps never; `warnings` say why."""
     inline: bool
     """Whether `text` is the payload itself."""
     text: str
     tokens: int
-    """Tokens of `text`; an estimate if the service could not be reached."""
+    """Tokens of `text`; an estimate if the put failed."""
     card: Card | None
-    """None if the service could not be reached, and for a web search's text."""
+    """The card's content; None if the put failed, and for a web search's text."""
     expires_at: datetime | None = None
-    """When it expires; None: kept forever, or not stored."""
+    """When the artifact expires; None: it is kept forever, pinned, or was not stored."""
     same_as: str | None = None
-    """ID of the artifact of the same bytes whose card `text` refers to, in two lines; None: it is a card or payload."""
+    """ID of the artifact of the same bytes to whose card `text` refers, in two lines.
+
+    None: `text` is a card, or the payload.
+    """
     content: list[Any] | None = None
-    """If there were images among the parts: what to put into the tool result in place of `text`."""
+    """What to put into the tool result in place of `text` if there were images among the parts; None: no images."""
     image_tokens: int = 0
-    """Tokens of these images; not included in `tokens`."""
+    """Tokens of these images, which `tokens` does not include."""
     warnings: tuple[Notice, ...] = ()
 
 
@@ -106,24 +110,24 @@ class Artifact(Struct, frozen=True, kw_only=True):
     pinned: bool
     command: str | None = None
     compared_to: str | None = None
-    """ID of the artifact that it was compared with when it was stored."""
+    """ID of the artifact with which this one was compared when it was stored."""
     same_as: str | None = None
-    """ID of the artifact whose card the first receipt referred to, in two lines."""
+    """ID of the artifact to whose card the first receipt referred, in two lines."""
     status: int | None = None
-    """The HTTP status with which the page came."""
+    """The HTTP status with which the page was fetched."""
     final_url: str | None = None
-    """Where redirects led from `url`."""
+    """The URL to which redirects led from `url`."""
     redirected: bool = False
-    """Whether that is another page, not only another spelling of the address."""
+    """Whether `final_url` is another page than `url`, not only another spelling of it."""
     content_type: str | None = None
-    """What the page's server called it."""
+    """The content type that the page's server stated."""
     fetched_at: datetime | None = None
     holds: tuple[ArtifactHold, ...] | None = None
-    """The holds that keep it from being deleted; None: unknown, because storage is away or the service is older."""
+    """Holds that keep the artifact from being deleted; None: unknown, as storage is away or the service is older."""
 
 
 class _Text(Struct, frozen=True, kw_only=True):
-    """What answers about an artifact begin with: its ID, and a text for a model."""
+    """The first members of answers about an artifact: its ID, and a text for a model with its tokens."""
 
     id: str
     text: str
@@ -131,7 +135,7 @@ class _Text(Struct, frozen=True, kw_only=True):
 
 
 class _Part(_Text, frozen=True, kw_only=True):
-    """What answers about a view of it have, too."""
+    """The first members of answers about a view of an artifact: also the view, and the section if one was named."""
 
     view: str
     section: Members | None
@@ -151,11 +155,11 @@ class Described(Struct, frozen=True, kw_only=True):
     tokens: int
     card: Card
     receipt: ReceiptRecord | None = None
-    """What a model got in its place when it was stored; None: nothing, or not known."""
+    """The text that a model got in the payload's place when it was stored; None: it got none, or that is unknown."""
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """A page of artifacts, newest first; `next` is the cursor of the next page, None on the last."""
+    """A page of artifacts, newest first. `next` is the cursor of the next page, and None on the last page."""
 
     items: tuple[Artifact, ...]
     next: str | None
@@ -211,7 +215,7 @@ class Passages(_Part, frozen=True, kw_only=True):
 
 
 class Values(_Text, frozen=True, kw_only=True):
-    """What a path selects in a JSON artifact."""
+    """The values that a path selects in a JSON artifact."""
 
     values: tuple[Members, ...]
     total: int
@@ -225,7 +229,7 @@ class Values(_Text, frozen=True, kw_only=True):
 
 
 class Outline(_Part, frozen=True, kw_only=True):
-    """What is in an artifact, and where."""
+    """The outline of an artifact: its parts, and where they are."""
 
     kind: str
     entries: tuple[Members, ...]
@@ -239,10 +243,10 @@ class Outline(_Part, frozen=True, kw_only=True):
 
 
 class SearchResults(Struct, frozen=True, kw_only=True):
-    """A web search within its budget: `text` for this turn, `summary` for those after it."""
+    """A web search's response within its budget: `text` is for this turn, `summary` for the turns after it."""
 
     id: str | None
-    """None: searches are off, or there were too many, as `warnings` say."""
+    """None: searches are off, or there were too many; `warnings` say which."""
     stored: bool
     text: str
     tokens: int
@@ -261,7 +265,7 @@ class SearchResults(Struct, frozen=True, kw_only=True):
 
 
 def receipt_of_search(answer: SearchResults, searches: str) -> Receipt:
-    """Returns the receipt of a put that was answered as a web search; `searches` says with which of its texts."""
+    """Returns the receipt of a put that was answered as a web search; `searches` says which of its texts to return."""
     whole = searches == "passages"
     return Receipt(
         id=answer.id,
@@ -275,14 +279,14 @@ def receipt_of_search(answer: SearchResults, searches: str) -> Receipt:
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """The result for one quotation: what was found, or the problem."""
+    """The result for one quotation: what was found, or a problem."""
 
     checked: Members | None = None
     problem: Members | None = None
 
 
 class Compacted(Struct, frozen=True, kw_only=True):
-    """A request body with cards and markers in place of what was large, and what was done to it."""
+    """A request body with cards and markers in place of its large contents, and a report of what was changed."""
 
     body: Any
     report: Members

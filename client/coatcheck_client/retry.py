@@ -1,7 +1,7 @@
 """When a request is sent again, and after how long. Pure except for randomness.
 
-What can safely be sent twice is sent again: requests that only read, and puts, which have an idempotency key. A request
-that the service refused for its content is not sent again.
+Every request may be sent again, except for a stream of which a part was read. A put has an idempotency key, so that it
+stores nothing twice. A request that the service refused for its content is not sent again.
 """
 
 import random
@@ -13,23 +13,26 @@ from msgspec import Struct
 AGAIN: Final = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may succeed (RFC 9110 section 15, RFC 6585 section 4)."""
 FIRST_DELAY: Final = 0.2
+"""Seconds between the first attempt and the second, of which half are random."""
 LONGEST_DELAY: Final = 5.0
+"""Maximum seconds between two attempts, if the service sends no Retry-After."""
 _dice: Final = random.SystemRandom()
 
 
 class Retries(Struct, frozen=True, kw_only=True):
-    """How patient a client is."""
+    """How often and for how long a client tries."""
 
     attempts: int = 4
-    """Maximum number of times that a request is sent; 1 never sends it again."""
+    """Maximum number of times that a request is sent; 1: it is never sent again."""
     patience: float = 20.0
-    """Seconds after which no further attempt begins. A Retry-After beyond it ends the attempts at once."""
+    """Seconds after which no further attempt begins. If Retry-After ends later, no further attempt is made."""
 
 
 def delay(done: int, retry_after: float | None) -> float:
-    """Returns the seconds until the next attempt, after `done` of them: doubled each time, half of it random.
+    """Returns the seconds until the next attempt, after `done` attempts. The service's Retry-After is the minimum.
 
-    Randomness keeps callers that failed together from coming back together. The service's Retry-After is the minimum.
+    The seconds double with each attempt, and half of them are random. Randomness keeps callers that failed together
+    from coming back together.
     """
     grown = min(FIRST_DELAY * 2 ** (done - 1), LONGEST_DELAY)
     spread = grown * (0.5 + _dice.random() / 2)
@@ -37,11 +40,11 @@ def delay(done: int, retry_after: float | None) -> float:
 
 
 def seconds(value: str | None, date: str | None) -> float | None:
-    """Returns the seconds in a Retry-After (RFC 9110 section 10.2.3), which may be a date. None if it is invalid.
+    """Returns the seconds in a Retry-After field (RFC 9110 section 10.2.3); None if it is missing or invalid.
 
     Args:
-        value: the field's value.
-        date: the answer's own Date, relative to which a date is read: clocks of two machines differ.
+        value: the field's value: a number of seconds, or a date.
+        date: the Date field of the same answer. A date is relative to it, because the clocks of two machines differ.
     """
     if value is None:
         return None

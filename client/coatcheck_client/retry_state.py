@@ -1,4 +1,4 @@
-"""How a request continues after a failed attempt, and whether the next one is sent at all. Independent of sockets."""
+"""Decides whether a request is sent, and whether and when it is sent again after a failure. Independent of sockets."""
 
 import time
 from collections.abc import Callable
@@ -9,34 +9,37 @@ from coatcheck_client.errors import UNREACHABLE, ServiceError
 from coatcheck_client.retry import AGAIN, Retries, delay
 
 SINGLE_ATTEMPT_SECONDS: Final = 30.0
-"""Seconds for which a service that failed gets only one attempt per request; also the first rest for a silent one."""
+"""Seconds after a failure during which every request gets only one attempt; also the length of the first rest."""
 LONGEST_REST: Final = 300.0
+"""Maximum seconds of a rest, during which no request is sent."""
 SLOW_SECONDS: Final = 1.0
-"""An attempt that failed sooner, like a refused connection, costs a caller too little to avoid it; a shorter deadline
-replaces it."""
+"""An attempt that fails in fewer seconds, such as a refused connection, costs a caller too little to begin a rest. If a
+request has a shorter deadline, the deadline replaces this number."""
 PROBE_SECONDS: Final = 1.0
+"""Maximum seconds without any progress in a check of the service's health. Meanwhile other requests fail at once."""
 
 
 class CircuitBreaker:
-    """The state of the service, by the last requests.
+    """Whether the service answers, judged by the last requests.
 
-    After a request that waited in vain, none is sent for a while, so a silent service costs an agent only one wait.
-    Then one request briefly checks the service's health; while that fails, each rest is twice as long, up to
-    LONGEST_REST. After a request that failed quickly, requests are sent, but only once each.
+    If a request waits in vain, a rest begins, during which no request is sent. So a silent service costs an agent only
+    one wait. After the rest, one request first checks the service's health. If that check waits in vain too, another
+    rest begins, twice as long, up to LONGEST_REST. If a request fails quickly, no rest begins, but for the next
+    SINGLE_ATTEMPT_SECONDS each request is sent only once.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` is monotonic, in seconds."""
+        """Starts without any failure. `clock` returns seconds and is monotonic."""
         self._clock = clock
         self._failed: float | None = None
         self._rest = 0.0
         self._until = 0.0
 
     def needs_probe(self, url: str) -> bool:
-        """Returns whether to check the service's health before a request; only one caller gets true.
+        """Returns whether the caller must check the service's health first; only one caller at a time gets true.
 
         Raises:
-            ServiceError: `unreachable` during a rest.
+            ServiceError: `unreachable` during a rest, and while another caller checks.
         """
         if not self._rest:
             return False
@@ -45,11 +48,11 @@ class CircuitBreaker:
             raise ServiceError(
                 UNREACHABLE, f"Coatcheck at {url} did not answer a moment ago. It is asked again in {left:.0f} seconds."
             )
-        self._until = self._clock() + PROBE_SECONDS  # meanwhile the others need not wait
+        self._until = self._clock() + PROBE_SECONDS  # meanwhile other callers fail at once instead of waiting
         return True
 
     def retry_state(self, retries: Retries, patience: float | None) -> "RetryState":
-        """Returns the state of a new request, which takes at most `patience` seconds, or those of `retries`."""
+        """Returns the state of a new request, whose patience is the smaller of `patience` and that of `retries`."""
         recent = self._failed is not None and self._clock() - self._failed < SINGLE_ATTEMPT_SECONDS
         attempts = 1 if recent else retries.attempts
         patient = retries.patience if patience is None else min(patience, retries.patience)
@@ -62,7 +65,7 @@ class CircuitBreaker:
         self._rest = 0.0
 
     def failed(self, seconds: float, slow: float = SLOW_SECONDS) -> None:
-        """Records that an attempt failed, after `seconds`; from `slow` seconds on, it waited in vain."""
+        """Records that an attempt failed after `seconds`. From `slow` seconds on, it has waited in vain."""
         now = self._clock()
         self._failed = now
         if seconds < slow or self._until > now:  # a rest that has begun is not extended
@@ -83,7 +86,7 @@ class RetryState:
         patience: float,
         slow: float,
     ) -> None:
-        """Begins before the first attempt. `attempts` are those allowed now, and those after an answer."""
+        """Starts before the first attempt. `attempts`: the number allowed now, and the number after an answer."""
         self._breaker = breaker
         self._clock = clock
         self._attempts, self._usual = attempts
@@ -97,7 +100,7 @@ class RetryState:
 
         Args:
             error: how the attempt ended.
-            again: whether the request may be sent twice.
+            again: whether the request may be sent again.
         """
         self._done += 1
         now = self._clock()
@@ -108,12 +111,12 @@ class RetryState:
                 return wait
         if error.code == UNREACHABLE or (error.status in AGAIN and error.retry_after is None):
             self._breaker.failed(now - self._begun, self._slow)
-        elif error.status is not None:  # what was never sent says nothing about the service
+        elif error.status is not None:  # a request that was never sent says nothing of the service
             self._breaker.heard()
         return None
 
     def answered(self) -> None:
-        """Records an answer; a later failure has all attempts and all the time again."""
+        """Records an answer. If the request fails after it, all attempts and all the time are available again."""
         self._breaker.heard()
         self._attempts = self._usual
         self._done = 0

@@ -1,4 +1,4 @@
-"""Sends requests: attempts, pauses, contents in pieces. Independent of the service's operations."""
+"""Sends requests: with attempts and pauses, and contents in pieces. Independent of the service's operations."""
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class Paged(Protocol[T_co]):
 
 
 UNSENDABLE: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
-"""What is wrong with a request before any of it is sent: not an outage."""
+"""What httpx raises for a wrong request before any of it is sent, whether or not the service can be reached."""
 
 
 class Sender:
@@ -52,19 +52,21 @@ class Sender:
         """Returns the answer to a request, after as many attempts as necessary.
 
         Raises:
-            ServiceError: how the last attempt ended.
+            ServiceError: the error of the last attempt.
         """
         return await self.repeat(lambda: self.once(ask), again=lambda: ask.again)
 
     async def send_soon(self, ask: ClientRequest[T], seconds: float | None = None) -> T:
         """Returns the answer to a request that an agent waits for: within the deadline, including pauses.
 
+        At the deadline, a card that the service made of a payload without storing it is returned, if there is one.
+
         Args:
-            ask: what to send.
-            seconds: the deadline, if it is not the client's.
+            ask: the request to send.
+            seconds: the deadline; None: the client's.
 
         Raises:
-            ServiceError: how the last attempt ended, or `unreachable` at the deadline.
+            ServiceError: the error of the last attempt, or `unreachable` at the deadline.
         """
         seconds, cards = self._setup.deadline if seconds is None else seconds, list[T]()
         work = self.repeat(lambda: self.once(ask, seconds=seconds), again=lambda: ask.again, soon=True, cards=cards)
@@ -73,13 +75,13 @@ class Sender:
         except TimeoutError as e:
             if cards:
                 return cards[-1]
-            self._breaker.failed(math.inf)  # what waited until the deadline was silent, however short that is
+            self._breaker.failed(math.inf)  # the service was silent until the deadline, however short that is
             raise ServiceError(
                 UNREACHABLE, f"Coatcheck at {self._setup.url} did not answer within {seconds:g} seconds."
             ) from e
 
     async def is_ready(self) -> bool:
-        """Returns whether the service answers now, by one short attempt: without storage, it still makes cards."""
+        """Returns whether the service answers now, by one short attempt. Without its storage, it still makes cards."""
         try:
             await self._check_health()
         except ServiceError:
@@ -103,16 +105,16 @@ class Sender:
         soon: bool = False,
         cards: list[T] | None = None,
     ) -> T:
-        """Returns the result of an attempt that succeeds, or the last card of a payload that could not be stored.
+        """Returns the result of the first attempt that succeeds, or the last card of a payload that was not stored.
 
         Args:
-            attempt: begins one.
-            again: returns whether another may follow, after each that failed.
-            soon: whether an agent waits: no further attempt begins after the deadline.
-            cards: takes such cards, for a caller who gives up before the attempts end.
+            attempt: makes one attempt.
+            again: is called after each attempt that failed; returns whether another one may follow.
+            soon: whether an agent waits: then no attempt begins after the deadline.
+            cards: takes the cards of a payload that was not stored, for a caller who gives up before the attempts end.
 
         Raises:
-            ServiceError: how the last attempt ended, or `unreachable` if none is made because the service is silent.
+            ServiceError: the error of the last attempt, or `unreachable` if none is made because the service is silent.
         """
         if self._breaker.needs_probe(self._setup.url):
             await self._check_health()
@@ -125,7 +127,7 @@ class Sender:
                 if isinstance(e, UnstoredError):
                     cards.append(e.answer)
                 elif not answers.worth_repeating(e):
-                    cards.clear()  # whatever was refused for its content must not be shown
+                    cards.clear()  # a payload that was refused for its content must not be shown
                 wait = retry_state.after(e, again=again())
                 if wait is None and cards:
                     return cards[-1]
@@ -146,13 +148,13 @@ class Sender:
         """Makes one attempt.
 
         Args:
-            ask: what to send.
-            pieces: those of the payload, if it is streamed.
-            size: bytes of the payload, if it is streamed and the number is known.
-            seconds: without any progress after which it has failed; None: the usual number.
+            ask: the request to send.
+            pieces: the pieces of the payload, if it is streamed.
+            size: the number of the payload's bytes, if it is streamed and the number is known.
+            seconds: seconds without any progress after which the attempt fails; None: the client's `timeout`.
 
         Raises:
-            ServiceError: how it ended.
+            ServiceError: how the attempt failed.
         """
         body = ask.body if pieces is None else framed(pieces, ask.around, size)
         headers = answers.sent_headers(ask, size)
@@ -163,10 +165,10 @@ class Sender:
     async def items(
         self, path: str, parameters: Mapping[str, Any], page: type[Paged[T]], after: str = "cursor"
     ) -> AsyncGenerator[T]:
-        """Yields the items of a list, page by page; `after` is the parameter that says after what a page begins.
+        """Yields the items of a list, page by page; `after` names the parameter that takes the cursor of a page.
 
         Raises:
-            ServiceError: how the last attempt at a page ended.
+            ServiceError: the error of the last attempt at a page.
         """
         cursor: dict[str, Any] = {}
         while True:
@@ -178,10 +180,10 @@ class Sender:
             cursor = {after: got.next}
 
     async def stream(self, path: str, params: Pairs) -> AsyncGenerator[bytes]:
-        """Yields a content in pieces, over as many connections as necessary.
+        """Yields the bytes of an artifact's content in pieces, over as many connections as necessary.
 
         Raises:
-            ServiceError: how the last attempt ended, `digest_mismatch` at the end.
+            ServiceError: the error of the last attempt, or `digest_mismatch` at the end.
         """
         arriving, retry_state = ContentDownload(), self._breaker.retry_state(self._setup.retries, None)
         while True:
@@ -219,7 +221,7 @@ class Sender:
         body: bytes | AsyncGenerator[bytes] | None = None,
         seconds: float | None = None,
     ) -> AsyncGenerator[httpx.Response]:
-        """Sends a request. Whatever HTTP fails with, even inside the block, becomes a ServiceError."""
+        """Sends a request; yields the response. Every error of HTTP, even inside the block, becomes a ServiceError."""
         url = self._setup.url
         try:
             request = Exchange(method, url + path, params, headers, body, seconds or self._setup.timeout)

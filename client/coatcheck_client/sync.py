@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class BlockingConnection:
-    """A Connection that never suspends: everything blocks."""
+    """A Connection that never suspends: all of its methods block."""
 
     def __init__(
         self, setup: Options, transport: httpx.BaseTransport | None, sleep: Callable[[float], None] | None
@@ -58,14 +58,14 @@ class BlockingConnection:
         return function(*args, **kwargs)
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """See Connection. The work has a thread of its own: nothing else ends a look-up of names, or a slow answer."""
+        """See Connection. The work runs in a thread, because a name look-up or a slow answer can only be abandoned."""
         results: queue.SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = queue.SimpleQueue()
         context = contextvars.copy_context()
 
         def job() -> None:
             try:
                 results.put((context.run(run, work), None))
-            except BaseException as e:  # noqa: BLE001 - raised where it is waited for
+            except BaseException as e:  # noqa: BLE001 - raised again in the thread that waits for the result
                 results.put((None, e))
 
         threading.Thread(target=job, name="coatcheck", daemon=True).start()
@@ -75,7 +75,7 @@ class BlockingConnection:
             raise TimeoutError from None
         if error is not None:
             raise error
-        return result  # pyright: ignore[reportReturnType] - there is one where there is no error
+        return result  # pyright: ignore[reportReturnType] - without an error, there is a result
 
     async def sleep(self, seconds: float) -> None:
         """See Connection."""
@@ -89,15 +89,16 @@ class BlockingConnection:
 class Client(Blocking, ClientMethods):
     """Talks to one Coatcheck service. Safe to share between threads; close it, or use it in a `with` block.
 
-    A put never raises: if the service fails, or refuses, it returns the payload itself or its two ends, with
-    `stored=False` and a warning. `read_artifact` then returns a sentence. Other methods raise `ServiceError`.
+    `put` never raises: if the service fails or refuses, the receipt contains the payload itself or its two ends, with
+    `stored=False` and a warning. `read_artifact` never raises either: it then returns a sentence for the model. Other
+    methods raise `ServiceError`, unless their description says otherwise.
     """
 
     _connects = BlockingConnection
 
     @property
     def admin(self) -> Admin:
-        """What an administrator's key may do."""
+        """The methods that need a key with the scope `admin`."""
         return Admin(self._sender)
 
     def __enter__(self) -> Self:

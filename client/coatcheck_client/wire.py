@@ -1,7 +1,7 @@
 """Encodes text for the wire: UTF-8, a header field's value, a form around a payload. Pure.
 
-Whatever can be sent is accepted: the service judges its meaning. What HTTP cannot represent is an error that names the
-argument, before anything is sent.
+Everything that can be sent is accepted, because the service judges its meaning. What HTTP cannot represent raises an
+error that names the argument, before anything is sent.
 """
 
 import uuid
@@ -10,20 +10,20 @@ from typing import Final
 from coatcheck_client.errors import WRONG, ServiceError
 
 LONGEST_FIELD: Final = 1_024
-"""Maximum characters of a header field: four times what the service accepts in any. With much longer ones, servers
-break off the connection, which looks like an outage."""
+"""Maximum characters of a header field: four times the most that the service accepts in any field. With much longer
+fields, servers break the connection, which looks as if the service could not be reached."""
 LONGEST_QUERY: Final = 7_000
-"""Maximum bytes of a query string: with a path, it is within the 8,000 that every server and proxy should accept in a
-request line (RFC 9112 section 3)."""
+"""Maximum bytes of a query string. With a path, it is within the 8,000 bytes that every server and proxy should accept
+in a request line (RFC 9112 section 3)."""
 
 Pairs = tuple[tuple[str, str], ...]
 """Query parameters or header fields: names and values."""
 Around = tuple[bytes, bytes]
-"""What precedes and follows a payload in a body."""
+"""The bytes before and after a payload in a body."""
 
 
 def mended(text: str) -> str:
-    """Returns the text with U+FFFD for each half of a surrogate pair, which UTF-8 cannot represent.
+    """Returns a text with U+FFFD for each half of a surrogate pair, which UTF-8 cannot represent.
 
     The service does the same in JSON.
     """
@@ -35,14 +35,14 @@ def mended(text: str) -> str:
 
 
 def field_value(name: str, value: str) -> str:
-    """Returns a header field's value, without surrounding blanks, which are not part of it (RFC 9110 section 5.5).
+    """Returns a header field's value without surrounding blanks, which are not part of it (RFC 9110 section 5.5).
 
     Args:
-        name: that of the argument, for the error.
-        value: its value.
+        name: the name of the argument, for the error.
+        value: the value of the argument.
 
     Raises:
-        ServiceError: `invalid_request` for anything but printable ASCII of at most LONGEST_FIELD characters.
+        ServiceError: `invalid_request` for anything but printable ASCII and tabs, at most LONGEST_FIELD characters.
     """
     value = value.strip(" \t")
     if len(value) > LONGEST_FIELD:
@@ -56,7 +56,7 @@ def field_value(name: str, value: str) -> str:
 
 
 def sendable_value(value: object) -> str:
-    """Returns a header field's value; empty if no header can contain it, for what only describes a payload."""
+    """Returns the value of a header field that only describes a payload; empty if no header field can contain it."""
     try:
         return field_value("", value) if isinstance(value, str) else ""
     except ServiceError:
@@ -64,9 +64,9 @@ def sendable_value(value: object) -> str:
 
 
 def form(params: Pairs) -> tuple[str, Around]:
-    """Returns a form's media type, and what precedes and follows the payload in it (RFC 7578).
+    """Returns a form's media type, and the bytes before and after the payload in it (RFC 7578).
 
-    The fields come first, as the service needs some of them before the payload. The boundary is random, so that no
+    The fields come first, because the service needs some of them before the payload. The boundary is random, so that no
     payload can contain it.
     """
     boundary = uuid.uuid4().hex

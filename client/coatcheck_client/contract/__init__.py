@@ -1,4 +1,4 @@
-"""What the service and its clients share: the tools, and how text is made inert.
+"""Definitions that the service and its clients share, such as the tools, and how text is made inert.
 
-Pure, and small: the service imports it too, and a client imports it without a network.
+Pure and small, because the service imports this package too, and a client can import it without a network.
 """

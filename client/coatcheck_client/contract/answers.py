@@ -1,7 +1,8 @@
 """Parts of the service's answers that the service and its clients share, as values. Pure.
 
-A client must read the answers of later services: what a value may be is only described here, never checked. So bounds
-and patterns are in `extra_json_schema`, which the OpenAPI document repeats and a decoder ignores.
+A client must be able to read the answers of later services. So this module only describes which values are possible,
+and checks nothing: bounds and patterns are in `extra_json_schema`, which the OpenAPI document repeats and a decoder
+ignores.
 """
 
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 _Count = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
+"""A number that is never negative."""
 
 
 class Notice(Struct, frozen=True):
@@ -55,7 +57,7 @@ class ArtifactHold(Struct, frozen=True, kw_only=True):
 
 
 class ReceiptRecord(Struct, frozen=True, kw_only=True):
-    """The text that the request that stored a payload was answered with, for a model to read in its place."""
+    """Describes the text with which a put was answered, for a model to read in place of the payload."""
 
     engine: Annotated[int, Meta(description="The engine that made it; `card.engine` is the one of `text`.")]
     sha256: Annotated[

@@ -1,8 +1,8 @@
-"""Finds bytes that are written as text: data URIs, and strings that are Base64 of a file. Pure, linear in the text.
+"""Finds bytes that are encoded as text: data URIs, and strings that are the Base64 of a file. Pure, linear in the text.
 
-Words, tokens, cursors, digests, paths and PEM are none: Base64 counts where a data URI says so, where its bytes begin
-like a file, where a member beside it names a media type or the encoding, or where a quoted string is far longer than
-any token and varied as encoded bytes are.
+Words, tokens, cursors, digests, paths and PEM are not blobs. Base64 is a blob in four cases: it is in a data URI; its
+bytes begin like a file; a member beside it names a media type or the encoding; or it is a quoted string that is far
+longer than any token, and as varied as encoded bytes are.
 """
 
 import binascii
@@ -14,73 +14,85 @@ from typing import Final
 from msgspec import Struct
 
 SHORTEST: Final = 400
-"""Characters below which a string is not worth a name; a line with one is no shorter."""
+"""Minimum characters of a string that is worth a name. A shorter line contains no such string."""
 _UNKNOWN: Final = 2_000
-"""Characters of a quoted string without any sign of what it is; tokens and cursors are shorter."""
+"""Minimum characters of a quoted string that is a blob without any sign of its type. Tokens and cursors are shorter."""
 _HEAD: Final = 8 * 1024
-"""Characters that are decoded to tell what a blob is."""
+"""Maximum characters that are decoded to recognise the type of a blob."""
 _AROUND: Final = 300
-"""Bytes in which members beside a string are looked for."""
+"""Bytes before and after a string in which members beside it are searched for."""
 _VARIED: Final = 50
-"""At least one character in this many is a capital, a small letter, a digit."""
+"""In a blob, at least one in this many characters is a capital letter, one is a small letter, and one is a digit."""
 _CHAR: Final = rb"[A-Za-z0-9+/_-]"
+"""Matches a character of Base64, in the standard or the URL-safe alphabet."""
 _URI: Final = re.compile(
     rb"data:(?:([A-Za-z0-9.+-]{1,60})\\{0,8}/([\w.+-]{1,80}))?(?:;[^;,\s\"'<>]{1,80}){0,4};base64,"
     rb"((?:" + _CHAR + rb"++|\\{1,8}/|%(?:2[BFbf]|3[Dd]))++={0,2})"
 )
 _SHORTEST_URI: Final = 48
+"""Minimum encoded characters of a data URI."""
 _KB: Final = 1_000
+"""Bytes of a kilobyte, from which sizes are shown in kilobytes."""
 REFUSED: Final = "refused for a secret"
-"""Stands for the ID of encoded bytes that the service refused to store."""
+"""Replaces the ID in the name of encoded bytes that the service refused to store."""
 _LARGE: Final = 1_000
-"""Characters from which encoded bytes are stored by themselves."""
+"""Minimum characters of encoded bytes that are stored as artifacts of their own."""
 _MOST: Final = 64
+"""Maximum artifacts that are made of the encoded bytes in one text."""
 _NAME: Final = re.compile(r"\[(?:bytes|[\w.+-]+/[\w.+-]+)(?:, [0-9,]+ (?:bytes|kB))?\]")
+"""Matches what `name_of` returns without an ID."""
 _IS_CHAR: Final = bytes(120 if re.match(_CHAR, bytes([code])) else 32 for code in range(256))
+"""Translates every character of Base64 to `x`, and every other byte to a space."""
 _OTHERS: Final = bytes(code for code in range(256) if _IS_CHAR[code] == 32)  # noqa: PLR2004 - as above
 _RUN: Final = b"x" * 56
-"""A line of Base64, after that translation, which is ten times as fast as an expression."""
+"""A line of Base64 after that translation. To find it is ten times as fast as to search with a regular expression."""
 _BODY: Final = re.compile(rb"(?:" + _CHAR + rb"++|\\{1,8}[/nr])*+={0,2}+(?:\\{1,8}[nr])*+")
-"""A whole string, with escaped slashes and line ends."""
+"""Matches a whole string of Base64, with escaped slashes and escaped line ends."""
 _CLOSING: Final = re.compile(rb"\\*[\"']|\Z")
+"""Matches the quotation mark at the end of a string, or the end of the text."""
 _REST: Final = re.compile(_CHAR + rb"{32768,}+={0,2}")
-"""What follows in a line after a cut: so much of it is no word, whatever was before."""
+"""Matches the rest of a blob at the beginning of a part of a line. A run of that length is no word, whatever precedes
+it."""
 _ESCAPED: Final = re.compile(rb"\\+[nr]?|%3[Dd]")
+"""Matches what encodes no bytes: escapes of line ends and slashes, and escaped padding."""
 _PERCENT: Final = re.compile(rb"%2([BFbf])")
+"""Matches an escaped `+` or `/`."""
 _TYPE: Final = re.compile(
     rb"(?i)[\"'](?:mime|media)_?type\\*[\"']\s*:\s*\\*[\"']([\w.+-]+/[\w.+-]+)|[\"']encoding\\*[\"']\s*:\s*\\*[\"']base64\\*[\"']"
 )
+"""Matches a member that names a media type, or Base64 as the encoding."""
 _BRACKET: Final = re.compile(rb"[{}\[\]]")
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 
 class Blob(Struct, frozen=True):
-    """Encoded bytes in a text: its half-open range there, that of the encoded characters, and what they are."""
+    """Encoded bytes in a text: their half-open range from `start` to `end`, and what the bytes are."""
 
     start: int
     end: int
     body: int
-    """Where the characters begin that encode the bytes, after the head of a data URI."""
+    """Where the characters that encode the bytes begin, after the head of a data URI."""
     media_type: str | None
+    """The media type of the bytes; None: unknown."""
     size: int
-    """Number of the bytes."""
+    """Number of the decoded bytes."""
 
     def decode(self, text: bytes) -> bytes:
-        """Returns the bytes, from the text in which they were found."""
+        """Returns the decoded bytes; `text` is the text in which they were found."""
         return decode(text[self.body : self.end])
 
 
 def name_of(media_type: str | None, size: int | None, artifact_id: str | None = None) -> str:
-    """Returns what is shown of bytes: `[image/png, 90 kB]`, with the ID of what they are stored as.
+    """Returns what is shown in place of bytes: `[image/png, 90 kB]`, with the ID of their artifact if they have one.
 
-    The size is left out if it is unknown.
+    An unknown size is left out.
     """
     amount = None if size is None else f"{size} bytes" if size < _KB else f"{(size + _KB // 2) // _KB:,} kB"
     return f"[{', '.join(filter(None, (media_type or 'bytes', amount, artifact_id)))}]"
 
 
 def has_names(text: str) -> bool:
-    """Returns whether a text names bytes that are not shown."""
+    """Returns whether a text contains names of bytes that are not shown."""
     return _NAME.search(text) is not None
 
 
@@ -91,8 +103,8 @@ def find_blobs(
 
     Args:
         text: whole lines, or a part of one.
-        identify: returns the media type of what begins with some bytes.
-        begins: whether the text begins a line, and not inside of a blob.
+        identify: returns the media type of data that begins with these bytes; None if it is unknown.
+        begins: whether the text begins at the start of a line; false: it may begin inside a blob.
     """
     out: list[Blob] = []
     if b";base64," in text:
@@ -109,14 +121,14 @@ def find_blobs(
 def large_blobs(text: bytes, identify: Callable[[bytes], str | None] = lambda _: None) -> list[Blob]:
     """Returns the encoded bytes in a whole text that are worth an artifact of their own: large ones, and not too many.
 
-    Those that are cut off stay.
+    A blob at the very end is left out, because it may be cut off.
     """
     blobs = find_blobs(text, identify)
     return [blob for blob in blobs if blob.end - blob.start >= _LARGE and blob.end < len(text)][:_MOST]
 
 
 def with_ids(text: bytes, ids: Sequence[tuple[Blob, str | None]]) -> bytes:
-    """Returns a text with names in place of the blobs that are stored, with their artifacts' IDs."""
+    """Returns a text in which blobs with an artifact ID are replaced by their names; blobs without an ID stay."""
     out: list[bytes] = []
     at = 0
     for blob, artifact_id in ids:
@@ -127,7 +139,7 @@ def with_ids(text: bytes, ids: Sequence[tuple[Blob, str | None]]) -> bytes:
 
 
 def rest_of(text: bytes) -> int:
-    """Returns how many bytes at the beginning of a part of a line may be the rest of encoded bytes."""
+    """Returns how many bytes at the beginning of a part of a line may be the rest of a blob."""
     return len(text) - len(text.translate(_IS_CHAR).lstrip(b"x"))
 
 
@@ -140,7 +152,7 @@ def _of_uri(match: re.Match[bytes]) -> Blob | None:
 
 
 def _long_lines(text: bytes) -> Iterator[tuple[int, int]]:
-    """Yields the ranges of lines that are long enough for a blob."""
+    """Yields the ranges of the lines that are long enough to contain a blob."""
     at, last, rfind = 0, len(text) - SHORTEST, text.rfind
     while at <= last:
         end = rfind(b"\n", at, at + SHORTEST) + 1
@@ -173,7 +185,7 @@ def _in_line(
 
 
 def _end(text: bytes, start: int, high: int) -> int:
-    """Returns where a string of Base64 ends that may begin at `start`."""
+    """Returns where the string of Base64 ends that may begin at `start`."""
     body = _BODY.match(text, start, high)
     return start if body is None else body.end()
 
@@ -181,7 +193,7 @@ def _end(text: bytes, start: int, high: int) -> int:
 def _type_of(
     text: bytes, start: int, end: int, identify: Callable[[bytes], str | None], *, is_whole: bool
 ) -> str | None:
-    """Returns the media type of a string; empty if it is unknown, None if it is no blob."""
+    """Returns the media type of a string; empty if the type is unknown, None if the string is not a blob."""
     head = decode(text[start : min(end, start + _HEAD)])
     signed = identify(head)
     if signed is not None or not is_whole:
@@ -205,14 +217,14 @@ def _is_text(head: bytes) -> bool:
 
 
 def _is_varied(run: bytes) -> bool:
-    """Returns whether capitals, small letters and digits are among the characters, as in encoded bytes."""
+    """Returns whether capital letters, small letters and digits are all frequent, as in encoded bytes."""
     sample = run[:_HEAD]
     kinds = (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"abcdefghijklmnopqrstuvwxyz", b"0123456789")
     return all((len(sample) - len(sample.translate(None, kind))) * _VARIED >= len(sample) for kind in kinds)
 
 
 def _plain(body: bytes) -> bytes:
-    """Returns the characters that encode bytes, in the standard alphabet, without padding."""
+    """Returns only the characters that encode bytes, in the standard alphabet, without padding."""
     if b"%" in body:
         body = _PERCENT.sub(lambda match: b"+" if match[1] in b"Bb" else b"/", body)
     if b"\\" in body or b"%" in body:
@@ -225,7 +237,7 @@ def _size(body: bytes) -> int:
 
 
 def decode(body: bytes) -> bytes:
-    """Returns the bytes that characters encode, in either alphabet, padded or not, in one piece or in lines."""
+    """Returns the bytes that Base64 encodes, in either alphabet, with or without padding, in one piece or in lines."""
     plain = _plain(body)
     plain = plain[: len(plain) - (len(plain) % 4 == 1)]
     return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4))

@@ -1,18 +1,18 @@
-"""One spelling for the addresses of one page, for comparing only: it is never fetched and never shown instead.
+"""Gives all addresses of a page one spelling. It is only for comparing: it is never fetched, and never shown.
 
 Rules, in this order:
-1. A wrapper of a search engine (`google.com/url?q=`, `duckduckgo.com/l/?uddg=`) or an AMP cache gives way to what it
-   wraps; `//host/…` means https.
-2. http becomes https. The host is lower case, in IDNA form, without a final dot. `www.` stays; the labels `m`,
-   `mobile` and `amp` go (`en.m.wikipedia.org`), as long as two labels stay. Ports 80 and 443 go.
-3. `.` and `..` are resolved. Escapes of unreserved characters are decoded, all others are upper case, and what is not
-   ASCII is escaped. A first `/amp/` and an ending `/amp`, `.amp`, `.amp.html` go; so does `/index.html`; so does a
-   final slash, but for the root's.
-4. Parameters that only say who referred (TRACKING) go, and so does `amp`. The rest is sorted by name, in the order
-   given within a name; an empty query goes.
-5. The fragment goes, unless it routes: `#!…` and `#/…`.
+1. A redirect of a search engine (`google.com/url?q=`, `duckduckgo.com/l/?uddg=`) or an address of an AMP cache is
+   replaced by the address inside it; `//host/…` means https.
+2. http becomes https. The host becomes lower case, in IDNA form, without a final dot. `www.` stays; the labels `m`,
+   `mobile` and `amp` are removed (`en.m.wikipedia.org`), as long as two labels stay. Ports 80 and 443 are removed.
+3. `.` and `..` are resolved. Escapes of unreserved characters are decoded, all other escapes become upper case, and
+   characters outside ASCII are escaped. `/amp/` at the beginning is removed; so are `/amp`, `.amp`, `.amp.html` and
+   `/index.html` at the end, and a final slash, except the root's.
+4. Parameters that only say where a reader came from (TRACKING) are removed, and so is `amp`. The others are sorted by
+   name; parameters of the same name keep their order. An empty query is removed.
+5. The fragment is removed, unless it selects a page: `#!…` and `#/…`.
 
-User names stay. Schemes other than http and https are left as they are.
+User names stay. Addresses with other schemes than http and https are left as they are.
 """
 
 import re
@@ -29,20 +29,23 @@ _TRACKING: Final = """
     irgwc epik ved sca_esv _ga _gl ref_src ref_url cvid share_source sharer_sharetime vd_source
 """
 TRACKING: Final = frozenset(_TRACKING.split())
-"""Names of parameters, in lower case, that do not affect the page. `ref`, `source`, `id` and the like may."""
+"""Names of parameters, in lower case, that do not affect the page. `ref`, `source`, `id` and others may affect it."""
 _PREFIXES: Final = ("utm_", "mtm_", "pk_", "piwik_", "matomo_", "hsa_", "at_custom", "stm_", "itm_")
+"""Beginnings of further names of such parameters."""
 _OF_HOST: Final = {"youtube.com": {"si", "pp", "feature"}, "youtu.be": {"si", "feature"}, "open.spotify.com": {"si"}}
-"""Parameters that only refer, on these hosts and their subdomains."""
+"""Further names of such parameters, on these hosts and their subdomains only."""
 _WRAPPED: Final = {
     "www.google.com/url": ("q", "url"),
     "duckduckgo.com/l/": ("uddg",),
     "html.duckduckgo.com/l/": ("uddg",),
 }
+"""Redirects of search engines, with the parameters that contain the address inside."""
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,20}:(?=[^\s])")
 _NO_NAME: Final = re.compile(r"[\s\[\]/\\?#@]")
-"""Characters that a full-width one becomes in a name, and that would end it."""
+"""Characters that end a host name. A full-width character in a name may become one of them."""
 _MOBILE: Final = frozenset({"m", "mobile", "amp"})
 _LEAST_LABELS: Final = 2
+"""Labels at the end of a host name that always stay."""
 _AMP_PATH: Final = re.compile(r"(?:/amp/?|\.amp(?:\.html?)?)$|^/amp(?=/.)", re.IGNORECASE)
 _INDEX: Final = re.compile(r"/index\.html?$", re.IGNORECASE)
 _AMP_GOOGLE: Final = re.compile(r"^/amp/(?:s/)?(?=[^/]+\.)")
@@ -50,10 +53,11 @@ _AMP_CACHE: Final = re.compile(r"^/(?:[cvi]|wp)/(?:s/)?(?=[^/]+\.)")
 _SAFE_PATH: Final = "!$&'()*+,;=:@/-._~"
 _SAFE_VALUE: Final = "!$'()*,;:@/?-._~"
 _MOST_FIELDS: Final = 200
+"""Maximum parameters of a query; further ones are ignored."""
 
 
 def canonical(url: str) -> str | None:
-    """Returns the spelling to compare by; None if it is not an absolute URL."""
+    """Returns the spelling by which to compare a URL; None if it is not an absolute URL, or too long."""
     text = url.strip()
     if not text or len(text) > MAX_URL:
         return None
@@ -119,7 +123,7 @@ def _resolved(path: str) -> str:
 def _escaped(text: str, safe: str) -> str:
     """Returns a text with escapes only where needed, in one form.
 
-    An escaped reserved character stays escaped, as it differs from an unescaped one.
+    An escaped reserved character stays escaped, because it differs from an unescaped one.
     """
     out: list[str] = []
     for number, piece in enumerate(re.split(r"((?:%[0-9A-Fa-f]{2})+)", text)):
@@ -147,7 +151,7 @@ def _refers(name: str, host: str) -> bool:
 
 
 def _wrapped(parts: SplitResult) -> str | None:
-    """Returns the URL inside that of a search engine or an AMP cache."""
+    """Returns the URL inside the redirect of a search engine or the address of an AMP cache; None for any other URL."""
     host = (parts.hostname or "").lower()
     if host.endswith("google.com") and (match := _AMP_GOOGLE.match(parts.path)):
         return f"https://{parts.path[match.end() :]}{'?' if parts.query else ''}{parts.query}"

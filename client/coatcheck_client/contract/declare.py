@@ -1,7 +1,8 @@
 """Declarations of the tools in each provider's format. Pure; the same release gives the same declarations.
 
-Strict variants guarantee arguments that fit the schema exactly: every property is required, optional ones may be null,
-nothing else is allowed. Providers without such a guarantee have no strict variant.
+With a strict variant, the provider guarantees arguments that fit the schema exactly: every property is required,
+optional properties may be null, and no other properties are allowed. For a provider without such a guarantee, there is
+no strict variant.
 """
 
 from collections.abc import Callable
@@ -12,21 +13,22 @@ from coatcheck_client.contract.tools import READ, TOOLS, Parameter, Tool
 Format = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 STRICT: Final = frozenset({"openai-chat", "openai-responses", "anthropic", "json-schema"})
-"""Formats with a strict variant."""
+"""Formats that have a strict variant."""
 _PERSIST_CHARS: Final = 60_000
-"""Keeps hosts that move larger results to files from doing so with ours, which are never as large."""
+"""Characters up to which hosts leave a result in the conversation, instead of moving it to a file. The results of these
+tools are never as large."""
 
 Node = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def declarations(format_: Format, *, strict: bool = False, listing: bool = False) -> list[Node]:
-    """Returns what to put into the `tools` of a request (or of an MCP `tools/list` result).
+    """Returns what to put into the `tools` of a request, or of the result of MCP's `tools/list`.
 
     Args:
         format_: the provider's format.
         strict: whether to return the variant for strict mode.
-        listing: whether to include `list_artifacts`, which costs its tokens in every request; MCP always has it.
+        listing: whether to include `list_artifacts`, which costs tokens in every request; MCP always includes it.
 
     Raises:
         ValueError: for a format without a strict variant.
@@ -40,7 +42,7 @@ def declarations(format_: Format, *, strict: bool = False, listing: bool = False
 
 
 def described(tool: Tool) -> Callable[[F], F]:
-    """Gives a function that calls a tool the description that models get, as its docstring."""
+    """Returns a decorator that gives a function a docstring: the description of a tool that models get."""
     arguments = "".join(f"    {one.name}: {one.description}\n" for one in tool.parameters)
 
     def give(function: F) -> F:
@@ -102,9 +104,9 @@ def input_schema(tool: Tool, *, strict: bool) -> Node:
 
 
 def _property(parameter: Parameter, *, strict: bool) -> Node:
-    """Returns one property. Several types are in `anyOf`, which every provider accepts; lists of types only some do."""
+    """Returns the schema of one property. Several types are in `anyOf`: only some providers accept a list of types."""
     bounds: Node = {}
-    if not strict:  # some grammars of strict modes have no bounds; they are enforced here anyway
+    if not strict:  # the grammars of some strict modes have no bounds; the service checks them anyway
         bounds = {"minimum": parameter.least, "maximum": parameter.most}
         bounds = {key: value for key, value in bounds.items() if value is not None}
     options: list[Node] = [{"type": name, **(bounds if name == "integer" else {})} for name in parameter.types]

@@ -1,4 +1,4 @@
-"""Identifiers from outside, brought within the bounds of the service without two of them becoming one."""
+"""Brings identifiers from outside within the service's bounds. Identifiers that differ still differ afterwards."""
 
 import hashlib
 import re
@@ -9,16 +9,16 @@ CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 SESSION_CHARS: Final = 256
 """Maximum characters of a session's name."""
 CALL_ID_CHARS: Final = 512
-"""Maximum characters of a tool call's ID. LiteLLM's with a thought signature have up to 1,500."""
+"""Maximum characters of a tool call's ID. LiteLLM's IDs with a thought signature have up to 1,500."""
 _HEAD: Final = 40
-"""Characters of an identifier that stay in front of its digest, for people who look for it."""
+"""Characters of an identifier that precede its digest, for people who look for it."""
 
 
 def bound_identifier(value: str, limit: int) -> str:
-    """Returns an identifier of 1 to `limit` characters, at least 80, without control characters.
+    """Returns an identifier of 1 to `limit` characters, without control characters. `limit` must be at least 80.
 
-    One that is longer or has control characters becomes its beginning and 128 bits of its SHA-256: the same identifier
-    always becomes the same one, and no two become one.
+    An identifier that is empty, too long, or contains control characters becomes its first characters and 128 bits of
+    its SHA-256. So the same identifier always has the same result, and two identifiers have two results.
     """
     if 0 < len(value) <= limit and CONTROL.search(value) is None:
         return value

@@ -1,29 +1,30 @@
-r"""Makes outside text safe for a model to read: nothing hidden, nothing that looks like an instruction's envelope.
+r"""Makes text from outside safe for models: nothing in it is hidden, and no tags look like those around instructions.
 
-`inert` changes only what could mislead: control characters become their pictures, colour codes are removed, invisible
-and bidirectional characters become U+FFFD, and the tags of chat templates and tool protocols lose their ASCII bracket.
-It never judges what a text says, and it never changes stored bytes.
+`inert` changes only what could mislead. Control characters become pictures of themselves, colour codes are removed,
+invisible and bidirectional characters become U+FFFD, and the tags of chat templates and tool protocols lose their ASCII
+bracket. It never judges what a text says, and it never changes stored bytes.
 
-Forgery is impossible by construction: every line that the service writes around outside text begins with MARK, and no
-MARK remains in what `inert` returns.
+Text from outside cannot imitate the service's own lines. Every line that the service writes around such text begins
+with MARK, and `inert` leaves no MARK in its result.
 """
 
 import re
 from typing import Final
 
 MARK: Final = "¦"
-"""Begins every line of our own between and after excerpts. One token in o200k_base, rare in any text."""
+"""Begins every line of the service between and after excerpts. It is one token in o200k_base, and rare in any text."""
 
 _STAND_IN: Final = "|"
-"""Replaces a payload's own MARK."""
+"""Replaces MARK in the text of a payload."""
 
 _GONE: Final = "\ufffd"
+"""Replaces a character that is hidden, or that has no picture."""
 
 # ---------------------------------------------------------------------------------------------- hidden characters
 
 _DROPPED: Final = re.compile(r"\x1b\[[0-9;:]*[mK]|[\u00ad\ufeff]")
-"""Colours, erase-line, soft hyphens, byte order marks: they contain no words, cost up to 6 tokens each, and a
-replacement would break up words that a reader sees whole."""
+"""Matches colours, erase-line, soft hyphens and byte order marks. They contain no words, cost up to 6 tokens each, and
+a replacement would break up words that a reader sees as a whole."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|\r(?!\n)")
 
@@ -35,18 +36,19 @@ HIDDEN_SET: Final = (
     "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Invisible characters, as the members of a class in an expression."""
+"""Invisible characters, as the members of a character class."""
 _RTL: Final = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc"
+"""Characters of scripts that run from right to left, as the members of a character class."""
 _HIDDEN: Final = re.compile(
     rf"({_FLAGS})"
     r"|((?<=[\u0300-\u200a\u2010-\u2027\u2030-\ufdff\ufe0f\U00010000-\U0001faff])[\u200b-\u200d]"
-    rf"(?![{HIDDEN_SET}]))"  # joiners and word breaks inside scripts and emoji that are written with them
+    rf"(?![{HIDDEN_SET}]))"  # joiners and word breaks inside the scripts and emoji that need them
     rf"|((?<=[{_RTL}])[\u200e\u200f\u061c](?![{HIDDEN_SET}])|[\u200e\u200f](?!\u061c)(?=[{_RTL}]))"
     r"|((?<=[#*0-9\u00a9\u00ae\u2010-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
     r"|(?<=[\u1820-\u18aa])[\u180b-\u180e]|(?<=[\u3400-\u9fff])[\ufe00-\ufe02\U000e0100-\U000e01ef])"
     rf"|[{HIDDEN_SET}]"
 )
-"""Groups 1-4 are the legitimate uses, which stay; everything else hidden is replaced."""
+"""Groups 1 to 4 match legitimate uses, which stay. All other hidden characters are replaced."""
 
 # ------------------------------------------------------------------------------------------------------ envelopes
 
@@ -59,11 +61,11 @@ _NAMES: Final = (
 _TAG: Final = re.compile(
     r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}(?:[|\uff5c]>|[|\uff5c]?\Z)"  # <|im_start|> and its full-width variants
     rf"|\s{{0,4}}/?\s{{0,4}}(?:\w{{1,16}}:)?(?:{_NAMES})(?:\s[^<>]{{0,300}})?(?:/?>|\Z)"
-    r"|/?(?:unk|pad|(?-i:s))(?:>|\Z)"  # tokens, not names that may have attributes: `i < s && j > t` is code
+    r"|/?(?:unk|pad|(?-i:s))(?:>|\Z)"  # these never have attributes: `i < s && j > t` is code
     r"|</?SYS>>|(?<=<<)/?SYS>>)",
     re.IGNORECASE,
 )
-"""Also matches a tag that the text ends in, as where an excerpt is cut: what is shown after it must not complete it."""
+"""Also matches an incomplete tag at the end of the text, where an excerpt may be cut: no later text may complete it."""
 _BRACKET: Final = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\])")
 _TURN: Final = re.compile(
     r"((?:\A|(?:\r?\n|\u2424)[ \t]*(?:\r?\n|\u2424))[ \t]*(?:#{1,4} ?)?\**(?:Human|Assistant|System|User)\**):"
@@ -75,23 +77,24 @@ _LIKE: Final = re.compile(
     "(?=[ \u00a0]*(?:\u2026|lines? [0-9]|left out:|verbatim text |Next: |End[. ]|[0-9]+ bytes never|"
     "It could not be|Not stored|Same as art_))"
 )
-"""Matches what looks like MARK, in places where MARK would be."""
+"""Matches a character that looks like MARK and begins a line that looks like one of the service's."""
 _SPEAKERS: Final = ("Human", "Assistant", "System", "User", "Instruction:", "Response:", "Input:")
-"""Every match of _TURN contains one of these. Searching for words is far cheaper than trying a pattern at every
+"""Every match of _TURN contains one of these words. To search for words is far cheaper than to try a pattern at every
 line."""
 _PLAIN: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
-"""ASCII that is shown as it is; a CR before LF is too."""
+"""ASCII characters that are shown as they are. A CR before an LF is shown as it is, too."""
 _SHORT: Final = 1_024
+"""Characters below which a text is first compared with _HARMLESS."""
 _HARMLESS: Final = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff<\[(:]*")
-"""Matches a line without anything that any rule below begins with."""
+"""Matches a single line without any character with which a rule below begins."""
 _ODD: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u2028\u2029\ud800-\udfff\ufeff{MARK}{HIDDEN_SET}]")
 
 
 def inert(text: str) -> str:
-    """Returns `text` as a model may read it.
+    """Returns a text as a model may read it.
 
-    Deterministic and idempotent. Line ends stay where they are. What has neither width nor words (colour codes, soft
-    hyphens, byte order marks) is dropped; every other change replaces one character by one.
+    Deterministic and idempotent. Line ends stay where they are. Colour codes, soft hyphens and byte order marks are
+    dropped, because they have neither width nor words. Every other change replaces one character by one character.
     """
     if len(text) < _SHORT and _HARMLESS.fullmatch(text):
         return text
@@ -113,7 +116,7 @@ def inert(text: str) -> str:
 
 
 def _odd(text: str) -> bool:
-    """Returns whether there is anything but plain characters: controls, hidden ones, colours, our own mark."""
+    """Returns whether a text contains anything but plain characters: controls, hidden characters, colours or MARK."""
     if text.isascii():
         rest = text.encode("ascii").translate(None, _PLAIN)
         return bool(rest) and (rest.strip(b"\r") != b"" or len(rest) != text.count("\r\n"))
@@ -121,7 +124,7 @@ def _odd(text: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Returns `text` inert and on one line, with whitespace folded to single blanks. For titles, names and hints."""
+    """Returns a text inert and on one line, with every run of whitespace as one space. For titles, names and hints."""
     return inert(" ".join(text.split()))
 
 
@@ -135,7 +138,7 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def _exposed(text: str) -> str:
-    """Returns a text with hidden characters made visible. A use is legitimate only beside a character that stays."""
+    """Returns a text with hidden characters made visible. Directly after a replaced one, no hidden character stays."""
     shown_until = -1
 
     def show(match: re.Match[str]) -> str:

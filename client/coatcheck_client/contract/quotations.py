@@ -1,9 +1,10 @@
 """Checks whether and where a text contains a quotation, and how it differs.
 
-First an exact match is tried; then one that ignores typesetting: compatibility forms, blanks, quotation marks and
-dashes, marks around the quotation, an ellipsis for an omission. Otherwise the place with the most common words is
-found, and the differences are reported: whoever checks a citation decides whether they matter. Case counts: `US` is not
-`us`. Long quotations and texts are cut, and not every place is tried.
+First, an exact match is tried. Then a match is tried that ignores typesetting: compatibility forms, blanks,
+quotation marks, dashes, marks around the quotation, and an ellipsis for an omission. Otherwise, the part of the text
+with the most common words is found, and the differences are reported. Whoever checks a citation decides whether they
+are important. Case counts: `us` for `US` is a difference. A quotation that is too long is `absent`. Of a long text,
+only the beginning is searched, and words are compared only at the most likely positions.
 """
 
 import re
@@ -22,21 +23,24 @@ Verdict = Literal["exact", "normalised", "fuzzy", "absent"]
 QUOTE_CHARS: Final = 4_000
 """Maximum characters of a quotation that is checked; a longer one is `absent`."""
 SOURCE_CHARS: Final = 4_000_000
-"""Characters of a text that are searched."""
+"""Maximum characters of a text that are searched."""
 FUZZY_CHARS: Final = 1_000_000
-"""Characters of a text that are searched word by word, which costs more."""
+"""Maximum characters of a text that are searched word by word, which costs more."""
 LEAST_RATIO: Final = 0.7
-"""Share of words in common, in order, from which a text may be what is meant: twice their number over the words of both
-(as difflib counts)."""
+"""Minimum share of common words, in order, for a `fuzzy` match: twice their number over the words of both texts (as
+difflib counts)."""
 _LEAST_WORDS: Final = 4
+"""Minimum words of a quotation that is searched word by word."""
 _NEAR: Final = 3
-"""Places that are compared word by word."""
+"""Maximum positions of a text at which it is compared word by word."""
 _DIFFERENCES: Final = 12
+"""Maximum differences that are reported."""
 _SHOWN: Final = 80
+"""Maximum characters that are shown of either side of a difference."""
 _FREQUENT: Final = 2_000
-"""Occurrences of a word in the text beyond which it identifies no place."""
+"""Occurrences in the text beyond which a word says nothing about the position of the quotation."""
 _ROOM: Final = 12
-"""Words before and after a place that are compared with it."""
+"""Words before and after a likely position that are compared, too."""
 
 _QUOTES: Final = (
     "\"'`\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2032\u2033\u2039\u203a"
@@ -53,21 +57,24 @@ ASCII."""
 _CLUSTER: Final = re.compile(
     r".[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u3099\u309a]*", re.DOTALL
 )
+"""Matches a character with its combining marks, which are normalised together."""
 _LEFT_OUT: Final = re.compile(r"\s*(?:\[\s*(?:…|\.\.\.)\s*\]|\(\s*(?:…|\.\.\.)\s*\)|…|\.{3,})\s*")
+"""Matches an ellipsis that stands for an omission, with the blanks around it."""
 _ENDS: Final = re.compile(r"[.!?\u2026][\s\"'\u2019\u201d)\]]|[\u3002\uff01\uff1f]|\n[^\S\n]*\n")
 """Matches the end of a sentence or of a paragraph between two words."""
 WORD: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
+"""Matches a word, or one character of a script that puts no blanks between words."""
 
 
 class Extent(Struct, frozen=True):
-    """Half-open: from `start` to before `end`, counted from 0."""
+    """A half-open range: from `start` to before `end`, counted from 0."""
 
     start: int
     end: int
 
 
 class Difference(Struct, frozen=True):
-    """Where a quotation differs from the text: either side may be empty."""
+    """A difference between a quotation and the text. Either side may be empty."""
 
     quoted: str
     stands: str
@@ -78,24 +85,24 @@ class QuotationMatch(Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     at: Extent | None = None
-    """Characters of the text that are quoted; from the first piece to the last if there are omissions."""
+    """The characters of the text that are quoted; with omissions, from the first piece to the last."""
     text: str = ""
-    """The text at that place."""
+    """The text in that range."""
     ratio: float = 0.0
-    """1 for exact and normalised."""
+    """The share of common words; 1 for `exact` and `normalised`."""
     differences: tuple[Difference, ...] = ()
     moved: bool = False
-    """Whether it is outside the range that was named."""
+    """Whether the match is outside the range that is cited."""
 
 
 _ABSENT: Final = QuotationMatch(verdict="absent")
 
 
 class QuotableText:
-    """A text in which several quotations are looked for: what that takes is computed once."""
+    """A text in which several quotations are searched for. What all searches need is computed once."""
 
     def __init__(self, text: str) -> None:
-        """`text`: what is cited; only the first SOURCE_CHARS are searched."""
+        """`text`: the cited text; only its first SOURCE_CHARS characters are searched."""
         self.text = text[:SOURCE_CHARS]
 
     @cached_property
@@ -105,18 +112,18 @@ class QuotableText:
 
     @cached_property
     def words(self) -> tuple[list[re.Match[str]], list[str]]:
-        """Its words, up to FUZZY_CHARS: where each is, and how it is compared."""
+        """The words in the first FUZZY_CHARS characters: their matches, and the forms in which they are compared."""
         spots = list(WORD.finditer(self.text[:FUZZY_CHARS]))
         return spots, [_same(match.group()) for match in spots]
 
 
 def verify(quote: str, source: str | QuotableText, within: Extent | None = None) -> QuotationMatch:
-    """Looks for a quotation.
+    """Looks for a quotation in a text.
 
     Args:
         quote: the words as quoted.
         source: the text that is cited.
-        within: characters of it that are cited; a match there is preferred, one elsewhere is `moved`.
+        within: the cited range of its characters. A match there is preferred; a match elsewhere is `moved`.
     """
     if not quote.strip() or len(quote) > QUOTE_CHARS:
         return _ABSENT
@@ -148,7 +155,7 @@ def _verify(quote: str, part: QuotableText, base: int) -> QuotationMatch:
 
 
 class _Plain:
-    """A text without its typesetting, and the origin of each of its characters."""
+    """A text without its typesetting, and the original position of each of its characters."""
 
     def __init__(self, text: str) -> None:
         pieces: list[str] = []
@@ -175,7 +182,7 @@ class _Plain:
         self.text = "".join(pieces)
 
     def find(self, quote: str) -> tuple[int, int] | None:
-        """Returns where a quotation is, its pieces in order: positions in the original text."""
+        """Returns the range of a quotation in the original text, with its pieces in order; None if it is absent."""
         wanted = [piece for each in _LEFT_OUT.split(quote) if (piece := _bare(each))]
         at, first = 0, -1
         for piece in wanted:
@@ -192,7 +199,7 @@ class _Plain:
 
 
 def _undone(match: re.Match[str]) -> list[tuple[str, int]]:
-    """Returns the replacement of a match, and its origin; nothing if it stays."""
+    """Returns what replaces a match, with original positions; empty if the match stays as it is."""
     start = match.start()
     if match.group(1):
         return [(" ", start)]
@@ -211,7 +218,7 @@ def _undone(match: re.Match[str]) -> list[tuple[str, int]]:
 
 
 def _bare(quote: str) -> str:
-    """Returns a quotation without typesetting, marks around it and a final full stop."""
+    """Returns a quotation without typesetting, without marks around it, and without a final full stop."""
     return _Plain(quote).text.strip(" '").removesuffix(".").rstrip(" '")
 
 
@@ -219,7 +226,7 @@ def _bare(quote: str) -> str:
 
 
 def _fuzzy(quote: str, source: QuotableText, base: int) -> QuotationMatch:
-    """Returns the place with the most words in common, in order, if there are enough."""
+    """Returns the match with the most common words, in order; absent if there are not enough."""
     wanted = [_same(match.group()) for match in WORD.finditer(quote)]
     if len(wanted) < _LEAST_WORDS:
         return _ABSENT
@@ -252,10 +259,10 @@ def _fuzzy(quote: str, source: QuotableText, base: int) -> QuotationMatch:
 def _with_ends(
     part: str, spots: list[re.Match[str]], shared: tuple[int, int], missing: tuple[int, int]
 ) -> tuple[int, int]:
-    """Returns the place of the common words, extended where the quotation begins or ends with other words.
+    """Returns the range of the common words, extended where the quotation begins or ends with other words.
 
-    It is extended by as many words as the quotation has there, within the same sentence: what it adds to a complete
-    sentence has nothing in its place.
+    It is extended by as many words as the quotation has there, but only within the same sentence. So words that are
+    added to a complete sentence correspond to nothing in the text.
     """
     first, last = shared
     for _ in range(missing[0]):
@@ -274,7 +281,7 @@ def _same(word: str) -> str:
 
 
 def _likely_starts(wanted: list[str], words: list[str]) -> list[int]:
-    """Returns where the quotation may begin: starts that most of its words agree on."""
+    """Returns positions at which the quotation may begin, the most likely first: most of its words agree on them."""
     numbers: dict[str, list[int]] = {}
     for number, word in enumerate(wanted):
         numbers.setdefault(word, []).append(number)
@@ -289,7 +296,7 @@ def _likely_starts(wanted: list[str], words: list[str]) -> list[int]:
 
 
 def _differences(quote: str, stands: str) -> tuple[Difference, ...]:
-    """Returns what to replace to turn one into the other, by words, as written on either side."""
+    """Returns the differences between two texts in words: what each contains in place of the other's words."""
     one, other = list(WORD.finditer(quote)), list(WORD.finditer(stands))
     matcher = SequenceMatcher(None, [m.group() for m in one], [m.group() for m in other], autojunk=False)
     changes = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"][:_DIFFERENCES]

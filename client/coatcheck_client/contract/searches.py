@@ -1,4 +1,4 @@
-"""Recognises a web search's response: by the name of the tool that made it, or by its form. Pure."""
+"""Recognises a web search's response by the name of the tool that returned it, or by its form. Pure."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -9,44 +9,47 @@ import msgspec
 from coatcheck_client.contract.cards import is_card
 
 SEARCH_RESPONSE: Final = "search_response"
-"""The kind to declare for a search's response whose tool has a name that says nothing."""
+"""The kind to declare for a web search's response if the name of its tool does not show that it is one."""
 _ENGINES: Final = "bing|brave|ddgs?|duckduckgo|exa|firecrawl|google|jina|kagi|linkup|perplexity|tavily|you"
+"""Search engines, as alternatives in a regular expression."""
 _NAME: Final = re.compile(
     r"(?:web|internet|online)search|search(?:the)?(?:web|internet|online)"
     rf"|(?:{_ENGINES})(?:news)?(?:search|results|answer)|ddgs|searxng|serpapi|serper|\$web"
 )
-"""In a tool's name without case and separators: a search of the web, or of an engine that searches nothing else."""
+"""Searched in a tool's name in lower case, without separators. Matches a search of the web, or by an engine that
+searches nothing else."""
 _NO_WORD: Final = re.compile(r"[^a-z0-9$]+")
 _QUERIES: Final = frozenset(
     {"query", "q", "queries", "search_query", "searchquery", "searchparameters", "search_parameters"}
 )
-"""Members, without case, in which search providers repeat what was searched for."""
+"""Names of members, in lower case, in which search providers repeat the query."""
 _ASKED: Final = ("query", "q", "search_query", "search_term", "objective", "question", "queries")
-"""Arguments of search tools that say what is searched for, the usual first."""
+"""Names of arguments, in lower case, in which calls of search tools contain the query; the most usual first."""
 _LONGEST_QUERY: Final = 4_000
-"""Characters, as the service takes them."""
+"""Maximum characters of a query, the same as the service's."""
 _ADDRESSES: Final = ("url", "link", "href", "uri")
 _TITLES: Final = ("title", "name")
 _EXAMINED: Final = 10
+"""Maximum records of a list that are examined."""
 _LARGEST: Final = 8 * 1024 * 1024
-"""Characters of JSON beyond which the form is not examined, because the whole must be decoded for it."""
+"""Maximum characters of JSON whose form is examined, because that takes decoding all of it."""
 
 
 def is_search_tool(name: object) -> bool:
-    """Returns whether a tool searches the web, as its name says: `web_search`, `mcp__tavily__tavily-search`."""
+    """Returns whether a tool's name shows that it searches the web: `web_search`, `mcp__tavily__tavily-search`."""
     return isinstance(name, str) and _NAME.search(_NO_WORD.sub("", name.lower())) is not None
 
 
 def is_search(text: str, tool_name: str | None, kind: str | None = None) -> bool:
     """Returns whether a payload is a web search's response.
 
-    By what is declared of it; otherwise by its form, which few other APIs have: an object that repeats a query, and
-    has a list of records of which most have a title and an address.
+    The declared kind decides, or else the tool's name, or else the form: an object that repeats a query and has a list
+    of records, most of which have a title and an address. Few other APIs have this form. A card is never a response.
 
     Args:
         text: the payload.
-        tool_name: that of the tool that returned it.
-        kind: the declared kind; any other than that of searches decides that it is none.
+        tool_name: the name of the tool that returned it.
+        kind: the declared kind; any kind other than `search_response` means that it is not a web search's response.
     """
     if is_card(text):
         return False
@@ -56,7 +59,7 @@ def is_search(text: str, tool_name: str | None, kind: str | None = None) -> bool
 
 
 def query_of(arguments: object) -> str | None:
-    """Returns what a search tool's call asks for, by its arguments or their JSON; None if no argument says so."""
+    """Returns the query of a search tool's call from its arguments or their JSON; None if no argument contains it."""
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments)
@@ -69,12 +72,12 @@ def query_of(arguments: object) -> str | None:
 
 
 def search_fields(tool_name: str, arguments: object, search_tools: Collection[str] = ()) -> dict[str, str]:
-    """Returns what is declared of a call's result because its tool searches the web: nothing for other tools.
+    """Returns what to declare for a call's result because its tool searches the web; empty for other tools.
 
     Args:
         tool_name: the tool's name.
-        arguments: those of the call, or their JSON.
-        search_tools: names of further tools that search the web, which the kind then says.
+        arguments: the arguments of the call, or their JSON.
+        search_tools: names of further tools that search the web; their results get the kind `search_response`.
     """
     known = tool_name in search_tools
     if not known and not is_search_tool(tool_name):
@@ -84,7 +87,10 @@ def search_fields(tool_name: str, arguments: object, search_tools: Collection[st
 
 
 def payload_text(value: object) -> str | None:
-    """Returns the text of a payload: itself, the texts of its parts, or its JSON; None for bytes that are no UTF-8."""
+    """Returns the text of a payload: itself, the texts of its parts, or its JSON.
+
+    None for bytes that are not UTF-8, and for what JSON cannot represent.
+    """
     if isinstance(value, str):
         return value
     try:
@@ -113,7 +119,7 @@ def _has_form(text: str) -> bool:
 
 
 def _lower(value: object) -> dict[str, Any]:
-    """Returns the members of an object by their names without case; none of anything else."""
+    """Returns the members of an object by their names in lower case; none for any other value."""
     members = cast("Mapping[Any, Any]", value if isinstance(value, Mapping) else {})
     return {str(name).lower(): one for name, one in members.items()}
 

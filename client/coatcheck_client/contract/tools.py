@@ -1,7 +1,7 @@
-"""The one table of tools: names, descriptions and parameters. Every declaration and the MCP server are made from it.
+"""The only table of tools: names, descriptions and parameters. Every declaration and the MCP server are made from it.
 
-Constant for a deployment: it contains no IDs, counts or dates, because a changed declaration invalidates providers'
-prompt caches, and conversations that some providers bind to it.
+The table is constant for a deployment. It contains no IDs, counts or dates, because a changed declaration invalidates
+the prompt caches of providers, and the conversations that some providers bind to it.
 """
 
 from typing import Final, Literal
@@ -12,18 +12,20 @@ Type = Literal["string", "integer", "boolean"]
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
-    """One argument of a tool. All but required ones may be omitted, or null."""
+    """One argument of a tool. Arguments that are not required may be omitted, or null."""
 
     name: str
     types: tuple[Type, ...]
     description: str
     required: bool = False
     least: int | None = None
+    """Minimum of an integer; None: no minimum."""
     most: int | None = None
+    """Maximum of an integer; None: no maximum."""
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """One tool. All of them only read."""
+    """One tool. All tools only read."""
 
     name: str
     title: str
@@ -34,14 +36,17 @@ class Tool(Struct, frozen=True, kw_only=True):
 MAX_LINES: Final = 2_000
 """Maximum lines of one answer."""
 DEFAULT_LINES: Final = 200
+"""Lines of one answer if a call gives no `limit`."""
 MAX_MATCHES: Final = 200
 """Maximum matches of one answer."""
 DEFAULT_MATCHES: Final = 20
+"""Matches of one answer if a call gives no `limit`."""
 MAX_VALUES: Final = 1_000
 """Maximum values of a path, or entries of an outline, in one answer."""
 MAX_LISTED: Final = 50
 """Maximum artifacts in one answer of `list_artifacts`."""
 DEFAULT_LISTED: Final = 20
+"""Artifacts in one answer of `list_artifacts` if a call gives no `limit`."""
 
 READ: Final = Tool(
     name="read_artifact",
